@@ -92,6 +92,8 @@ class Scores:
 
     Attributes
     ----------
+    label : str
+        What the blocks are.
     values : list of list of float
         A row per block, a column per method; none is missing.
     blocks, methods : list of str
@@ -102,6 +104,7 @@ class Scores:
         Whether greater numbers are better.
     """
 
+    label: str
     values: list[list[float]]
     blocks: list[str]
     methods: list[str]
@@ -119,7 +122,8 @@ class Measurement:
         Quantity -> number, NaN where undefined; none that the measure does not declare, if it declares any.
     curves : dict of str to Curve
     matrices : dict of str to Matrix
-    rankings : dict of str to Scores
+    rankings : list of Scores
+        In the order of the figure.
     lines : list of str
         Sentences for the report.
     tables : dict of str to dict
@@ -132,7 +136,7 @@ class Measurement:
     values: dict[str, float]
     curves: dict[str, Curve] = field(default_factory=dict)
     matrices: dict[str, Matrix] = field(default_factory=dict)
-    rankings: dict[str, Scores] = field(default_factory=dict)
+    rankings: list[Scores] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     solver: dict[str, Any] = field(default_factory=dict)

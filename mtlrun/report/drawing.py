@@ -67,10 +67,11 @@ ONE_ROW, PER_ROW = 2, 2
 SHORT_LOG = 30
 #: Published curves: their colour is mixed with this grey.
 PALE, PALE_SHARE = 0.62, 0.5
-#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
-COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
-#: Inches of a row or column of a matrix, and of what lies around it.
-MAP_STEP, MAP_EDGE = 0.17, 1.2
+#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; matrices with more rows or columns have no names
+#: beside them, and those with more columns no numbers.
+COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 40, 10
+#: Inches of a row or column of a matrix, of a column and a row with numbers, and of what lies around it.
+MAP_STEP, NUMBER_STEPS, MAP_EDGE, MAP_HEAD = 0.17, (0.42, 0.2), 1.2, 0.5
 #: Names of many rows are set smaller: this over their number, in points, but not below the second.
 NAME_POINTS, LEAST_POINTS = 140, 7.0
 #: Width of the first and of the last curve of a panel: of equal curves, the first ones show beside the last.
@@ -105,12 +106,14 @@ def draw(figure: Figure) -> Canvas:
         lines = -(-count // columns)
         labels = _labels(figure)
         width, height = PANEL_SIZE
-        cells = max((max(len(p.rows), len(p.columns)) for p in figure.panels if isinstance(p, HeatMap)), default=0)
-        width, height = max(width, MAP_STEP * cells + MAP_EDGE), max(height, MAP_STEP * cells + 0.5)
+        maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
+        if len(maps) == count:
+            height = 1.5
+        width = max([width, *(_map_size(panel)[0] for panel in maps)])
+        height = max([height, *(_map_size(panel)[1] for panel in maps)])
         widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
         legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
         legend_height = 0.22 * -(-len(labels) // legend_columns)
-        height += max((_names_height(p) for p in figure.panels if isinstance(p, HeatMap)), default=0.0)
         height = height * lines + 0.3 + legend_height
         canvas = Canvas(figsize=(width * columns, height), layout="constrained")
         grid = canvas.subplots(lines, columns, squeeze=False).ravel()
@@ -437,10 +440,25 @@ def _name_points(names: Sequence[str]) -> float:
     return min(8.0, max(LEAST_POINTS, NAME_POINTS / max(1, len(names))))
 
 
-def _names_height(panel: HeatMap) -> float:
-    """Return the inches that the names below a matrix take."""
-    names = panel.columns if len(panel.columns) <= MAX_NAMES else []
-    return 0.6 * _name_points(names) / 72 * max(map(len, names), default=0)
+def _names_length(names: Sequence[str]) -> float:
+    """Return the inches that the names beside a matrix take, 0 where there are too many."""
+    return 0.6 * _name_points(names) / 72 * max(map(len, names), default=0) if len(names) <= MAX_NAMES else 0.0
+
+
+def _has_numbers(panel: HeatMap) -> bool:
+    return len(panel.columns) <= MAX_NUMBERS and len(panel.rows) <= MAX_NAMES
+
+
+def _map_steps(panel: HeatMap) -> tuple[float, float]:
+    """Return the inches of a column and of a row of a matrix."""
+    return NUMBER_STEPS if _has_numbers(panel) else (MAP_STEP, MAP_STEP)
+
+
+def _map_size(panel: HeatMap) -> tuple[float, float]:
+    """Return width and height of a matrix with its names, in inches."""
+    across, down = _map_steps(panel)
+    width = across * len(panel.columns) + MAP_EDGE + _names_length(panel.rows)
+    return width, down * len(panel.rows) + MAP_HEAD + _names_length(panel.columns)
 
 
 def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
@@ -454,16 +472,19 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     values = [[float("nan") if v is None else v for v in row] for row in panel.values]
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
-    axes.set_box_aspect(len(panel.rows) / max(1, len(panel.columns)))
+    across, down = _map_steps(panel)
+    axes.set_box_aspect(down * len(panel.rows) / (across * max(1, len(panel.columns))))
     axes.grid(visible=False)
     for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
         few = len(names) <= MAX_NAMES
         size = _name_points(names)
         places = [i + 0.5 for i in range(len(names))]
         axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size, parse_math=False)
-    if max(len(panel.rows), len(panel.columns)) <= MAX_NUMBERS:
+    if _has_numbers(panel):
         for i, row in enumerate(values):
             for j, value in enumerate(row):
+                if math.isnan(value):
+                    continue
                 dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
                 ink = "white" if dark else "black"
                 axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=7, color=ink)

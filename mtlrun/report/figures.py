@@ -552,17 +552,13 @@ def measured_ranks(run: Run) -> list[RankDiagram]:
     for dataset in run.datasets:
         for method in run.methods:
             found = (r.result["rankings"] for r in run.results_of(dataset, method) if r.result.get("rankings"))
-            stored: dict[str, Any] = next(found, {})
             rankings = [
                 Ranking(
-                    f"{name}: {len(m['blocks'])} tables",
-                    m["quantity"],
-                    m["blocks"],
-                    m["methods"],
-                    m["values"],
-                    m["greater"],
+                    stored["label"],
+                    stored["quantity"],
+                    *(stored[name] for name in ("blocks", "methods", "values", "greater")),
                 )
-                for name, m in stored.items()
+                for stored in next(found, [])
             ]
             if rankings:
                 heading = f"{run.title_of(dataset)}: {method}"

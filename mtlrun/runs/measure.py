@@ -75,7 +75,7 @@ def _result(found: Measurement) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "curves": {name: dataclasses.asdict(curve) for name, curve in found.curves.items()},
         "matrices": {name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()},
-        "rankings": {name: dataclasses.asdict(scores) for name, scores in found.rankings.items()},
+        "rankings": [dataclasses.asdict(scores) for scores in found.rankings],
         "lines": list(found.lines),
         "tables": dict(found.tables),
     }
