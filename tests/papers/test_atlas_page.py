@@ -8,7 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mtlrun.report.figures import measured_ranks
 from mtlrun.report.run import read_run
+from mtlrun.stats import critical_difference
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "atlas"
@@ -223,6 +225,41 @@ def test_negative_transfer():
     )
     mine = found[(found["method"] == "HierarchicalMTL") & (found["over_alone"] < 0)]
     assert set(mine["kind"]) == {"targets"}
+
+
+@lru_cache
+def rankings(kind):
+    """Return the rankings of a kind of table, by regime."""
+    (found,) = [d.rankings for d in measured_ranks(run("methods")) if d.name == f"published-methods--{kind}-ranks"]
+    return found
+
+
+def told_apart(ranking):
+    """Return the pairs that Nemenyi's test tells apart, the better method first."""
+    difference = critical_difference(len(ranking.methods), len(ranking.values))
+    ranks = ranking.average
+    return {(a, b) for a in ranks for b in ranks if ranks[b] - ranks[a] >= difference}
+
+
+def test_ranks_with_groups():
+    few, some = rankings("groups")
+    assert says(f"{few.average['HierarchicalMTL']:.1f} of {len(few.methods)} methods with 5 or 10 rows")
+    assert says(f"{some.average['HierarchicalMTL']:.1f} of {len(some.methods)} with 20 or 50")
+    for ranking in (few, some):
+        assert min(ranking.average, key=ranking.average.get) == "HierarchicalMTL"
+        behind = {b for a, b in told_apart(ranking) if a == "HierarchicalMTL"}
+        assert {"IndependentRidge", "IndependentRidgeCV"} <= behind
+        assert not {"PooledRidge+Task", "GradientBoosting+Task"} & behind
+
+
+def test_ranks_with_several_targets_and_of_simulated_tables():
+    regimes = rankings("several-targets")
+    assert [told_apart(ranking) for ranking in regimes] == [set(), set(), {("RobustMTL", "PooledRidge")}]
+    assert {len(ranking.values) for ranking in regimes} == {7, 9}
+    assert {len(ranking.methods) for ranking in regimes} == {13, 14}
+    simulated = rankings("simulated")
+    assert len(simulated) == 3
+    assert {min(ranking.average, key=ranking.average.get) for ranking in simulated} == {"HierarchicalMTL"}
 
 
 def test_foretelling():
