@@ -1,7 +1,7 @@
 """The statistician's tools on the tables of the atlas: statsmodels and lme4, on the rows and splits of the run.
 
 ``python benchmarks/atlas_mixed_models.py results/atlas/gain/quick`` fits linear mixed models to the tables with groups
-and a number to predict, and writes ``configs/atlas/mixed_models.csv``. Every line is a table at some number of training
+and a number to predict, and writes ``results/atlas/mixed_models.csv``. Every line is a table at some number of training
 rows per task under one seed, as in the run: the same five folds, the same training rows, the same error. Models are a
 random intercept per task (``intercept``), and one with random slopes of all columns, with a full covariance
 (``slopes``), fitted by REML with the defaults of ``statsmodels.MixedLM``, of ``lme4::lmer`` where Rscript has it
@@ -42,7 +42,6 @@ from mtlrun.estimators import HierarchicalMTL
 from mtlrun.report.run import Run, read_run
 from mtlrun.runs.cell import Features
 from mtlrun.runs.fit import make_step
-from mtlrun.utils.paths import configs_dir
 
 LIMIT, MOST_SLOPES = 10, 5
 MODELS = ("intercept", "slopes")
@@ -193,7 +192,7 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--to", type=Path, default=configs_dir() / "atlas" / "mixed_models.csv")
+    parser.add_argument("--to", type=Path, help="default: mixed_models.csv beside the run")
     parser.add_argument("--only", help="a table")
     given = parser.parse_args()
     tools: dict[str, Any] = {
@@ -215,7 +214,8 @@ def main() -> None:
     for line in compared(run, tools):
         writer.writerow({name: f"{value:.4g}" if isinstance(value, float) else value for name, value in line.items()})
         print(*line.values(), flush=True)
-    given.to.write_text(stream.getvalue(), encoding="utf-8")
+    path = given.to or given.folder.resolve().parents[1] / "mixed_models.csv"
+    path.write_text(stream.getvalue(), encoding="utf-8")
 
 
 if __name__ == "__main__":
