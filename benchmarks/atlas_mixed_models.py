@@ -58,17 +58,17 @@ class TooSlowError(Exception):
     """The time of a fit is over."""
 
 
-def settings(run: Run) -> Iterator[tuple[str, int, Any]]:
-    """Yield name, number of rows and record of the finished cells of tables with groups and a number to predict."""
-    for label, facts in run.datasets.items():
-        if facts["simulated"]:
-            continue
-        data = load_dataset(facts["id"], **facts.get("options", {}))
-        if data.task_id is None or data.task_type != "regression":
-            continue
-        for method in run.methods:
-            for record in run.results_of(label, method):
-                yield label, int(method.split()[0]), (data, record)
+def settings(run: Run, label: str) -> Iterator[tuple[int, Dataset, Any]]:
+    """Yield number of rows, data and record of the finished cells of a table with groups and a number to predict."""
+    facts = run.datasets[label]
+    if facts["simulated"]:
+        return
+    data = load_dataset(facts["id"], **facts.get("options", {}))
+    if data.task_id is None or data.task_type != "regression":
+        return
+    for method in run.methods:
+        for record in run.results_of(label, method):
+            yield int(method.split()[0]), data, record
 
 
 def folds(data: Dataset) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
@@ -152,9 +152,9 @@ def lme4_cells(parts: list[Any]) -> Iterator[tuple[str, list[Array], list[str], 
             yield model, told, mine["note"].tolist(), float(mine["seconds"].sum())
 
 
-def compared(run: Run, tools: dict[str, Callable[[list[Any]], Iterator[Any]]]) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the file."""
-    for label, rows, (whole, record) in settings(run):
+def compared(run: Run, tools: dict[str, Callable[[list[Any]], Iterator[Any]]], label: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a table."""
+    for rows, whole, record in settings(run, label):
         split = record.inputs["split"]
         data, _ = with_splits(whole, rows, 5, split["seed"])
         tested, parts = protocol_of(data, 5, 3, split["seed"]).tested(data), list(folds(data))
@@ -188,12 +188,29 @@ def compared(run: Run, tools: dict[str, Callable[[list[Any]], Iterator[Any]]]) -
                 yield {**line, "error": error, "gain": 1 - error / best, "seconds": seconds, "note": note}
 
 
+def written(path: Path, run: Run, tools: list[str], tables: list[str], lines: list[dict[str, Any]]) -> None:
+    """Write the lines of some tables; those of other tables stay, in the order of the run."""
+    kept = []
+    if path.is_file():
+        with path.open(encoding="utf-8") as stream:
+            next(stream)
+            kept = [line for line in csv.DictReader(stream) if line["table"] not in tables]
+    order = list(run.datasets)
+    text = io.StringIO()
+    what = f"{', '.join(tools)} on the rows of atlas/gain, profile {run.profile}, {datetime.now(UTC).date()}"
+    text.write(f"# {what}; made by benchmarks/atlas_mixed_models.py\n")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(sorted([*kept, *lines], key=lambda line: order.index(line["table"])))
+    path.write_text(text.getvalue(), encoding="utf-8")
+
+
 def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--to", type=Path, help="default: mixed_models.csv beside the run")
-    parser.add_argument("--only", help="a table")
+    parser.add_argument("--only", nargs="+", help="tables; lines of others stay in the file")
     given = parser.parse_args()
     tools: dict[str, Any] = {
         "mtlrun": lambda parts: python_cells(parts, by_mtlrun),
@@ -202,20 +219,14 @@ def main() -> None:
     if which("Rscript"):
         tools["lme4"] = lme4_cells
     run = read_run(given.folder)
-    if given.only:
-        run.info["datasets"] = {given.only: run.datasets[given.only]}
-        run.planned[:] = [place for place in run.planned if place.dataset == given.only]
-    stream = io.StringIO()
-    day = datetime.now(UTC).date()
-    what = f"{', '.join(tools)} on the rows of atlas/gain, profile {run.profile}, {day}"
-    stream.write(f"# {what}; made by benchmarks/atlas_mixed_models.py\n")
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for line in compared(run, tools):
-        writer.writerow({name: f"{value:.4g}" if isinstance(value, float) else value for name, value in line.items()})
-        print(*line.values(), flush=True)
     path = given.to or given.folder.resolve().parents[1] / "mixed_models.csv"
-    path.write_text(stream.getvalue(), encoding="utf-8")
+    for table in given.only or run.datasets:
+        lines = []
+        for line in compared(run, tools, table):
+            lines.append({n: f"{value:.4g}" if isinstance(value, float) else value for n, value in line.items()})
+            print(*line.values(), flush=True)
+        if lines:
+            written(path, run, list(tools), [table], lines)
 
 
 if __name__ == "__main__":
