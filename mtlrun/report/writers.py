@@ -21,6 +21,7 @@ from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
 from mtlrun.report.cells import PARTIAL
 from mtlrun.report.checks import Verdict, said
+<<<<<<< HEAD
 from mtlrun.report.figures import (
     FIGURES,
     Figure,
@@ -30,6 +31,9 @@ from mtlrun.report.figures import (
     published_line,
     rank_diagrams,
 )
+=======
+from mtlrun.report.figures import FIGURES, Figure, RankDiagram, published_line
+>>>>>>> atlas2
 from mtlrun.report.grid import (
     Column,
     Grid,
@@ -343,5 +347,5 @@ def is_written(report: Report, folder: Path) -> bool:
     return there and written.read_text(encoding="utf-8") == render(report, "md")
 
 
-def _figure_path(folder: Path, figure: Figure) -> Path:
+def _figure_path(folder: Path, figure: Figure | RankDiagram) -> Path:
     return Path(folder) / FIGURES / f"{figure.name}.svg"
