@@ -21,7 +21,6 @@ from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
 from mtlrun.report.cells import PARTIAL
 from mtlrun.report.checks import Verdict, said
-<<<<<<< HEAD
 from mtlrun.report.figures import (
     FIGURES,
     Figure,
@@ -31,9 +30,6 @@ from mtlrun.report.figures import (
     published_line,
     rank_diagrams,
 )
-=======
-from mtlrun.report.figures import FIGURES, Figure, RankDiagram, published_line
->>>>>>> atlas2
 from mtlrun.report.grid import (
     Column,
     Grid,

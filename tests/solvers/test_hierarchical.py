@@ -323,7 +323,7 @@ def test_student_priors_with_fixed_eigenvectors_have_the_criterion_of_all_others
     X, y, ids = ragged() if shape == "ragged" else (*shared(), None)
     data = of_data(TaskData.from_stacked(X, y, ids) if ids is not None else TaskData.from_matrix(X, y))[0]
     random = np.arange(1, data.p) if name == "slopes" else np.arange(data.p)
-    result = fit_covariance(Problem(data, random, name != "slopes"), "scalar" if name == "slopes" else name)
+    result = fit_covariance(HierarchicalProblem(data, random, name != "slopes"), "scalar" if name == "slopes" else name)
     bases, scales = _bases(result), _quantiles(4.0)
     assert (bases is None) == (name == "diagonal")
     fast, plain = _Scales(result, scales, bases), _Scales(result, scales, None)
