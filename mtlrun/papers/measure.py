@@ -88,7 +88,7 @@ class Matrix:
 
 
 @dataclass
-class Scores:
+class MethodScores:
     """Numbers of methods, to be ranked within blocks: a critical-difference diagram.
 
     Attributes
@@ -123,7 +123,7 @@ class Measurement:
         Quantity -> number, NaN where undefined; none that the measure does not declare, if it declares any.
     curves : dict of str to Curve
     matrices : dict of str to Matrix
-    rankings : list of Scores
+    rankings : list of MethodScores
         In the order of the figure.
     lines : list of str
         Sentences for the report.
@@ -137,7 +137,7 @@ class Measurement:
     values: dict[str, float]
     curves: dict[str, Curve] = field(default_factory=dict)
     matrices: dict[str, Matrix] = field(default_factory=dict)
-    rankings: list[Scores] = field(default_factory=list)
+    rankings: list[MethodScores] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     solver: dict[str, Any] = field(default_factory=dict)
