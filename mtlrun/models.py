@@ -216,6 +216,13 @@ def model_folder(path: Path) -> Path:
     return path / MODEL if (path / COMPARED).is_file() and not (path / FACTS).exists() else path
 
 
+def files_of(path: Path) -> list[Path]:
+    """Return what lies in the folder of a model, and in that of its comparison: no place for other files."""
+    folder = model_folder(path)
+    compared = [folder.parent] if (folder.parent / COMPARED).is_file() else []
+    return [file for place in (folder, *compared) if place.is_dir() for file in place.iterdir()]
+
+
 def _read_facts(folder: Path) -> dict[str, Any]:
     file = folder / FACTS
     if folder.is_file():

@@ -152,8 +152,9 @@ class Record:
     environment : dict
         Threads, host facts and versions of packages, which are not part of the key.
     result : dict
-        Of a measure: ``curves, matrices, lines, tables``; of a fit: ``tasks`` (names), and where the experiment keeps
-        the test scores ``predictions`` (name of their file) and ``predictions_sha256`` (digest of the array).
+        Of a measure: ``curves, matrices, rankings, lines, tables``; of a fit: ``tasks`` (names), and where the
+        experiment keeps the test scores ``predictions`` (name of their file) and ``predictions_sha256`` (digest of the
+        array).
     protocol : int
     """
 

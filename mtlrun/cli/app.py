@@ -67,6 +67,9 @@ class Guarded(TyperGroup):
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 complain(f"cannot write: {error.strerror}", "Free some space, or choose another place for the output.")
                 raise typer.Exit(2) from None
+            if isinstance(error, MemoryError):
+                complain("there is not enough memory for this", "Take part of the rows, or a machine with more memory.")
+                raise typer.Exit(2) from None
             if isinstance(error, OSError) and error.filename is not None and error.strerror:
                 # A name of more than 255 bytes, a loop of links, a folder without permission: whatever is looked at.
                 complain(f"{error.filename!s:.200}: {error.strerror}", "Check the path and its permissions.")

@@ -85,12 +85,13 @@ def predict(
     classifiers also TARGET:score.
     """
     from mtlrun.fitted import answers_table, to_csv
-    from mtlrun.models import load_model
+    from mtlrun.models import files_of, load_model
 
     place = output or Path(f"{stem_of(data)}-predictions.csv")
     remedy = "Choose another file with --output (- prints to the terminal)."
     check_ending(place, [".csv", ".txt"], remedy)
-    refuse_inputs(place, [Path(data)])
+    inputs = [Path(data), *files_of(model)]
+    refuse_inputs(place, inputs)
     fitted = load_model(model, trust or ())
     X, codes = _rows(fitted, data, task, task_name, data_dir, quiet)
     if labels and fitted.about["task_type"] == "regression":
@@ -107,7 +108,7 @@ def predict(
         columns = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", columns) from error
     text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
-    if write_or_print(text, place, f"Free some space, or: {remedy}", [Path(data)]) and not quiet:
+    if write_or_print(text, place, f"Free some space, or: {remedy}", inputs) and not quiet:
         say(f"predictions of {counted(len(table), 'row')}: {place}")
 
 

@@ -13,7 +13,15 @@ from mtlrun.record import PROTOCOL
 from mtlrun.report.cells import COMPLETE, MethodResult, Run, read_run, tidy_frame
 from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
-from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
+from mtlrun.report.figures import (
+    Figure,
+    RankDiagram,
+    matrix_figures,
+    measured_ranks,
+    printed_figures,
+    sweep_figures,
+    trace_figures,
+)
 from mtlrun.report.grid import Section, html_block
 from mtlrun.report.printed import (
     measurement_sections,
@@ -45,7 +53,7 @@ class Report:
         With their verdicts under all readings.
     sections : list of Section
         Everything below the table, empty ones left out.
-    figures : list of Figure
+    figures : list of Figure or RankDiagram
         Drawn by `mtlrun.report.drawing`.
     measured : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
@@ -60,7 +68,7 @@ class Report:
     main: JudgedRun
     claims: list[ClaimVerdict]
     sections: list[Section]
-    figures: list[Figure] = field(default_factory=list)
+    figures: list[Figure | RankDiagram] = field(default_factory=list)
     measured: list[Section] = field(default_factory=list)
     readings: list[JudgedRun] = field(default_factory=list)
     tables: list[Section] = field(default_factory=list)
@@ -243,6 +251,7 @@ def build_report(folder: Path) -> Report:
             *sweep_figures(run, main.rows),
             *trace_figures(run),
             *matrix_figures(run),
+            *measured_ranks(run),
         ],
         measured,
         others,

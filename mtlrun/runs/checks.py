@@ -14,8 +14,9 @@ from pydantic import ValidationError, model_validator
 
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
+from mtlrun.data.load import check_options, source_path
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
-from mtlrun.interfaces import METRIC_FACTS
+from mtlrun.interfaces import METRIC_FACTS, interface
 from mtlrun.papers.measure import published_path
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 from mtlrun.runs.cell import is_nested
@@ -31,7 +32,7 @@ from mtlrun.runs.methods import (
     parameter_rule,
     quantities_of,
 )
-from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, few_candidates
+from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, DatasetSpec, few_candidates
 from mtlrun.utils.schema import Finding, StrictModel, inside, rendered, schema_findings
 from mtlrun.utils.yaml import KeyPath, load_text
 
@@ -272,8 +273,8 @@ def _asked(question: Any, name: Any, *more: Any) -> Any:
         return None
 
 
-def _refused(question: Any, name: str, path: KeyPath) -> Iterator[Finding]:
-    """Yield the error that a question about a name ends with."""
+def _refused(question: Any, name: Any, path: KeyPath) -> Iterator[Finding]:
+    """Yield the error that a question about a name, or an option, ends with."""
     try:
         question(name)
     except UserError as error:
@@ -295,6 +296,8 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
         own = quantities_of(name for name in _values(data, "methods", ANY, "measure") if isinstance(name, str))
     for i, entry in enumerate(entries):
         yield from _known(entry.get("id"), cards, ("datasets", i, "id"), "data set")
+        if isinstance(entry.get("id"), str) and entry["id"] in cards:
+            yield from _options(entry, cards[entry["id"]], ("datasets", i))
     known: list[tuple[tuple[str | int, ...], Iterable[Any] | None, str]] = [
         (("metrics",), own, "quantity" if _measures(data) else "metric"),
         (("datasets", ANY, "metrics"), METRIC_FACTS, "metric"),
@@ -319,6 +322,17 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
     yield from _duplicates(labels, "methods", "method")
     yield from _duplicates(_values(data, "claims", ANY, "id"), "claims", "claim")
     yield from _duplicates(names, "datasets", "data set", "give one of them another 'label'")
+
+
+def _options(entry: dict[str, Any], card: Path, path: KeyPath) -> Iterator[Finding]:
+    """Check the options of a data set: its reader or generator has them, and seeds, samples and variants are such."""
+    found = read_card(card)
+    known = interface(source_path(found)).keyword_only
+    for name, value in entry.items():
+        if name not in DatasetSpec.model_fields:
+            yield from _refused(lambda option: check_options(found.id, option, known), {name: value}, (*path, name))
+    if isinstance(entry.get("variant"), str):
+        yield from _refused(found.variant, entry["variant"], (*path, "variant"))
 
 
 def _numbers_have_no_labels(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:

@@ -70,10 +70,11 @@ def _check(found: Any, path: str, declaration: Declaration | None) -> None:
 
 
 def _result(found: Measurement) -> dict[str, Any]:
-    """Return curves, matrices, lines and tables as plain data, without those that are empty."""
+    """Return curves, matrices, rankings, lines and tables as plain data, without those that are empty."""
     plain: dict[str, Any] = {
         "curves": {name: dataclasses.asdict(curve) for name, curve in found.curves.items()},
         "matrices": {name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()},
+        "rankings": [dataclasses.asdict(scores) for scores in found.rankings],
         "lines": list(found.lines),
         "tables": dict(found.tables),
     }

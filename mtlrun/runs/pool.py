@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -191,7 +193,10 @@ class Pool:
     def keeping(self, most: int | None = None) -> Iterator[Pool]:
         """Yield this pool with processes, at most so many, that several runs share: starting one takes seconds."""
         workers = self._new_workers(most)
-        needed = not self.late and not (self.serial and self.left() is None)
+        needed = not self.late and not (self.serial and self.left() is None) and self.backend in (None, "loky")
+        if needed and _can_fork():
+            for worker in workers:  # all of them before the threads that wait for them
+                worker.fork()
         for worker in workers if needed else ():
             worker.begin()
         try:
@@ -298,22 +303,44 @@ class _Worker:
 
     def begin(self) -> None:
         """Start the process, and do not wait for it."""
-        from joblib.externals.loky import ProcessPoolExecutor
-
         if self.executor is None:
-            # A process that has grown is replaced, which does no harm but is said in a warning.
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
+            self.executor, self.ready = _executor(), None
+        if self.ready is None:
             with _pathless():
-                self.executor = ProcessPoolExecutor(
-                    max_workers=1, initializer=_prepare, initargs=(os.getpid(),), env=pathless()
-                )
                 self.ready = self.executor.submit(os.getpid)
+
+    def fork(self) -> None:
+        """Start the process as a copy of this one, which need not import anything; those that replace it are new."""
+        self.executor, self.ready = _executor(), None
+        context = self.executor._context
+        self.executor._context = get_context("fork")
+        try:
+            with warnings.catch_warnings():  # Python counts threads of BLAS too, which stop while a process is copied
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self.executor._adjust_process_count()
+        finally:
+            self.executor._context = context
 
     def _start(self, patience: float | None) -> Any:
         """Wait for the process: starting and importing count for nobody's limit, but end with the time of the pool."""
         self.begin()
         self.ready.result(timeout=patience)
         return self.executor
+
+
+def _can_fork() -> bool:
+    """Whether processes may start as copies of this one: on Linux, and not while another thread may hold a lock."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+def _executor() -> Any:
+    """Return an executor of one process, which is not started yet."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    # A process that has grown is replaced, which does no harm but is said in a warning.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
+    with _pathless():
+        return ProcessPoolExecutor(max_workers=1, initializer=_prepare, initargs=(os.getpid(),), env=pathless())
 
 
 @contextlib.contextmanager
@@ -350,6 +377,9 @@ def _prepare(parent: int) -> None:
 
     # loky replaces a process that has grown by 100 MB since its first piece of work, which compiled code alone takes.
     process_executor._MAX_MEMORY_LEAK_SIZE = GROWN
+    for name in ("SIGTERM", "SIGHUP"):  # a copy of the command would raise an exception, as the command does
+        if callable(signal.getsignal(number := getattr(signal, name, signal.SIGTERM))):
+            signal.signal(number, signal.SIG_DFL)
     end_with(parent)
     import mtlrun.data.load
     import mtlrun.runs.fit
