@@ -18,7 +18,7 @@ schema: 1
 id: own/readings
 title: Two data sets, three readings
 metrics: [rmse]
-datasets: [{id: simulated-rmtl, label: one, n: 30, d: 4, m: 3, kind: value}, {id: digits, classes: [0, 1]}]
+datasets: [{id: simulated-rmtl, label: one, n: 30, d: 4, m: 3, kind: value}, {id: digits, scale: 16}]
 split: {kind: random, train: 0.5, trials: 2}
 methods:
   - {label: Ridge, estimator: IndependentRidge, params: {alpha: 1.0}}
