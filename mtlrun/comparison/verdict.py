@@ -29,7 +29,7 @@ from mtlrun.comparison.gain import (
     task_scales,
 )
 from mtlrun.errors import counted
-from mtlrun.report.run import std
+from mtlrun.report.cells import std
 from mtlrun.report.statistics import task_means
 
 Array = np.ndarray

@@ -164,6 +164,8 @@ def as_list(value: Any) -> list[Any]:
 
 
 # ---------------------------------------------------------------------- what is shipped
+# A wheel carries these files inside the package (``mtlrun/_configs``, ``mtlrun/_datasets``); a checkout, also when it
+# is installed in editable mode, has them beside the package (``configs/``, ``datasets/``).
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -9,8 +9,8 @@ import pytest
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment, validate_file
-from mtlrun.runs.merge import merge
 from mtlrun.runs.plan import plan
+from mtlrun.runs.results import merge
 from mtlrun.runs.run import run
 
 FILE = """
