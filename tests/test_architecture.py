@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
@@ -27,7 +28,6 @@ HEAVY = ["numpy", "scipy", "pandas", "sklearn", "pydantic", "matplotlib", "numba
 LIGHT = [
     "mtlrun.errors",
     "mtlrun.utils.io",
-    "mtlrun.utils.paths",
     "mtlrun.estimators.facts",
     "mtlrun.estimators.registry",
     "mtlrun.papers.measure",
@@ -121,6 +121,15 @@ def test_files_and_functions_are_short_and_public_names_documented():
     assert not problems, "\n".join(problems)
 
 
+def test_no_two_classes_have_one_name():
+    places = defaultdict(list)
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path}:{node.lineno}")
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
 def test_light_modules_load_no_heavy_package():
     # One process for all: after each import, say which heavy packages it was the first to bring in.
     packages = [_name(path) for path in MODULES if path.name == "__init__.py"]
@@ -144,7 +153,7 @@ def test_lines_of_machine_formats_end_with_line_feeds():
     human = {
         "runs/verify.py",
         "report/terminal.py",
-        "runs/artefacts.py",
+        "runs/results.py",
         "comparison/protocol.py",
     }  # the first line of a message
     octets = {"report/drawing.py", "data/formats/svmlight.py"}  # bytes.splitlines cuts at line ends only

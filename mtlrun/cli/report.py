@@ -173,7 +173,7 @@ def _report_many(
     `json` are printed and nothing is written.
     """
     from mtlrun.report.summary import read_overview
-    from mtlrun.runs.artefacts import artefacts
+    from mtlrun.runs.results import artefacts
 
     check_format(form, "format of a summary")
     if merge:

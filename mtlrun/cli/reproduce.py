@@ -17,9 +17,9 @@ from mtlrun.errors import UserError, counted
 from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
-    from mtlrun.runs.experiment import Experiment
     from mtlrun.runs.plan import Plan, PlannedCell
     from mtlrun.runs.run import RunSummary
+    from mtlrun.runs.spec import Experiment
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def reproduce(
         if reading not in (None, ALL):
             raise UserError("--reading NAME needs a single experiment", "Name the experiment, or give --reading all.")
         raise typer.Exit(reproduce_all(request))
-    from mtlrun.cli.fetching import ensure_data, missing_data
+    from mtlrun.cli.console import ensure_data, missing_data
     from mtlrun.runs.load import load_experiment
     from mtlrun.runs.plan import plan
 
@@ -153,8 +153,8 @@ def _say_experiment(experiment: Experiment) -> None:
 
 def _say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
+    from mtlrun.runs.plan import rerun_reasons, survey
     from mtlrun.runs.run import todo, work_text
-    from mtlrun.runs.survey import rerun_reasons, survey
 
     store = made.store()
     cells, folds = todo(made, store, force=force)

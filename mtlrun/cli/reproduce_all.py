@@ -12,9 +12,9 @@ from mtlrun.errors import UserError, counted
 if TYPE_CHECKING:
     from mtlrun.cli.reproduce import Request
     from mtlrun.report.summary import Overview, RunReport
-    from mtlrun.runs.artefacts import Batch
-    from mtlrun.runs.experiment import Experiment
     from mtlrun.runs.plan import Plan
+    from mtlrun.runs.results import Batch
+    from mtlrun.runs.spec import Experiment
 
 
 #: Used when none is named.
@@ -38,7 +38,7 @@ def reproduce_all(request: Request) -> int:
     (data, configuration), 1 a cell failed or --check found a deviation, 0 otherwise.
     """
     from mtlrun.cli.report import all_problems, check_format, print_summary, say_problems
-    from mtlrun.runs.artefacts import gather
+    from mtlrun.runs.results import gather
 
     request = replace(request, profile=request.profile or DEFAULT_PROFILE)
     check_format(request.form, "format of a summary")
@@ -68,7 +68,7 @@ def reproduce_all(request: Request) -> int:
 
 def _prepare(experiment: Experiment, request: Request) -> None:
     """See that the data of an experiment are here; a UserError leaves the experiment out."""
-    from mtlrun.cli.fetching import ensure_data, missing_data
+    from mtlrun.cli.console import ensure_data, missing_data
 
     if not request.dry_run:
         ensure_data(experiment, request.data_dir, yes=request.yes)
@@ -78,7 +78,7 @@ def _prepare(experiment: Experiment, request: Request) -> None:
 
 def _say_plans(batch: Batch, force: bool) -> None:
     """Print what would be computed, artefact by artefact."""
-    from mtlrun.runs.artefacts import to_compute
+    from mtlrun.runs.results import to_compute
 
     counts = to_compute(batch.plans, force=force)
     width = max((len(made.experiment.id) for made in batch.plans), default=0)

@@ -49,7 +49,7 @@ def train(
     Model, metrics, test predictions and a page are written to DIR/<id of the training file>. `mtlrun init` writes a
     training file to start from.
     """
-    from mtlrun.cli.fetching import ensure_data
+    from mtlrun.cli.console import ensure_data
     from mtlrun.report.training import training_lines
     from mtlrun.runs.chunkspec import chunk_training
     from mtlrun.runs.load import load_training

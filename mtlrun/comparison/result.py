@@ -29,9 +29,8 @@ from mtlrun.data.formats.frames import dump_frame
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError, UserError
-from mtlrun.fitted import Model
+from mtlrun.fitted import Model, distinct, to_csv
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.predictions import distinct, to_csv
 from mtlrun.record import CELLS
 from mtlrun.report.figures import Figure, Forest
 from mtlrun.report.grid import Column, Grid, Section, csv_grid, html_block, text_lines
@@ -84,7 +83,7 @@ class Comparison:
     board: Board
     dataset: Dataset
     trained: Trained
-    source: Source
+    source: TableSource
     coefficients: pd.DataFrame | None
     coefficients_of: str
     cells: dict[str, Any]
@@ -196,7 +195,7 @@ class Comparison:
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.report.html import html_page  # a template engine, and matplotlib for the figures
+        from mtlrun.report.writers import html_page  # a template engine, and matplotlib for the figures
 
         drawn = [forest for forest in (self.board.gain_forest, self.board.task_forest) if forest is not None]
         first, *others = sections(self.board)
@@ -305,14 +304,14 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """Where a data set comes from: its table, test rows if they are a table of their own, and the parts of columns."""
 
     table: Table
     more: Table | None
     roles: Roles
 
-    def as_stored(self, dataset: Dataset) -> Source:
+    def as_stored(self, dataset: Dataset) -> TableSource:
         """Return the parts of columns that make the same data set of the stored file.
 
         The format's own task column is named, and columns of a data frame that were left out stay out.
@@ -355,7 +354,7 @@ def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
             raise UserError(f"{path} lies where the results are written", "Choose another folder with --output.")
 
 
-def store_table(folder: Path, home: Path, source: Source, dataset: Dataset) -> None:
+def store_table(folder: Path, home: Path, source: TableSource, dataset: Dataset) -> None:
     """Store a table beside a card that says what its columns are.
 
     Parameters

@@ -142,8 +142,9 @@ def _factorized(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
         kinds = {type(cell).__name__ for cell in column if not isinstance(cell, str | int | float)}
         text = f"column {column.name!r} has cells that are no names: {listed(sorted(kinds))}"
         raise DataError(text, "Leave the column out (drop), or store one text or number per cell.") from None
-    if getattr(values, "dtype", None) == np.float32:  # by its own digits: 0.1, not 0.10000000149
-        return codes, [float(str(value)) for value in values]
+    short = np.asarray(values)
+    if short.dtype.kind == "f" and short.dtype.itemsize < 8:  # by its own digits: 0.1, not 0.10000000149
+        return codes.astype(np.int64), [float(str(value)) for value in short]
     return codes.astype(np.int64), pd.Index(values).tolist()
 
 

@@ -249,7 +249,7 @@ class _Building:
     def typed(self, name: str) -> pd.Series:
         """Return a column of a feature or target; numbers of which some are stored as texts (Excel) are numbers."""
         column = self.table.column(name)
-        if column.dtype == object and len({isinstance(cell, str) for cell in column.dropna().unique()}) == 2:
+        if column.dtype == object and len({issubclass(kind, str) for kind in set(map(type, column.dropna()))}) == 2:
             numbers = pd.to_numeric(column, errors="coerce")
             if (numbers.isna() == column.isna()).all():
                 return numbers

@@ -18,8 +18,7 @@ from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import L1, SquaredFrobenius
 from mtlrun.problem.arrays import stack_designs
-from mtlrun.problem.graded import is_graded
-from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is_graded
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty

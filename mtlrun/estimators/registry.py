@@ -14,8 +14,7 @@ from typing import Any, TypeGuard
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators import HOMES
 from mtlrun.estimators.facts import MethodInfo
-from mtlrun.utils.ownmodules import import_named
-from mtlrun.utils.plugins import METHODS_GROUP, Plugin, plugins
+from mtlrun.utils.plugins import METHODS_GROUP, Plugin, import_named, plugins
 
 __all__ = ["METHODS", "MethodInfo", "build", "class_path", "get_method", "load_class", "short_name"]
 

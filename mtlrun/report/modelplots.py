@@ -18,7 +18,7 @@ from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
 from mtlrun.report.grid import Column, Grid, number
 from mtlrun.report.stored import read_json
-from mtlrun.utils.arrays import Archive
+from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
@@ -86,7 +86,7 @@ def _coefficients(folder: Path) -> HeatMap:
     if not file.is_file():
         raise UserError(f"{folder}: this model is not linear: it has no coefficients", "Try --kind tasks or path.")
     try:
-        with Archive(file, str(file)) as stored:
+        with NpzArchive(file, str(file)) as stored:
             coef, tasks, features = (stored.read(name) for name in ("coef", "tasks", "features"))
     except (OSError, ValueError) as error:
         raise DataError(str(error), "Train the model again.") from None

@@ -25,7 +25,7 @@ from mtlrun.report.stored import (
     read_sound,
 )
 from mtlrun.utils.io import DIGEST, as_list, sealed
-from mtlrun.utils.limits import LARGEST
+from mtlrun.utils.sizes import LARGEST
 from mtlrun.utils.text import cleaned
 
 #: Label of the place of measurements that need no data set.

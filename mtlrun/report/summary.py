@@ -13,9 +13,8 @@ from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdi
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.grid import Grid, Section, Styled, duration, escape_html, json_text, markdown_section
-from mtlrun.report.outcome import COLUMNS, MOST_FINDINGS, claim_row, counts_text, findings
-from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.sections import computing_seconds
+from mtlrun.report.readings import ReferenceVerdict
+from mtlrun.report.sections import COLUMNS, MOST_FINDINGS, claim_row, computing_seconds, counts_text, findings
 from mtlrun.report.stored import RUN_FILE, read_json
 from mtlrun.utils.io import write_atomic
 
@@ -302,7 +301,7 @@ def _readings(overview: Overview, entry: RunReport, claim: ClaimVerdict) -> dict
 
 def overview_html(overview: Overview, root: Path) -> str:
     """Return a page; it leads to the pages of the runs, to their Markdown where no page was made."""
-    from mtlrun.report.html import html_page  # loads a template engine
+    from mtlrun.report.writers import html_page  # loads a template engine
 
     sections = overview_sections(overview, lambda path: "html" if (Path(root) / f"{path}.html").is_file() else "md")
     lines = [*overview.summary, *([f"Made with `{overview.command}`."] if overview.command else [])]

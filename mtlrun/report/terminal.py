@@ -13,10 +13,9 @@ from mtlrun.record import OK, Place
 from mtlrun.report.build import Report
 from mtlrun.report.checks import STYLES, Verdict, said
 from mtlrun.report.grid import Grid, Section, Styled, duration, show
-from mtlrun.report.outcome import counts_text, finding
 from mtlrun.report.printed import measured_grid
-from mtlrun.report.references import reference_section
-from mtlrun.report.sections import edge_hits
+from mtlrun.report.readings import reference_section
+from mtlrun.report.sections import counts_text, edge_hits, finding
 from mtlrun.report.summary import Overview, RunReport, run_counts
 
 MAX_FAILURES = 10

@@ -11,7 +11,7 @@ import numpy as np
 from mtlrun.errors import counted
 from mtlrun.report.figures import Figure, Line, Panel
 from mtlrun.report.grid import Column, Grid, Section, show
-from mtlrun.report.html import html_page
+from mtlrun.report.writers import html_page
 
 #: Tasks with a colour of their own, points of a scatter plot, and rows of the table of coefficients.
 MOST_COLOURS, MOST_POINTS, MOST_FEATURES = 7, 1500, 20

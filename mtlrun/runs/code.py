@@ -23,7 +23,7 @@ from mtlrun.estimators.registry import class_path, short_name
 from mtlrun.interfaces import interface
 from mtlrun.papers.measure import MEASURES, measure_name
 from mtlrun.runs.cell import PROTOCOL_CHANGES
-from mtlrun.utils.ownmodules import current_folder
+from mtlrun.utils.plugins import current_folder
 
 Versions = dict[str, int | str]
 OWN = "mtlrun"

@@ -7,9 +7,8 @@ from typing import Any
 from mtlrun.estimators.registry import METHODS
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.papers.measure import MEASURES
-from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS
 from mtlrun.runs.methods import quantities_of
-from mtlrun.runs.spec import ONE_OF, TRAIN, Spec
+from mtlrun.runs.spec import ONE_OF, TRAIN, TRAIN_KEYS, TRAIN_METHOD_KEYS, Spec
 
 _PATH = {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}
 
@@ -22,13 +21,13 @@ def config_schema() -> dict[str, Any]:
     """
     schema: dict[str, Any] = Spec.model_json_schema(by_alias=True)
     models = schema.pop("$defs")
-    method, sweep, experiment = models["Method"]["properties"], models["Sweep"]["properties"], schema["properties"]
+    method, sweep, experiment = models["MethodSpec"]["properties"], models["Sweep"]["properties"], schema["properties"]
     method["estimator"], method["measure"] = _name("Estimator"), _name("Measure")
     sweep["params"] = {"anyOf": [{"type": "string"}, *sweep["params"]["anyOf"]], "default": None}
     models["DatasetSpec"] = {"anyOf": [{"type": "string"}, models["DatasetSpec"]]}
     step = models["FeatureStep"]
     models["FeatureStep"] = {"anyOf": [{"enum": step["properties"]["kind"]["enum"]}, step]}
-    training = _training(schema, models["Method"])
+    training = _training(schema, models["MethodSpec"])
     for name in ("default_for", "tolerance", "reference"):
         experiment[name] = {"anyOf": [experiment[name]["items"], experiment[name]], "default": []}
     experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}

@@ -27,12 +27,10 @@ from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.errors import one_line
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part, Scores
-from mtlrun.provenance import host_facts
-from mtlrun.record import NOT_CONVERGED, OK, Record, candidates
-from mtlrun.runs.cell import Cell, Features, Timing, with_params
-from mtlrun.runs.selection import strong_to_weak
+from mtlrun.record import NOT_CONVERGED, OK, Record, candidates, host_facts
+from mtlrun.runs.cell import Cell, Features, Timing, strong_to_weak, with_params
 from mtlrun.utils.io import sha256_json
-from mtlrun.utils.threads import limited_threads
+from mtlrun.utils.processes import limited_threads
 
 UNTIMED = Timing(warmup=False)
 _SCALERS = {"max-abs": MaxAbsScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}

@@ -17,18 +17,17 @@ from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
-from mtlrun.fitted import Model
+from mtlrun.fitted import Model, tested_table, to_csv
 from mtlrun.models import COEFFICIENTS, FACTS, finished, load_model, read_facts, save_model, transformed_names
-from mtlrun.predictions import tested_table, to_csv
 from mtlrun.record import Record
 from mtlrun.report.training import Tested, training_page
 from mtlrun.runs.cell import Cell, with_params
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
 from mtlrun.runs.plan import plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
+from mtlrun.runs.spec import Experiment
 from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish

@@ -19,8 +19,8 @@ from mtlrun.report.checks import Verdict
 from mtlrun.report.claims import Evidence, evaluate
 from mtlrun.report.readings import judged
 from mtlrun.report.run import Run, read_run
-from mtlrun.runs.artefacts import artefacts
 from mtlrun.runs.load import load_experiment
+from mtlrun.runs.results import artefacts
 
 TRIALS = range(8)
 RESULTS = Path(__file__).parents[2] / "results"

@@ -8,9 +8,8 @@ import pytest
 from mtlrun.errors import DataError
 from mtlrun.report.build import build_report
 from mtlrun.report.grid import Column, Grid, csv_grid
-from mtlrun.report.html import html_report
 from mtlrun.report.summary import read_overview, write_overview
-from mtlrun.report.writers import FORMATS, render, write_report
+from mtlrun.report.writers import FORMATS, html_report, render, write_report
 from mtlrun.runs.merge import merge
 
 HOSTILE = {

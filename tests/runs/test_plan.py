@@ -6,12 +6,10 @@ import json
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.provenance import private_path
-from mtlrun.record import Place
+from mtlrun.record import Place, private_path
 from mtlrun.runs.load import load_experiment
-from mtlrun.runs.plan import plan
+from mtlrun.runs.plan import plan, rerun_reasons, survey
 from mtlrun.runs.run import run, todo
-from mtlrun.runs.survey import rerun_reasons, survey
 
 SHARED = """\
   - label: same search

@@ -39,7 +39,7 @@ WIDE = 256
 
 
 @dataclass(frozen=True)
-class Value:
+class MarginalValue:
     """Everything at one Theta.
 
     Attributes
@@ -115,7 +115,7 @@ class Marginal:
 
     # ------------------------------------------------------------------ value and gradient
 
-    def __call__(self, Theta: Array, kappa: float | None = None) -> Value:
+    def __call__(self, Theta: Array, kappa: float | None = None) -> MarginalValue:
         """Evaluate D.
 
         Parameters
@@ -152,7 +152,7 @@ class Marginal:
         projected, added = self._integrated(inverse, SA, prior, logdet_mean)
         D = self.nu * (np.log(2 * np.pi * s2) + 1.0) + logdet + added
         G, g_kappa = self._gradient(Q, QF, projected, h, total, s2, Theta.ndim == 1)
-        return Value(float(D), mu, float(s2), Theta, kappa, G, g_kappa, h, total, Q, basis, inverse, projected)
+        return MarginalValue(float(D), mu, float(s2), Theta, kappa, G, g_kappa, h, total, Q, basis, inverse, projected)
 
     def _of_random(self, A: Array) -> Array:
         """Return the random columns of (m, k, p)."""
@@ -207,7 +207,7 @@ class Marginal:
 
     # ------------------------------------------------------------------ second derivatives
 
-    def hessian(self, value: Value, tie: Array) -> tuple[Array, Array]:
+    def hessian(self, value: MarginalValue, tie: Array) -> tuple[Array, Array]:
         """Return the exact and the expected Hessian of D, s2 profiled in both.
 
         Parameters
@@ -257,7 +257,7 @@ class Marginal:
 class _Sums:
     """Sums over tasks that the Hessian needs, in chunks of tasks."""
 
-    def __init__(self, marginal: Marginal, value: Value, tie: Array, wide: bool) -> None:
+    def __init__(self, marginal: Marginal, value: MarginalValue, tie: Array, wide: bool) -> None:
         self.m, self.v, self.tie = marginal, value, tie
         f, p = value.basis.shape[1], len(marginal.random)
         self.weighted, self.squares, self.second = np.zeros((p, p)), np.zeros((p, p)), np.zeros((p, p))
