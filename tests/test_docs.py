@@ -3,11 +3,14 @@
 import importlib
 import re
 import runpy
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 
+import mtlrun
 from mtlrun.estimators.registry import METHODS
 from mtlrun.runs.catalogue import catalogue
 
@@ -80,6 +83,17 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for code in re.findall(r"^```python[^\n]*\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
         exec(compile(code, page.name, "exec"), {"__name__": "__main__"})
+
+
+def test_the_python_code_of_compare_runs(tmp_path, monkeypatch):
+    """With one method, as all of them take a minute."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mtlrun, "compare", partial(mtlrun.compare, methods=["GraphMTL"], splits=3, repeats=1))
+    table = pd.read_csv(ROOT / "examples" / "simulated-grades.csv").groupby("school").head(8)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", (DOCS / "compare.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    exec(compile(code, "compare.md", "exec"), {"__name__": "__main__", "mtlrun": mtlrun, "df": table})
+    assert list((tmp_path / "out").iterdir())
+    plt.close("all")
 
 
 def test_every_chapter_has_all_its_parts():
