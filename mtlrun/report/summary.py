@@ -13,7 +13,7 @@ from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdi
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.grid import Grid, Section, Styled, duration, escape_html, json_text, markdown_section
-from mtlrun.report.outcome import COLUMNS, MOST_FINDINGS, claim_row, counts_text, findings
+from mtlrun.report.outcome import COLUMNS, MOST_FINDINGS, OURS, claim_row, counts_text, findings
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.sections import computing_seconds
 from mtlrun.report.stored import RUN_FILE, read_json
@@ -26,8 +26,6 @@ DEPTH = 3
 COMPARE = "compare"
 #: The summary of all runs, and its formats.
 INDEX = "index"
-#: Source of claims that are not those of a paper.
-OURS = "ours"
 FORMATS = ("md", "json", "html")
 _T = TypeVar("_T")
 
