@@ -61,6 +61,7 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
 @app.command()
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     """Describe a data set: files with hashes, licence, citation and statistics."""
+    from mtlrun.data.files import get_it
     from mtlrun.data.load import compare_statistics
 
     folder, (card,) = _cards(data_dir, id)
@@ -69,12 +70,10 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     if card.files:
         say(f"\nFiles in {folder / card.folder}:")
     needed = card.needed(variant)
-    absent = [spec.name for spec in needed if not _show_file(card, spec, folder)]
+    absent = [spec for spec in needed if not _show_file(card, spec, folder)]
     if absent:
         _show_statistics(compare_statistics({}, chosen.statistics))
-        place = data_dir_option(data_dir)
-        say(f"\n{counted(len(absent), 'file')} missing. Download with: mtlrun data fetch {card.id}{place}")
-        say(f"Or add your own copy: mtlrun data add {card.id} FILE{place}")
+        say(f"\n{counted(len(absent), 'file')} missing. {get_it(card, absent, data_dir_option(data_dir))}")
         return
     dataset, facts = _computed(card, variant, folder)
     say(f"\nfingerprint: {dataset.fingerprint}")
@@ -129,6 +128,7 @@ def fetch(
     """Download missing files, after asking, and verify their hashes."""
     from mtlrun.cli.fetching import download_progress, size_of
     from mtlrun.data.fetch import fetch_dataset, missing_files
+    from mtlrun.data.files import get_it
 
     if url is not None and len(ids) > 1:
         raise UserError("--url needs a single data set", "Fetch the data sets one by one.")
@@ -138,6 +138,11 @@ def fetch(
             say(f"{card.id}: built in, no files needed")
             continue
         absent = missing_files(card, variant, folder)
+        if url is None and not all(spec.urls for spec in absent):
+            remedy = get_it(card, absent, data_dir_option(data_dir))
+            raise DataError(
+                f"data set {card.id}: {', '.join(spec.name for spec in absent)} cannot be downloaded", remedy
+            )
         if absent or url is not None:
             what = size_of(absent) if absent else "the file at this address"
             source = f"licence: {card.licence}" if url is None else f"from {url}"
