@@ -269,7 +269,7 @@ def _show_board(result: Any) -> None:
 
         lines += ["", *text_lines(curve_grid(result.curve), width, ("part",))]
     lines += [f"left out: {line}" for line in board.left_out]
-    lines += ["", result.verdict, *(f"  {line}" for line in board.answer.details), ""]
+    lines += ["", result.verdict, *(f"  {line}" for line in board.answer.brief or board.answer.details), ""]
     for line in lines:
         say(line)
 
@@ -279,7 +279,7 @@ def _show_files(result: Any, folder: Path) -> None:
 
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
-    say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
+    say(f"report, with all statistics: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
     settings = folder / "chosen.yaml"
     more = f" (settings: {settings})" if settings.is_file() else ""
     say(f"best model, {result.saved}: {model}{more}")

@@ -305,6 +305,8 @@ class Answer:
         Strategy -> method -> number of training parts in which it was chosen.
     provisional : bool
         Whether only one repeat is done.
+    brief : list of str
+        The details for a terminal, without the names of tests.
     """
 
     kind: str
@@ -315,6 +317,7 @@ class Answer:
     pooled: Gain | None = None
     picked: dict[str, dict[str, int]] = field(default_factory=dict)
     provisional: bool = False
+    brief: list[str] = field(default_factory=list)
 
 
 def kind_of(low: float, high: float, smallest: float, points: Iterable[float]) -> str:
@@ -358,11 +361,17 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
                 f" One model for all tasks helps: {better} than a model per task ({said.span(one.low, one.high)})."
             )
     sentence += _native(entries, joint, without, tested, repeats)
-    details = [said.support(support, found), said.statistics(found, repeats), said.posterior(found)]
-    details += [f"Chosen by inner cross-validation: multi-task: {joint.text}; baseline: {without.text}."]
-    details += _remarks(entries, tested, range(tested.folds * repeats), found)
+    chances = said.posterior(found)
+    rest = [f"Chosen by inner cross-validation: multi-task: {joint.text}; baseline: {without.text}."]
+    rest += _remarks(entries, tested, range(tested.folds * repeats), found)
+    beaten = said.support(support, found)
+    read = "(the interval read as a posterior with a flat prior)"
+    details = [beaten, said.statistics(found, repeats), f"{chances} {read}.", *rest]
+    brief = [beaten, said.interval(found), f"{chances}.", *rest]
     counts = {name: dict(Counter(side.picked.values())) for name, side in sides.items() if side}
-    return Answer(kind, sentence, details, found, support.get(INDEPENDENT), support.get(POOLED), counts, provisional)
+    return Answer(
+        kind, sentence, details, found, support.get(INDEPENDENT), support.get(POOLED), counts, provisional, brief
+    )
 
 
 def _nothing(entries: Sequence[Entry], joint: Strategy | None, splits: range) -> str:
@@ -505,10 +514,14 @@ class _Words:
             f"c = {factor:.3g}, df = {gain.df:,})."
         )
 
+    def interval(self, gain: Gain) -> str:
+        overlap = "" if self.tested.separate else ", allowing for overlapping training rows"
+        return f"95% interval {self.span(gain.low, gain.high)}, p = {gain.pvalue:.2g}{overlap}."
+
     def posterior(self, gain: Gain) -> str:
         above, within, below = gain.probabilities(self.tested.smallest)
         least = self.size(self.tested.smallest)
         return (
             f"{above:.0%} chance of improving by over {least}, {below:.0%} of getting worse by over {least}, "
-            f"{within:.0%} of neither (the interval read as a posterior with a flat prior)."
+            f"{within:.0%} of neither"
         )
