@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli import complete
 from mtlrun.cli.console import confirm, say, say_columns, say_json
-from mtlrun.cli.options import DataDir, Json, Yes, data_dir_option, option
+from mtlrun.cli.options import Command, DataDir, Json, Yes, data_dir_option, option
 from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ VariantName = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
     """List all data sets: numbers of rows, features and tasks, and whether their files are available."""
     from mtlrun.data.cards import card_paths, read_card
@@ -58,7 +58,7 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
         raise typer.Exit(2)
 
 
-@app.command()
+@app.command(cls=Command)
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     """Describe a data set: files with hashes, licence, citation and statistics."""
     from mtlrun.data.files import get_it
@@ -82,7 +82,7 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
         raise typer.Exit(2)
 
 
-@app.command()
+@app.command(cls=Command)
 def verify(
     ids: Annotated[
         list[str] | None,
@@ -94,7 +94,7 @@ def verify(
     ] = None,
     data_dir: DataDir = None,
     files_only: Annotated[
-        bool, typer.Option("--files-only", help="Check only the hashes of the files; load nothing.")
+        bool, typer.Option("--files-only", metavar="", help="Check only the hashes of the files; load nothing.")
     ] = False,
 ) -> None:
     """Check hashes and statistics of data sets; exit with code 2 if anything differs from the data card."""
@@ -113,7 +113,7 @@ def verify(
         raise typer.Exit(2)
 
 
-@app.command()
+@app.command(cls=Command)
 def fetch(
     ids: Annotated[
         list[str],
@@ -154,7 +154,7 @@ def fetch(
             say(f"{card.id}: {file.name} {_mark(card, file.name)}, {file.path}")
 
 
-@app.command()
+@app.command(cls=Command)
 def add(
     id: Id,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or an archive that contains it.")],
