@@ -326,7 +326,7 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
                 group = [table.get((place, m)) for m in methods]
                 run_check = _as_run(asked, group, evidence)
                 one = _on_methods(run_check, place, methods, task, group, greater)
-                bound = run_check.get("bound")
+                bound = run_check.get("bound") or _bound_by_name(check, group, evidence.run)
                 found.append(replace(one, bound=bound if bound in CHOICES["bound"] else None))
         results += [replace(one, check=check, dataset=place) for one in found]
     return results
@@ -372,16 +372,16 @@ def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def _as_run(check: Mapping[str, Any], group: Sequence[MethodResult | None], evidence: Evidence) -> Mapping[str, Any]:
     """Return a check as it applies to these rows: where none of them was stopped, the number is no bound."""
     if "stopped" not in check:
-        return {**check, "bound": check.get("bound") or _bound_by_name(check, group, evidence.run)}
+        return check
     late = any(row is not None and _was_stopped(check["stopped"], row, evidence) for row in group)
     return {**check, "bound": check.get("bound", _NO_BOUND) if late else None}
 
 
 def _bound_by_name(check: Mapping[str, Any], group: Sequence[MethodResult | None], run: Run) -> str | None:
-    """Say what a number is whose quantity is called ``seconds_at_least``.
+    """Say how a number is told whose quantity is called ``seconds_at_least``; it decides as any other.
 
-    That is the quantity that follows it in name, ``seconds_to_1e-6``, where a run has that one, and else what the run
-    had used when it was stopped.
+    That is another quantity of the same unit, ``seconds_to_1e-6``, where a run has it, and else what the run had used
+    when it was stopped.
     """
     quantity = str(check.get("quantity"))
     stem = quantity.removesuffix(_AT_LEAST)
