@@ -29,7 +29,7 @@ from mtlrun.estimators import HierarchicalMTL
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data
-from mtlrun.solvers.hierarchical.fit import Problem, fit_covariance
+from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.inference import score_test
 from mtlrun.solvers.hierarchical.newton import newton
 
@@ -102,7 +102,7 @@ def optima() -> None:
 
 def _ours(X: Any, y: Any, ids: Any, covariance: str) -> Any:
     data = of_data(TaskData.from_stacked(X, y, ids))[0]
-    return fit_covariance(Problem(data, np.arange(data.p)), covariance)
+    return fit_covariance(HierarchicalProblem(data, np.arange(data.p)), covariance)
 
 
 def _theirs(X: Any, y: Any, ids: Any, covariance: str) -> float:
@@ -137,7 +137,7 @@ def random() -> None:
         level = (rng.random() < 0.7) * rng.normal(size=T)
         y = (X * W[ids]).sum(axis=1) + level[ids] + rng.normal(size=len(ids)) * 10 ** rng.uniform(-1.5, 0.5)
         data = of_data(TaskData.from_stacked(X, y, ids))[0]
-        made = Problem(data, np.arange(data.p))
+        made = HierarchicalProblem(data, np.arange(data.p))
         m = made.marginal()
         structure = made.tied(m, "diagonal")
         fit = newton(m, structure)

@@ -12,7 +12,7 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import listed
 
 if TYPE_CHECKING:
-    from mtlrun.runs.experiment import Experiment
+    from mtlrun.runs.spec import Experiment
 
 
 def show(

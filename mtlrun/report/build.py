@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
-from mtlrun.report.cells import MethodResult, tidy_frame
+from mtlrun.report.cells import COMPLETE, MethodResult, Run, read_run, tidy_frame
 from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
-from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
+from mtlrun.report.figures import (
+    Figure,
+    RankDiagram,
+    matrix_figures,
+    measured_ranks,
+    printed_figures,
+    sweep_figures,
+    trace_figures,
+)
 from mtlrun.report.grid import Section, html_block
-from mtlrun.report.outcome import counts_text, findings, spread_lines
 from mtlrun.report.printed import (
     measurement_sections,
     printed_tables,
@@ -23,10 +30,8 @@ from mtlrun.report.printed import (
     table_notes,
     table_sections,
 )
-from mtlrun.report.readings import JudgedRun, judged, over_readings, readings_section
-from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import DONE, Run, read_run
-from mtlrun.report.sections import computing_seconds, run_sections
+from mtlrun.report.readings import JudgedRun, ReferenceVerdict, judged, over_readings, readings_section
+from mtlrun.report.sections import computing_seconds, counts_text, findings, run_sections, spread_lines
 from mtlrun.report.statistics import comparison_section, group_section
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ class Report:
         With their verdicts under all readings.
     sections : list of Section
         Everything below the table, empty ones left out.
-    figures : list of Figure
+    figures : list of Figure or RankDiagram
         Drawn by `mtlrun.report.drawing`.
     measured : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
@@ -63,7 +68,7 @@ class Report:
     main: JudgedRun
     claims: list[ClaimVerdict]
     sections: list[Section]
-    figures: list[Figure] = field(default_factory=list)
+    figures: list[Figure | RankDiagram] = field(default_factory=list)
     measured: list[Section] = field(default_factory=list)
     readings: list[JudgedRun] = field(default_factory=list)
     tables: list[Section] = field(default_factory=list)
@@ -129,7 +134,7 @@ class Report:
     def cells(self) -> dict[str, int]:
         """Cells of the plan, those with a number, and the others by what became of them, of all readings begun."""
         outcomes = Counter(run.outcome(cell) for run in self.runs for cell in run.planned)
-        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (DONE, *TROUBLE)}}
+        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (COMPLETE, *TROUBLE)}}
 
     @property
     def judged(self) -> list[ClaimVerdict]:
@@ -255,6 +260,7 @@ def build_report(folder: Path) -> Report:
             *sweep_figures(run, main.rows),
             *trace_figures(run),
             *matrix_figures(run),
+            *measured_ranks(run),
         ],
         measured,
         others,

@@ -11,11 +11,10 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.papers.measure import Declaration, Measurement, measure_path
-from mtlrun.provenance import host_facts
-from mtlrun.record import NOT_CONVERGED, OK, Record
+from mtlrun.record import NOT_CONVERGED, OK, Record, host_facts
 from mtlrun.runs.cell import Cell
 from mtlrun.runs.fit import NOT_CONVERGED_MARK, UNTIMED, make_step, noted_warnings
-from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.plugins import import_named
 
 
 def measure_cell(cell: Cell, data: Dataset | None) -> Record:
@@ -71,10 +70,11 @@ def _check(found: Any, path: str, declaration: Declaration | None) -> None:
 
 
 def _result(found: Measurement) -> dict[str, Any]:
-    """Return curves, matrices, lines and tables as plain data, without those that are empty."""
+    """Return curves, matrices, rankings, lines and tables as plain data, without those that are empty."""
     plain: dict[str, Any] = {
         "curves": {name: dataclasses.asdict(curve) for name, curve in found.curves.items()},
         "matrices": {name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()},
+        "rankings": [dataclasses.asdict(scores) for scores in found.rankings],
         "lines": list(found.lines),
         "tables": dict(found.tables),
     }
