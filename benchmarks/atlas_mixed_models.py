@@ -40,7 +40,7 @@ from mtlrun.comparison.protocol import FEATURES
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators import HierarchicalMTL
-from mtlrun.report.run import Run, read_run
+from mtlrun.report.cells import Run, read_run
 from mtlrun.runs.cell import Features
 from mtlrun.runs.fit import make_step
 

@@ -14,7 +14,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import MtlrunError
 from mtlrun.estimators.baselines import predict_scores
-from mtlrun.estimators.rows import Rows
+from mtlrun.estimators.rows import TaskRows
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
@@ -76,12 +76,12 @@ class Part:
         return self.rows.fit_alone(estimator)
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> TaskRows:
         """The training rows, for many models."""
         return _rows(self.train)
 
     @cached_property
-    def new_rows(self) -> Rows:
+    def new_rows(self) -> TaskRows:
         """The test rows, for many models."""
         return _rows(self.test)
 
@@ -168,8 +168,8 @@ def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.nda
     return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
 
 
-def _rows(dataset: Dataset) -> Rows:
-    return Rows(dataset.X, dataset.y, dataset.task_id, dataset.source.get(WEIGHT))
+def _rows(dataset: Dataset) -> TaskRows:
+    return TaskRows(dataset.X, dataset.y, dataset.task_id, dataset.source.get(WEIGHT))
 
 
 def _task_ids(dataset: Dataset) -> dict[str, np.ndarray]:

@@ -28,7 +28,7 @@ from mtlrun.fitted import Model
 from mtlrun.indices import check_indices
 from mtlrun.report.stored import read_raw
 from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
-from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.plugins import import_named
 from mtlrun.utils.publish import finish
 from mtlrun.utils.text import cleaned
 
@@ -214,6 +214,13 @@ def model_folder(path: Path) -> Path:
     if path.name in (ARCHIVE, FACTS) and not path.is_dir():
         return path.parent
     return path / MODEL if (path / COMPARED).is_file() and not (path / FACTS).exists() else path
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return what lies in the folder of a model, and in that of its comparison: no place for other files."""
+    folder = model_folder(path)
+    compared = [folder.parent] if (folder.parent / COMPARED).is_file() else []
+    return [file for place in (folder, *compared) if place.is_dir() for file in place.iterdir()]
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from mtlrun.report.build import Report
 from mtlrun.report.checks import said
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import Grid, Styled, markdown_grid
-from mtlrun.report.outcome import COLUMNS, claim_row, finding, rank_of
+from mtlrun.report.sections import COLUMNS, claim_row, finding, rank_of
 from mtlrun.report.summary import Overview, RunReport, counts_line, overview_markdown, read_overview
 from mtlrun.report.writers import FILES
 

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
 from mtlrun.errors import MtlrunError, UserError
-from mtlrun.utils.ownmodules import pathless
+from mtlrun.utils.plugins import pathless
 
 #: Panels of ``mtlrun --help`` and their commands, each with an example. The module of a command holds a function of its
 #: name, or a Typer called `app` (a group).
@@ -66,6 +66,9 @@ class Guarded(TyperGroup):
                 raise
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 complain(f"cannot write: {error.strerror}", "Free some space, or choose another place for the output.")
+                raise typer.Exit(2) from None
+            if isinstance(error, MemoryError):
+                complain("there is not enough memory for this", "Take part of the rows, or a machine with more memory.")
                 raise typer.Exit(2) from None
             if isinstance(error, OSError) and error.filename is not None and error.strerror:
                 # A name of more than 255 bytes, a loop of links, a folder without permission: whatever is looked at.

@@ -127,7 +127,7 @@ def fetch(
     timeout: Annotated[float, option(None, "SECONDS", "How long to wait for a server.", min=0.1)] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
-    from mtlrun.cli.fetching import download_progress, size_of
+    from mtlrun.cli.console import download_progress, size_of
     from mtlrun.data.fetch import fetch_dataset, missing_files
 
     if url is not None and len(ids) > 1:

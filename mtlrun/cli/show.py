@@ -11,7 +11,7 @@ from mtlrun.cli.console import say, say_json
 from mtlrun.cli.options import OUTPUT_DEFAULT
 
 if TYPE_CHECKING:
-    from mtlrun.runs.experiment import Experiment
+    from mtlrun.runs.spec import Experiment
 
 
 def show(

@@ -26,10 +26,9 @@ from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.metrics import get_metric
 from mtlrun.papers.measure import Measurement, measure
 from mtlrun.record import Record
-from mtlrun.runs.cell import Cell, Features
+from mtlrun.runs.cell import Cell, Features, choice_of
 from mtlrun.runs.fit import fit_cell, make_step, score_candidates
 from mtlrun.runs.plan import CellMaker, settings
-from mtlrun.runs.selection import choice_of
 from mtlrun.utils.seeds import derive_seed
 
 #: Name of the splits that a table is given.

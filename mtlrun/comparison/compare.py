@@ -29,7 +29,7 @@ from mtlrun.comparison.differences import differences
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.likeness import tables_like
 from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
-from mtlrun.comparison.result import MODEL, Comparison, Source, refuse_tables, store_table
+from mtlrun.comparison.result import MODEL, Comparison, TableSource, refuse_tables, store_table
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
 from mtlrun.data.chunks import chunk_files
@@ -39,14 +39,12 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.selectors import label_list, matching, target_columns
 from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.errors import ConfigError
+from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric
-from mtlrun.predictions import distinct
-from mtlrun.runs.compute import loaded
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.plan import Plan, plan
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.progress import Progress
+from mtlrun.runs.pool import Pool, Progress, loaded
 from mtlrun.runs.run import Runner
+from mtlrun.runs.spec import Experiment
 from mtlrun.runs.train import Trained, fit_training, load_trained
 from mtlrun.utils.io import canonical_json, temporary, writing
 from mtlrun.utils.text import folder_name, id_of, stem_of
@@ -152,7 +150,7 @@ def compare(
     more = None if test is None else _table(test, table)
     given |= {name: matching(given[name], table) for name in ("drop", "categorical", "keep") if name in given}
     names = target_columns(table, target, targets, targets_last, labels, given.get("drop", ()))
-    source = Source(table, more, Roles(targets=names, task=task, **given))
+    source = TableSource(table, more, Roles(targets=names, task=task, **given))
     dataset = replace(make_dataset(table, source.roles, more), id=_id(table), title=Path(table.name).name)
     if settings.calibrate and dataset.task_type == "regression":
         raise ConfigError("--calibrate needs targets that are labels", "Leave it out for regression.")
@@ -173,7 +171,7 @@ def compare(
 class _Session:
     """Where a comparison computes: the table as a stored data set, and the folder of the cells."""
 
-    source: Source
+    source: TableSource
     folder: Path
     data: Path
     dataset: Dataset
@@ -300,7 +298,7 @@ class _Session:
 @contextmanager
 def _session(
     output: str | Path | None,
-    source: Source,
+    source: TableSource,
     dataset: Dataset,
     protocol: Protocol,
     settings: Settings,

@@ -18,8 +18,8 @@ from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.pool import Pool
+from mtlrun.runs.spec import Experiment
 from mtlrun.utils.seeds import derive_seed
 from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow

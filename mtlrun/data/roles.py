@@ -227,7 +227,7 @@ class _Building:
         """Return a column of names; names that are written in several ways are said."""
         found = Names.of(self.table.text(name))
         if found.merged:
-            text = f"blanks at the ends and the type of a cell do not tell names of {name!r} apart"
+            text = f"blanks at the ends, normal forms and the type of a cell do not tell names of {name!r} apart"
             self.notes.append(f"{text}: {listed([repr(word) for word in found.merged])}")
         return found
 
@@ -249,7 +249,7 @@ class _Building:
     def typed(self, name: str) -> pd.Series:
         """Return a column of a feature or target; numbers of which some are stored as texts (Excel) are numbers."""
         column = self.table.column(name)
-        if column.dtype == object and len({isinstance(cell, str) for cell in column.dropna().unique()}) == 2:
+        if column.dtype == object and len({issubclass(kind, str) for kind in set(map(type, column.dropna()))}) == 2:
             numbers = pd.to_numeric(column, errors="coerce")
             if (numbers.isna() == column.isna()).all():
                 return numbers

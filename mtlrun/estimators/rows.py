@@ -1,7 +1,7 @@
 """Rows that many models are fitted to: read and checked once, not once for every model.
 
-A search fits hundreds of models to the same rows. `Rows` does what `fit` and `predict` of the models do, with the same
-numbers, and keeps what does not depend on the model: checked arrays, scaled targets, the containers of the solvers
+A search fits hundreds of models to the same rows. `TaskRows` does what `fit` and `predict` of the models do, with the
+same numbers, and keeps what does not depend on the model: checked arrays, scaled targets, the containers of the solvers
 with their decompositions, the tasks of the rows.
 """
 
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _READERS = ("fit", "_prepare", "_read_X", "_read_design", "_task_data", "_scores")
 
 
-class Rows:
+class TaskRows:
     """Rows of some tasks.
 
     Parameters
@@ -90,10 +90,10 @@ class Rows:
         return self._read[key]
 
     @cached_property
-    def _scaled(self) -> tuple[Rows, Array, Array]:
+    def _scaled(self) -> tuple[TaskRows, Array, Array]:
         """The rows with targets of mean 0 and variance 1, the means and the deviations."""
         y, center, scale = scaled_targets(self.y)
-        return Rows(self.X, y, self.task_id, self.weights), center, scale
+        return TaskRows(self.X, y, self.task_id, self.weights), center, scale
 
     @cached_property
     def _design(self) -> Any:

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.errors import ConfigError
-from mtlrun.papers.measure import Curve, Matrix, Measurement, Scores, measure, published_path
+from mtlrun.papers.measure import Curve, Matrix, Measurement, MethodScores, measure, published_path
 from mtlrun.stats import critical_difference, rank_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -236,7 +236,7 @@ def methods(
     return Measurement(values, tables=tables, matrices=matrices, rankings=drawn)
 
 
-def _rankings(found: pd.DataFrame) -> list[Scores]:
+def _rankings(found: pd.DataFrame) -> list[MethodScores]:
     """Return the ranks of the methods within tables, means over their settings: of all settings, then by regime.
 
     Left out are methods that less than nine of ten settings have, then settings without all others. Logistic regression
@@ -254,11 +254,11 @@ def _rankings(found: pd.DataFrame) -> list[Scores]:
         if len(mean) < FEWEST_TABLES:
             mean = mean.iloc[:0]
         values = mean.to_numpy().tolist()
-        rankings.append(Scores(name, values, list(mean.index), list(mean.columns), "rank of the error"))
+        rankings.append(MethodScores(name, values, list(mean.index), list(mean.columns), "rank of the error"))
     return rankings
 
 
-def _ranks(rankings: Sequence[Scores]) -> dict[str, Any]:
+def _ranks(rankings: Sequence[MethodScores]) -> dict[str, Any]:
     """Return a table of average ranks."""
     columns = {
         scores.label: pd.Series(rank_table(scores.values, greater_is_better=False).mean(axis=0), index=scores.methods)

@@ -1,8 +1,8 @@
 """Graph-regularised SVMs: sizes of the data, objective against seconds, seconds against rows, and transfer.
 
 Solvers are the variants of `GraphSVC` ("block" is block-wise dual coordinate ascent, "paper" the printed algorithm),
-"newton", and two with the multi-task kernel: "mtk", LIBSVM on the same problem without intercept, and "mtk-intercept",
-LIBSVM as it is. LIBSVM has no callback and is run again and again, with more steps and smaller tolerances.
+"newton", and two with the multi-task kernel: "kernel", our kernel solver on the same problem without intercept, and
+"mtk-intercept", LIBSVM. LIBSVM has no callback and is run again and again, with more steps and smaller tolerances.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mtlrun.papers.measure import Curve, Measurement, measure
 from mtlrun.papers.mtsvm_runs import (
     DEGREE,
     TOLERANCES,
-    Certificate,
     Ladder,
-    Reference,
+    ReferenceOptimum,
+    TimedCertificate,
     ascend,
     certificates,
     couple,
@@ -41,8 +41,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Differences relative to the optimum whose seconds are reported, by the name of the quantity.
 LEVELS = {"seconds_to_1e-2": 1e-2, "seconds_to_1e-4": 1e-4, "seconds_to_1e-6": 1e-6, "seconds_to_1e-8": 1e-8}
-#: Solvers that are LIBSVM, and whether they have an intercept.
-KERNEL_SOLVERS = {"mtk": False, "mtk-intercept": True}
+#: Solvers with the multi-task kernel; the second is LIBSVM, which always has an intercept.
+KERNEL_SOLVERS = ("kernel", LIBSVM := "mtk-intercept")
 #: The solver that the others are compared with: coordinate ascent as printed.
 BASELINE = "paper"
 # Relative gap at which the runs that are followed end: from there on rounding decides.
@@ -121,8 +121,8 @@ def svm_convergence(
 ) -> Measurement:
     """Follow ``|obj* - obj|`` over the seconds of a solver.
 
-    obj is the primal objective; of LIBSVM the dual one, which converges first, and in the quantities and the curve
-    that say ``primal`` the primal one of the same runs.
+    obj is the primal objective; of kernel solvers the dual one, which converges first, and in the quantities and the
+    curve that say ``primal`` the primal one of the same runs.
 
     obj* is the middle between the best primal and dual values that block-wise coordinate ascent with exact steps, or
     for few coefficients the interior-point method, reaches in `reference_seconds`; with LIBSVM's intercept it is that
@@ -135,8 +135,8 @@ def svm_convergence(
         The tasks are coupled by the similarity among its `truth`, else by ones plus the identity.
     seed : int
         Of the order of rows.
-    solver : {"block", "block-printed", "corrected", "paper", "newton", "mtk", "mtk-intercept"}, default "block"
-        "mtk" is LIBSVM on the problem without intercept, which the others solve; "mtk-intercept" LIBSVM as it is.
+    solver : {"block", "block-printed", "corrected", "paper", "newton", "kernel", "mtk-intercept"}, default "block"
+        "kernel" is our kernel solver on the problem without intercept, which the others solve; "mtk-intercept" LIBSVM.
     C : float
     seconds : float, default 60
         The solver is stopped then, at its next certificate; LIBSVM after about that time for all runs together.
@@ -149,8 +149,8 @@ def svm_convergence(
     Returns
     -------
     Measurement
-        Curves ``function difference`` and, of LIBSVM, ``function difference, primal``; the quantities are declared
-        above.
+        Curves ``function difference`` and, of kernel solvers, ``function difference, primal``; the quantities are
+        declared above.
 
     Raises
     ------
@@ -163,14 +163,13 @@ def svm_convergence(
     goal = _END * max(1.0, abs(reference.optimum))
     race = certificates(ascend(BASELINE, data, links, C, _END, seed, reference_seconds))
     dcd_seconds = first_time([p.seconds for p in race], np.array([p.primal for p in race]) <= reference.optimum + goal)
-    points: list[Certificate] = []
-    if solver in KERNEL_SOLVERS:
-        ladder = Ladder(data, links, C, KERNEL_SOLVERS[solver], seconds)
+    points: list[TimedCertificate] = []
+    if solver == LIBSVM:
+        ladder = Ladder(data, links, C, seconds)
         ladder.climb(tolerances[:1])
         ladder.begin(_EARLY)
         ladder.climb(tolerances[1:])
-        if ladder.intercept:
-            reference = kernel_optimum(ladder)
+        reference = kernel_optimum(ladder)
         points += ladder.rungs
         n_iter, ran = ladder.rungs[-1].n_iter, sum(point.seconds for point in points)
     else:
@@ -205,7 +204,7 @@ def svm_convergence(
 
 
 def _followed(
-    at: Sequence[float], values: Array, cold: float, reference: Reference, dcd_seconds: float
+    at: Sequence[float], values: Array, cold: float, reference: ReferenceOptimum, dcd_seconds: float
 ) -> tuple[dict[str, float], Array]:
     """Return the quantities of a curve of objectives, and its distances from the optimum.
 
@@ -277,9 +276,9 @@ def svm_seconds(
     data = task_data(dataset)
     del dataset  # strings beside packed letters would double the memory
     aim = tol if precision == "gap" else tol / 10
-    points: list[Certificate] = []
-    if solver in KERNEL_SOLVERS:
-        ladder = Ladder(data, links, C, KERNEL_SOLVERS[solver], seconds)
+    points: list[TimedCertificate] = []
+    if solver == LIBSVM:
+        ladder = Ladder(data, links, C, seconds)
         ladder.climb(tolerances, aim)
         points += ladder.rungs
         reached, n_iter = time_to(points, tol, precision), ladder.rungs[-1].n_iter
@@ -340,8 +339,8 @@ def svm_scaling(
 ) -> Measurement:
     """Measure the seconds to a relative precision on growing parts of the rows, as `svm_seconds` does.
 
-    It ends with the first size that is not finished in `seconds`. LIBSVM is not given a size when the seconds of all
-    tolerances of the last one, growing with the square of the rows, would exceed `seconds`.
+    It ends with the first size that is not finished in `seconds`. A kernel solver is not given a size when the seconds
+    of all runs of the last one, growing with the square of the rows, would exceed `seconds`.
 
     Parameters
     ----------
@@ -404,8 +403,8 @@ def _at_time(when: float, at: Sequence[float], differences: Array, cold: float) 
     return float(known.min()) if len(known) else float(cold)
 
 
-def _sentence(dataset: Dataset, solver: str, reference: Reference) -> str:
-    own = "with LIBSVM's intercept, " if KERNEL_SOLVERS.get(solver) else ""
+def _sentence(dataset: Dataset, solver: str, reference: ReferenceOptimum) -> str:
+    own = "with LIBSVM's intercept, " if solver == LIBSVM else ""
     return (
         f"{dataset.title or dataset.id}: obj* = {reference.optimum:.10g} ({own}by {reference.how}), "
         f"known to {reference.accuracy:.1e}; smaller differences cannot be distinguished from it."

@@ -1,4 +1,4 @@
-"""Runs of graph-regularised SVMs for measures: parts of data sets, coordinate ascent, LIBSVM's ladder, optima."""
+"""Runs of graph-regularised SVMs for measures: parts of data sets, ascents, LIBSVM's ladder, optima."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.svm import VARIANTS
 from mtlrun.features.dna import WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.result import Callback, SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.dcd import solve_block_dcd
+from mtlrun.solvers.svm.greedy import solve_without_intercept
 from mtlrun.solvers.svm.kernel import (
     augmented_features,
     certify_kernel,
     kernel_bytes,
     kernel_matrix,
     matrix_pays,
-    mirror,
     polish,
     run_libsvm,
     stored,
@@ -39,7 +39,7 @@ TOLERANCES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 # A tolerance that no run reaches before its steps are over, LIBSVM's steps of a first run, its cache in megabytes, and
 # the largest kernel matrix made beforehand.
 _LOOSE, _PROBE, _CACHE, _MATRIX = 1e-6, 1000, 2000, 3 << 30
-_MAX_ITER = 10**7
+_MAX_ITER, _MAX_STEPS = 10**7, 10**15
 # Relative gap that references are computed to, as far as floats allow.
 _FINEST = 1e-14
 # Bound on a difference that counts as an optimum reached.
@@ -96,6 +96,7 @@ def warm_up() -> None:
     for form in ("block", "example"):
         solve_block_dcd(data, links, form=form)
     solve_svm_newton(data, links)
+    climb_kernel(data, links, 1.0, 1e-4)
 
 
 # ---------------------------------------------------------------- runs
@@ -111,7 +112,12 @@ def ascend(
     seconds: float,
     reached: Callable[[float], bool] = lambda _: False,
 ) -> SolverResult:
-    """Run a variant of coordinate ascent, or the second-order method, until `tol`, `seconds` or a primal value.
+    """Run a solver without intercept until a relative gap of `tol`, `seconds` or a primal value.
+
+    Parameters
+    ----------
+    solver : {"block", "block-printed", "corrected", "paper", "newton", "kernel"}
+        A variant of coordinate ascent, the second-order method, or the one with the multi-task kernel.
 
     Raises
     ------
@@ -120,21 +126,43 @@ def ascend(
     """
     if solver == "newton":
         return solve_svm_newton(data, links, C=C, tol=tol)
-    if solver not in VARIANTS:
-        raise ValueError(f"solver must be one of {', '.join(VARIANTS)}, newton, mtk, got {solver!r}")
-    form, step = VARIANTS[solver]
     late = until(seconds)
+
+    def over(iteration: int, primal: float, dual: float) -> bool:
+        return reached(primal) or late(iteration, primal, dual)
+
+    if solver == "kernel":
+        return climb_kernel(data, links, C, tol, over)
+    if solver not in VARIANTS:
+        raise ValueError(f"solver must be one of {', '.join(VARIANTS)}, newton, kernel, mtk-intercept, got {solver!r}")
+    form, step = VARIANTS[solver]
     return solve_block_dcd(
-        data,
-        links,
-        C=C,
-        tol=tol,
-        max_iter=_MAX_ITER,
-        seed=seed,
-        form=form,
-        step=step,
-        callback=lambda i, primal, dual: reached(primal) or late(i, primal, dual),
+        data, links, C=C, tol=tol, max_iter=_MAX_ITER, seed=seed, form=form, step=step, callback=over
     )
+
+
+def climb_kernel(
+    data: TaskData, links: TaskCoupling, C: float, tol: float, callback: Callback | None = None
+) -> SolverResult:
+    """Run the kernel solver without intercept to a relative gap; not on a shared design."""
+    designs = [data.task(t)[0] for t in range(data.n_tasks)]
+    return solve_without_intercept(
+        designs,
+        links,
+        data.targets,
+        np.full(len(data.targets), float(C)),
+        tol=0.0,
+        gap=tol,
+        max_iter=_MAX_STEPS,
+        whole=_precomputes(data),
+        cache_size=_CACHE,
+        callback=callback,
+    )
+
+
+def _precomputes(data: TaskData) -> bool:
+    """Return whether the kernel matrix is made beforehand."""
+    return matrix_pays(_entries(data)) and kernel_bytes(data.n_rows) <= _MATRIX
 
 
 def until(seconds: float) -> Callable[[int, float, float], bool]:
@@ -144,7 +172,7 @@ def until(seconds: float) -> Callable[[int, float, float], bool]:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class TimedCertificate:
     """The objective and its bound, and the seconds after which they were known."""
 
     seconds: float
@@ -158,7 +186,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Rung(Certificate):
+class Rung(TimedCertificate):
     """One run of LIBSVM, and what it found."""
 
     n_iter: int
@@ -167,7 +195,7 @@ class Rung(Certificate):
 
 
 class Ladder:
-    """LIBSVM with the multi-task kernel, run again and again, with other tolerances.
+    """LIBSVM with the multi-task kernel and its intercept, run again and again, with other tolerances.
 
     The seconds of a run are those of the kernel matrix, or of the features that LIBSVM multiplies itself, and of
     LIBSVM; not those of the certificate. A run is stopped at as many steps as the time allows.
@@ -178,22 +206,18 @@ class Ladder:
         Not a shared design.
     links : TaskCoupling
     C : float
-    intercept : bool
-        Without one, the problem is that of coordinate ascent.
     seconds : float
         For all runs.
     """
 
-    def __init__(self, data: TaskData, links: TaskCoupling, C: float, intercept: bool, seconds: float) -> None:
+    def __init__(self, data: TaskData, links: TaskCoupling, C: float, seconds: float) -> None:
         self.rungs: list[Rung] = []
-        self.links, self.intercept = links, intercept
+        self.links = links
         self.y, self.cost = data.targets, np.full(len(data.targets), float(C))
         designs = [data.task(t)[0] for t in range(data.n_tasks)]
         begun = time.perf_counter()
         self._end = begun + seconds
-        whole = matrix_pays(_entries(data)) and kernel_bytes(data.n_rows, intercept) <= _MATRIX
-        Z = (kernel_matrix if whole else augmented_features)(designs, links)
-        self._Z = Z if intercept else mirror(Z)
+        self._Z = (kernel_matrix if _precomputes(data) else augmented_features)(designs, links)
         self._made = time.perf_counter() - begun
         self.designs = [stored(X) for X in designs]
 
@@ -223,7 +247,6 @@ class Ladder:
             self._Z,
             self.y,
             self.cost,
-            fit_intercept=self.intercept,
             tol=tol,
             max_iter=self._affordable() if max_iter is None else max_iter,
             cache_size=_CACHE,
@@ -248,18 +271,18 @@ def _entries(data: TaskData) -> float:
     return data.X.nnz / data.n_rows if data.sparse else data.n_features
 
 
-def certificates(result: SolverResult) -> list[Certificate]:
+def certificates(result: SolverResult) -> list[TimedCertificate]:
     """Return the certificates of a run."""
     seconds = map(float, result.info["seconds"])
-    return [Certificate(at, primal, dual) for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)]
+    return [TimedCertificate(at, primal, dual) for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)]
 
 
-def time_to(points: Sequence[Certificate], tol: float, precision: str) -> float:
+def time_to(points: Sequence[TimedCertificate], tol: float, precision: str) -> float:
     """Return the first time at which a run is at a relative precision, NaN if it never is.
 
     Parameters
     ----------
-    points : list of Certificate
+    points : list of TimedCertificate
     tol : float
     precision : {"gap", "dual"}
         "gap" asks for a relative duality gap of `tol`, "dual" for a dual value within `tol` of the best one, which must
@@ -286,7 +309,7 @@ def time_to(points: Sequence[Certificate], tol: float, precision: str) -> float:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceOptimum:
     """An optimum, half the width of the interval that it lies in, and how it was found."""
 
     optimum: float
@@ -299,7 +322,7 @@ class Reference:
         return np.where(differences > least, differences, least if least <= _SURE else np.nan)
 
 
-def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) -> Reference:
+def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) -> ReferenceOptimum:
     """Return the optimum without intercept."""
     result = solve_block_dcd(data, links, C=C, tol=_FINEST, max_iter=_MAX_ITER, callback=until(seconds))
     low, high, how = *_bracket(result), "block-wise coordinate ascent with exact steps"
@@ -307,10 +330,10 @@ def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) ->
         other = _bracket(solve_svm_newton(data, links, C=C, tol=_FINEST))
         if other[1] - other[0] < high - low:
             low, high, how = *other, "the interior-point method"
-    return Reference((low + high) / 2, _accuracy(low, high), how)
+    return ReferenceOptimum((low + high) / 2, _accuracy(low, high), how)
 
 
-def kernel_optimum(ladder: Ladder) -> Reference:
+def kernel_optimum(ladder: Ladder) -> ReferenceOptimum:
     """Return the optimum with LIBSVM's intercept: exact where an active-set method succeeds, else LIBSVM's bounds.
 
     It begins at LIBSVM's best run, or for few coefficients where the interior-point method ends if a constant feature
@@ -333,7 +356,7 @@ def kernel_optimum(ladder: Ladder) -> Reference:
             if point.primal - point.dual + slack < high - low:
                 low, high = point.dual - slack, point.primal
                 how = "an active-set method"
-    return Reference((low + high) / 2, _accuracy(low, high), how)
+    return ReferenceOptimum((low + high) / 2, _accuracy(low, high), how)
 
 
 def _bracket(result: SolverResult) -> tuple[float, float]:

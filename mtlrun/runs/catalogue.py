@@ -11,13 +11,13 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 
 _HEAD = re.compile(r"^(id|title|kind|default_for):(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One shipped experiment file.
 
     Attributes
@@ -42,7 +42,7 @@ class Entry:
         return self.id.rpartition("/")[2]
 
 
-def catalogue(folder: Path | None = None) -> list[Entry]:
+def catalogue(folder: Path | None = None) -> list[CatalogueEntry]:
     """Return all experiments of a folder (default: the shipped ones), sorted by id.
 
     `id`, `title`, `kind` and `default_for` must stand on one line each, at the left margin.
@@ -96,12 +96,12 @@ def shown_path(path: Path) -> str:
     return str(path) if shown.startswith("..") else shown
 
 
-def _entry(path: Path, root: Path) -> Entry:
+def _entry(path: Path, root: Path) -> CatalogueEntry:
     lines = _HEAD.findall(path.read_text(encoding="utf-8", errors="replace"))
     head = {key: _value(text) for key, text in reversed(lines)}
     names = head.get("default_for") or []
     place = path.relative_to(root).with_suffix("").as_posix()
-    return Entry(
+    return CatalogueEntry(
         str(head.get("id") or place),
         str(head.get("title") or ""),
         str(head.get("kind") or "evaluate"),

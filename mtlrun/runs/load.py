@@ -16,9 +16,18 @@ from mtlrun.report.checks import as_list
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.chunkspec import chunk_training
-from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, plain
 from mtlrun.runs.layers import Layers, Origin
-from mtlrun.runs.spec import FULL, TRAIN, ReferenceFile, Spec, experiment_id
+from mtlrun.runs.spec import (
+    FULL,
+    TRAIN,
+    TRAIN_KEYS,
+    TRAIN_METHOD_KEYS,
+    Experiment,
+    ReferenceFile,
+    Spec,
+    experiment_id,
+    plain,
+)
 from mtlrun.utils.schema import Finding, schema_findings, unknown_key
 from mtlrun.utils.yaml import Document, KeyPath, Mark, load_file, render
 

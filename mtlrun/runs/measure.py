@@ -11,11 +11,10 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.papers.measure import Declaration, Measurement, measure_path
-from mtlrun.provenance import host_facts
-from mtlrun.record import NOT_CONVERGED, OK, Record
+from mtlrun.record import NOT_CONVERGED, OK, Record, host_facts
 from mtlrun.runs.cell import Cell
 from mtlrun.runs.fit import NOT_CONVERGED_MARK, UNTIMED, make_step, noted_warnings
-from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.plugins import import_named
 
 
 def measure_cell(cell: Cell, data: Dataset | None) -> Record:

@@ -6,13 +6,20 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mtlrun.errors import suggest
-from mtlrun.utils.yaml import Document, KeyPath, Problem, render
+from mtlrun.utils.yaml import Document, KeyPath, YamlProblem, render
 
 #: (path, whether the key and not the value is meant, message, hint)
 Finding = tuple[KeyPath, bool, str, str]
+
+
+class StrictModel(BaseModel):
+    """Strict types (a quoted number is text), no unknown keys, immutable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
 
 _EXPECTED = {
     "string_type": "must be a text",
@@ -63,7 +70,7 @@ def schema_findings(
 def rendered(found: Iterable[Finding], document: Document) -> str:
     """Write findings with their places in a document."""
     problems = [
-        Problem(document.key_mark(path) if at_key else document.value_mark(path), message, hint)
+        YamlProblem(document.key_mark(path) if at_key else document.value_mark(path), message, hint)
         for path, at_key, message, hint in found
     ]
     return render(problems, document)

@@ -123,6 +123,11 @@ def failing(monkeypatch):
         (MtlrunError("broken installation"), 1, "error: broken installation\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (
+            MemoryError(),
+            2,
+            "error: there is not enough memory for this\nTake part of the rows, or a machine with more memory.\n",
+        ),
+        (
             ZeroDivisionError("by zero"),
             1,
             "error: ZeroDivisionError: by zero\nThis is a bug; run with --debug to see where it happened.\n",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mtlrun.record import Record
-from mtlrun.runs.survey import unused_cells
+from mtlrun.runs.plan import unused_cells
 
 FAST = ("--methods", "JointFeatureMTL", "--splits", "3", "--repeats", "1")
 
@@ -178,7 +178,7 @@ def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
     result = mtlrun("compare", "set.arff", "--labels", "set.xml", *FAST, "--calibrate", "-q")
     assert result.exit_code == 0, result.output
     assert "JointFeatureMTLClassifier" in result.stdout
-    predicted = mtlrun("predict", "results/runs/compare/set/model", "set.arff", "--proba", "-o", "-", "-q")
+    predicted = mtlrun("predict", "results/runs/compare/set", "set.arff", "--proba", "-o", "-", "-q")
     assert predicted.exit_code == 0, predicted.output
     table = pd.read_csv(io.StringIO(predicted.stdout))
     assert list(table.columns) == ["row", "A", "B", "A:score", "B:score", "A:probability", "B:probability"]

@@ -48,6 +48,8 @@ MODELS = [
     MTRL(),
     MTRL(solver="fista"),
     MultiTaskKernelSVC(max_iter=100),
+    MultiTaskKernelSVC(fit_intercept=False, gram="on_the_fly"),
+    MultiTaskKernelSVC(fit_intercept=False, gram="precomputed"),
     IndependentRidge(),
     IndependentLasso(),
     PooledRidge(),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from mtlrun.report.run import read_run
 
 from mtlrun.report.figures import measured_ranks
-from mtlrun.report.run import read_run
 from mtlrun.stats import critical_difference
 
 ROOT = Path(__file__).parents[2]

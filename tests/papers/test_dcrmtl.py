@@ -11,9 +11,9 @@ import pytest
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.papers.dcrmtl import data_set_statistics
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
+from mtlrun.runs.spec import Experiment
 from mtlrun.utils.seeds import derive_seed
 
 

@@ -57,22 +57,17 @@ def test_ascent_is_followed_to_the_optimum(plane, solver):
 
 
 def test_the_kernel_svm_is_followed_to_the_same_optimum_with_both_objectives(plane):
-    found, ours = (
-        mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0, tolerances=[1.0, 1e-1, 1e-6]) for s in ("mtk", "paper")
-    )
+    found, ours = (mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0) for s in ("kernel", "paper"))
     assert found.values["optimum"] == ours.values["optimum"]
-    assert found.values["relative_difference"] < 1e-8
-    assert found.values["relative_difference"] < found.values["primal_relative_difference"] < 1e-6
+    assert found.values["relative_difference"] <= found.values["primal_relative_difference"] < 1e-9
     assert found.values["primal_seconds_to_1e-4"] >= found.values["seconds_to_1e-4"]
     assert ours.values["primal_relative_difference"] == ours.values["relative_difference"]
     assert ours.values["difference_at_dcd_time"] <= 1e-12 * ours.values["optimum"]
-    for name in ("difference_at_dcd_time", "primal_difference_at_dcd_time"):
-        assert found.values[name] > 1e-12 * ours.values["optimum"]
+    assert found.values["difference_at_dcd_time"] >= found.values["function_difference"]
     assert set(ours.curves) == {"function difference"}
     for curve in (found.curves[name] for name in ("function difference", "function difference, primal")):
         assert curve.x == sorted(curve.x)
-        assert curve.y[0] > min(curve.y)
-        assert len(curve.y) >= len(mtsvm._EARLY) + 3
+        assert curve.y[0] > 1 > curve.y[-1] == min(curve.y)
 
 
 def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(plane):
@@ -87,11 +82,12 @@ def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(pla
     assert found.values["accuracy"] < 1e-9
     assert found.values["function_difference"] > 1e-9
     assert "with LIBSVM's intercept" in found.lines[0]
+    assert len(found.curves["function difference"].y) >= len(mtsvm._EARLY) + 3
 
 
 def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
     differences = np.array([1.0, 1e-5, 1e-9])
-    well, badly = (mtsvm_runs.Reference(10.0, accuracy, "") for accuracy in (2e-9, 1e-4))
+    well, badly = (mtsvm_runs.ReferenceOptimum(10.0, accuracy, "") for accuracy in (2e-9, 1e-4))
     assert well.resolved(differences).tolist() == [1.0, 1e-5, 4e-9]
     assert np.isnan(badly.resolved(differences)).tolist() == [False, True, True]
 
@@ -112,7 +108,7 @@ def test_similarity_of_the_tasks_comes_with_the_data(plane):
 
 def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
     numbers = [(1.0, 12.0, 9.0), (2.0, 11.0, 9.95), (3.0, 10.001, 10.0)]
-    points = [mtsvm_runs.Certificate(*number) for number in numbers]
+    points = [mtsvm_runs.TimedCertificate(*number) for number in numbers]
     assert mtsvm_runs.time_to(points, 0.1, "gap") == 2.0
     assert mtsvm_runs.time_to(points, 1e-2, "gap") == 3.0
     assert mtsvm_runs.time_to(points, 1e-2, "dual") == 2.0
@@ -122,7 +118,7 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
 
 
 def test_seconds_to_a_precision(plane, strings):
-    for solver, data in (("block", plane), ("mtk", plane), ("mtk-intercept", strings), ("block", strings)):
+    for solver, data in (("block", plane), ("kernel", plane), ("mtk-intercept", strings), ("block", strings)):
         found = mtsvm.svm_seconds(data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True)
         assert found.values["relative_gap"] <= 1e-2
         assert found.solver["converged"]
@@ -150,15 +146,15 @@ def test_seconds_over_the_rows(plane):
 
 
 def test_seconds_are_compared_on_the_same_rows(plane):
-    found = mtsvm.svm_scaling(plane, seed=0, solver="mtk", against=["block", "paper"], fractions=[0.5, 1.0], C=1.0)
+    found = mtsvm.svm_scaling(plane, seed=0, solver="kernel", against=["block", "paper"], fractions=[0.5, 1.0], C=1.0)
     assert set(found.values) == names(mtsvm.svm_scaling)
     assert found.values["times_block"] > 0
     assert found.values["times_paper"] > 0
-    assert [line.split(":")[0] for line in found.lines] == ["mtk, 150 rows"] * 2 + ["mtk, 300 rows"] * 2
+    assert [line.split(":")[0] for line in found.lines] == ["kernel, 150 rows"] * 2 + ["kernel, 300 rows"] * 2
 
 
 def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
-    found = mtsvm.svm_scaling(plane, seed=0, solver="mtk", fractions=[0.2, 1.0], C=1.0, seconds=1e-9)
+    found = mtsvm.svm_scaling(plane, seed=0, solver="kernel", fractions=[0.2, 1.0], C=1.0, seconds=1e-9)
     assert found.values["largest_n"] in (0, 60)
     assert found.solver["converged"] == (found.values["largest_n"] > 0)
     assert found.lines

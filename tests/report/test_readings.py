@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.report.build import build_report
-from mtlrun.report.writers import html, markdown
+from mtlrun.report.writers import html_report, markdown
 from mtlrun.utils.io import DIGEST
 
 RUN = Path(__file__).resolve().parents[2] / "results/dcrmtl/fig2/quick"
@@ -88,7 +88,7 @@ def test_failures_of_other_readings_are_listed(two_readings, maker):
 
 
 def test_pages_show_readings(two_readings):
-    page = html(two_readings(0.8, 0.6))
+    page = html_report(two_readings(0.8, 0.6))
     assert "holds under 1 of 2 interpretations" in page
 
 

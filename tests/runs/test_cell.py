@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.record import Record
-from mtlrun.runs.survey import explain
+from mtlrun.runs.plan import explain
 from mtlrun.utils.io import sha256_json
 from mtlrun.utils.seeds import derive_seed
 

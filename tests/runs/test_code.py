@@ -12,7 +12,7 @@ from mtlrun.estimators import registry
 from mtlrun.runs import cell as cells
 from mtlrun.runs import code
 from mtlrun.runs.code import own_files, reason, versions_of
-from mtlrun.runs.survey import rerun_reasons, survey
+from mtlrun.runs.plan import rerun_reasons, survey
 
 
 def changed(before, after):

@@ -1,4 +1,4 @@
-"""SVMs with the multi-task kernel by LIBSVM: kernel matrices, runs with and without intercept, certificates, optima."""
+"""SVMs with the multi-task kernel: kernel matrices, LIBSVM, certificates, and optima by an active-set method."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FEW_ENTRIES = 32
 _ROUNDS, _SLACK = 60, 1e-10
 
 
-def kernel_bytes(n: int, fit_intercept: bool) -> float:
-    """Return the memory that a run with the kernel matrix of n rows takes: four times as much without intercept."""
-    return 8.0 * float(n) ** 2 * (1 if fit_intercept else 4) * 1.1
+def kernel_bytes(n: int) -> float:
+    """Return the memory that a run with the kernel matrix of n rows takes."""
+    return 8.0 * float(n) ** 2 * 1.1
 
 
 def matrix_pays(entries: float) -> bool:
@@ -91,23 +91,17 @@ def run_libsvm(
     y: Array,
     cost: Array,
     *,
-    fit_intercept: bool = True,
     tol: float = 1e-3,
     max_iter: int = -1,
     cache_size: float = 200,
 ) -> tuple[Array, float, int, bool]:
     """Return dual variables, intercept, steps, and whether LIBSVM converged.
 
-    Without intercept LIBSVM is given every row twice, (x, y) and (-x, -y), with half the cost each: any intercept
-    would gain on one as much as it loses on the other, so that none is an optimum, and the dual variables of both add
-    up to those of the problem without intercept.
-
     Parameters
     ----------
     Z : ndarray of shape (n, n) or csr_array of shape (n, r)
-        Kernel matrix, or rows whose inner products are the kernel; without intercept as `mirror` returns it.
+        Kernel matrix, or rows whose inner products are the kernel.
     y, cost : ndarray of shape (n,)
-    fit_intercept : bool, default True
     tol : float, default 1e-3
         Largest violation of the optimality conditions.
     max_iter : int, default -1
@@ -115,8 +109,6 @@ def run_libsvm(
     cache_size : float, default 200
         Megabytes.
     """
-    if not fit_intercept:
-        y, cost = np.append(y, -y), np.append(cost, cost) / 2
     kernel = "linear" if sp.issparse(Z) else "precomputed"
     model = SVC(C=1.0, kernel=kernel, tol=tol, max_iter=max_iter, cache_size=cache_size)
     with warnings.catch_warnings():
@@ -125,23 +117,7 @@ def run_libsvm(
     alpha, dual = np.zeros(len(y)), model.dual_coef_
     alpha[model.support_] = np.abs((dual.toarray() if sp.issparse(dual) else dual).ravel())
     n_iter, done = int(np.max(model.n_iter_)), model.fit_status_ == 0
-    if fit_intercept:
-        return alpha, float(model.intercept_[0]), n_iter, done
-    return alpha.reshape(2, -1).sum(axis=0), 0.0, n_iter, done
-
-
-def mirror(Z: Array | sp.csr_array) -> Array | sp.csr_array:
-    """Return the kernel matrix, or the rows, of every row x and then every row -x."""
-    if sp.issparse(Z):
-        both = sp.csr_array(sp.vstack([Z, -Z], format="csr"))
-        both.indices, both.indptr = both.indices.astype(np.int32), both.indptr.astype(np.int32)
-        return both
-    n = len(Z)
-    whole = np.empty((2 * n, 2 * n))
-    whole[:n, :n] = whole[n:, n:] = Z
-    np.negative(Z, out=whole[:n, n:])
-    whole[n:, :n] = whole[:n, n:]
-    return whole
+    return alpha, float(model.intercept_[0]), n_iter, done
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""What the authors' stored result files of the graph-regularised SVM say of its speed and precision; no fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mtlrun.data.dataset import Dataset
+from mtlrun.papers.measure import Measurement, measure, published_path
+from mtlrun.utils.yaml import load_text
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Curves of Figures 1 and 2, read from the authors' files.
+PUBLISHED = ("mtsvm/published/fig1.yaml", "mtsvm/published/fig2.yaml")
+# A difference from the optimum, relative to it, from which on a solution is of use.
+_USEFUL = 1e-2
+
+
+@measure(
+    {
+        "dcd_difference": "smallest |obj* - obj| of DCD in Figure 1",
+        "kernel_difference": "smallest |obj* - obj| of the kernel solver in Figure 1",
+        "orders_at_one_time": "most orders of magnitude by which DCD is more precise at one time",
+        "times_more_precise": "share of the stored times at which DCD is more precise",
+        "speed_up": "largest ratio of the seconds to a difference that both reach",
+        "speed_up_precision": "that difference, relative to obj*",
+        "speed_up_useful": "largest ratio of the seconds to a difference of at most 1e-2, relative to obj*",
+        "speed_up_rows": "largest ratio of the seconds for the same rows in Figure 2",
+        "speed_up_all_rows": "ratio of the seconds for all rows in Figure 2",
+    },
+    needs_data=False,
+)
+def stored_runs(
+    dataset: Dataset,
+    *,
+    seed: int,
+    data_set: str,
+    optimum: float,
+    published: Sequence[str] = PUBLISHED,
+) -> Measurement:
+    """Read speed-ups and precisions off the curves of DCD and the kernel solver that the authors stored.
+
+    At a time the last value known counts, as long as the kernel solver was followed; DCD was until it had converged.
+    Seconds are compared at every difference that one of the curves has and both come to.
+
+    Parameters
+    ----------
+    dataset : None
+    seed : int
+        Without effect.
+    data_set : str
+        Whose curves.
+    optimum : float
+        Its obj*, of the same files.
+    published : (str, str)
+        Files of the curves of Figures 1 and 2 below the folder of the experiments.
+    """
+    ours, theirs = _curves(published[0], data_set)
+    n, few, many = _same_rows(*_curves(published[1], data_set))
+    levels = np.unique(np.concatenate([ours[1], theirs[1]]))
+    levels = levels[levels >= max(ours[1].min(), theirs[1].min())]
+    ratios = np.array([_first(theirs, level) / _first(ours, level) for level in levels])
+    at = np.unique(np.concatenate([ours[0], theirs[0]]))
+    at = at[(at >= max(ours[0][0], theirs[0][0])) & (at <= theirs[0][-1])]
+    orders = np.array([np.log10(_known(theirs, time) / _known(ours, time)) for time in at])
+    useful = levels <= _USEFUL * optimum
+    best, most, rows = int(np.argmax(ratios)), int(np.argmax(orders)), int(np.argmax(many / few))
+    values = {
+        "dcd_difference": ours[1].min(),
+        "kernel_difference": theirs[1].min(),
+        "orders_at_one_time": orders[most],
+        "times_more_precise": np.mean(orders > 0),
+        "speed_up": ratios[best],
+        "speed_up_precision": levels[best] / optimum,
+        "speed_up_useful": ratios[useful].max() if useful.any() else np.nan,
+        "speed_up_rows": many[rows] / few[rows],
+        "speed_up_all_rows": many[-1] / few[-1],
+    }
+    return Measurement(
+        {name: float(value) for name, value in values.items()},
+        lines=[
+            f"DCD is at most {ratios[best]:.3g} times as fast in Figure 1, to a difference of "
+            f"{levels[best] / optimum:.2g} of obj*, and {many[rows] / few[rows]:.3g} times in Figure 2, with "
+            f"{n[rows]:.0f} rows. At {at[most]:.3g} s it is more precise by {orders[most]:.1f} orders of magnitude."
+        ],
+    )
+
+
+def _curves(name: str, data_set: str) -> list[tuple[Array, Array]]:
+    """Return x and y of DCD and of the kernel solver."""
+    curves = load_text(published_path(name).read_text(encoding="utf-8"), f"configs/{name}").data["curves"]
+    found = {
+        curve["method"]: (np.array(curve["x"]), np.array(curve["y"]))
+        for curve in curves
+        if curve["dataset"] == data_set
+    }
+    if len(found) != 2:
+        raise ValueError(f"configs/{name} has {len(found)} curves of {data_set!r}, need those of two solvers")
+    return [found["DCD as printed"], found["MTK"]]
+
+
+def _same_rows(ours: tuple[Array, Array], theirs: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+    """Return the numbers of rows that both were given, and the seconds of both."""
+    n, mine, other = np.intersect1d(ours[0], theirs[0], return_indices=True)
+    return n, ours[1][mine], theirs[1][other]
+
+
+def _first(curve: tuple[Array, Array], level: float) -> float:
+    """Return when a curve comes to a level."""
+    return float(curve[0][np.argmax(curve[1] <= level)])
+
+
+def _known(curve: tuple[Array, Array], time: float) -> float:
+    """Return the last value of a curve at a time."""
+    return float(curve[1][np.searchsorted(curve[0], time, side="right") - 1])

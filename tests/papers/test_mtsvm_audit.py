@@ -1,0 +1,49 @@
+"""The audit of the stored runs reads off them what can be read by eye."""
+
+import numpy as np
+import pytest
+
+from mtlrun.errors import ConfigError
+from mtlrun.papers import mtsvm_audit
+from mtlrun.papers.mtsvm_audit import stored_runs
+
+
+def test_the_numbers_of_gauss2d_are_those_of_the_files():
+    values = stored_runs(None, seed=0, data_set="gauss2d", optimum=1466.56).values
+    assert values["dcd_difference"] == 2.91e-11
+    assert values["kernel_difference"] == 0.000174
+    assert values["speed_up"] == pytest.approx(0.462 / 0.001)  # both at 1020 or below
+    assert values["speed_up_precision"] == pytest.approx(1020 / 1466.56)
+    assert values["speed_up_useful"] == pytest.approx(0.774 / 0.017)
+    assert values["orders_at_one_time"] == pytest.approx(np.log10(1440 / 2.91e-11))
+    assert values["speed_up_rows"] == pytest.approx(1157.04 / 2.129)
+    assert values["speed_up_all_rows"] == pytest.approx(3998 / 13.589)
+
+
+def test_a_made_up_pair_of_runs(monkeypatch):
+    curves = {
+        "a": [(np.array([1.0, 4.0]), np.array([10.0, 1.0])), (np.array([2.0, 6.0, 8.0]), np.array([100.0, 5.0, 2.0]))],
+        "b": [(np.array([10.0, 20.0]), np.array([2.0, 3.0])), (np.array([10.0, 30.0]), np.array([1.0, 99.0]))],
+    }
+    monkeypatch.setattr(mtsvm_audit, "_curves", lambda name, data_set: curves[name])
+    values = stored_runs(None, seed=0, data_set="", optimum=1e4, published=("a", "b")).values
+    assert values == {
+        "dcd_difference": 1.0,
+        "kernel_difference": 2.0,
+        "orders_at_one_time": 2.0,  # at 4 s, 1 against 100
+        "times_more_precise": 1.0,
+        "speed_up": 6.0,  # to 10: 6 s against 1 s
+        "speed_up_precision": 1e-3,
+        "speed_up_useful": 6.0,
+        "speed_up_rows": 0.5,
+        "speed_up_all_rows": 0.5,
+    }
+    far = stored_runs(None, seed=0, data_set="", optimum=1.0, published=("a", "b")).values
+    assert np.isnan(far["speed_up_useful"])
+
+
+def test_data_sets_without_curves_are_refused():
+    with pytest.raises(ValueError, match="0 curves of 'splice'"):
+        stored_runs(None, seed=0, data_set="splice", optimum=1.0)
+    with pytest.raises(ConfigError, match="no file of published numbers"):
+        stored_runs(None, seed=0, data_set="mnist", optimum=1.0, published=("mtsvm/none.yaml", "mtsvm/none.yaml"))
