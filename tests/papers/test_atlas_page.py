@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from mtlrun.report.run import read_run
 
+from mtlrun.report.cells import read_run
 from mtlrun.report.figures import measured_ranks
 from mtlrun.stats import critical_difference
 
