@@ -7,7 +7,8 @@ random intercept per task (``intercept``), and one with random slopes of all col
 (``slopes``), fitted by REML with the defaults of ``statsmodels.MixedLM``, of ``lme4::lmer`` where Rscript has it
 (`benchmarks/lme4_predictions.R`), and of `HierarchicalMTL` (``mtlrun``). Columns are standardised on the training rows,
 and those that depend on others left out. A model that fails in a fold, or takes more than `LIMIT` processor seconds for
-it, has no error; there are no slopes of more than `MOST_SLOPES` columns. Nothing is tuned.
+it, has no error; there are no slopes of more than `MOST_SLOPES` columns. Nothing is tuned. ``noted`` counts the folds
+that a note is of.
 
 The gain is over the best method without sharing, whose error is that of the run; ``ours`` is that of `HierarchicalMTL`
 there, which chooses its covariance. Seconds are processor time of all folds, without loading packages. The mean of each
@@ -39,7 +40,7 @@ from mtlrun.comparison.protocol import FEATURES
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators import HierarchicalMTL
-from mtlrun.report.run import Run, read_run
+from mtlrun.report.cells import Run, read_run
 from mtlrun.runs.cell import Features
 from mtlrun.runs.fit import make_step
 
@@ -48,7 +49,7 @@ MODELS = ("intercept", "slopes")
 R_SCRIPT = Path(__file__).with_name("lme4_predictions.R")
 COLUMNS = (
     *("table", "rows", "seed", "tool", "model", "error", "gain", "best_without", "ours", "ours_gain"),
-    *("seconds", "not_converged", "note"),
+    *("seconds", "noted", "note"),
 )
 
 Array = np.ndarray[Any, Any]
@@ -178,10 +179,10 @@ def compared(run: Run, tools: dict[str, Callable[[list[Any]], Iterator[Any]]], l
             for model, told, notes, seconds in cells(parts):
                 line = {"table": label, "rows": rows, "seed": split["trial"], "tool": tool, "model": model}
                 line |= {"best_without": best, "ours": ours["error"], "ours_gain": ours["gain"]}
-                line |= {"not_converged": sum(map(bool, notes))}
+                line |= {"noted": sum(map(bool, notes))}
                 failed = [note for note in notes if note.startswith("failed")]
                 if failed:
-                    yield {**line, "not_converged": "", "note": failed[0].removeprefix("failed: ")}
+                    yield {**line, "noted": "", "note": failed[0].removeprefix("failed: ")}
                     continue
                 error = error_of(told)
                 note = ", ".join(sorted({note for note in notes if note}))

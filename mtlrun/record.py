@@ -402,6 +402,7 @@ def unpack(path: Path) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------- what a number was computed with
+# Names no host, user or absolute path.
 
 #: Of a scheduler.
 _ADDRESS = re.compile(r"([a-z]+://)[^\s,]+")

@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
+CONFIGS = PACKAGE.parent / "configs"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 #: From the bottom to the top: a layer imports itself and what stands before it.
 LAYERS = [
@@ -152,10 +153,15 @@ def test_lines_of_machine_formats_end_with_line_feeds():
     """`str.splitlines` also cuts at U+2028, U+0085 and U+001E, which names may contain."""
     human = {
         "runs/verify.py",
-        "report/terminal.py",
+        "report/summary.py",
         "runs/results.py",
         "comparison/protocol.py",
     }  # the first line of a message
     octets = {"report/drawing.py", "data/formats/svmlight.py"}  # bytes.splitlines cuts at line ends only
     found = {path.relative_to(PACKAGE).as_posix() for path in MODULES if ".splitlines(" in path.read_text()}
     assert found == human | octets
+
+
+def test_experiments_can_be_read_at_a_sitting():
+    lengths = {str(path.relative_to(CONFIGS)): path.read_text("utf-8").count("\n") for path in CONFIGS.rglob("*.yaml")}
+    assert not {name: n for name, n in lengths.items() if n > (220 if name == "dcrmtl/table2.yaml" else 180)}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from mtlrun.errors import UserError
+from mtlrun.cli.options import data_dir_option
+from mtlrun.errors import DataError, UserError, counted
 from mtlrun.utils import io
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
@@ -17,16 +20,6 @@ from mtlrun.utils.text import sanitize
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-from mtlrun.cli.options import data_dir_option
-from mtlrun.errors import DataError, counted
-
-if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
     from mtlrun.runs.spec import Experiment
 

@@ -95,7 +95,7 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
 
 def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> None:
     """Print a report as a table, or in a format exactly as it is in the file; html is written to a file."""
-    from mtlrun.report.terminal import print_report as print_table
+    from mtlrun.report.summary import print_report as print_table
     from mtlrun.report.writers import render
 
     if form is None:
@@ -138,8 +138,7 @@ def write_run(made: Report, folder: Path) -> Path:
 
 def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
     """Print the summary of many runs and write it in all formats, or print it in one."""
-    from mtlrun.report.summary import render_overview, write_overview
-    from mtlrun.report.terminal import print_overview
+    from mtlrun.report.summary import print_overview, render_overview, write_overview
 
     if form is None:
         print_overview(output(), overview)
@@ -228,7 +227,7 @@ def _write_pages(made: Report, folder: Path) -> None:
 
 def _merge(folder: Path, other: Path) -> None:
     """Copy the cells of another folder and say how many."""
-    from mtlrun.runs.merge import merge
+    from mtlrun.runs.results import merge
 
     with writing(folder):
         merged = merge(folder, other)

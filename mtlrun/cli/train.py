@@ -50,12 +50,10 @@ def train(
     training file to start from.
     """
     from mtlrun.cli.console import ensure_data
-    from mtlrun.report.training import training_lines
     from mtlrun.runs.chunkspec import chunk_training
     from mtlrun.runs.load import load_training
-    from mtlrun.runs.pool import Pool
-    from mtlrun.runs.progress import make_progress
-    from mtlrun.runs.train import PAGE
+    from mtlrun.runs.pool import Pool, make_progress
+    from mtlrun.runs.train import PAGE, training_lines
     from mtlrun.runs.train import train as fit
 
     progress = make_progress(quiet=quiet)

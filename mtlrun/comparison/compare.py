@@ -42,8 +42,7 @@ from mtlrun.errors import ConfigError
 from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric
 from mtlrun.runs.plan import Plan, plan
-from mtlrun.runs.pool import Pool, loaded
-from mtlrun.runs.progress import Progress
+from mtlrun.runs.pool import Pool, Progress, loaded
 from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.train import Trained, fit_training, load_trained

@@ -38,6 +38,7 @@ from mtlrun.report.stored import COMPARED, read_sound
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
+from mtlrun.utils.text import sanitize
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS, CURVE = "coefficients.csv", "curve.csv"
@@ -227,8 +228,8 @@ class Comparison:
             return Section(title, [text], [grid]), Figure("coefficients", title, panels)
         sizes = self.coefficients.drop(columns="intercept").abs().mean().sort_values(ascending=False, kind="stable")
         names = ["intercept", *sizes.index[:MOST_SHOWN]]
-        rows = ([str(task), *map(float, values)] for task, values in self.coefficients[names].iterrows())
-        grid = Grid.of("task", *(Column(name, "number") for name in names), rows=rows)
+        rows = ([sanitize(str(task)), *map(float, values)] for task, values in self.coefficients[names].iterrows())
+        grid = Grid.of("task", *(Column(sanitize(name), "number") for name in names), rows=rows)
         return Section(
             title, [f"Coefficient of each task, {unit}; at most {MOST_SHOWN} features. {more}"], [grid]
         ), None

@@ -227,7 +227,7 @@ class _Building:
         """Return a column of names; names that are written in several ways are said."""
         found = Names.of(self.table.text(name))
         if found.merged:
-            text = f"blanks at the ends and the type of a cell do not tell names of {name!r} apart"
+            text = f"blanks at the ends, normal forms and the type of a cell do not tell names of {name!r} apart"
             self.notes.append(f"{text}: {listed([repr(word) for word in found.merged])}")
         return found
 

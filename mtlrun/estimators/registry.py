@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -139,11 +140,17 @@ def _is_spec(value: Any) -> bool:
     return isinstance(value, Mapping) and "estimator" in value
 
 
-def _check_names(name: str, cls: type, params: Mapping[str, Any]) -> None:
+@cache
+def _names_of(cls: type) -> list[str] | None:
+    """Return the names of the parameters of a class, None where it takes any; searches make one thousands of times."""
     signature = inspect.signature(cls).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in signature):
+    return None if any(p.kind is p.VAR_KEYWORD for p in signature) else [p.name for p in signature]
+
+
+def _check_names(name: str, cls: type, params: Mapping[str, Any]) -> None:
+    known = _names_of(cls)
+    if known is None:
         return
-    known = [p.name for p in signature]
     for key in params:
         if key.partition("__")[0] not in known:
             near = suggest(key, known)

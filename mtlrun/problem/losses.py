@@ -253,7 +253,11 @@ LOSSES: dict[str, type[Loss]] = {
 }
 
 
-# ---------------------------------------------------------------------- graded scores
+# ---------------------------------------------------------------------- graded designs
+# Designs whose columns differ so much in scale that a Gram matrix loses the small ones in the rounding of the large: it
+# has errors of eps times its largest eigenvalue, and directions whose singular value is below sqrt(eps) of the largest,
+# about, are noise there. Scaling the columns would change the penalty. A Jacobi SVD of the rows has relative errors
+# that do not depend on the scales of the columns (Drmac and Veselic, 2008; LAPACK's dgejsv).
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

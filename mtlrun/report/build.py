@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
-from mtlrun.report.cells import MethodResult, tidy_frame
+from mtlrun.report.cells import COMPLETE, MethodResult, Run, read_run, tidy_frame
 from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import (
@@ -31,7 +31,6 @@ from mtlrun.report.printed import (
     table_sections,
 )
 from mtlrun.report.readings import JudgedRun, ReferenceVerdict, judged, over_readings, readings_section
-from mtlrun.report.run import DONE, Run, read_run
 from mtlrun.report.sections import computing_seconds, counts_text, findings, run_sections, spread_lines
 from mtlrun.report.statistics import comparison_section, group_section
 
@@ -126,7 +125,7 @@ class Report:
     def cells(self) -> dict[str, int]:
         """Cells of the plan, those with a number, and the others by what became of them, of all readings begun."""
         outcomes = Counter(run.outcome(cell) for run in self.runs for cell in run.planned)
-        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (DONE, *TROUBLE)}}
+        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (COMPLETE, *TROUBLE)}}
 
     @property
     def judged(self) -> list[ClaimVerdict]:

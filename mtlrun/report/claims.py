@@ -11,10 +11,9 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.record import DONE, NOT_CONVERGED
-from mtlrun.report.cells import MethodResult
+from mtlrun.report.cells import MethodResult, Run, std
 from mtlrun.report.checks import ABOUT, ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict, said
 from mtlrun.report.grid import Grid, Section, show, significant
-from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
 from mtlrun.utils.io import as_list
 

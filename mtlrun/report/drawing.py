@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
-from mtlrun.report.cells import MethodResult, method_results
+from mtlrun.report.cells import MethodResult, Run, method_results, read_run
 from mtlrun.report.figures import (
     Figure,
     Forest,
@@ -33,7 +33,6 @@ from mtlrun.report.figures import (
     trace_figures,
 )
 from mtlrun.report.grid import number, show
-from mtlrun.report.run import Run, read_run
 from mtlrun.report.statistics import Ranking
 from mtlrun.stats import critical_difference
 from mtlrun.utils.io import write_atomic

@@ -10,12 +10,11 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
-from mtlrun.report.cells import MethodResult
+from mtlrun.report.cells import MethodResult, Run, std
 from mtlrun.report.checks import Verdict, spoken
 from mtlrun.report.grid import show
 from mtlrun.report.printed import sweep_quantities, sweep_settings
 from mtlrun.report.readings import ReferenceVerdict
-from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
 from mtlrun.utils.io import as_list
 

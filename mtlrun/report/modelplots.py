@@ -20,6 +20,7 @@ from mtlrun.report.grid import Column, Grid, number
 from mtlrun.report.stored import read_json
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
+from mtlrun.utils.text import sanitize
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
@@ -138,11 +139,11 @@ def interval_panels(model: Model) -> list[Panel]:
 def interval_grid(model: Model, tasks: Sequence[str]) -> Grid:
     """Return the coefficient of every task with its 95% interval, of the columns in which tasks differ most."""
     found, columns = _estimates(model)
-    grid = Grid.of("task", *(Column(found.names[j], "number") for j in columns))
+    grid = Grid.of("task", *(Column(sanitize(found.names[j]), "number") for j in columns))
     for t, task in enumerate(tasks):
         ends = [(float(found.pooled[t, j]), HALF * float(found.std[t, j])) for j in columns]
         texts = (f"{number(v, 3)} ({number(v - half, 3)} to {number(v + half, 3)})" for v, half in ends)
-        grid.rows.append([task, *texts])
+        grid.rows.append([sanitize(task), *texts])
     return grid
 
 

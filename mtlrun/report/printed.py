@@ -9,11 +9,10 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.record import NOT_CONVERGED, TIMEOUT
-from mtlrun.report.cells import PARTIAL, MethodResult
+from mtlrun.report.cells import MISSING, PARTIAL, MethodResult, Run
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, spoken
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.readings import JudgedRun, ReferenceVerdict
-from mtlrun.report.run import MISSING, Run
 from mtlrun.report.statistics import direction
 from mtlrun.utils.io import as_list
 

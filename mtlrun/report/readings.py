@@ -10,11 +10,10 @@ from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.report.cells import MethodResult, method_results
+from mtlrun.report.cells import MethodResult, Run, method_results
 from mtlrun.report.checks import HOLDING, REFERENCE_SOURCES, Verdict
 from mtlrun.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.report.grid import Column, Grid, Section
-from mtlrun.report.run import Run
 from mtlrun.report.statistics import rank_groups
 from mtlrun.utils.io import as_list
 
@@ -194,7 +193,7 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
     ]
 
 
-# ---------------------------------------------------------------------- numbers of the paper
+# ---------------------------------------------------------------------- readings
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,10 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import CELLS, Record
-from mtlrun.report.cells import MethodResult
+from mtlrun.report.cells import MISSING, MethodResult, Run, mark_simulated
 from mtlrun.report.checks import Verdict, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, number, plain, show, significant
-from mtlrun.report.run import MISSING, Run, mark_simulated
 from mtlrun.report.stored import KEY_LENGTH, made_and_verified
 from mtlrun.utils.io import as_list
 

@@ -234,8 +234,11 @@ def _plain(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return list(value) if isinstance(value, tuple) else value
     fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    empty: tuple[Any, ...] = (None, "", (), {})
-    return {name: _plain(item) for name, item in fields.items() if not any(item is e or item == e for e in empty)}
+    return {name: _plain(item) for name, item in fields.items() if not _is_empty(item)}
+
+
+def _is_empty(item: Any) -> bool:
+    return item is None or (isinstance(item, str | tuple | dict) and not item)
 
 
 # ---------------------------------------------------------------------- the choice of a search

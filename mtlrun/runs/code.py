@@ -32,6 +32,8 @@ OWN_CODE = (".py", ".pyc", ".so", ".pyd")
 _INSTALLED = {"site-packages", "dist-packages"}
 #: Packages -> the distributions that they belong to; looked up once.
 _distributions = functools.lru_cache(maxsize=1)(importlib.metadata.packages_distributions)
+#: The package whose distribution every plan asks for, so that not all that is installed is read.
+_KNOWN = {"sklearn": "scikit-learn"}
 
 
 def versions_of(paths: Iterable[str], source: str = "") -> Versions:
@@ -147,10 +149,18 @@ def _package(top: str) -> str | None:
     spec = _spec(top)
     places = [] if spec is None else [spec.origin] if spec.has_location else spec.submodule_search_locations or []
     parts = {part for place in places if place for part in Path(place).parts}
-    names = _distributions().get(top, [])
+    names = _names(top)
     if parts.isdisjoint(_INSTALLED) and not any(_lists(name, top) for name in names):
         return None
     return importlib.metadata.version(names[0]) if names else "unknown"
+
+
+def _names(top: str) -> list[str]:
+    """Return the names of the distributions that a package belongs to."""
+    name = _KNOWN.get(top)
+    if name is not None and any(importlib.metadata.distributions(name=name)):
+        return [name]
+    return _distributions().get(top, [])
 
 
 def _lists(distribution: str, top: str) -> bool:

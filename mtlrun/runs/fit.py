@@ -25,7 +25,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.errors import one_line
-from mtlrun.estimators.registry import build
+from mtlrun.estimators.registry import build, load_class
 from mtlrun.evaluation import Part, Scores
 from mtlrun.record import NOT_CONVERGED, OK, Record, candidates, host_facts
 from mtlrun.runs.cell import Cell, Features, Timing, strong_to_weak, with_params
@@ -273,7 +273,7 @@ def _starts_warm(cell: Cell) -> bool:
     Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
     """
     path = cell.method.estimator
-    names = inspect.signature(type(build({"estimator": path, "params": cell.method.params}))).parameters
+    names = inspect.signature(load_class(path)).parameters
     grows = "n_estimators" in names or path.startswith(("sklearn.ensemble", "sklearn.neural_network"))
     return "warm_start" in names and not grows
 

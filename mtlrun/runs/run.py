@@ -17,8 +17,7 @@ from mtlrun.errors import counted
 from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record, command_line, host_facts, now, source_facts
 from mtlrun.runs.cell import Cell, choice_of, search_key
 from mtlrun.runs.plan import Plan, other_settings, rerun_reasons, settings_text, survey, write_plan
-from mtlrun.runs.pool import Outcome, Pool, compute_cells
-from mtlrun.runs.progress import Progress
+from mtlrun.runs.pool import Outcome, Pool, Progress, compute_cells
 from mtlrun.runs.store import Stamp, Store, TimingLock, settled
 
 #: What to do when the run folder cannot be written.

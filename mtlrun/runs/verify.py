@@ -21,7 +21,7 @@ from mtlrun.data.load import dataset_fingerprint, source_name
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.record import MEASURE, Record, host_facts, made_by, now
-from mtlrun.report.run import Run, read_run
+from mtlrun.report.cells import Run, read_run
 from mtlrun.report.stored import VERIFIED, read_sound
 from mtlrun.runs.cell import Method, cell_from, choice_of
 from mtlrun.runs.code import versions_of

@@ -22,6 +22,8 @@ TEMPORARY = ".tmp"
 
 def jsonable(value: Any) -> Any:
     """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN and infinities become None)."""
+    if value is None or type(value) in (str, int, bool):  # most of what is asked for
+        return value
     if isinstance(value, dict):
         return {str(k): jsonable(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -164,6 +166,8 @@ def as_list(value: Any) -> list[Any]:
 
 
 # ---------------------------------------------------------------------- what is shipped
+# A wheel carries these files inside the package (``mtlrun/_configs``, ``mtlrun/_datasets``); a checkout, also when it
+# is installed in editable mode, has them beside the package (``configs/``, ``datasets/``).
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import unicodedata
 import warnings
 
 import numpy as np
@@ -108,6 +109,16 @@ def test_blanks_and_types_are_taken_off_before_names_are_told_apart():
     assert data.tasks == ["A", "B"]
     assert "'A'" in data.notes
     assert Names.of(pd.Series([1, "1", 1.0, "2"], dtype=object)).names == ["1", "2"]
+
+
+def test_letters_are_the_same_in_every_normal_form():
+    composed, other = (unicodedata.normalize(form, "Évora") for form in ("NFC", "NFD"))
+    frame = BASE.assign(task=[composed, other, "b"] * 8, word=[other, "c", composed] * 8)
+    found = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+    assert found.tasks == ["b", composed]
+    assert found.categories == {"word": ["c", composed]}
+    assert composed in found.notes
+    assert Known(found.tasks, "task").find(other) == composed
 
 
 def test_tasks_are_sorted_and_an_order_may_be_given():

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from mtlrun.report.run import read_run
 
 from mtlrun.report.figures import measured_ranks
-from mtlrun.report.run import read_run
 from mtlrun.stats import critical_difference
 
 ROOT = Path(__file__).parents[2]
@@ -260,6 +260,63 @@ def test_ranks_with_several_targets_and_of_simulated_tables():
     simulated = rankings("simulated")
     assert len(simulated) == 3
     assert {min(ranking.average, key=ranking.average.get) for ranking in simulated} == {"HierarchicalMTL"}
+
+
+@lru_cache
+def mixed():
+    """Return the runs of the statistician's tools, and those of them that all tools fitted, by model."""
+    found = pd.read_csv(RESULTS / "mixed_models.csv", comment="#").set_index(["table", "rows", "seed"])
+    return {model: found[found["model"] == model] for model in ("intercept", "slopes")}
+
+
+def fitted_by_all(model):
+    """Return the runs that every tool fitted."""
+    known = mixed()[model]["error"].notna().groupby(level=[0, 1, 2]).all()
+    return mixed()[model].loc[known[known].index]
+
+
+def asked_of(model):
+    """Return the runs that were tried: not slopes of many columns."""
+    return mixed()[model][~mixed()[model]["note"].astype(str).str.startswith("more than 5")]
+
+
+def test_mixed_models():
+    wanted = []
+    for model, name in (("intercept", "random intercept"), ("slopes", "random slopes")):
+        asked, whole = asked_of(model), fitted_by_all(model)
+        for tool in ("mtlrun", "statsmodels", "lme4"):
+            mine, own = whole[whole["tool"] == tool], asked[asked["tool"] == tool]
+            wanted.append([name, tool, f"{own['error'].notna().sum()} of {len(own)}"])
+            wanted[-1] += [percent(mine["gain"].median(), 1), f"{mine['seconds'].median():.2f}"]
+    assert table("model") == wanted
+    chosen = [fitted_by_all(model).groupby(level=[0, 1, 2])["ours_gain"].first() for model in mixed()]
+    assert says(f"its median gain on the same {len(chosen[0])} and {len(chosen[1])} runs is")
+    assert says(f"runs is {percent(chosen[0].median(), 1)} and {percent(chosen[1].median(), 1)}.")
+    for model in mixed():
+        errors = mixed()[model].pivot_table(index=["table", "rows", "seed"], columns="tool", values="error")
+        apart = (errors["lme4"] / errors["mtlrun"] - 1).abs().max()
+        assert apart < 0.003
+    assert says("The errors of lme4 differ from ours by less than 0.3%")
+    errors = [m.pivot_table(index=["table", "rows", "seed"], columns="tool", values="error") for m in mixed().values()]
+    above = max((e["statsmodels"] / e["mtlrun"] - 1).max() for e in errors)
+    assert says(f"up to {percent(above)} above ours")
+    lost = {(m, t): int(part["error"].isna().sum()) for m in mixed() for t, part in asked_of(m).groupby("tool")}
+    assert says(f"failed in {lost['intercept', 'statsmodels']} runs with a random intercept and in")
+    assert says(f"in {lost['slopes', 'statsmodels']} with slopes, at singular covariances. lme4 refuses")
+    assert says(f"refuses {lost['slopes', 'lme4']} runs with no more rows")
+    assert lost["intercept", "lme4"] == 0
+    places = mixed()["intercept"].index
+    tables, runs = len(places.unique(level=0)), len(places.unique())
+    assert says(f"of the {tables} tables with groups and a number to predict, in {runs} runs")
+
+
+def test_the_errors_of_our_model_are_those_of_the_run():
+    known = of_methods()
+    known = known[known["method"] == "HierarchicalMTL"].set_index(["table", "rows", "seed"])
+    assert set(mixed()["intercept"].index) <= set(known.index)
+    best = lines().set_index(["table", "rows", "seed"])["error"]
+    shown = mixed()["intercept"]["best_without"]
+    assert shown.to_numpy() == pytest.approx(best.loc[shown.index].to_numpy(), rel=1e-3)
 
 
 def test_foretelling():

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from mtlrun.report import claims
-from mtlrun.report.cells import MethodResult
+from mtlrun.report.cells import MethodResult, Run
 from mtlrun.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate, judge
-from mtlrun.report.run import Run
 from mtlrun.report.statistics import Ranking
 
 INFO = {"datasets": {"alpha": {"id": "alpha"}}, "paper_datasets": ["alpha"], "profile": "quick"}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from mtlrun.report.build import build_report
-from mtlrun.report.cells import method_results
-from mtlrun.report.run import read_run
+from mtlrun.report.cells import method_results, read_run
 from mtlrun.report.statistics import rank_groups
 
 DATA = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mtlrun.report.build import build_report
-from mtlrun.report.terminal import print_report
+from mtlrun.report.summary import print_report
 
 DC = "LADM-DC-RMTL-10%"
 

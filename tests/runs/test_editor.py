@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mtlrun.estimators.registry import METHODS
-from mtlrun.runs.editor import config_schema
+from mtlrun.runs.spec import config_schema
 from mtlrun.utils.io import configs_dir
 from mtlrun.utils.yaml import load_file
 

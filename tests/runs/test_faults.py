@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.runs.plan import plan, survey
-from mtlrun.runs.progress import Plain
+from mtlrun.runs.pool import Plain
 from mtlrun.runs.run import Runner, run
 from mtlrun.runs.store import Locks, TimingLock
 from mtlrun.utils.io import write_atomic

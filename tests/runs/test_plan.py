@@ -156,7 +156,7 @@ def test_only(lab):
 
 
 def test_an_unknown_option_of_a_data_set_names_the_file(lab):
-    with pytest.raises(ConfigError, match=r"tiny\.yaml, line 5: .*simulated-rmtl.*'rows'"):
+    with pytest.raises(ConfigError, match=r"tiny\.yaml:5:39: .*simulated-rmtl.*'rows'"):
         lab.plan(lab.tiny.replace("n: 60", "rows: 60"))
 
 

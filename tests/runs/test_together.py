@@ -8,8 +8,7 @@ from mtlrun.report.build import build_report
 from mtlrun.report.writers import render
 from mtlrun.runs.fit import score_candidates
 from mtlrun.runs.plan import survey
-from mtlrun.runs.pool import compute_cell
-from mtlrun.runs.progress import Plain
+from mtlrun.runs.pool import Plain, compute_cell
 from mtlrun.runs.run import Runner, run, todo
 from mtlrun.runs.store import Locks
 

@@ -12,7 +12,7 @@ from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data, of_statistics
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
-from mtlrun.solvers.hierarchical.marginal import Marginal
+from mtlrun.solvers.hierarchical.marginal import Marginal, inverse_by_halves
 from mtlrun.solvers.hierarchical.mixtures import _bases, _quantiles, _Scales
 from mtlrun.solvers.hierarchical.newton import newton
 from mtlrun.solvers.hierarchical.posterior import posterior_of
@@ -334,3 +334,9 @@ def test_student_priors_with_fixed_eigenvectors_have_the_criterion_of_all_others
         assert_allclose(value, expected, rtol=1e-11)
         assert_allclose(slope, expected_slope, rtol=1e-8, atol=1e-8 * np.abs(expected_slope).max())
         assert_allclose(fast.responsibility, plain.responsibility, atol=1e-10)
+
+
+@pytest.mark.parametrize("k", [1, 8, 9, 28])
+def test_triangles_are_inverted_by_halves(k):
+    C = np.tril(np.random.default_rng(k).normal(size=(3, k, k))) / np.sqrt(k) + 2 * np.eye(k)
+    assert_allclose(inverse_by_halves(C), np.linalg.inv(C), atol=1e-12)

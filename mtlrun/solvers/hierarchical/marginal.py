@@ -13,7 +13,7 @@ their mean one more random effect, common to all tasks. No inverse of Theta occu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,8 @@ _COLLINEAR = 1e-10
 _ROUNDING = 4 * np.finfo(float).eps
 # Numbers in the p x p matrices of the tasks that a Hessian holds at a time.
 _CHUNK = 1 << 23
+# Rows of triangular matrices that are inverted at once.
+_SMALL = 8
 #: With more random columns the Hessian is the average information alone, which needs no sums over pairs of columns.
 WIDE = 256
 
@@ -348,17 +350,33 @@ def _bordered(inner: Array, border: Array, corner: float) -> Array:
     return np.block([[inner, border[:, None]], [border[None, :], np.array([[corner]])]])
 
 
-def whitened(block: Block, RJ: Array, Theta: Array) -> tuple[Array, Array, Array]:
+def whitened(
+    block: Block, RJ: Array, Theta: Array, invert: Callable[[Array], Array] = np.linalg.inv
+) -> tuple[Array, Array, Array]:
     """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of every task of a block, (m,)."""
     k = RJ.shape[1]
     V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
     # A line search may try a Theta so large that the one is lost in rounding.
     V[:, np.arange(k), np.arange(k)] += 1.0 + _ROUNDING * k * np.trace(V, axis1=1, axis2=2)[:, None]
     C = np.linalg.cholesky(V)
-    inverse = np.linalg.inv(C)
+    inverse = invert(C)
     logdet = np.broadcast_to(2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z))
     z = block.z @ inverse[0].T if len(inverse) == 1 else np.matmul(inverse, block.z[:, :, None])[:, :, 0]
     return inverse @ block.R, z, logdet
+
+
+def inverse_by_halves(C: Array) -> Array:
+    """Return the inverses of lower triangular matrices (m, k, k), in half of the time that numpy takes for any matrix.
+
+    They round otherwise: priors that start from a normal fit would stop elsewhere if that had these.
+    """
+    k = C.shape[1]
+    if k <= _SMALL:
+        return np.linalg.inv(C)
+    h, inverse = k // 2, np.zeros_like(C)
+    inverse[:, :h, :h], inverse[:, h:, h:] = inverse_by_halves(C[:, :h, :h]), inverse_by_halves(C[:, h:, h:])
+    inverse[:, h:, :h] = -inverse[:, h:, h:] @ (C[:, h:, :h] @ inverse[:, :h, :h])
+    return inverse
 
 
 def _pooled(blocks: list[Block], A: list[Array], B: list[Array]) -> Array:

@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
 from mtlrun.solvers.hierarchical.fit import Result
-from mtlrun.solvers.hierarchical.marginal import whitened
+from mtlrun.solvers.hierarchical.marginal import inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
 from mtlrun.solvers.hierarchical.structures import Tied
 
@@ -281,12 +281,13 @@ class _Corrected:
 
 def clusters(result: Result) -> Mixture | None:
     """Return clusters of tasks, their number by BIC; None where one normal distribution is better."""
-    one = _clustered(result, 1)
+    start = result.posterior()
+    one = _clustered(result, start, 1)
     best, lowest, worse = None, one.bic, 0
     for K in CLUSTERS:
         if K * TASKS_PER_CLUSTER > result.m.data.T or worse == WORSE:
             break
-        found = _clustered(result, K)
+        found = _clustered(result, start, K)
         worse = 0 if found.bic < lowest else worse + 1
         if found.bic < lowest:
             best, lowest = found, found.bic
@@ -296,9 +297,9 @@ def clusters(result: Result) -> Mixture | None:
     return Mixture(best.posterior(), best.criterion, np.ones(T), best.responsibility.argmax(axis=1))
 
 
-def _clustered(result: Result, K: int) -> _EM:
+def _clustered(result: Result, start: Posterior, K: int) -> _EM:
     """Run EM from the best of some starts."""
-    runs = [_EM(result, K, seed) for seed in range(STARTS if K > 1 else 1)]
+    runs = [_EM(result, start, K, seed) for seed in range(STARTS if K > 1 else 1)]
     if len(runs) > 1:
         for run in runs:
             run.solve(SHORT)
@@ -310,9 +311,9 @@ def _clustered(result: Result, K: int) -> _EM:
 class _EM:
     """EM of K normal distributions of coefficients with one diagonal covariance."""
 
-    def __init__(self, result: Result, K: int, seed: int) -> None:
+    def __init__(self, result: Result, start: Posterior, K: int, seed: int) -> None:
         self.data, self.K = result.m.data, K
-        start, v = result.posterior(), result.fit.value
+        v = result.fit.value
         self.mean, self.random = start.mu, result.m.random
         self.unit = np.zeros(self.data.p)
         self.unit[self.random] = result.m.scale
@@ -342,17 +343,17 @@ class _EM:
     def _step(self) -> None:
         """Means given responsibilities; responsibilities; variances."""
         data = self.data
-        parts = [(block, *whitened(block, block.R, self.theta)) for block in data.blocks]
+        parts = [(block, *whitened(block, block.R, self.theta, inverse_by_halves)) for block in data.blocks]
+        diagonal = np.asarray(sum(block.copies * np.square(q).sum(axis=(0, 1)) for block, q, _, _ in parts))
         self.pi = self.responsibility.mean(axis=0) + 1e-12
-        self.mu = self._means(parts)
+        self.mu = self._means(parts, _RIDGE * diagonal / data.T + 1e-12)
         density, h = np.empty((data.T, self.K)), np.empty((data.T, self.K, data.p))
-        quadratic, diagonal = np.empty((data.T, self.K)), np.zeros(data.p)
+        quadratic = np.empty((data.T, self.K))
         for block, q, v, logdet in parts:
-            e = v[:, None, :] - np.moveaxis(q @ self.mu.T, 2, 1)
+            e = v[:, None, :] - self.mu @ q.transpose(0, 2, 1)
             quadratic[block.tasks] = data.rest[block.tasks, None] + np.square(e).sum(axis=2)
             density[block.tasks] = logdet[:, None] + quadratic[block.tasks] / self.s2
             h[block.tasks] = e @ q
-            diagonal += block.copies * np.square(q).sum(axis=(0, 1))
         density = -0.5 * (density + data.n[:, None] * np.log(2 * np.pi * self.s2)) + np.log(self.pi)
         total = _log_of_sums(density)
         self.responsibility = np.exp(density - total[:, None])
@@ -362,21 +363,17 @@ class _EM:
         self.theta = np.maximum(self.theta - self.theta * G * self.theta / data.T, 1e-10 * self.unit)
         self.s2 = max(float((self.responsibility * quadratic).sum() / data.N), 1e-9 * data.variance, 1e-200)
 
-    def _means(self, parts: list[Any]) -> Array:
-        data, p = self.data, self.data.p
-        M, a, every = np.zeros((self.K, p, p)), np.zeros((self.K, p)), np.zeros(p)
+    def _means(self, parts: list[Any], ridge: Array) -> Array:
+        p = self.data.p
+        M, a = np.zeros((self.K, p, p)), np.zeros((self.K, p))
         for block, q, v, _ in parts:
-            r = self.responsibility[block.tasks]
+            r, A = self.responsibility[block.tasks], q.transpose(0, 2, 1) @ q
             if len(q) == 1:
-                M += r.sum(axis=0)[:, None, None] * (q[0].T @ q[0])
+                M += r.sum(axis=0)[:, None, None] * A
                 a += (r.T @ v) @ q[0]
             else:
-                flat = q.reshape(-1, p)
-                for k in range(self.K):
-                    M[k] += (np.repeat(r[:, k], q.shape[1])[:, None] * flat).T @ flat
+                M += (r.T @ A.reshape(len(A), -1)).reshape(M.shape)
                 a += r.T @ np.matmul(v[:, None, :], q)[:, 0]
-            every += block.copies * np.square(q).sum(axis=(0, 1))
-        ridge = _RIDGE * every / data.T + 1e-12
         M[:, np.arange(p), np.arange(p)] += ridge
         return np.asarray(np.linalg.solve(M, (a + ridge * self.mean)[:, :, None])[:, :, 0])
 

@@ -28,9 +28,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _BLOCK = 64
 # Up to so many features a row of the kernel is made faster than it is read from memory.
 _NARROW = 16
-# Variables of a part: twice as many as are free, between these. A part is left after so many steps per variable, or
-# when its largest violation has fallen by this factor.
-_LEAST, _MOST = 1000, 4000
+# Variables of a part: twice as many as are free, between these; without parts steps pause this often per variable. A
+# part is left after so many steps per variable, or when its largest violation has fallen by this factor.
+_LEAST, _MOST, _PAUSE = 1000, 4000, 4
 _VISITS, _FALL = 100, 0.1
 
 
@@ -114,7 +114,12 @@ class _State:
         missed = np.maximum(0.0, -self.gradient)
         primal = 0.5 * float(self.alpha @ (self.gradient + 1.0 / self.root)) + float(self.cap @ missed)
         terms = np.where(missed > 0, (self.cap - self.alpha) * missed, self.alpha * self.gradient)
-        return primal, float(terms.sum()), float(np.max(np.abs(self.wrong()) * self.root, initial=0.0))
+        return primal, float(terms.sum()), self.violation
+
+    @property
+    def violation(self) -> float:
+        """Largest violation of the optimality conditions, in the units of the margins."""
+        return float(np.max(np.abs(self.wrong()) * self.root, initial=0.0))
 
 
 def solve_without_intercept(
@@ -259,31 +264,31 @@ def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
 
 def _improve(kernel: _Kernel, cache: _Cache, s: _State, coupling: TaskCoupling, max_steps: int) -> tuple[int, bool]:
     """Solve for a part of the variables; return the steps taken and whether none changes anything any more."""
-    chosen = _choose(s)
+    n, free = len(s.alpha), int(s.free.sum())
+    if 2 * free > _MOST:  # no part holds the free variables: steps among all, each with a row of the kernel
+        limit, before = _FALL * s.violation / s.root, s.alpha.copy()
+        steps = _climb(kernel, cache, s.gradient, s.alpha, s.cap, limit, min(-(-n // _PAUSE), max_steps))
+        return steps, np.array_equal(before, s.alpha)
+    chosen = _choose(s, min(max(_LEAST, 2 * free), n))
     alpha, cap, gradient = s.alpha[chosen].copy(), s.cap[chosen], s.gradient[chosen].copy()
     wanted = min(_VISITS * len(chosen), max_steps)
     limit = _FALL * float(np.max(np.abs(s.wrong()[chosen]) * s.root[chosen], initial=0.0)) / s.root[chosen]
-    steps = _climb(_part(kernel, cache, coupling, chosen), gradient, alpha, cap, limit, wanted)
-    change = np.zeros(len(s.alpha))
+    part = kernel._replace(whole=_part(kernel, cache, coupling, chosen))
+    steps = _climb(part, cache, gradient, alpha, cap, limit, wanted)
+    change = np.zeros(n)
     change[chosen] = alpha - s.alpha[chosen]
     s.alpha[chosen] = alpha
     _update(kernel, cache, s.gradient, change)
     return steps, not change.any()
 
 
-def _choose(s: _State) -> Array:
-    """Return the variables of the next part: the free ones and those whose steps gain most, both as far as they fit."""
-    free = s.free
-    size = min(max(_LEAST, 2 * int(free.sum())), _MOST)
+def _choose(s: _State, size: int) -> Array:
+    """Return the variables of the next part: the free ones, and those whose steps gain most."""
     moved = np.clip(s.alpha - s.gradient, 0.0, s.cap) - s.alpha
     gain = -moved * (s.gradient + 0.5 * moved)
-    if len(gain) > size:
-        first = np.where(free, gain + gain.max(initial=0.0) + 1.0, gain)
-        half = [np.argpartition(-key, size // 2)[: size // 2] for key in (gain, first)]
-        chosen = np.unique(np.concatenate(half))
-    else:
-        chosen = np.arange(len(gain))
-    return chosen[free[chosen] | (gain[chosen] > 0)]
+    first = np.where(s.free, np.inf, gain)
+    chosen = np.sort(np.argpartition(-first, size - 1)[:size])
+    return chosen[first[chosen] > 0]
 
 
 def _part(kernel: _Kernel, cache: _Cache, coupling: TaskCoupling, chosen: Array) -> Array:
@@ -361,21 +366,26 @@ def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
 
 @compiled
 def _climb(
-    matrix: np.ndarray, gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, limit: np.ndarray, steps: int
+    kernel: _Kernel,
+    cache: _Cache,
+    gradient: np.ndarray,
+    alpha: np.ndarray,
+    cap: np.ndarray,
+    limit: np.ndarray,
+    steps: int,
 ) -> int:
     """Take steps until no entry of the gradient that a step can follow is above its limit; return how many."""
     best = np.zeros((len(alpha) + _BLOCK - 1) // _BLOCK)
     _move(gradient, alpha, cap, 0.0, gradient, best)
     for done in range(steps):
         i, step = _find(gradient, alpha, cap, best)
-        if (
-            i < 0
-            or alpha[i] + step == alpha[i]
-            or (abs(gradient[i]) <= limit[i] and _is_calm(gradient, alpha, cap, limit))
-        ):
+        if i < 0 or alpha[i] + step == alpha[i]:
             return done
+        if abs(gradient[i]) <= limit[i] and _is_calm(gradient, alpha, cap, limit):
+            return done
+        row = _row(kernel, cache, i)
         alpha[i] += step
-        _move(gradient, alpha, cap, step, matrix[i], best)
+        _move(gradient, alpha, cap, step, row, best)
     return steps
 
 
