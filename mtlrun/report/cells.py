@@ -172,10 +172,17 @@ class Run:
         shared = {cell.key for cell in self.planned}
         return [cell for cell in other.planned if cell.key not in shared]
 
-    def has_results(self, other: Run) -> bool:
-        """Whether another reading has cells of its own that were computed, or needs none beside those of this one."""
-        own = self.unshared_cells(other)
-        return any(cell.key in self.cells for cell in own or other.planned)
+    @property
+    def begun(self) -> list[Run]:
+        """The other readings of which a cell was computed that none before has, or that need no cell beside theirs."""
+        found, shared = [], {cell.key for cell in self.planned}
+        for other in self.others:
+            keys = {cell.key for cell in other.planned}
+            own = keys - shared
+            if any(key in self.cells for key in own or keys):
+                found.append(other)
+                shared |= own
+        return found
 
     def outcome(self, cell: Place) -> str:
         """Return what became of a cell: done, missing, failed, or stopped: a measurement at its limit of seconds."""
@@ -442,9 +449,8 @@ def cells_frame(run: Run, *, readings: bool = False) -> pd.DataFrame:
         ``tasks`` (per metric the values of the tasks) and ``counts`` of what is finished.
     """
     rows = list(_places(run, run.planned))
-    for other in run.others if readings else ():
-        if run.has_results(other):
-            rows += _places(other, run.unshared_cells(other))
+    for other in run.begun if readings else ():
+        rows += _places(other, run.unshared_cells(other))
     return _frame(rows, OBJECTS)
 
 
