@@ -37,6 +37,12 @@ ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
 #: What lies in the folder of a comparison, and the folder of the model there.
 COMPARED, MODEL = "compare.json", "model"
 
+#: What to do where there is no model.
+NO_MODEL = (
+    "Create one with `mtlrun compare TABLE ...` (it is in the folder `model` of the comparison, which is named at the "
+    "end) or with `mtlrun train CONFIG`."
+)
+
 #: Types of ours that may stand in an archive. Others than these, scikit-learn's and numpy's must be trusted by name.
 TRUSTED = frozenset(
     {info.class_path.replace(":", ".") for info in METHODS.values()}
@@ -232,7 +238,7 @@ def _read_facts(folder: Path) -> dict[str, Any]:
         )
     facts = read_raw(file)
     if facts is None:
-        raise DataError(f"{folder}: no model here (no {FACTS})", "Create one with: mtlrun train CONFIG")
+        raise DataError(f"{folder}: no model here (no {FACTS})", NO_MODEL)
     if facts.get("schema") != SCHEMA:
         raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -145,8 +146,10 @@ MAX_NAMES = 3
 Missing = list[tuple["Card", "str | None", "list[FileSpec]"]]
 
 
-def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> None:
+def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool, options: Sequence[str] = ()) -> None:
     """Fetch the files that an experiment needs and that are missing, after saying what and how much.
+
+    `options` are further words of the command line, for the command that is named as a remedy.
 
     Raises
     ------
@@ -180,7 +183,7 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> 
                 fetch_dataset(card, variant=variant, data_dir=folder, report=report)
                 say(f"data set {card.id}: downloaded and verified", error=True)
     except UserError as error:
-        raise DataError(error.message, _with_demo(error.remedy, experiment, data_dir)) from None
+        raise DataError(error.message, _with_demo(error.remedy, experiment, data_dir, options)) from None
 
 
 def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
@@ -229,11 +232,11 @@ def size_of(files: Sequence[FileSpec]) -> str:
     return f"{counted(len(files), 'file')}, {sum(known) / 1e6:.1f} MB unpacked{more}"
 
 
-def _with_demo(remedy: str | None, experiment: Experiment, data_dir: Path | None) -> str:
+def _with_demo(remedy: str | None, experiment: Experiment, data_dir: Path | None, options: Sequence[str]) -> str:
     from mtlrun.runs.plan import rerun_command
 
     lines = [remedy] if remedy else []
     if DEMO in experiment.profiles and experiment.profile != DEMO:
-        command = rerun_command(dataclasses.replace(experiment, profile=DEMO, overrides=()), data_dir)
-        lines.append(f"To run without any download: {command}")
+        command = rerun_command(dataclasses.replace(experiment, profile=DEMO, overrides=(), others=()), data_dir)
+        lines.append(f"To run without any download: {' '.join([command, *map(shlex.quote, options)])}")
     return "\n".join(lines)

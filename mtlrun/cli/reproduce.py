@@ -49,6 +49,14 @@ class Request:
     quiet: bool
     debug: bool
 
+    @property
+    def words(self) -> list[str]:
+        """The options that another profile can be run with, too, as words of a command line."""
+        given = {"--reading": self.reading, "--seed": self.seed, "--jobs": self.jobs}
+        if self.output_dir != OUTPUT_DEFAULT:
+            given["--output"] = str(self.output_dir)
+        return [word for name, value in given.items() if value is not None for word in (name, str(value))]
+
     def compute(self, made: Plan) -> RunSummary:
         """Run a plan, with progress."""
         from mtlrun.runs.pool import make_progress
@@ -113,17 +121,18 @@ def reproduce(
         raise typer.Exit(reproduce_all(request))
     from mtlrun.cli.console import ensure_data, missing_data
     from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.plan import plan
+    from mtlrun.runs.plan import check_reading, plan
 
     check_format(form)
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    check_reading(experiment, reading)
     if not quiet:
         _say_experiment(experiment)
     if dry_run and (missing := missing_data(experiment, data_dir)):
         names = ", ".join(card.id for card, *_ in missing)
         say(f"to be downloaded first: {names}; then all cells would be computed")
         return
-    ensure_data(experiment, data_dir, yes=yes)
+    ensure_data(experiment, data_dir, yes=yes, options=request.words)
     made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
     if dry_run:
         _say_plan(made, force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,6 +57,10 @@ def train(
     from mtlrun.runs.train import PAGE, training_lines
     from mtlrun.runs.train import train as fit
 
+    if config.endswith((".yaml", ".yml")) and not Path(config).exists():
+        raise ConfigError(
+            f"{config}: no such file", "Write one to start from: mtlrun init DATASET (see mtlrun data list)."
+        )
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
     if chunked is not None:

@@ -29,6 +29,7 @@ from mtlrun.comparison.differences import differences
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.likeness import tables_like
 from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
+from mtlrun.comparison.remaining import usual_seconds
 from mtlrun.comparison.result import MODEL, Comparison, TableSource, refuse_tables, store_table
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
@@ -41,6 +42,7 @@ from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.errors import ConfigError
 from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric
+from mtlrun.report.grid import duration
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool, Progress, loaded
 from mtlrun.runs.run import Runner
@@ -192,7 +194,9 @@ class _Session:
         def so_far(entries: list[Entry]) -> None:
             if any(entry.score is not None for entry in entries):
                 done = sum(len(entry.scores) + len(entry.failures) for entry in entries)
-                board = self._board(entries, tested, facts, [f"unfinished: {done} of {len(cells)} fits are done"])
+                left = waves.remaining()
+                text = "" if left is None else f", about {duration(left)} left"
+                board = self._board(entries, tested, facts, [f"unfinished: {done} of {len(cells)} fits are done{text}"])
                 finished(replace(board, title=f"Unfinished: {board.title}"))
 
         waves.finished = so_far
@@ -227,7 +231,8 @@ class _Session:
         made = self._plan(protocol.experiment(candidates, self.dataset))
         cells = {(row.method, row.trial): row.cell for row in made.rows}
         runner = Runner(made, Pool(self.settings.jobs), Progress(self.say), retries=self.settings.retries)
-        return CompareSchedule(candidates, cells, runner, tested, deadline, self.say)
+        usual = usual_seconds(candidates, self.dataset, self.settings.folds, protocol.train)
+        return CompareSchedule(candidates, cells, runner, tested, deadline, self.say, usual=usual)
 
     def _plan(self, experiment: Experiment) -> Plan:
         """Return the cells of an experiment on the table; they have no run folder of their own."""

@@ -160,7 +160,7 @@ class CommonMean:
 
 
 class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
-    """Hierarchical regression: mixed effects with partial pooling of intercepts and slopes, nothing to tune.
+    """Hierarchical regression: mixed effects with partial pooling of intercepts and slopes, variances by REML.
 
     The coefficients of a task, intercept included, are a draw around a mean mu that all tasks share. Minimizes over the
     covariance Sigma between tasks and the variance s2 of the noise, with mu integrated out (REML)::

@@ -31,7 +31,7 @@ LOGISTIC_VARIANCE = np.pi**2 / 3
 
 
 class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
-    """Hierarchical logistic regression: mixed effects with partial pooling of intercepts and slopes, nothing to tune.
+    """Hierarchical logistic regression: mixed effects with partial pooling of intercepts and slopes.
 
     The coefficients of a task, intercept included, are a draw around a mean that all tasks share. Mean and variances
     minimise, with the differences of the tasks integrated out by Laplace's approximation::

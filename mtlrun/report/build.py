@@ -102,9 +102,18 @@ class Report:
     @property
     def results(self) -> list[Section]:
         """The tables as the paper prints them, a titled section each; the list of the rows where there are none."""
-        sections = table_sections(self.run, self.rows, self.tables)
-        sections[-1].lines += [*result_notes(self.run, self.rows), *table_notes(self.tables)]
+        sections = self.bare_results
+        sections[-1].lines += self.notes()
         return sections
+
+    @property
+    def bare_results(self) -> list[Section]:
+        """The same without their notes."""
+        return table_sections(self.run, self.rows, self.tables)
+
+    def notes(self, *, bold: bool = True) -> list[str]:
+        """Return how the tables are to be read, where the best numbers are in bold or cannot be."""
+        return [*result_notes(self.run, self.rows), *table_notes(self.run, self.rows, self.tables, bold=bold)]
 
     @property
     def other_results(self) -> list[Section]:

@@ -246,7 +246,8 @@ def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVer
         under = {verdict for name, verdict in found[claim.id].items() if name in decisive}
         flips = under.intersection(HOLDING) and Verdict.NOT_CONFIRMED in under
         verdict = Verdict.DEPENDS if flips else claim.verdict
-        claims.append(replace(claim, verdict=verdict, readings=found[claim.id]))
+        compared_only = tuple(name for name in found[claim.id] if name not in decisive)
+        claims.append(replace(claim, verdict=verdict, readings=found[claim.id], compared_only=compared_only))
     return claims
 
 

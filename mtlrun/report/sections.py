@@ -489,17 +489,31 @@ THOUSAND = 10_000
 #: Claims that the first lines of a report tell.
 MOST_FINDINGS = 3
 #: What the verdicts come to.
-HOLD, PART, FAIL, OPEN = "holds", "holds in part", "does not hold", "cannot be decided here"
-_PLURAL = {HOLD: "hold", PART: "hold in part", FAIL: "do not hold", OPEN: "cannot be decided here"}
+HOLD, PART, FAIL = "holds", "holds in part", "does not hold"
+DEPENDS, UNDECIDED, UNTESTED = "depends on the interpretation", "is undecided", "was not tested here"
+_PLURAL = {
+    HOLD: "hold",
+    PART: "hold in part",
+    FAIL: "do not hold",
+    DEPENDS: "depend on the interpretation",
+    UNDECIDED: "are undecided",
+    UNTESTED: "were not tested here",
+}
 GROUPS = {
     Verdict.CONFIRMED: HOLD,
     Verdict.MOSTLY: HOLD,
     Verdict.PARTLY: PART,
     Verdict.NOT_CONFIRMED: FAIL,
-    Verdict.DEPENDS: OPEN,
-    Verdict.UNDECIDED: OPEN,
-    Verdict.NOT_TESTABLE: OPEN,
+    Verdict.DEPENDS: DEPENDS,
+    Verdict.UNDECIDED: UNDECIDED,
+    Verdict.NOT_TESTABLE: UNTESTED,
 }
+#: Those that come to a decision.
+DECIDED = (HOLD, PART, FAIL)
+#: How a number is told that is a bound, by `CheckResult.bound`.
+_BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
+#: Source of claims that are not those of a paper.
+OURS = "ours"
 #: The table of published numbers is not a data set.
 PUBLISHED = "published"
 
@@ -516,7 +530,7 @@ def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
 
 
 def rank_of(claim: ClaimVerdict) -> int:
-    """Return the place of a claim in a list that begins with those that hold."""
+    """Return the place of a claim in a list that begins with those that hold; the undecided ones come last."""
     return list(_PLURAL).index(GROUPS[_verdict(claim)])
 
 
@@ -551,7 +565,7 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
 
 
 def counts_text(claims: Iterable[ClaimVerdict]) -> str:
-    """Say how many claims hold: ``3 hold, 2 do not hold, 1 cannot be decided here``."""
+    """Say how many claims hold: ``3 hold, 2 do not hold, 1 is undecided``."""
     found = Counter(GROUPS[_verdict(claim)] for claim in claims)
     return ", ".join(f"{n} {name if n == 1 else _PLURAL[name]}" for name in _PLURAL if (n := found[name]))
 
@@ -565,7 +579,8 @@ def finding(claim: ClaimVerdict, text: str = "") -> str:
         numbers = f" ({ours})"
     else:
         plain = any(word in ours for word in ("times", "points")) or ours.replace(",", "").isdigit()
-        numbers = f" (paper: {printed}; ours: {ours})" if not text else f" (we find {ours})" if plain else ""
+        whose = "claimed" if claim.source == OURS else "paper"
+        numbers = f" ({whose}: {printed}; ours: {ours})" if not text else f" (we find {ours})" if plain else ""
     return f"{(text or claim.text).rstrip('.')}: {_verdict(claim).said}{numbers}"
 
 
@@ -575,11 +590,21 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
     First the claims that were decided.
     """
     told = [claim for claim in claims if claim.verdict != Verdict.NOT_TESTABLE]
-    told.sort(key=lambda claim: GROUPS[_verdict(claim)] == OPEN)
+    told.sort(key=lambda claim: GROUPS[_verdict(claim)] not in DECIDED)
     lines = [f"{finding(claim)}." for claim in told[:MOST_FINDINGS]]
-    if rest := told[MOST_FINDINGS:]:
-        lines.append(f"Of {counted(len(rest), 'further claim')} {counts_text(rest)}.")
+    rest = [*told[MOST_FINDINGS:], *(claim for claim in claims if claim not in told)]
+    if told and rest:
+        lines.append(_rest_text(rest))
     return lines
+
+
+def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
+    """Say what became of further claims."""
+    groups, many = {GROUPS[_verdict(claim)] for claim in claims}, counted(len(claims), "further claim")
+    if len(groups) > 1:
+        return f"Of {many} {counts_text(claims)}."
+    (group,) = groups
+    return f"{many} {_PLURAL[group] if len(claims) > 1 else group}."
 
 
 def spread_lines(run: Run, rows: Sequence[MethodResult]) -> list[str]:
@@ -635,11 +660,12 @@ def _range(found: Sequence[CheckResult]) -> str:
     values = [r.found for r in found if r.found is not None]
     check, low, high = found[0].check, min(values), max(values)
     first, last = _number(check, low), _number(check, high)
+    word = next((_BOUND_WORDS[r.bound] for r in found if r.bound), "")
     if first == last:
-        return last
+        return f"{word}{last}"
     for unit in (" times", " points"):
         first = first.removesuffix(unit)
-    return f"{first} to {last.removeprefix('a ratio of ')}"
+    return f"{word}{first} to {last.removeprefix('a ratio of ')}"
 
 
 def _number(check: Mapping[str, Any], value: float, *, plain: bool = False) -> str:

@@ -22,6 +22,7 @@ from mtlrun.report.readings import ReferenceVerdict, reference_section
 from mtlrun.report.sections import (
     COLUMNS,
     MOST_FINDINGS,
+    OURS,
     claim_row,
     computing_seconds,
     counts_text,
@@ -39,8 +40,6 @@ DEPTH = 3
 COMPARE = "compare"
 #: The summary of all runs, and its formats.
 INDEX = "index"
-#: Source of claims that are not those of a paper.
-OURS = "ours"
 FORMATS = ("md", "json", "html")
 _T = TypeVar("_T")
 
@@ -399,11 +398,26 @@ MAX_EDGES = 5
 
 
 def print_report(console: Console, report: Report) -> None:
-    """Print measurements, edges of grids and claims, then the tables; failures and the outcome come last."""
-    for section in report.measured:
-        print_section(console, Section(section.title, section.lines))
+    """Print the outcome, the tables, the claims one by one and what was measured; failures and warnings come last."""
+    for line in report.summary:
+        _print_line(console, Text(line))
+    for section in _results(console, report):
+        console.print()
+        print_section(console, section)
     if not report.tables:
         print_section(console, reference_section(report.references))
+    for line in report.notes(bold=console.is_terminal) if report.tables else ():
+        _print_line(console, Text(line))
+    if report.claims:
+        console.print()
+    for claim in report.judged:
+        # The page has the comparisons one by one.
+        found = claim.found_briefly if console.is_terminal else claim.found
+        print_verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}. {found}")
+    for line in report.untestable:
+        print_verdict(console, Verdict.NOT_TESTABLE, line)
+    for section in report.measured:
+        print_section(console, Section(section.title, section.lines))
     hits = edge_hits(report.run)
     for hit in hits[:MAX_EDGES]:
         print_verdict(console, "end of the grid", hit, style="yellow")
@@ -411,25 +425,13 @@ def print_report(console: Console, report: Report) -> None:
         console.print(
             Text(f"... and {len(hits) - MAX_EDGES} more searches that ended at an end of their grid, see report.md")
         )
-    for claim in report.judged:
-        why = claim.why.split("; ")[0] if console.is_terminal else claim.why  # the page has the comparisons one by one
-        found = ". ".join(filter(None, (why.rstrip("."), claim.holding)))
-        print_verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}. {found}")
-    for line in report.untestable:
-        print_verdict(console, Verdict.NOT_TESTABLE, line)
-    for place, section in enumerate(_results(console, report)):
-        if place:
-            console.print()
-        print_section(console, section)
     print_failures(console, report)
-    for line in report.summary:
-        _print_line(console, Text(line))
 
 
 def _results(console: Console, report: Report) -> list[Section]:
     """Return the tables as the paper prints them, else a list per data set: with few columns where it is too wide."""
     if report.tables:
-        return report.results
+        return report.bare_results
     run, sections = report.run, []
     for dataset in run.datasets:
         if rows := [row for row in report.rows if row.dataset == dataset]:

@@ -158,8 +158,8 @@ def _claim_lines(report: Report) -> list[str]:
     for claim in report.judged:
         where = f" ({claim.place})" if claim.place else ""
         head = f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}."
-        readings = f" It {claim.holding} ({claim.under_readings})." if claim.holding else ""
-        lines.append(f"{head} Found: {claim.why.rstrip('.')}.{readings}")
+        readings = f" {claim.under_readings[:1].upper()}{claim.under_readings[1:]}." if claim.holding else ""
+        lines.append(f"{head} {claim.found}{readings}")
     return lines + [f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable]
 
 

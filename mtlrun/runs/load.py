@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from mtlrun.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.papers.printed import KEYS, read_printed
 from mtlrun.report.checks import as_list
-from mtlrun.runs.catalogue import find, shown_path
+from mtlrun.runs.catalogue import find, name_of, shown_path
 from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.chunkspec import chunk_training
 from mtlrun.runs.layers import Layers, Origin
@@ -206,7 +206,7 @@ def _choose_profile(layers: Layers, profile: str | None) -> str:
     if profile is None:
         return DEFAULT_PROFILE if DEFAULT_PROFILE in known else FULL
     if profile not in known:
-        raise UnknownNameError(f"profile of {layers.document.name}:", profile, known)
+        raise UnknownNameError(f"profile of {name_of(layers.document.name)}:", profile, known)
     return profile
 
 

@@ -26,6 +26,7 @@ from mtlrun.papers.measure import measure_name
 from mtlrun.record import FAILED, PROTOCOL, Place, Record, Records, private_path
 from mtlrun.report.grid import show
 from mtlrun.report.stored import COMPARED, RUN_FILE, read_sound
+from mtlrun.runs.catalogue import name_of
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.code import OWN_CODE, Versions, versions_of
@@ -436,13 +437,25 @@ def _of_reading(experiment: Experiment, rows: Sequence[PlannedCell], reading: st
     UnknownNameError, ConfigError
         If the experiment has no such reading, or no readings at all.
     """
-    main = experiment.reading
-    if reading not in (None, ALL_READINGS) and not experiment.spec.readings:
-        raise ConfigError(f"{experiment.source}: has no readings", "Run it without --reading.")
-    if reading is not None and reading not in (ALL_READINGS, *experiment.spec.readings):
-        raise UnknownNameError(f"reading of {experiment.source}:", reading, [*experiment.spec.readings, ALL_READINGS])
-    name = "" if reading in (None, main) else reading
+    check_reading(experiment, reading)
+    name = "" if reading in (None, experiment.reading) else reading
     return [reading == ALL_READINGS or row.reading == name for row in rows]
+
+
+def check_reading(experiment: Experiment, reading: str | None) -> None:
+    """Refuse a reading that an experiment does not have, before its data are asked for.
+
+    Raises
+    ------
+    ConfigError
+        If the experiment has no such reading, or no readings at all.
+    """
+    if reading not in (None, ALL_READINGS) and not experiment.spec.readings:
+        raise ConfigError(f"{name_of(experiment.source)}: has no readings", "Run it without --reading.")
+    if reading is not None and reading not in (ALL_READINGS, *experiment.spec.readings):
+        raise UnknownNameError(
+            f"reading of {name_of(experiment.source)}:", reading, [*experiment.spec.readings, ALL_READINGS]
+        )
 
 
 class OnlyError(ConfigError):

@@ -204,3 +204,8 @@ def test_colours_on_a_terminal_only_when_welcome(environment, variables, coloure
 def test_run_from_anywhere(shell, tmp_path):
     assert "dcrmtl/table2" in shell("list").stdout
     assert not list(Path(tmp_path).iterdir())
+
+
+@pytest.mark.parametrize("words", [["compare"], ["report"], ["data", "verify"], ["reproduce"]])
+def test_flags_take_nothing_in_the_help(mtlrun, words):
+    assert "<bool>" not in mtlrun(*words, "--help").stdout

@@ -102,7 +102,7 @@ REFUSED = {
     ),
     "unseen": (
         lambda: dataset_of(marks(), unseen="meen"),
-        "unknown treatment of unseen tasks 'meen'\nDid you mean 'mean'",
+        "unknown value of --unseen 'meen'\nDid you mean 'mean'",
     ),
     "positive number": (
         lambda: dataset_of(marks(), positive="1", task_type="regression"),
