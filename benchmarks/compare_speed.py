@@ -73,7 +73,7 @@ def one(name: str, folder: Path, jobs: int, *, by_hand: bool) -> dict[str, float
 
 def _fits() -> list[float]:
     """Return a list to which every fit of a model adds its CPU seconds, those of nested ones once."""
-    from mtlrun.estimators.rows import TaskRows
+    from mtlrun.evaluation import TaskRows
 
     taken: list[float] = []
     fit, depth = TaskRows.fit, [0]

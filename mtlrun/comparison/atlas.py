@@ -29,7 +29,7 @@ from mtlrun.record import Record
 from mtlrun.runs.cell import Cell, Features, choice_of
 from mtlrun.runs.fit import fit_cell, make_step, score_candidates
 from mtlrun.runs.plan import CellMaker, settings
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 
 #: Name of the splits that a table is given.
 SPLITS = "rows per task"

@@ -20,7 +20,7 @@ from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.spec import Experiment
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow
 

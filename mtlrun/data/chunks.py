@@ -27,7 +27,7 @@ from mtlrun.data.selectors import matching, several, target_columns
 from mtlrun.data.table import Table
 from mtlrun.data.typed import typed
 from mtlrun.errors import DataError, counted, listed, suggest
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -2,7 +2,7 @@
 
 There are three families. A *fit* trains a method on the training rows of one split, with the parameters that a search
 chose, and scores the test rows. A *fold* scores every candidate of such a search on one fold inside the training rows.
-A *measure* calls a function. `mtlrun.runs.fit` and `mtlrun.runs.measure` say what each of them does.
+A *measure* calls a function. `mtlrun.runs.fit` says what each of them does.
 """
 
 from __future__ import annotations

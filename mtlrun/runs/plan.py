@@ -43,8 +43,7 @@ from mtlrun.runs.methods import (
 )
 from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
 from mtlrun.runs.store import Store, settled, write_new
-from mtlrun.utils.io import jsonable, sealed
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")

@@ -382,8 +382,7 @@ def _prepare(parent: int) -> None:
             signal.signal(number, signal.SIG_DFL)
     end_with(parent)
     import mtlrun.data.load
-    import mtlrun.runs.fit
-    import mtlrun.runs.measure  # noqa: F401
+    import mtlrun.runs.fit  # noqa: F401
 
 
 def run_on_dask(
@@ -549,12 +548,10 @@ def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None
     data = None
     if cell.dataset is not None:
         data = loaded(cell.dataset.id, canonical_json(cell.dataset.options), cell.dataset.fingerprint, data_dir)
+    from mtlrun.runs.fit import fit_cell, measure_cell, score_candidates  # with all of scikit-learn
+
     if cell.family == MEASURE:
-        from mtlrun.runs.measure import measure_cell
-
         return measure_cell(cell, data), None
-    from mtlrun.runs.fit import fit_cell, score_candidates
-
     assert data is not None
     if cell.family == FOLD:
         return score_candidates(cell, data), None

@@ -1,4 +1,4 @@
-"""Canonical JSON, digests of content, atomic files, and where shipped files lie. Standard library only."""
+"""Canonical JSON, digests of content, seeds, atomic files, and where shipped files lie. Standard library only."""
 
 from __future__ import annotations
 
@@ -208,3 +208,27 @@ def _shipped(name: str) -> Path:
     if root is not None and (root / name).is_dir():
         return root / name
     raise MtlrunError(f"this installation of mtlrun has no {name} folder (looked for {inside}); reinstall mtlrun")
+
+
+# ---------------------------------------------------------------------- seeds
+
+
+def derive_seed(base: int, *names: object) -> int:
+    """Return a seed that depends on the base seed and these names alone.
+
+    Adding a method or a data set therefore changes nobody else's numbers.
+
+    Parameters
+    ----------
+    base : int
+        Seed of the experiment.
+    *names : object
+        What the seed belongs to: data set, trial, purpose. Their texts count.
+
+    Returns
+    -------
+    int
+        In [0, 2**32).
+    """
+    text = "\x1f".join([str(base), *(str(name) for name in names)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -11,8 +11,7 @@ from sklearn.linear_model import Ridge
 
 from mtlrun.estimators.baselines import PerTask, ScaledTargets, TaskFeature
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.estimators.rows import TaskRows
-from mtlrun.evaluation import predict_scores
+from mtlrun.evaluation import TaskRows, predict_scores
 
 LAYOUTS = ("ragged", "shared", "masked")
 FEW = {"max_iter": 30, "n_blocks": 2, "hidden": (3,), "base__max_iter": 30}

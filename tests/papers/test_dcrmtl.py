@@ -14,7 +14,7 @@ from mtlrun.papers.dcrmtl import data_set_statistics
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 from mtlrun.runs.spec import Experiment
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 
 
 def test_statistics_of_a_shared_set_with_gaps():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mtlrun.data.load import load_dataset
-from mtlrun.estimators.rows import TaskRows
+from mtlrun.evaluation import TaskRows
 from mtlrun.record import FOLD, Record, candidates
 from mtlrun.runs.cell import choice_of, choose, strong_to_weak
 from mtlrun.runs.fit import part_of, score_candidates
