@@ -88,7 +88,8 @@ def reason(name: str, old: int, new: int) -> str:
 def own_files(module: str) -> dict[str, str]:
     """Return the digests of a module of the user's own and of those that it imports by name, anywhere in their code.
 
-    What they load in another way (``importlib``, files that are read) is not seen. Comments and layout do not count.
+    Names that are written in ``importlib.import_module("name")`` count, too; what is loaded in another way (computed
+    names, files that are read) is not seen. Comments and layout do not count.
     """
     found: dict[str, str] = {}
     waiting, seen = [module], set()
@@ -124,6 +125,13 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
             yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Call) and node.args and _called(node.func) in ("import_module", "__import__"):
+            name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            yield from (name,) if isinstance(name, str) and not name.startswith(".") else ()
+
+
+def _called(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _own_file(name: str) -> Path | None:
