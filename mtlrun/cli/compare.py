@@ -288,7 +288,7 @@ def _show_files(result: Any, folder: Path) -> None:
 
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
-    say(f"report, with all statistics: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
+    say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
     settings = folder / "chosen.yaml"
     more = f" (settings: {settings})" if settings.is_file() else ""
     say(f"best model, {result.saved}: {model}{more}")
