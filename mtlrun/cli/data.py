@@ -138,11 +138,10 @@ def fetch(
             say(f"{card.id}: built in, no files needed")
             continue
         absent = missing_files(card, variant, folder)
-        if url is None and not all(spec.urls for spec in absent):
+        lacking = [spec.name for spec in absent if not spec.urls]
+        if lacking and url is None:
             remedy = get_it(card, absent, data_dir_option(data_dir))
-            raise DataError(
-                f"data set {card.id}: {', '.join(spec.name for spec in absent)} cannot be downloaded", remedy
-            )
+            raise DataError(f"data set {card.id} cannot be downloaded without {', '.join(lacking)}", remedy)
         if absent or url is not None:
             what = size_of(absent) if absent else "the file at this address"
             source = f"licence: {card.licence}" if url is None else f"from {url}"

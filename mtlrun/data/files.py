@@ -193,8 +193,8 @@ def find_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) ->
 def get_it(card: Card, files: Iterable[FileSpec], more: str = "") -> str:
     """Say how to get missing files of a card; `more` are further options of the commands."""
     add = f"mtlrun data add {card.id} FILE{more}"
-    if not all(spec.urls for spec in files):
-        return f"There is no download address for it. Give a file that you have: {add}"
+    if lacking := dict.fromkeys(spec.name for spec in files if not spec.urls):
+        return f"There is no download address for {', '.join(lacking)}. Give a file that you have: {add}"
     return f"Download it: mtlrun data fetch {card.id}{more}\nOr give a file that you have: {add}"
 
 
@@ -216,7 +216,7 @@ def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) 
     if not places:
         raise DataError(
             f"data set {card.id}: the file {spec.name} is missing; looked for {', '.join(p.where() for p in possible)}",
-            get_it(card, [spec]),
+            get_it(card, [spec, *card.needed()]),
         )
     errors = []
     for place in places:
