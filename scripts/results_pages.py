@@ -31,6 +31,15 @@ BEGIN, END = "<!-- results: begin (scripts/results_pages.py) -->", "<!-- results
 #: Figures of a run on the page of its paper; its report has all.
 MOST_FIGURES = 2
 
+#: What the columns and verdicts of a table of claims mean.
+LEGEND = (
+    "*Printed* is what the claim asks for; *ours* is the range of what we find, over data sets and methods, under our "
+    "main interpretation of the paper. The verdict also counts the other plausible ones (below): a claim *depends on "
+    "the interpretation* if it holds under some and not under others. It is *undecided* where the difference is too "
+    "small to tell or a fit did not converge, and *not tested here* where its data are not in our runs. A point of AUC "
+    "or accuracy is 0.01. Each verdict leads to the report with every comparison behind it."
+)
+
 
 def outcome(overview: Overview, paper: str, words: dict[str, Any]) -> str:
     """Return what became of a paper, in two or three sentences."""
@@ -59,11 +68,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     blocks += [outcome(overview, paper, words), words.get("speed", "")]
     theirs, ours = overview.theirs(entries), overview.ours(entries)
     if theirs:
-        blocks += ["## What the paper claims", markdown_grid(_table(theirs))]
-        blocks.append(
-            "*Printed* is what the claim asks for; *ours* is the range of what we find, over data sets and methods. "
-            "Each verdict leads to the report with every comparison behind it."
-        )
+        blocks += ["## What the paper claims", LEGEND, markdown_grid(_table(theirs))]
     if ours:
         blocks += ["## What we claim", markdown_grid(_table(ours))]
     blocks += [*_figures(entries, root), *_readings(overview, theirs), *_errata(words.get("errata"), root)]
