@@ -73,12 +73,12 @@ def one(name: str, folder: Path, jobs: int, *, by_hand: bool) -> dict[str, float
 
 def _fits() -> list[float]:
     """Return a list to which every fit of a model adds its CPU seconds, those of nested ones once."""
-    from mtlrun.estimators.rows import Rows
+    from mtlrun.evaluation import TaskRows
 
     taken: list[float] = []
-    fit, depth = Rows.fit, [0]
+    fit, depth = TaskRows.fit, [0]
 
-    def timed(rows: Rows, estimator: Any) -> Any:
+    def timed(rows: TaskRows, estimator: Any) -> Any:
         started = time.process_time()
         depth[0] += 1
         try:
@@ -88,7 +88,7 @@ def _fits() -> list[float]:
             if not depth[0]:
                 taken.append(time.process_time() - started)
 
-    Rows.fit = timed  # type: ignore[method-assign]
+    TaskRows.fit = timed  # type: ignore[method-assign]
     return taken
 
 

@@ -73,9 +73,13 @@ class UnknownNameError(UserError):
 
 
 def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """Return at most n known names near to `name`, nearest first."""
+    """Return at most n known names near to `name`, those with its last part and then the nearest first."""
     table = {k.lower(): k for k in known}
-    return [table[k] for k in difflib.get_close_matches(name.lower(), list(table), n=n, cutoff=0.6)]
+    near = difflib.get_close_matches(name.lower(), list(table), n=max(len(table), 1), cutoff=0.6)
+    if "/" in name:  # the part before the slash is more easily taken for another one
+        last = name.lower().rpartition("/")[2]
+        near.sort(key=lambda k: k.rpartition("/")[2] != last)
+    return [table[k] for k in near[:n]]
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
-from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.plugins import import_named
 
 STORED = Path(__file__).with_suffix(".json")
 #: Module of what the decorator of a measure leaves on it.

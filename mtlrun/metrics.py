@@ -14,6 +14,7 @@ not an undefined value. Binary labels are positive when > 0, so -1/+1 and 0/1 bo
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -403,7 +404,7 @@ def task_scorer(
         A name in `METRICS`. For scores the estimator needs `decision_function` or `predict_proba`.
     task_column : int or str, optional
         Column of X with the task ids. Default: the `task_column` of the estimator, which may be the last step of a
-        pipeline (then X must have that column before the first step too), or inside a search or another wrapper.
+        pipeline (then it is a column of what the steps before it return), or inside a search or another wrapper.
     how : {"task", "sample"}, default "task"
         See `average`.
 
@@ -434,13 +435,16 @@ class _TaskScorer:
     def __call__(self, estimator: Any, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
         while hasattr(estimator, "best_estimator_"):  # a search predicts with it, but takes no task_id
             estimator = estimator.best_estimator_
-        model = _model_inside(estimator)
+        model, before = _model_inside(estimator)
         routed, ids = {} if task_id is None else {"task_id": task_id}, task_id
         y = np.asarray(ordered_columns(y, model.tasks_.tolist()) if getattr(model, "_layout", "") == "shared" else y)
-        column = getattr(model, "task_column", None) if self.task_column is None else self.task_column
-        if ids is None and column is not None:
-            ids = take_column(X, column)[0]
-        if ids is None and getattr(model, "_layout", "") == "ragged" and len(model.tasks_) > 1:
+        column = getattr(model, "task_column", None)
+        if ids is None and self.task_column is not None:
+            ids = take_column(X, self.task_column)[0]
+        elif ids is None and column is not None:  # of the rows as the model gets them
+            ids = take_column(functools.reduce(lambda rows, steps: steps.transform(rows), before, X), column)[0]
+        several = len(model.tasks_) > 1 if hasattr(model, "tasks_") else not hasattr(model, "task_column")
+        if ids is None and y.ndim == 1 and several and getattr(model, "_layout", "ragged") == "ragged":
             raise ValueError(
                 f"task_scorer cannot tell the tasks of the rows: {type(estimator).__name__} has no task_column, and "
                 "no task_id came with the rows. Give task_scorer(..., task_column=...), or pass task_id as metadata."
@@ -484,21 +488,25 @@ class _TaskScorer:
         return request
 
 
-def _model_inside(estimator: Any, depth: int = 6) -> Any:
-    """Return the multi-task model in pipelines, searches and other wrappers, fitted if there is a fitted one."""
+def _model_inside(estimator: Any, depth: int = 6) -> tuple[Any, list[Any]]:
+    """Return the multi-task model in pipelines, searches and other wrappers, and the steps that rows take before it.
+
+    It is fitted if there is a fitted one.
+    """
     if hasattr(estimator, "tasks_") or getattr(estimator, "task_column", None) is not None or depth == 0:
-        return estimator
+        return estimator, []
     if hasattr(estimator, "steps"):
-        return _model_inside(estimator[-1], depth - 1)
+        model, before = _model_inside(estimator[-1], depth - 1)
+        return model, [estimator[:-1], *before] if len(estimator.steps) > 1 else before
     parts = sorted(getattr(estimator, "__dict__", {}).items(), key=lambda part: not part[0].endswith("_"))
     for _, part in parts:
         for value in part if isinstance(part, list | tuple) else [part]:
             candidate = value[-1] if isinstance(value, tuple) and value else value
             if hasattr(candidate, "get_params") and not isinstance(candidate, type):
-                found = _model_inside(candidate, depth - 1)
+                found, before = _model_inside(candidate, depth - 1)
                 if hasattr(found, "tasks_") or getattr(found, "task_column", None) is not None:
-                    return found
-    return estimator
+                    return found, before
+    return estimator, []
 
 
 def _signs(labels: Array, classes: Array) -> Array:

@@ -28,7 +28,7 @@ from mtlrun.fitted import Model
 from mtlrun.indices import check_indices
 from mtlrun.report.stored import read_raw
 from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
-from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.plugins import import_named
 from mtlrun.utils.publish import finish
 from mtlrun.utils.text import cleaned
 
@@ -36,6 +36,12 @@ SCHEMA = 1
 ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
 #: What lies in the folder of a comparison, and the folder of the model there.
 COMPARED, MODEL = "compare.json", "model"
+
+#: What to do where there is no model.
+NO_MODEL = (
+    "Create one with `mtlrun compare TABLE ...` (it is in the folder `model` of the comparison, which is named at the "
+    "end) or with `mtlrun train CONFIG`."
+)
 
 #: Types of ours that may stand in an archive. Others than these, scikit-learn's and numpy's must be trusted by name.
 TRUSTED = frozenset(
@@ -216,6 +222,13 @@ def model_folder(path: Path) -> Path:
     return path / MODEL if (path / COMPARED).is_file() and not (path / FACTS).exists() else path
 
 
+def files_of(path: Path) -> list[Path]:
+    """Return what lies in the folder of a model, and in that of its comparison: no place for other files."""
+    folder = model_folder(path)
+    compared = [folder.parent] if (folder.parent / COMPARED).is_file() else []
+    return [file for place in (folder, *compared) if place.is_dir() for file in place.iterdir()]
+
+
 def _read_facts(folder: Path) -> dict[str, Any]:
     file = folder / FACTS
     if folder.is_file():
@@ -225,7 +238,7 @@ def _read_facts(folder: Path) -> dict[str, Any]:
         )
     facts = read_raw(file)
     if facts is None:
-        raise DataError(f"{folder}: no model here (no {FACTS})", "Create one with: mtlrun train CONFIG")
+        raise DataError(f"{folder}: no model here (no {FACTS})", NO_MODEL)
     if facts.get("schema") != SCHEMA:
         raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
     try:

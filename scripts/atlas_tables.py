@@ -19,9 +19,9 @@ from typing import Any
 from mtlrun.data.cards import load_card
 from mtlrun.papers.atlas import GAINS, METHODS
 from mtlrun.record import Record
-from mtlrun.report.run import Run, read_run
+from mtlrun.report.cells import Run, read_run
 from mtlrun.report.stored import PROVENANCE
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 
 #: Quantities of a line of the gains.
 QUANTITIES = (

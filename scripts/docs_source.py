@@ -69,6 +69,7 @@ def page(text: str, place: Path, path: Path) -> str:
 
     def moved(link: re.Match[str]) -> str:
         goal = posixpath.normpath(posixpath.join(posixpath.dirname(origin), link[1]))
+        goal = re.sub(r"\.ipynb$", ".md", goal)  # notebooks are pages of the site
         return posixpath.relpath(goal.removeprefix("docs/"), posixpath.dirname(uri) or ".")
 
     text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))

@@ -26,7 +26,7 @@ def generated() -> str:
     from mtlrun.interfaces import MetricFacts, inspected
     from mtlrun.metrics import METRICS
     from mtlrun.papers.measure import MEASURES
-    from mtlrun.utils.paths import configs_dir
+    from mtlrun.utils.io import configs_dir
 
     names = [field.name for field in dataclasses.fields(MetricFacts)]
     metrics = {name: {key: getattr(metric, key) for key in names} for name, metric in METRICS.items()}

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from mtlrun.report.sections import facts, value_text
 from mtlrun.runs.catalogue import catalogue
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.load import load_experiment
-from mtlrun.runs.spec import FULL
+from mtlrun.runs.spec import FULL, Experiment
 
 _BLOCK = re.compile(r"<!-- choices: (?P<paper>\S+) -->\n.*?<!-- end of choices -->", re.DOTALL)
 _PAGE = re.compile(r"docs/(\w+)\.md")

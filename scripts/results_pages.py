@@ -20,7 +20,7 @@ from mtlrun.report.build import Report
 from mtlrun.report.checks import said
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import Grid, Styled, markdown_grid
-from mtlrun.report.outcome import COLUMNS, claim_row, finding, rank_of
+from mtlrun.report.sections import COLUMNS, claim_row, finding, rank_of
 from mtlrun.report.summary import Overview, RunReport, counts_line, overview_markdown, read_overview
 from mtlrun.report.writers import FILES
 
@@ -30,6 +30,15 @@ PAGES, ERRATA, WORDS = "docs/papers", "docs/errata.md", Path(__file__).with_name
 BEGIN, END = "<!-- results: begin (scripts/results_pages.py) -->", "<!-- results: end -->"
 #: Figures of a run on the page of its paper; its report has all.
 MOST_FIGURES = 2
+
+#: What the columns and verdicts of a table of claims mean.
+LEGEND = (
+    "*Printed* is what the claim asks for; *ours* is the range of what we find, over data sets and methods, under our "
+    "main interpretation of the paper. The verdict also counts the other plausible ones (below): a claim *depends on "
+    "the interpretation* if it holds under some and not under others. It is *undecided* where the difference is too "
+    "small to tell or a fit did not converge, and *not tested here* where its data are not in our runs. A point of AUC "
+    "or accuracy is 0.01. Each verdict leads to the report with every comparison behind it."
+)
 
 
 def outcome(overview: Overview, paper: str, words: dict[str, Any]) -> str:
@@ -59,11 +68,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     blocks += [outcome(overview, paper, words), words.get("speed", "")]
     theirs, ours = overview.theirs(entries), overview.ours(entries)
     if theirs:
-        blocks += ["## What the paper claims", markdown_grid(_table(theirs))]
-        blocks.append(
-            "*Printed* is what the claim asks for; *ours* is the range of what we find, over data sets and methods. "
-            "Each verdict leads to the report with every comparison behind it."
-        )
+        blocks += ["## What the paper claims", LEGEND, markdown_grid(_table(theirs))]
     if ours:
         blocks += ["## What we claim", markdown_grid(_table(ours))]
     blocks += [*_figures(entries, root), *_readings(overview, theirs), *_errata(words.get("errata"), root)]

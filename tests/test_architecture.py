@@ -4,9 +4,11 @@ import ast
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
+CONFIGS = PACKAGE.parent / "configs"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 #: From the bottom to the top: a layer imports itself and what stands before it.
 LAYERS = [
@@ -27,7 +29,6 @@ HEAVY = ["numpy", "scipy", "pandas", "sklearn", "pydantic", "matplotlib", "numba
 LIGHT = [
     "mtlrun.errors",
     "mtlrun.utils.io",
-    "mtlrun.utils.paths",
     "mtlrun.estimators.facts",
     "mtlrun.estimators.registry",
     "mtlrun.papers.measure",
@@ -121,6 +122,15 @@ def test_files_and_functions_are_short_and_public_names_documented():
     assert not problems, "\n".join(problems)
 
 
+def test_no_two_classes_have_one_name():
+    places = defaultdict(list)
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path}:{node.lineno}")
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
 def test_light_modules_load_no_heavy_package():
     # One process for all: after each import, say which heavy packages it was the first to bring in.
     packages = [_name(path) for path in MODULES if path.name == "__init__.py"]
@@ -143,10 +153,15 @@ def test_lines_of_machine_formats_end_with_line_feeds():
     """`str.splitlines` also cuts at U+2028, U+0085 and U+001E, which names may contain."""
     human = {
         "runs/verify.py",
-        "report/terminal.py",
-        "runs/artefacts.py",
+        "report/summary.py",
+        "runs/results.py",
         "comparison/protocol.py",
     }  # the first line of a message
     octets = {"report/drawing.py", "data/formats/svmlight.py"}  # bytes.splitlines cuts at line ends only
     found = {path.relative_to(PACKAGE).as_posix() for path in MODULES if ".splitlines(" in path.read_text()}
     assert found == human | octets
+
+
+def test_experiments_can_be_read_at_a_sitting():
+    lengths = {str(path.relative_to(CONFIGS)): path.read_text("utf-8").count("\n") for path in CONFIGS.rglob("*.yaml")}
+    assert not {name: n for name, n in lengths.items() if n > (220 if name == "dcrmtl/table2.yaml" else 180)}

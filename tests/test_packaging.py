@@ -47,7 +47,7 @@ def test_wheel_carries_configs_cards_and_modules(wheel):
 def test_installed_wheel_finds_its_files(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    code = "from mtlrun.utils import paths as r; print(r.configs_dir(), r.datasets_dir(), r.checkout_dir())"
+    code = "from mtlrun.utils import io as r; print(r.configs_dir(), r.datasets_dir(), r.checkout_dir())"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     package = tmp_path.resolve() / "mtlrun"

@@ -30,6 +30,12 @@ def test_the_comparison_runs_as_printed(tmp_path):
         assert row.split()[1] in told
 
 
+def test_the_python_code_runs(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (code,) = _blocks("python")
+    exec(compile(code, README.name, "exec"), {"__name__": "__main__"})
+
+
 def test_commands_and_targets_exist():
     lines = [line for block in _blocks("sh") for line in block.splitlines()]
     known = {name for names in COMMANDS.values() for name in names}

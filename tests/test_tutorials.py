@@ -11,6 +11,8 @@ import runpy
 import shlex
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import typer.main
 from typer.testing import CliRunner
@@ -18,7 +20,8 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-TUTORIALS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "start" / "first-comparison.md"]
+START = ROOT / "docs" / "start"
+TUTORIALS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), START / "first-comparison.md", START / "install.md"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(
     r"(?:<!-- (?P<note>[^\n]*?) -->\n\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$",
@@ -52,6 +55,27 @@ def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
             said = "".join(_run(line, fails=note.startswith("fails")) for line in body.splitlines())
         elif language == "text":
             assert not _unprinted(body, said), said
+
+
+def test_the_commands_for_each_kind_of_problem_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(72, 3)), columns=["age", "dose", "hours"])
+    names = {"school": "grade", "clinic": "pressure"}
+    grouped = rows.assign(**{name: np.arange(72) % 4 for name in names}, patient=np.arange(72) % 24)
+    grouped = grouped.assign(**{name: rows["hours"] + rng.normal(size=72) for name in names.values()})
+    grouped.drop(columns=["clinic", "patient", "pressure"]).to_csv("grades.csv", index=False)
+    grouped.drop(columns=["school", "grade"]).to_csv("visits.csv", index=False)
+    numbers = {name: rows["age"] + rng.normal(size=72) for name in ("protein", "fat", "water")}
+    rows.assign(**numbers).to_csv("spectra.csv", index=False)
+    tags = {f"tag_{name}": (value > 0).astype("Int64").where(value < 2) for name, value in numbers.items()}
+    rows.assign(**tags).to_csv("texts.csv", index=False)  # with missing ones
+    blocks = list(_BLOCK.finditer((START / "is-it-mine.md").read_text("utf-8")))
+    lines = [line for block in blocks if block["language"] == "sh" for line in block["body"].splitlines()]
+    assert {line.split()[2] for line in lines} == {"grades.csv", "visits.csv", "spectra.csv", "texts.csv"}
+    for line in lines:
+        printed = _run(f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 --quiet", fails=False)
+        assert "GraphMTL" in printed, line
 
 
 def _run(line, *, fails):

@@ -13,8 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
+from mtlrun.cli.options import Command, option, without_type
 from mtlrun.errors import MtlrunError, UserError
-from mtlrun.utils.ownmodules import pathless
+from mtlrun.utils.plugins import pathless
 
 #: Panels of ``mtlrun --help`` and their commands, each with an example. The module of a command holds a function of its
 #: name, or a Typer called `app` (a group).
@@ -40,6 +41,7 @@ COMMANDS = {
 #: Commands whose names Python has taken.
 MODULES = {"list": "list_"}
 EPILOG = (
+    "A cell is one fit of one method on one split, the unit that is computed, kept and counted. "
     "Exit codes: 0 success; 1 a cell failed, or --check found a deviation; 2 wrong usage, configuration or data; "
     "130 interrupted."
 )
@@ -47,6 +49,10 @@ EPILOG = (
 
 class Guarded(TyperGroup):
     """The group of all commands; turns what they raise into one message and an exit code."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option --help."""
+        return without_type(super().get_help_option(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; user errors end with 2, an interrupt with 130, anything unexpected with 1."""
@@ -66,6 +72,9 @@ class Guarded(TyperGroup):
                 raise
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 complain(f"cannot write: {error.strerror}", "Free some space, or choose another place for the output.")
+                raise typer.Exit(2) from None
+            if isinstance(error, MemoryError):
+                complain("there is not enough memory for this", "Take part of the rows, or a machine with more memory.")
                 raise typer.Exit(2) from None
             if isinstance(error, OSError) and error.filename is not None and error.strerror:
                 # A name of more than 255 bytes, a loop of links, a folder without permission: whatever is looked at.
@@ -131,7 +140,7 @@ def _print_version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+        option(None, None, "Print the version and exit.", "--version", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Accept the options that precede the command."""
@@ -147,7 +156,7 @@ def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:
         # Typer keeps the line breaks of a docstring, which do not fit the width of the terminal.
         paragraphs = [" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n")]
         about = "\n\n".join(paragraphs)
-        app.command(name, help=about, rich_help_panel=panel, epilog=f"Example: {example}")(command)
+        app.command(name, cls=Command, help=about, rich_help_panel=panel, epilog=f"Example: {example}")(command)
 
 
 app = build_app()

@@ -67,11 +67,18 @@ def compare(
     ] = None,
     task_order: Annotated[
         str | None,
-        column("A,B,C", "Order of the tasks, for methods that chain them. Default: sorted, numbers by value."),
+        column(
+            "A,B,C",
+            "Order of the tasks, for methods that chain them (each task leans on its neighbours, as years do). Tasks "
+            "not named come after these. Default: sorted, numbers by value.",
+        ),
     ] = None,
     min_rows: Annotated[int | None, column("N", "Leave out tasks with fewer rows than this.", min=4)] = None,
     test: Annotated[Path | None, protocol("FILE", "Table of test rows, instead of cross-validation.")] = None,
-    group: Annotated[str | None, protocol("COLUMN", "Keep rows with the same value in this column together.")] = None,
+    group: Annotated[
+        str | None,
+        protocol("COLUMN", "Keep rows with the same value in the same fold, such as a pupil with several rows."),
+    ] = None,
     time: Annotated[
         str | None, protocol("COLUMN", "Train on earlier rows and test on later ones by this column.")
     ] = None,
@@ -87,8 +94,9 @@ def compare(
         str | None,
         protocol(
             "A,B,C",
-            "Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Four baselines "
-            "are always included.",
+            "Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Always included: "
+            "TaskMean (the mean of every task), IndependentRidge and IndependentRidgeCV (a model per task) and "
+            "PooledRidge (one for all), or the same for labels.",
             autocompletion=complete.methods,
         ),
     ] = None,
@@ -96,7 +104,8 @@ def compare(
         list[str] | None,
         protocol(
             "FAMILY=CLASS",
-            "Let a class of your own compete in the verdict, for instance as multi-task=package.module:Class.",
+            "Let a class of your own of --methods compete in the verdict, as one of trivial, independent, pooled or "
+            "multi-task: multi-task=package.module:Class. Without it the class is only listed.",
         ),
     ] = None,
     metric: Annotated[
@@ -269,7 +278,7 @@ def _show_board(result: Any) -> None:
 
         lines += ["", *text_lines(curve_grid(result.curve), width, ("part",))]
     lines += [f"left out: {line}" for line in board.left_out]
-    lines += ["", result.verdict, *(f"  {line}" for line in board.answer.details), ""]
+    lines += ["", result.verdict, *(f"  {line}" for line in board.answer.brief or board.answer.details), ""]
     for line in lines:
         say(line)
 

@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli import complete
 from mtlrun.cli.console import confirm, say, say_columns, say_json
-from mtlrun.cli.options import DataDir, Json, Yes, data_dir_option, option
+from mtlrun.cli.options import Command, DataDir, Json, Yes, data_dir_option, option
 from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ VariantName = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
     """List all data sets: numbers of rows, features and tasks, and whether their files are available."""
     from mtlrun.data.cards import card_paths, read_card
@@ -58,9 +58,10 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
         raise typer.Exit(2)
 
 
-@app.command()
+@app.command(cls=Command)
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     """Describe a data set: files with hashes, licence, citation and statistics."""
+    from mtlrun.data.files import get_it
     from mtlrun.data.load import compare_statistics
 
     folder, (card,) = _cards(data_dir, id)
@@ -69,12 +70,10 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     if card.files:
         say(f"\nFiles in {folder / card.folder}:")
     needed = card.needed(variant)
-    absent = [spec.name for spec in needed if not _show_file(card, spec, folder)]
+    absent = [spec for spec in needed if not _show_file(card, spec, folder)]
     if absent:
         _show_statistics(compare_statistics({}, chosen.statistics))
-        place = data_dir_option(data_dir)
-        say(f"\n{counted(len(absent), 'file')} missing. Download with: mtlrun data fetch {card.id}{place}")
-        say(f"Or add your own copy: mtlrun data add {card.id} FILE{place}")
+        say(f"\n{counted(len(absent), 'file')} missing. {get_it(card, absent, data_dir_option(data_dir))}")
         return
     dataset, facts = _computed(card, variant, folder)
     say(f"\nfingerprint: {dataset.fingerprint}")
@@ -83,7 +82,7 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
         raise typer.Exit(2)
 
 
-@app.command()
+@app.command(cls=Command)
 def verify(
     ids: Annotated[
         list[str] | None,
@@ -95,7 +94,7 @@ def verify(
     ] = None,
     data_dir: DataDir = None,
     files_only: Annotated[
-        bool, typer.Option("--files-only", help="Check only the hashes of the files; load nothing.")
+        bool, typer.Option("--files-only", metavar="", help="Check only the hashes of the files; load nothing.")
     ] = False,
 ) -> None:
     """Check hashes and statistics of data sets; exit with code 2 if anything differs from the data card."""
@@ -114,7 +113,7 @@ def verify(
         raise typer.Exit(2)
 
 
-@app.command()
+@app.command(cls=Command)
 def fetch(
     ids: Annotated[
         list[str],
@@ -127,8 +126,9 @@ def fetch(
     timeout: Annotated[float, option(None, "SECONDS", "How long to wait for a server.", min=0.1)] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
-    from mtlrun.cli.fetching import download_progress, size_of
+    from mtlrun.cli.console import download_progress, size_of
     from mtlrun.data.fetch import fetch_dataset, missing_files
+    from mtlrun.data.files import get_it
 
     if url is not None and len(ids) > 1:
         raise UserError("--url needs a single data set", "Fetch the data sets one by one.")
@@ -138,6 +138,10 @@ def fetch(
             say(f"{card.id}: built in, no files needed")
             continue
         absent = missing_files(card, variant, folder)
+        lacking = [spec.name for spec in absent if not spec.urls]
+        if lacking and url is None:
+            remedy = get_it(card, absent, data_dir_option(data_dir))
+            raise DataError(f"data set {card.id} cannot be downloaded without {', '.join(lacking)}", remedy)
         if absent or url is not None:
             what = size_of(absent) if absent else "the file at this address"
             source = f"licence: {card.licence}" if url is None else f"from {url}"
@@ -149,7 +153,7 @@ def fetch(
             say(f"{card.id}: {file.name} {_mark(card, file.name)}, {file.path}")
 
 
-@app.command()
+@app.command(cls=Command)
 def add(
     id: Id,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or an archive that contains it.")],

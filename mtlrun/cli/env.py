@@ -18,8 +18,8 @@ def env(
 ) -> None:
     """Show versions, BLAS, processor, threads, folders and defaults with their origin, for example for a bug report."""
     from mtlrun.data.files import data_directory
-    from mtlrun.provenance import host_facts, source_facts
-    from mtlrun.utils.paths import configs_dir, datasets_dir
+    from mtlrun.record import host_facts, source_facts
+    from mtlrun.utils.io import configs_dir, datasets_dir
     from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
 
     for name in ("numpy", "scipy.linalg"):

@@ -77,7 +77,7 @@ def init(
 ) -> None:
     """Write a commented training file for a data set, ready for `mtlrun train`."""
     if schema:
-        from mtlrun.runs.editor import config_schema
+        from mtlrun.runs.spec import config_schema
 
         _write(json.dumps(config_schema(), indent=1) + "\n", output or Path("config.schema.json"), force, [".json"])
         return

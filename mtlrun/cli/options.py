@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from mtlrun.cli import complete
 
@@ -32,8 +33,26 @@ def _keep_debug(ctx: typer.Context, value: bool) -> bool:
 
 
 def option(panel: str | None, metavar: str | None, help: str, *names: str, **settings: Any) -> Any:
-    """Return a command-line option of a panel of the help; without names it is called like its parameter."""
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **settings)
+    """Return a command-line option of a panel of the help; without names it is called like its parameter.
+
+    `metavar` is what it takes, None for a plain flag.
+    """
+    return typer.Option(*names, metavar=metavar or "", help=help, rich_help_panel=panel, **settings)
+
+
+class Command(TyperCommand):
+    """A command whose --help takes nothing, as its help says."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option --help."""
+        return without_type(super().get_help_option(ctx))
+
+
+def without_type(option: Any) -> Any:
+    """Return a flag of which the help does not say that it takes a truth value."""
+    if option is not None:
+        option.metavar = ""
+    return option
 
 
 def file_or_folder(output: Path, out: Path | None, endings: Iterable[str]) -> tuple[Path, Path | None]:
@@ -53,7 +72,8 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="Experiment: <paper>/<artefact>, a short name such as table2, or a YAML file.",
+        help="Experiment: <paper>/<artefact> (an artefact is a table, a figure or a claim of a paper), a short name "
+        "such as table2, or a YAML file.",
         autocompletion=complete.targets,
     ),
 ]
@@ -71,8 +91,8 @@ Profile = Annotated[
     option(
         WHAT,
         "NAME",
-        "Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's protocol). "
-        "Default: quick.",
+        "Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's protocol); "
+        "some have others, such as real (the real data sets at hand), see mtlrun show. Default: quick.",
         autocompletion=complete.profiles,
         envvar=VARIABLES["profile"],
     ),

@@ -45,7 +45,7 @@ def plot(
 
     Where the figure shows one data set and the run has several, each one gets a file of its own, named after it.
     """
-    from mtlrun.report.drawing import FORMATS
+    from mtlrun.report.drawing import FORMATS, KINDS, check_drawing
     from mtlrun.report.drawing import plot as draw
     from mtlrun.utils.io import writing
 
@@ -59,6 +59,7 @@ def plot(
         with writing(out, "Choose another --out."):
             say(str(plot_model(folder, kind, out, trust=trust or ())))
         return
+    check_drawing("kind of figure of a run", kind, KINDS, out)
     with writing(out, "Choose another --out."):
         paths = draw(run_folder(target, profile, output_dir), kind, out)
     for path in paths:

@@ -26,7 +26,7 @@ option = partial(options.option, None)
 def predict(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="Folder of a model, as written by `mtlrun train` and `mtlrun compare`."),
+        typer.Argument(metavar="MODEL", help="Folder that `mtlrun train` or `mtlrun compare` wrote, or of its model."),
     ],
     data: Annotated[
         str,
@@ -36,11 +36,16 @@ def predict(
             "of a data set.",
         ),
     ],
-    task_column: Annotated[
+    task: Annotated[
         str | None,
-        option("NAME", "Column that names the task of each row. Default: the one used in training, otherwise 'task'."),
+        option(
+            "COLUMN",
+            "Column that names the task of each row. Default: the one used in training, otherwise 'task'.",
+            "--task",
+            "--task-column",
+        ),
     ] = None,
-    task: Annotated[str | None, option("NAME", "Task of all rows, if the file has no task column.")] = None,
+    task_name: Annotated[str | None, option("NAME", "Task of all rows, if the file has no task column.")] = None,
     labels: Annotated[bool, option(None, "Write only the predicted labels, without scores.", "--labels")] = False,
     probabilities: Annotated[
         bool, option(None, "Also write the probability of the positive class.", "--proba")
@@ -79,15 +84,16 @@ def predict(
     with --interval lower and upper. Where all tasks share the same rows, there is one column per target, and for
     classifiers also TARGET:score.
     """
-    from mtlrun.models import load_model
-    from mtlrun.predictions import answers_table, to_csv
+    from mtlrun.fitted import answers_table, to_csv
+    from mtlrun.models import files_of, load_model
 
     place = output or Path(f"{stem_of(data)}-predictions.csv")
     remedy = "Choose another file with --output (- prints to the terminal)."
     check_ending(place, [".csv", ".txt"], remedy)
-    refuse_inputs(place, [Path(data)])
+    inputs = [Path(data), *files_of(model)]
+    refuse_inputs(place, inputs)
     fitted = load_model(model, trust or ())
-    X, codes = _rows(fitted, data, task_column, task, data_dir, quiet)
+    X, codes = _rows(fitted, data, task, task_name, data_dir, quiet)
     if labels and fitted.about["task_type"] == "regression":
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     if interval is not None and fitted.about["task_type"] != "regression":
@@ -102,12 +108,12 @@ def predict(
         columns = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", columns) from error
     text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
-    if write_or_print(text, place, f"Free some space, or: {remedy}", [Path(data)]) and not quiet:
+    if write_or_print(text, place, f"Free some space, or: {remedy}", inputs) and not quiet:
         say(f"predictions of {counted(len(table), 'row')}: {place}")
 
 
 def _rows(
-    fitted: Model, data: str, task_column: str | None, task: str | None, data_dir: Path | None, quiet: bool
+    fitted: Model, data: str, task: str | None, task_name: str | None, data_dir: Path | None, quiet: bool
 ) -> tuple[Any, Any]:
     """Return X and the task codes (None for a model without tasks of rows) of new rows or of a whole data set."""
     from mtlrun.data.schema import read_rows
@@ -115,8 +121,8 @@ def _rows(
     path = Path(data)
     schema = fitted.schema
     if path.suffix or path.exists():
-        if fitted.by_task and task_column:
-            schema = replace(schema, task_column=task_column)
+        if fitted.by_task and task:
+            schema = replace(schema, task_column=task)
         rows = read_rows(path, schema)
         ignored = [name for name in rows.ignored if name not in set(fitted.about.get("targets", ()))]
         if ignored and not quiet:
@@ -126,9 +132,9 @@ def _rows(
         X, names = rows.X, rows.tasks
     else:
         X, names = _dataset(fitted, data, data_dir)
-    if fitted.by_task and task is not None:
-        names = [task] * X.shape[0]
-    return X, fitted.codes(names, data if task is None else "--task")
+    if fitted.by_task and task_name is not None:
+        names = [task_name] * X.shape[0]
+    return X, fitted.codes(names, data if task_name is None else "--task-name")
 
 
 def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import open_page, output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.errors import DataError, UnknownNameError, UserError, listed
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
@@ -25,6 +25,8 @@ ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", PARQU
 #: The report for people, in the folder of the run, and what else lies there.
 REPORT = "report.html"
 ALSO = "also report.md, table.csv"
+#: The page of a comparison, in its folder.
+BOARD = "leaderboard.html"
 
 
 def report(
@@ -64,6 +66,7 @@ def report(
         return
     if target == ALL or _holds_runs(root):
         raise typer.Exit(_report_many(root, profile, form, out, merge, check))
+    check_format(form)
     folder = run_folder(target, profile, output_dir)
     for other in merge or ():
         _merge(folder, other)
@@ -89,13 +92,37 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
         return output_dir / run_of(target, profile=profile)
     except UnknownNameError:
         if given.is_dir():
-            return given  # reading it will say what is missing
+            _refuse_other_folder(given)
         raise
+
+
+def _refuse_other_folder(folder: Path) -> NoReturn:
+    """Say of a folder that is not one of a run what it is, or which runs and comparisons lie below it."""
+    from mtlrun.models import COMPARED, FACTS
+    from mtlrun.report.stored import RUN_FILE
+
+    if (folder / COMPARED).is_file():
+        raise UserError(f"{folder} is a comparison, not a run", f"Its report: {folder / BOARD}")
+    if (folder / FACTS).is_file():
+        raise UserError(f"{folder} is a model, not a run", f"Its report, if it has one: {folder / REPORT}")
+    below = [f"mtlrun report {path.parent}" for path in _below(folder, RUN_FILE)]
+    below += [f"the comparison {path.parent / BOARD}" for path in _below(folder, COMPARED)]
+    if below:
+        raise UserError(f"{folder} is not the folder of a run, but holds some", f"Its reports: {listed(below)}")
+    raise DataError(
+        f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
+        "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
+    )
+
+
+def _below(folder: Path, name: str) -> list[Path]:
+    """Return the files of a name up to four folders below a folder."""
+    return sorted(path for depth in range(1, 5) for path in folder.glob(f"{'*/' * depth}{name}"))
 
 
 def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> None:
     """Print a report as a table, or in a format exactly as it is in the file; html is written to a file."""
-    from mtlrun.report.terminal import print_report as print_table
+    from mtlrun.report.summary import print_report as print_table
     from mtlrun.report.writers import render
 
     if form is None:
@@ -138,8 +165,7 @@ def write_run(made: Report, folder: Path) -> Path:
 
 def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
     """Print the summary of many runs and write it in all formats, or print it in one."""
-    from mtlrun.report.summary import render_overview, write_overview
-    from mtlrun.report.terminal import print_overview
+    from mtlrun.report.summary import print_overview, render_overview, write_overview
 
     if form is None:
         print_overview(output(), overview)
@@ -173,7 +199,7 @@ def _report_many(
     `json` are printed and nothing is written.
     """
     from mtlrun.report.summary import read_overview
-    from mtlrun.runs.artefacts import artefacts
+    from mtlrun.runs.results import artefacts
 
     check_format(form, "format of a summary")
     if merge:
@@ -228,7 +254,7 @@ def _write_pages(made: Report, folder: Path) -> None:
 
 def _merge(folder: Path, other: Path) -> None:
     """Copy the cells of another folder and say how many."""
-    from mtlrun.runs.merge import merge
+    from mtlrun.runs.results import merge
 
     with writing(folder):
         merged = merge(folder, other)

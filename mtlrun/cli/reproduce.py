@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,9 +18,11 @@ from mtlrun.errors import UserError, counted
 from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
-    from mtlrun.runs.experiment import Experiment
+    from mtlrun.report.summary import Overview, RunReport
     from mtlrun.runs.plan import Plan, PlannedCell
+    from mtlrun.runs.results import Batch
     from mtlrun.runs.run import RunSummary
+    from mtlrun.runs.spec import Experiment
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,17 @@ class Request:
     quiet: bool
     debug: bool
 
+    @property
+    def words(self) -> list[str]:
+        """The options that another profile can be run with, too, as words of a command line."""
+        given = {"--reading": self.reading, "--seed": self.seed, "--jobs": self.jobs}
+        if self.output_dir != OUTPUT_DEFAULT:
+            given["--output"] = str(self.output_dir)
+        return [word for name, value in given.items() if value is not None for word in (name, str(value))]
+
     def compute(self, made: Plan) -> RunSummary:
         """Run a plan, with progress."""
-        from mtlrun.runs.progress import make_progress
+        from mtlrun.runs.pool import make_progress
         from mtlrun.runs.run import NO_ROOM, run
 
         with writing(made.folder, NO_ROOM):
@@ -103,26 +114,25 @@ def reproduce(
     asked = locals()
     request = Request(**{name: asked[name] for name in Request.__dataclass_fields__})
     if target == ALL:
-        from mtlrun.cli.reproduce_all import reproduce_all
-
         if overrides:
             raise UserError("--set needs a single experiment", "Name the experiment in place of `all`.")
         if reading not in (None, ALL):
             raise UserError("--reading NAME needs a single experiment", "Name the experiment, or give --reading all.")
         raise typer.Exit(reproduce_all(request))
-    from mtlrun.cli.fetching import ensure_data, missing_data
+    from mtlrun.cli.console import ensure_data, missing_data
     from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.plan import plan
+    from mtlrun.runs.plan import check_reading, plan
 
     check_format(form)
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    check_reading(experiment, reading)
     if not quiet:
         _say_experiment(experiment)
     if dry_run and (missing := missing_data(experiment, data_dir)):
         names = ", ".join(card.id for card, *_ in missing)
         say(f"to be downloaded first: {names}; then all cells would be computed")
         return
-    ensure_data(experiment, data_dir, yes=yes)
+    ensure_data(experiment, data_dir, yes=yes, options=request.words)
     made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
     if dry_run:
         _say_plan(made, force)
@@ -153,8 +163,8 @@ def _say_experiment(experiment: Experiment) -> None:
 
 def _say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
+    from mtlrun.runs.plan import rerun_reasons, survey
     from mtlrun.runs.run import todo, work_text
-    from mtlrun.runs.survey import rerun_reasons, survey
 
     store = made.store()
     cells, folds = todo(made, store, force=force)
@@ -191,3 +201,144 @@ def _conclude(plan: Plan, request: Request) -> int:
         say(f"interrupted with {left} left; finished cells are kept: run the same command to continue", error=True)
     good = summary.interrupted or not request.check or say_problems(made.check_problems)
     return summary.exit_code if good else 1
+
+
+# ---------------------------------------------------------------------- all artefacts
+
+
+#: Used when none is named.
+DEFAULT_PROFILE = "quick"
+
+
+@dataclass
+class _Tally:
+    """What came out: reports, artefacts that were not finished and why, whether a cell failed or Ctrl-C was pressed."""
+
+    entries: list[RunReport] = field(default_factory=list)
+    unfinished: dict[str, str] = field(default_factory=dict)
+    failed: bool = False
+    interrupted: bool = False
+
+
+def reproduce_all(request: Request) -> int:
+    """Compute what is missing of every artefact, write all reports and the summary, and return the exit code.
+
+    A failure of one artefact does not stop the others. Codes: 130 interrupted, 2 an artefact could not be started
+    (data, configuration), 1 a cell failed or --check found a deviation, 0 otherwise.
+    """
+    from mtlrun.cli.report import all_problems, check_format, print_summary, say_problems
+    from mtlrun.runs.results import gather
+
+    request = replace(request, profile=request.profile or DEFAULT_PROFILE)
+    check_format(request.form, "format of a summary")
+    batch = gather(
+        profile=request.profile,
+        seed=request.seed,
+        data_dir=request.data_dir,
+        only=request.only,
+        reading=request.reading,
+        output=request.output_dir,
+        prepare=lambda experiment: _prepare(experiment, request),
+    )
+    if request.dry_run:
+        _say_plans(batch, request.force)
+        return 0
+    tally = _compute_all(batch, request)
+    overview = _overview(batch, tally, request)
+    print_summary(overview, request.output_dir, request.form)
+    for name, error in batch.refused.items():
+        say(f"error: {name}: {error}", error=True)
+    good = not request.check or say_problems(all_problems(overview))
+    if tally.interrupted:
+        say("interrupted; finished cells are kept: run the same command to continue", error=True)
+        return 130
+    return 2 if batch.refused else 1 if tally.failed or not good else 0
+
+
+def _prepare(experiment: Experiment, request: Request) -> None:
+    """See that the data of an experiment are here; a UserError leaves the experiment out."""
+    from mtlrun.cli.console import ensure_data, missing_data
+
+    if not request.dry_run:
+        ensure_data(experiment, request.data_dir, yes=request.yes)
+    elif missing := missing_data(experiment, request.data_dir):
+        raise UserError(f"to be downloaded first: {', '.join(card.id for card, *_ in missing)}")
+
+
+def _say_plans(batch: Batch, force: bool) -> None:
+    """Print what would be computed, artefact by artefact."""
+    from mtlrun.runs.results import to_compute
+
+    counts = to_compute(batch.plans, force=force)
+    width = max((len(made.experiment.id) for made in batch.plans), default=0)
+    for made, (cells, folds, shared) in zip(batch.plans, counts, strict=True):
+        more = f" and {counted(folds, 'search fold')}" * bool(folds)
+        more += f"; {shared} shared with artefacts above" * bool(shared)
+        of = f"{cells} of {len(made.wanted)} cells{more}"
+        say(f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}")
+    for name, why in batch.left_out.items():
+        say(f"{name:{width}}  left out: {why}")
+    cells, folds = sum(count[0] for count in counts), sum(count[1] for count in counts)
+    total = sum(len(made.wanted) for made in batch.plans)
+    say(
+        f"{counted(len(batch.plans), 'artefact')}: {cells} of {counted(total, 'cell')} and "
+        f"{counted(folds, 'search fold')} to compute; nothing was run"
+    )
+
+
+def _compute_all(batch: Batch, request: Request) -> _Tally:
+    """Run every plan and write its report; what stops one of them does not stop the next."""
+    tally = _Tally()
+    for place, made in enumerate(batch.plans, start=1):
+        name = made.experiment.id
+        if tally.interrupted or (tally.failed and request.fail_fast):
+            tally.unfinished[name] = "not started: interrupted" if tally.interrupted else "not started: --fail-fast"
+            continue
+        if not request.quiet:
+            say(f"== {place}/{len(batch.plans)} {name}, profile {made.experiment.profile}", error=True)
+        try:
+            _compute_one(made, request, tally)
+        except KeyboardInterrupt:
+            tally.interrupted = True
+            tally.unfinished[name] = "interrupted"
+        except UserError as error:
+            batch.refused[name] = error
+            say(f"error: {name}: {error}", error=True)
+        except Exception as error:  # a bug in one artefact must not cost the others
+            if request.debug:
+                raise
+            tally.failed = True
+            tally.unfinished[name] = f"{type(error).__name__}: {error}"
+            say(f"error: {name}: {tally.unfinished[name]} (a bug; --debug shows where)", error=True)
+    return tally
+
+
+def _compute_one(made: Plan, request: Request, tally: _Tally) -> None:
+    """Run one plan, write its report and its page, and print what it found in a few lines."""
+    from mtlrun.report.summary import RunReport
+    from mtlrun.runs.results import write_results
+
+    summary = request.compute(made)
+    tally.interrupted = summary.interrupted
+    tally.failed = tally.failed or bool(summary.n_failed)
+    report = write_results(made)
+    tally.entries.append(RunReport(made.folder.relative_to(request.output_dir).as_posix(), report))
+    if not request.quiet:
+        for line in report.summary:
+            say(line, error=True)
+
+
+def _overview(batch: Batch, tally: _Tally, request: Request) -> Overview:
+    """Return the summary of the artefacts that were computed now."""
+    from mtlrun.report.summary import Overview
+
+    words = ["--profile", request.profile] if request.profile else []
+    words += ["--reading", request.reading] if request.reading else []
+    words += ["--seed", str(request.seed)] if request.seed is not None else []
+    words += [word for text in request.only or () for word in ("--only", text)]
+    return Overview(
+        sorted(tally.entries, key=lambda entry: entry.place),
+        left_out={**batch.left_out, **tally.unfinished},
+        profile=request.profile,
+        command=shlex.join(["mtlrun", "reproduce", "all", *words]),
+    )

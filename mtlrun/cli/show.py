@@ -9,9 +9,10 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say, say_json
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.errors import listed
 
 if TYPE_CHECKING:
-    from mtlrun.runs.experiment import Experiment
+    from mtlrun.runs.spec import Experiment
 
 
 def show(
@@ -29,6 +30,7 @@ def show(
 
     import yaml
 
+    from mtlrun.runs.catalogue import same_name
     from mtlrun.runs.load import load_experiment
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
@@ -36,6 +38,8 @@ def show(
         facts = {name: getattr(experiment, name) for name in ("id", "profile", "profiles", "config")}
         say_json({**facts, "title": experiment.spec.title, "folder": experiment.folder(output_dir)})
         return
+    if others := same_name(target, experiment.id):
+        say(f"{target} means {experiment.id} here; there are also {listed(others)}", error=True)
     for line in _head(experiment):
         say(line)
     say(f"run folder: {experiment.folder(output_dir)}")

@@ -12,8 +12,7 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import counted
 
 if TYPE_CHECKING:
-    from mtlrun.runs.plan import Plan
-    from mtlrun.runs.survey import State
+    from mtlrun.runs.plan import CellState, Plan
 
 STATES = ("done", "failed", "damaged", "outdated", "missing")
 
@@ -32,8 +31,7 @@ def status(
 ) -> None:
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
     from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.plan import plan
-    from mtlrun.runs.survey import other_versions, rerun_reasons, survey, unused_cells
+    from mtlrun.runs.plan import other_versions, plan, rerun_reasons, survey, unused_cells
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
@@ -66,9 +64,9 @@ def status(
     say(totals(made, states))
 
 
-def _made(plan: Plan, states: Sequence[State]) -> list[str]:
+def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
-    from mtlrun.provenance import commits_since
+    from mtlrun.record import commits_since
     from mtlrun.report.stored import VERIFIED, made_and_verified, read_sound
 
     def age(commit: str) -> str:
@@ -89,14 +87,14 @@ def _own_code(plan: Plan) -> list[str]:
     return [f"own code, followed as far as it is imported by name: {', '.join(sorted(names))}"]
 
 
-def totals(plan: Plan, states: Sequence[State]) -> str:
+def totals(plan: Plan, states: Sequence[CellState]) -> str:
     """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
     counts = Counter[str](state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted)
     shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return f"{counted(len(plan.wanted), 'cell')}: {shown}"
 
 
-def _table(plan: Plan, states: Sequence[State]) -> None:
+def _table(plan: Plan, states: Sequence[CellState]) -> None:
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted:

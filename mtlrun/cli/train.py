@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -49,15 +50,17 @@ def train(
     Model, metrics, test predictions and a page are written to DIR/<id of the training file>. `mtlrun init` writes a
     training file to start from.
     """
-    from mtlrun.cli.fetching import ensure_data
-    from mtlrun.report.training import training_lines
+    from mtlrun.cli.console import ensure_data
     from mtlrun.runs.chunkspec import chunk_training
     from mtlrun.runs.load import load_training
-    from mtlrun.runs.pool import Pool
-    from mtlrun.runs.progress import make_progress
-    from mtlrun.runs.train import PAGE
+    from mtlrun.runs.pool import Pool, make_progress
+    from mtlrun.runs.train import PAGE, training_lines
     from mtlrun.runs.train import train as fit
 
+    if config.endswith((".yaml", ".yml")) and not Path(config).exists():
+        raise ConfigError(
+            f"{config}: no such file", "Write one to start from: mtlrun init DATASET (see mtlrun data list)."
+        )
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
     if chunked is not None:

@@ -38,7 +38,7 @@ def verify(
 
     Cells of every data set and method are tried in turn, the cheapest first, with the parameters that their search
     chose. What was found is written to verified.json beside the run, and its report shows it. Ends with 1 where a cell
-    agrees to fewer digits than its method promises.
+    agrees to fewer digits than its method promises, with 2 where none could be tried.
     """
     from mtlrun.cli.report import ALL, run_folder
     from mtlrun.report.build import build_report
@@ -50,11 +50,12 @@ def verify(
     if sum((sample is not None, seconds is not None, every)) > 1:
         raise UserError("--sample, --seconds and --all exclude each other", "Give one of them.")
     root = output_dir if target == ALL else Path(target)
-    folders = [run_folder(target, profile, output_dir)] if target != ALL else []
     if target == ALL or (root.is_dir() and not (root / "run.json").is_file()):
         folders = run_folders(root)
         if not folders:
             raise UserError(f"{root}: no finished runs below it", "Give an experiment, or the folder of a run.")
+    else:
+        folders = [run_folder(target, profile, output_dir)]
     number = sample or (None if every or seconds is not None else SAMPLE)
     trials = []
     for trial in tried(folders, sample=number, seconds=seconds, search=search, data_dir=data_dir):
@@ -66,6 +67,11 @@ def verify(
             with writing(folder):
                 write_texts(build_report(folder), folder)
         say(_summary(folder, [trial for trial in trials if folder in trial.names]))
+    if trials and not any(map(_tried, trials)):
+        raise UserError(
+            "no cell could be tried, so nothing was verified",
+            "Where data are missing: mtlrun data add ID FILE, mtlrun data fetch ID, or --data-dir DIR.",
+        )
     raise typer.Exit(0 if all(trial.agrees for trial in trials if not trial.refused) else 1)
 
 

@@ -26,11 +26,10 @@ from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.metrics import get_metric
 from mtlrun.papers.measure import Measurement, measure
 from mtlrun.record import Record
-from mtlrun.runs.cell import Cell, Features
+from mtlrun.runs.cell import Cell, Features, choice_of
 from mtlrun.runs.fit import fit_cell, make_step, score_candidates
 from mtlrun.runs.plan import CellMaker, settings
-from mtlrun.runs.selection import choice_of
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 
 #: Name of the splits that a table is given.
 SPLITS = "rows per task"
@@ -105,8 +104,8 @@ def gain(
     DataError
         If less than half of the tasks have so many training rows.
     """
-    data, train = _with_splits(dataset, rows, folds, seed)
-    protocol = _protocol(data, folds, search, seed)
+    data, train = with_splits(dataset, rows, folds, seed)
+    protocol = protocol_of(data, folds, search, seed)
     tested = replace(protocol.tested(data), separate=False)
     candidates = default_candidates(data, len(train) / data.n_samples)
     wanted = [not methods or c.label.removesuffix("Classifier") in methods for c in candidates]
@@ -139,7 +138,7 @@ def gain(
     return Measurement(values, lines=failed, tables={"methods": table})
 
 
-def _with_splits(dataset: Dataset, rows: int, folds: int, seed: int) -> tuple[Dataset, np.ndarray]:
+def with_splits(dataset: Dataset, rows: int, folds: int, seed: int) -> tuple[Dataset, np.ndarray]:
     """Return the data set with few training rows in every fold as its splits, and those of the first fold."""
     splits = []
     for train, test in fold_rows(dataset, folds, seed):
@@ -152,7 +151,8 @@ def _with_splits(dataset: Dataset, rows: int, folds: int, seed: int) -> tuple[Da
     return replace(dataset, id=dataset.id or "table", splits={SPLITS: splits}), first
 
 
-def _protocol(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
+def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
+    """Return how a data set with splits of `with_splits` is compared."""
     metric = "auc" if data.task_type == "binary" else "nmse" if data.task_id is None else "rmse"
     return Protocol({"kind": "published", "name": SPLITS}, folds, search, metric, seed)
 

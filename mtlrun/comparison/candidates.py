@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -167,10 +168,12 @@ def read_families(texts: Sequence[str]) -> dict[str, str]:
 
 def _refuse(name: str, standard: dict[str, Candidate]) -> None:
     known = dict.fromkeys([*standard, *METHODS, "default"])
-    if suggest(name, known):
-        raise UnknownNameError("method", name, known)
-    remedy = f"See `mtlrun list methods`. Compared by default: {', '.join(standard)}."
-    raise ConfigError(f"unknown method {name!r}", remedy)
+    parts = [part for part in re.findall("[A-Z][a-z]+", name) if len(part) > 3]
+    near = suggest(name, known) or [other for other in known if any(part in other for part in parts)][:4]
+    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    error = UnknownNameError("method", name, known)
+    error.remedy = f"{hint}All methods: mtlrun list methods. Compared by default: {', '.join(standard)}."
+    raise error
 
 
 def _check_class(name: str) -> None:

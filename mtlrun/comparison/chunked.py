@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.comparison.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
-from mtlrun.comparison.foldsums import TUNED, Folds, Search, SummedEvaluation, Training, target_moments, values_of
+from mtlrun.comparison.foldsums import TUNED, Folds, FoldSearch, SummedEvaluation, Training, target_moments, values_of
 from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.protocol import Settings, read_settings
@@ -217,7 +217,7 @@ def compare_chunks(
     candidates = [candidate_of(name, Scale(1, 2)) for name in candidate_names]  # refused before the files are read
     data = Chunked.read(table, Pool(settings.jobs, backend, scheduler), K, seed, say)
     candidates = [candidate_of(name, data.scale(1 - 1 / K)) for name in candidate_names]
-    search = Search(data.folds, candidates)
+    search = FoldSearch(data.folds, candidates)
     say(f"fitting {counted(len(candidates), 'method')} to all pairs of training folds")
     search.run(combinations(range(K), 2))
     entries, coef, intercept = _entries(data, search)
@@ -288,7 +288,7 @@ def _facts(data: Chunked) -> list[str]:
     ]
 
 
-def _entries(data: Chunked, search: Search) -> tuple[list[Entry], Array, Array]:
+def _entries(data: Chunked, search: FoldSearch) -> tuple[list[Entry], Array, Array]:
     """Fit every candidate without every fold; return what is known of them, and the coefficients of all."""
     K, metric = len(data.folds.parts), "nmse" if data.table.task is None else "rmse"
     entries = [Entry(candidate.label, candidate.family) for candidate in search.candidates]
@@ -316,7 +316,7 @@ def _entries(data: Chunked, search: Search) -> tuple[list[Entry], Array, Array]:
 def _final(data: Chunked, candidate: Candidate) -> Trained:
     """Return the best method, tuned by cross-validation over all folds and fitted to all rows."""
     data.say(f"fitting {candidate.label} on all rows")
-    search = Search(data.folds, [candidate])
+    search = FoldSearch(data.folds, [candidate])
     search.run((fold,) for fold in range(len(data.folds.parts)))
     params, score = search.best(candidate, None)
     training = Training.of(data.folds.whole)
@@ -351,7 +351,7 @@ def train_chunks(
         data_file(training.files)
         files = [training.files]
     data = Chunked.read(ChunkedTable.of(files, **roles), pool, K, training.seed, say)
-    search = Search(data.folds, [candidate])
+    search = FoldSearch(data.folds, [candidate])
     search.run((0, other) for other in range(1, K))
     params, score = search.best(candidate, 0)
     say(f"fitting {name}")

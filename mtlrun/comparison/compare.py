@@ -29,7 +29,8 @@ from mtlrun.comparison.differences import differences
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.likeness import tables_like
 from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
-from mtlrun.comparison.result import MODEL, Comparison, Source, refuse_tables, store_table
+from mtlrun.comparison.remaining import usual_seconds
+from mtlrun.comparison.result import MODEL, Comparison, TableSource, refuse_tables, store_table
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
 from mtlrun.data.chunks import chunk_files
@@ -39,14 +40,13 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.selectors import label_list, matching, target_columns
 from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.errors import ConfigError
+from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric
-from mtlrun.predictions import distinct
-from mtlrun.runs.compute import loaded
-from mtlrun.runs.experiment import Experiment
+from mtlrun.report.grid import duration
 from mtlrun.runs.plan import Plan, plan
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.progress import Progress
+from mtlrun.runs.pool import Pool, Progress, loaded
 from mtlrun.runs.run import Runner
+from mtlrun.runs.spec import Experiment
 from mtlrun.runs.train import Trained, fit_training, load_trained
 from mtlrun.utils.io import canonical_json, temporary, writing
 from mtlrun.utils.text import folder_name, id_of, stem_of
@@ -152,7 +152,7 @@ def compare(
     more = None if test is None else _table(test, table)
     given |= {name: matching(given[name], table) for name in ("drop", "categorical", "keep") if name in given}
     names = target_columns(table, target, targets, targets_last, labels, given.get("drop", ()))
-    source = Source(table, more, Roles(targets=names, task=task, **given))
+    source = TableSource(table, more, Roles(targets=names, task=task, **given))
     dataset = replace(make_dataset(table, source.roles, more), id=_id(table), title=Path(table.name).name)
     if settings.calibrate and dataset.task_type == "regression":
         raise ConfigError("--calibrate needs targets that are labels", "Leave it out for regression.")
@@ -173,7 +173,7 @@ def compare(
 class _Session:
     """Where a comparison computes: the table as a stored data set, and the folder of the cells."""
 
-    source: Source
+    source: TableSource
     folder: Path
     data: Path
     dataset: Dataset
@@ -194,7 +194,9 @@ class _Session:
         def so_far(entries: list[Entry]) -> None:
             if any(entry.score is not None for entry in entries):
                 done = sum(len(entry.scores) + len(entry.failures) for entry in entries)
-                board = self._board(entries, tested, facts, [f"unfinished: {done} of {len(cells)} fits are done"])
+                left = waves.remaining()
+                text = "" if left is None else f", about {duration(left)} left"
+                board = self._board(entries, tested, facts, [f"unfinished: {done} of {len(cells)} fits are done{text}"])
                 finished(replace(board, title=f"Unfinished: {board.title}"))
 
         waves.finished = so_far
@@ -229,7 +231,8 @@ class _Session:
         made = self._plan(protocol.experiment(candidates, self.dataset))
         cells = {(row.method, row.trial): row.cell for row in made.rows}
         runner = Runner(made, Pool(self.settings.jobs), Progress(self.say), retries=self.settings.retries)
-        return CompareSchedule(candidates, cells, runner, tested, deadline, self.say)
+        usual = usual_seconds(candidates, self.dataset, self.settings.folds, protocol.train)
+        return CompareSchedule(candidates, cells, runner, tested, deadline, self.say, usual=usual)
 
     def _plan(self, experiment: Experiment) -> Plan:
         """Return the cells of an experiment on the table; they have no run folder of their own."""
@@ -300,7 +303,7 @@ class _Session:
 @contextmanager
 def _session(
     output: str | Path | None,
-    source: Source,
+    source: TableSource,
     dataset: Dataset,
     protocol: Protocol,
     settings: Settings,

@@ -18,7 +18,7 @@ from mtlrun.errors import MtlrunError
 from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
-from mtlrun.predictions import distinct
+from mtlrun.fitted import distinct
 
 #: Tests are at this level. Slopes that are tested, at most, those of the largest variance first; and named.
 LEVEL, TESTED, NAMED = 0.05, 40, 5

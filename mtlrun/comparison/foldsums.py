@@ -142,7 +142,7 @@ class Training:
 
 
 @dataclass
-class Search:
+class FoldSearch:
     """Errors on inner folds, of every candidate with all its parameters.
 
     The inner folds of a training part are its own folds: a model without folds i and j is tested on i for the part

@@ -10,9 +10,12 @@ from typing import Any
 
 from mtlrun.comparison.gain import Gain
 from mtlrun.comparison.verdict import (
+    AUC,
     CANNOT_TELL,
+    ERROR_RATE,
     HELPS,
     INDEPENDENT,
+    LOG_LOSS,
     MULTITASK,
     NMSE,
     NO_VERDICT,
@@ -182,8 +185,12 @@ def next_steps(board: Board) -> list[str]:
     return [text]
 
 
+#: What gains are shares of, by `Evaluation.measure`.
+_ERRORS = {NMSE: "squared error", ERROR_RATE: "error rate", LOG_LOSS: "log loss"}
+
+
 def caption(board: Board) -> str:
-    """Return what the columns of the leaderboard mean, in two sentences."""
+    """Return what the columns of the leaderboard mean, in a few sentences."""
     base, n = board.reference, max(len(board.ranked()) - 1, 0)
     text = (
         f"{board.metric}: mean over the tasks and {counted(board.n_splits, 'split')}; "
@@ -191,7 +198,14 @@ def caption(board: Board) -> str:
     )
     if base is None or not n:
         return text
-    gain = f"{text} Gain ({board.tested.measure}), its 95% interval and p: against {base.label}."
+    measure = board.tested.measure
+    what = f"how far the AUC, averaged over the tasks, is above that of {base.label}"
+    if measure != AUC:
+        what = f"the share of the {_ERRORS[measure]} of {base.label}, averaged over the tasks, that a method removes"
+    gain = (
+        f"{text} Gain ({measure}): {what}, with its 95% interval and p. The gain of the verdict is another one: "
+        "that of the multi-task methods chosen in each split over the best without multi-task learning."
+    )
     if (board.metric, board.tested.measure) == ("rmse", NMSE):
         gain += " Ranks may differ from gains: the RMSE weighs tasks by their scale, the gain weighs them equally."
     return f"{gain} p is not corrected for multiple tests."

@@ -18,9 +18,9 @@ from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.pool import Pool
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.runs.spec import Experiment
+from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow
 
@@ -74,14 +74,15 @@ class Settings:
         for name, low in (("splits", 2), ("repeats", 1), ("folds", 2), ("seed", 0), ("retries", 0)):
             value = getattr(self, name)
             if not value >= low:
-                raise ConfigError(f"{name} must be at least {low}, not {value:g}")
+                raise ConfigError(f"--{name} must be at least {low}, not {value:g}", f"Give {low} or more.")
         for name in ("splits", "folds"):
             allow(name, getattr(self, name), MOST_FOLDS, "folds", "Choose a smaller number.")
         allow("repeats", self.splits * self.repeats, PLANNED, "splits", "Choose smaller numbers.")
         if self.budget is not None and not self.budget > 0:  # also NaN
-            raise ConfigError(f"budget must be more than 0 minutes, not {self.budget:g}")
+            raise ConfigError(f"--budget must be more than 0 minutes, not {self.budget:g}", "Give minutes.")
         if self.smallest_gain is not None and not 0 <= self.smallest_gain < 1:
-            raise ConfigError(f"smallest_gain must be a fraction such as 0.01, not {self.smallest_gain:g}")
+            text = f"--smallest-gain takes a fraction from 0 to below 1, not {self.smallest_gain:g}"
+            raise ConfigError(text, "For 7% write 0.07.")
         read_families(self.family)
         Pool(self.jobs)  # refuses an impossible number of processes
 

@@ -22,22 +22,23 @@ from mtlrun.comparison.leaderboard import (
     sections,
     task_grid,
 )
+from mtlrun.comparison.verdict import NMSE
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file, digest, suffix_of
 from mtlrun.data.formats.frames import dump_frame
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError, UserError
-from mtlrun.fitted import Model
+from mtlrun.fitted import Model, distinct, to_csv
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.predictions import distinct, to_csv
 from mtlrun.record import CELLS
-from mtlrun.report.figures import Forest
-from mtlrun.report.grid import Grid, Section, csv_grid, html_block, text_lines
+from mtlrun.report.figures import Figure, Forest
+from mtlrun.report.grid import Column, Grid, Section, csv_grid, html_block, text_lines
 from mtlrun.report.stored import COMPARED, read_sound
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
+from mtlrun.utils.text import sanitize
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS, CURVE = "coefficients.csv", "curve.csv"
@@ -50,6 +51,8 @@ WRITTEN = frozenset(
 )
 #: Lines of the leaderboard that a result shows of itself.
 TOP = 7
+#: Features of the table of coefficients on the page.
+MOST_SHOWN = 12
 
 
 @dataclass(repr=False)
@@ -81,7 +84,7 @@ class Comparison:
     board: Board
     dataset: Dataset
     trained: Trained
-    source: Source
+    source: TableSource
     coefficients: pd.DataFrame | None
     coefficients_of: str
     cells: dict[str, Any]
@@ -193,14 +196,43 @@ class Comparison:
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.report.html import html_page  # a template engine, and matplotlib for the figures
+        from mtlrun.report.writers import html_page  # a template engine, and matplotlib for the figures
 
         drawn = [forest for forest in (self.board.gain_forest, self.board.task_forest) if forest is not None]
         first, *others = sections(self.board)
         if self.curve is not None:
             text = [curve_text(self.board.tested)]
             others.insert(1, Section("Gain against rows per task", text, [curve_grid(self.curve)]))
-        return html_page(self.board.title, [line.removeprefix("* ") for line in first.lines], others, drawn)
+        section, figure = self._coefficient_parts()
+        others.insert(1, section)
+        drawings: list[Figure | Forest] = [*drawn, *([figure] if figure else [])]
+        shown = [part for part in others if not part.empty]
+        return html_page(self.board.title, [line.removeprefix("* ") for line in first.lines], shown, drawings)
+
+    def _coefficient_parts(self) -> tuple[Section, Figure | None]:
+        """Return the coefficients of every task as a table, and with intervals also as a figure where there are any."""
+        title = f"Coefficients of {self.coefficients_of}"
+        if self.coefficients is None:
+            return Section(title), None
+        from mtlrun.report.modelplots import interval_grid, interval_panels  # loads matplotlib
+
+        panels = interval_panels(self.model) if self.saved == self.coefficients_of and self.dataset else []
+        numbers = self.board.tested.measure == NMSE
+        unit = "for preprocessed features" + ", in the units of the targets" * numbers
+        more = f"All of them: {COEFFICIENTS}."
+        if panels:
+            text = (
+                f"Coefficient of each task and its 95% interval, {unit}; the columns in which tasks differ most. {more}"
+            )
+            grid = interval_grid(self.model, list(map(str, self.coefficients.index)))
+            return Section(title, [text], [grid]), Figure("coefficients", title, panels)
+        sizes = self.coefficients.drop(columns="intercept").abs().mean().sort_values(ascending=False, kind="stable")
+        names = ["intercept", *sizes.index[:MOST_SHOWN]]
+        rows = ([sanitize(str(task)), *map(float, values)] for task, values in self.coefficients[names].iterrows())
+        grid = Grid.of("task", *(Column(sanitize(name), "number") for name in names), rows=rows)
+        return Section(
+            title, [f"Coefficient of each task, {unit}; at most {MOST_SHOWN} features. {more}"], [grid]
+        ), None
 
     def save(self, folder: str | Path) -> Path:
         """Write everything into a folder.
@@ -273,14 +305,14 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """Where a data set comes from: its table, test rows if they are a table of their own, and the parts of columns."""
 
     table: Table
     more: Table | None
     roles: Roles
 
-    def as_stored(self, dataset: Dataset) -> Source:
+    def as_stored(self, dataset: Dataset) -> TableSource:
         """Return the parts of columns that make the same data set of the stored file.
 
         The format's own task column is named, and columns of a data frame that were left out stay out.
@@ -323,7 +355,7 @@ def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
             raise UserError(f"{path} lies where the results are written", "Choose another folder with --output.")
 
 
-def store_table(folder: Path, home: Path, source: Source, dataset: Dataset) -> None:
+def store_table(folder: Path, home: Path, source: TableSource, dataset: Dataset) -> None:
     """Store a table beside a card that says what its columns are.
 
     Parameters

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mtlrun.comparison.candidates import Candidate, core
+from mtlrun.comparison.remaining import remaining_seconds
 from mtlrun.comparison.verdict import Entry, Evaluation
 from mtlrun.metrics import get_metric
 from mtlrun.record import NOT_CONVERGED, Record
@@ -34,6 +36,8 @@ class CompareSchedule:
     say, finished : callable
     left_out : list of str
         What there was no time for.
+    usual : mapping of str to float
+        Label -> the seconds of a split, from `usual_seconds`.
     """
 
     candidates: Sequence[Candidate]
@@ -44,6 +48,7 @@ class CompareSchedule:
     say: Callable[[str], None] = lambda _: None
     finished: Finished = lambda _: None
     left_out: list[str] = field(default_factory=list)
+    usual: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.entries = {c.label: Entry(c.label, c.family) for c in self.candidates}
@@ -52,9 +57,16 @@ class CompareSchedule:
             self.places.setdefault(cell.key, []).append(place)
         self.open = set(self.cells)
         self.runner.finished = self._add
+        self.started, self.worked = time.monotonic(), 0.0
+
+    def remaining(self) -> float | None:
+        """Return the seconds until all is computed, None while nothing is known."""
+        elapsed = time.monotonic() - self.started
+        return remaining_seconds(self.entries, self.usual, len(self.tested.rows), elapsed, self.worked)
 
     def run(self) -> list[Entry]:
         """Compute everything, or what there is time for; return the results by method."""
+        self.started = time.monotonic()
         with self.runner.working():
             pool = replace(self.runner.pool, until=self.deadline, stops=self.deadline is not None)
             for number, wave in enumerate(self._waves()):
@@ -96,6 +108,8 @@ class CompareSchedule:
 
     def _add(self, record: Record) -> None:
         """Take over the record of a row, and tell it."""
+        if record.key in self.runner.computed:
+            self.worked += sum(record.seconds.get(part, 0.0) for part in ("total", "search"))
         for label, split in self.places.get(record.key, ()):
             if (label, split) in self.open:
                 self.open.remove((label, split))

@@ -45,12 +45,12 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError
 
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils import plugins
-from mtlrun.utils.paths import datasets_dir
-from mtlrun.utils.schema import Finding, rendered, schema_findings
+from mtlrun.utils.io import datasets_dir
+from mtlrun.utils.schema import Finding, StrictModel, rendered, schema_findings
 from mtlrun.utils.yaml import load_file
 
 SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}
@@ -83,27 +83,21 @@ BelowFolder = Annotated[str, AfterValidator(_below_folder)]
 Statistics = dict[str, int | float]
 
 
-class Base(BaseModel):
-    """Strict types (a quoted number is text), no unknown keys, immutable."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Archive(Base):
+class Archive(StrictModel):
     """A zip or tar archive (below the card's folder) and the member that is the file."""
 
     archive: BelowFolder
     member: str
 
 
-class Url(Base):
+class Url(StrictModel):
     """Where a file, or a container of it, can be downloaded."""
 
     url: Annotated[str, _matching(r"https://.*", "must start with https://")]
     unverified: bool = False
 
 
-class FileSpec(Base):
+class FileSpec(StrictModel):
     """One file of a data set; `sha256` (None = unknown) and `bytes` are those of the decompressed content."""
 
     name: BelowFolder
@@ -127,14 +121,14 @@ class FileSpec(Base):
         return [c for c in self.containers if isinstance(c, Archive)]
 
 
-class Source(Base):
+class Source(StrictModel):
     """The function that makes the data set, and the options that the card gives it."""
 
     name: Annotated[str, _matching("[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?", "must be name or module:name")]
     options: dict[str, Any] = {}
 
 
-class Variant(Base):
+class Variant(StrictModel):
     """A set of options, with the files it needs and what it should look like; `name` is its key on the card."""
 
     options: dict[str, Any] = {}
@@ -144,7 +138,7 @@ class Variant(Base):
     name: str = ""
 
 
-class Card(Base):
+class Card(StrictModel):
     """What a card says; see the module's docstring for the keys."""
 
     version: Literal[1] = Field(1, alias="schema")

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import data_file, suffix_of
+from mtlrun.data.formats.frames import whole_frame
 from mtlrun.data.formats.text import checked_names, decode, one_line_name
 from mtlrun.data.names import MISSING, Names
 from mtlrun.data.numbers import is_number
@@ -26,7 +27,7 @@ from mtlrun.data.selectors import matching, several, target_columns
 from mtlrun.data.table import Table
 from mtlrun.data.typed import typed
 from mtlrun.errors import DataError, counted, listed, suggest
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -286,7 +287,7 @@ def _parquet(file: Path, columns: list[str] | None, rows: int, task: str | None)
         checked_names(names, str(file))
         _check_columns(file, names, columns)
         for batch in stored.iter_batches(batch_size=rows, columns=columns):
-            yield batch.to_pandas(split_blocks=True)
+            yield whole_frame(batch.to_pandas(split_blocks=True))
 
 
 def release_memory() -> None:
@@ -380,6 +381,10 @@ def _refuse_unequal_rows(file: Path, width: int) -> None:
 
 
 def _check_columns(file: Path, found: Sequence[str], wanted: Sequence[str] | None) -> None:
+    twice = set(partitions(file)).intersection(found)
+    if twice:
+        text = f"{file}: the column {min(twice)!r} is in the file and in the name of a folder"
+        raise DataError(text, "Rename one of the two: nothing tells which of them is right.")
     missing = [name for name in wanted or () if name not in found]
     if missing:
         near = suggest(missing[0], found)

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -190,6 +190,14 @@ def find_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) ->
     return None
 
 
+def get_it(card: Card, files: Iterable[FileSpec], more: str = "") -> str:
+    """Say how to get missing files of a card; `more` are further options of the commands."""
+    add = f"mtlrun data add {card.id} FILE{more}"
+    if lacking := dict.fromkeys(spec.name for spec in files if not spec.urls):
+        return f"There is no download address for {', '.join(lacking)}. Give a file that you have: {add}"
+    return f"Download it: mtlrun data fetch {card.id}{more}\nOr give a file that you have: {add}"
+
+
 def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> DataFile:
     """Find a file and check its content; of several containers the first right one is taken.
 
@@ -208,7 +216,7 @@ def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) 
     if not places:
         raise DataError(
             f"data set {card.id}: the file {spec.name} is missing; looked for {', '.join(p.where() for p in possible)}",
-            f"Download it: mtlrun data fetch {card.id}\nOr give a file that you have: mtlrun data add {card.id} FILE",
+            get_it(card, [spec, *card.needed()]),
         )
     errors = []
     for place in places:

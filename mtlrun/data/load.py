@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,10 @@ SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
         "columns with another whole number in every row are identifiers",
     ),
 }
+
+#: The least value of options that several data sets have, and what lies above the largest.
+_LEAST = {"seed": 0, "sample_seed": 0, "sample": 1}
+_MOST = 10**18
 
 #: How binary labels may be coded; the first is the default.
 CODINGS = ("-1/+1", "0/1")
@@ -110,6 +115,7 @@ def load_dataset(
         id, data_dir, variant=variant, sample=sample, sample_seed=sample_seed, coding=coding, **options
     )
     function = source_function(card)
+    check_options(id, {"sample": sample, "sample_seed": sample_seed}, ())
     options = _with_defaults(card, chosen.options, function)
     # One thread: how matrix products round, and with it simulated targets, depends on how many there are.
     with threadpool_limits(limits=1):
@@ -125,7 +131,7 @@ def load_dataset(
         notes="\n".join(text for text in (chosen.notes, dataset.notes) if text),
     )
     if sample is not None:
-        if not 0 < sample <= dataset.n_samples:
+        if sample > dataset.n_samples:
             raise DataError(f"data set {id}: cannot take a sample of {sample} from {dataset.n_samples} rows")
         dataset = dataset.subset(np.sort(np.random.default_rng(sample_seed).permutation(dataset.n_samples)[:sample]))
     if coding != CODINGS[0]:
@@ -214,18 +220,26 @@ def _prepare(
     return card, chosen, files, sha256_json(facts)
 
 
-def check_options(id: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse options that the reader or generator of a data set does not have.
+def check_options(id: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse options that the reader or generator of a data set does not have, and seeds and samples that are none.
 
     Raises
     ------
     UnknownNameError
         With the nearest names.
+    DataError
+        For a seed that is no whole number of at least 0, and a sample of no whole number of rows.
     """
     names = [*known, "variant", "sample", "sample_seed", "coding"]
-    for name in given:
+    for name, value in given.items():
         if name not in names:
             raise UnknownNameError(f"option of data set {id}", name, names)
+        least = _LEAST.get(name)
+        if least is None or (name == "sample" and value is None):
+            continue
+        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < _MOST:
+            text = f"data set {id}: {name} must be a whole number of at least {least}, not {value!r}"
+            raise DataError(text, "Give one of at most 18 digits.")
 
 
 def _with_defaults(card: Card, options: dict[str, Any], function: Callable[..., Dataset]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Names in tables (tasks, groups, categories, labels): text as written, one text per value, known ones found again.
 
-A cell of text is its name, without blanks at the ends. A typed cell (of a data frame, Parquet, Excel, MATLAB) is named
+A cell of text is its name, without blanks at the ends and with composed letters (the normal form NFC): é is one letter,
+whether a file writes it as one or as e with an accent. A typed cell (of a data frame, Parquet, Excel, MATLAB) is named
 as it would be written: ``7`` for 7.0, ``True``, ``2024-01-31``. New rows are read by the names that the training rows
 had, so that ``01`` stays ``01`` whatever else stands in the column.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +39,8 @@ class Names:
     names : list of str
         Different names in the order in which they occur.
     merged : list of str
-        Names that are written in several ways, which differ by blanks at the ends or by type (1 and the text 1).
+        Names that are written in several ways, which differ by blanks at the ends, by type (1 and the text 1) or by the
+        normal form of their letters.
     """
 
     codes: np.ndarray
@@ -142,8 +145,9 @@ def _factorized(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
         kinds = {type(cell).__name__ for cell in column if not isinstance(cell, str | int | float)}
         text = f"column {column.name!r} has cells that are no names: {listed(sorted(kinds))}"
         raise DataError(text, "Leave the column out (drop), or store one text or number per cell.") from None
-    if getattr(values, "dtype", None) == np.float32:  # by its own digits: 0.1, not 0.10000000149
-        return codes, [float(str(value)) for value in values]
+    short = np.asarray(values)
+    if short.dtype.kind == "f" and short.dtype.itemsize < 8:  # by its own digits: 0.1, not 0.10000000149
+        return codes.astype(np.int64), [float(str(value)) for value in short]
     return codes.astype(np.int64), pd.Index(values).tolist()
 
 
@@ -156,7 +160,8 @@ def _name(value: Any, column: Any) -> str:
     if isinstance(value, dt.datetime):
         midnight = value.time() == dt.time() and value.tzinfo is None
         return str(value.date()) if midnight else str(value)
-    return str(value).strip()
+    text = str(value).strip()
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def is_missing(text: str) -> bool:

@@ -15,7 +15,9 @@ _DIGITS = 18
 #: A number with a decimal comma, groups of thousands, a currency or a percent sign.
 _MARK = "[%‰°]|[^\\W\\d_]{0,3}[$€£¥₹₽]|[A-Z]{3}|Fr\\.?|kr\\.?|zł|Kč"
 _AMOUNT = r"(?:\d{1,3}(?:[\s,.'’_]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
-_WRITTEN_NUMBER = re.compile(rf"\(?(?:{_MARK})?\s?[-+−–]?\s?(?:{_MARK})?\s?{_AMOUNT}\s?-?(?:{_MARK})?\)?")
+#: Times and durations, such as 12:30 and 1 days 00:00:30.5.
+_TIME = r"[-+−]?(?:\d+ days?,? )?[-+]?\d{1,3}:\d\d(?::\d\d(?:[.,]\d+)?)?"
+_WRITTEN_NUMBER = re.compile(rf"{_TIME}|\(?(?:{_MARK})?\s?[-+−–]?\s?(?:{_MARK})?\s?{_AMOUNT}\s?-?(?:{_MARK})?\)?")
 #: The same with a unit behind it, as in 12 kg.
 _WITH_UNIT = re.compile(rf"[-+−–]?\s?{_AMOUNT}\s*(?P<unit>[^\W\d_].{{0,11}})")
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun.errors import DataError
-from mtlrun.utils.limits import LARGEST, LARGEST_X, LARGEST_Y, SMALLEST, SMALLEST_FITTED
+from mtlrun.utils.sizes import LARGEST, LARGEST_X, LARGEST_Y, SMALLEST, SMALLEST_FITTED
 
 if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset

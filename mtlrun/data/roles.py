@@ -33,6 +33,10 @@ MIN_NUMBERED, NUMBERED = 20, "identifiers (a different whole number in every row
 HINTS = {NUMBERED: "; --keep COLUMN keeps one as a feature"}
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
+#: Columns that a message names, and those among which it looks for one of tasks.
+SHOWN, MOST_COLUMNS = 12, 60
+#: Numbers of more different values than this are hardly labels.
+FEW_LABELS = 6
 #: What to do with tasks that occur only in the test rows.
 UNSEEN = ("error", "mean")
 #: Published split of the data set made from --test, --group or --time.
@@ -163,7 +167,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     targets = list(roles.targets or table.default_targets)
     task = roles.task or (table.default_task if not roles.targets else None)
     if not targets:
-        raise DataError(f"{table.name}: no target", "Say --target COLUMN, --targets A,B,C or --labels FILE.xml.")
+        remedy = "Say --target COLUMN, --targets A,B,C or --labels FILE.xml."
+        raise DataError(f"{table.name}: no target", f"{remedy} The columns are {listed(table.columns, SHOWN)}.")
     if test is not None:
         table = table.stacked(test, [name for name in table.columns if name not in roles.drop])
     make = _Building(table, roles, n_train)
@@ -227,7 +232,7 @@ class _Building:
         """Return a column of names; names that are written in several ways are said."""
         found = Names.of(self.table.text(name))
         if found.merged:
-            text = f"blanks at the ends and the type of a cell do not tell names of {name!r} apart"
+            text = f"blanks at the ends, normal forms and the type of a cell do not tell names of {name!r} apart"
             self.notes.append(f"{text}: {listed([repr(word) for word in found.merged])}")
         return found
 
@@ -249,7 +254,7 @@ class _Building:
     def typed(self, name: str) -> pd.Series:
         """Return a column of a feature or target; numbers of which some are stored as texts (Excel) are numbers."""
         column = self.table.column(name)
-        if column.dtype == object and len({isinstance(cell, str) for cell in column.dropna().unique()}) == 2:
+        if column.dtype == object and len({issubclass(kind, str) for kind in set(map(type, column.dropna()))}) == 2:
             numbers = pd.to_numeric(column, errors="coerce")
             if (numbers.isna() == column.isna()).all():
                 return numbers
@@ -307,7 +312,7 @@ def _check_roles(table: Table, roles: Roles) -> None:
         text = f"a positive label requires binary targets, not {roles.task_type}"
         raise DataError(text, "Remove --positive or --task-type.")
     if roles.unseen not in UNSEEN:
-        raise UnknownNameError("treatment of unseen tasks", roles.unseen, UNSEEN)
+        raise UnknownNameError("value of --unseen", roles.unseen, UNSEEN)
 
 
 # --- targets ---
@@ -330,7 +335,8 @@ def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
         gone = "".join(f"; {name} has {only}" for name, only in make.left_out.items())
         raise DataError(
             f"one target and no task column: there is a single task, {names[0]!r}{gone}",
-            "Name the column that says to which task a row belongs (--task), or more targets (--targets A,B,C).",
+            f"Which column holds the groups? Add --task COLUMN{_group_like(make, names[0])}, or name several targets "
+            "with --targets A,B,C.",
         )
     if kind == "regression":
         words = [name for name, column in columns.items() if not is_numeric_dtype(column)]
@@ -347,6 +353,17 @@ def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
         y = np.where(found.codes < 0, np.nan, found.codes)[:, None]
         labels = {names[0]: found.names}
     return y[:, 0] if task else y, kind, names, labels
+
+
+def _group_like(make: _Building, target: str) -> str:
+    """Name a column that could be one of tasks: few names, each in several rows, words before numbers."""
+    table, found = make.table, []
+    for name in table.columns[:MOST_COLUMNS]:
+        column = table.column(name)
+        count = column.nunique()
+        if name != target and name not in make.roles.drop and 2 <= count <= len(column) / 4:
+            found.append((is_numeric_dtype(column), count, name))
+    return f" (for example --task {min(found)[2]})" if found else ""
 
 
 def _task_type(make: _Building, columns: Mapping[str, pd.Series]) -> str:
@@ -393,12 +410,19 @@ def _labels(
             taken = words[1:]
         if positive is not None:
             taken = [word for word in words if positive == word] or _same_number(positive, words)
+            if not taken and len(words) > 2 and make.label_types[name] == "number":
+                raise DataError(
+                    f"the target {name!r} has {len(words)} different numbers, of which {positive!r} is none",
+                    "Leave out --positive, which names one of a few labels: numbers are predicted as they are.",
+                )
             if not taken:
                 raise UnknownNameError(f"label of {name}", positive, words)
         elif kind == "binary" and len(words) > 2:
             raise DataError(
                 f"the target {name!r} has {len(words)} values, binary tasks have two",
-                "Say --positive LABEL for one class against the others, or another --task-type.",
+                "Leave out --task-type: numbers are predicted as they are."
+                if make.label_types[name] == "number" and len(words) > FEW_LABELS
+                else "Say --positive LABEL for one class against the others, or another --task-type.",
             )
         labels[name] = words
         if len(taken) == 1:
@@ -502,7 +526,8 @@ def _kept(
             raise DataError(
                 f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{more}; training, "
                 f"selecting and testing take at least {MIN_ROWS}",
-                f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column.",
+                f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column."
+                + (" Are --target and --task swapped?" if 2 * small.sum() > len(tasks) else ""),
             )
         known = [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))] if labels else []
         alone = ~small & np.array([len(found) == 1 for found in known]) if labels else np.zeros_like(small)

@@ -46,7 +46,7 @@ def target_columns(
     """
     if sum(bool(way) for way in (target, targets, last, labels)) > 1:
         raise DataError(
-            "the targets are named more than once", "Give only one of target, targets, targets_last and labels."
+            "the targets are named more than once", "Give only one of --target, --targets, --targets-last and --labels."
         )
     if last is not None:
         if not 0 < last < len(table.columns):

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from mtlrun.data.columns import plain_values, take_column
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import DataError
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 
 Rows = np.ndarray
 

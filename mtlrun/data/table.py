@@ -26,17 +26,17 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from mtlrun.data.columns import column_names, take_column
 from mtlrun.data.files import DataFile, Snapshot, data_file
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
-from mtlrun.data.formats.frames import is_frame, load_frame
+from mtlrun.data.formats.frames import is_frame, load_frame, whole_frame
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
 from mtlrun.data.formats.text import checked_names, names_columns, one_line_name, read_text
-from mtlrun.data.formats.xlsx import check_workbook
+from mtlrun.data.formats.xlsx import check_empty, check_workbook
 from mtlrun.data.names import MISSING, Names
 from mtlrun.data.numbers import number_name
 from mtlrun.data.typed import nameable, no_date, typed
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
-from mtlrun.utils.arrays import Archive
+from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import SPARSE_COLUMNS, SizeError, allow, allow_cells, allow_members
 
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
@@ -50,7 +50,7 @@ _COMPLETE = "Check that the file was saved completely."
 _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
-class Columns(Protocol):
+class TrainingColumns(Protocol):
     """What `like` needs: the columns of the training rows."""
 
     @property
@@ -184,7 +184,11 @@ class Table:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
     def _no_number(self, name: str, row: int, value: Any) -> DataError:
-        what = "no value here" if pd.isna(value) else f"{shorten(str(value), 40)!r}, which is not a finite number"
+        what = (
+            "no value here"
+            if pd.api.types.is_scalar(value) and pd.isna(value)
+            else f"{shorten(str(value), 40)!r}, which is not a finite number"
+        )
         return DataError(f"{self.where(row)}: column {name!r} contains {what}", "Fix the cell, or drop the row.")
 
     def _sparse_columns(self, names: Sequence[str]) -> Any:
@@ -232,7 +236,7 @@ class Table:
         return replace(self, frame=frame, sparse=matrix, locate=locate, written=written)
 
 
-def read_table(source: Path | str | Any, like: Columns | None = None) -> Table:
+def read_table(source: Path | str | Any, like: TrainingColumns | None = None) -> Table:
     """Read a table; the suffix of a file determines its format, after that of compression (.gz, .bz2, .xz).
 
     * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks, with or without a header.
@@ -263,7 +267,7 @@ def read_table(source: Path | str | Any, like: Columns | None = None) -> Table:
     return replace(read_table_file(snapshot, suffix, like), source=snapshot)
 
 
-def read_table_file(file: DataFile, suffix: str, like: Columns | None = None) -> Table:
+def read_table_file(file: DataFile, suffix: str, like: TrainingColumns | None = None) -> Table:
     """Read a table from a file whose format is known; see `read_table`."""
     if suffix not in _READERS:
         other = "Save it as .xlsx or .csv." if suffix in (".xls", ".xlsm", ".ods") else ""
@@ -322,7 +326,7 @@ def _require(package: str, extra: str, file: DataFile) -> None:
         raise DataError(f"{file.where()}: reading {extra} needs {package}", f"pip install '.[{extra}]'") from None
 
 
-def _excel(file: DataFile, like: Columns | None) -> Table:
+def _excel(file: DataFile, like: TrainingColumns | None) -> Table:
     """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
     _require("openpyxl", "excel", file)
     raw, name = file.read_bytes(), file.where()
@@ -330,6 +334,7 @@ def _excel(file: DataFile, like: Columns | None) -> Table:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             check_workbook(archive, len(raw), name)
         sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=[""])
+        check_empty(raw, sheet, name)
     except DataError:
         raise
     except (*_DAMAGE, SyntaxError, AttributeError) as error:  # of an archive that is no workbook; XML has SyntaxErrors
@@ -357,7 +362,7 @@ def _parquet(file: DataFile) -> Table:
     try:
         about = parquet.ParquetFile(io.BytesIO(raw)).metadata
         allow_cells(file.where(), about.num_rows, about.num_columns, len(raw))
-        return table_of_frame(pd.read_parquet(io.BytesIO(raw)), file.where())
+        return table_of_frame(whole_frame(pd.read_parquet(io.BytesIO(raw))), file.where())
     except DataError:
         raise
     except (ValueError, OSError) as error:
@@ -423,23 +428,24 @@ def _mat(file: DataFile) -> Table:
     X, Y = content[x], content.get(y)
     if isinstance(X, list) or isinstance(Y, list):
         tasks, targets = task_cells(X, [np.zeros(len(cell)) for cell in X] if Y is None else Y, name, x, y)
-        frame = _numbered(np.vstack(tasks))
+        frame = _numbered(np.vstack(tasks), name)
         if Y is not None:
             frame[TARGET] = np.concatenate(targets)
         frame[TASK] = np.repeat(np.arange(1, len(tasks) + 1), [len(task) for task in tasks])
         targets_of = [TARGET] if Y is not None else []
         return Table(name, frame, default_targets=targets_of, default_task=TASK, named=False, numbered_tasks=True)
-    frame = _numbered(_matrix(X, name))
+    frame = _numbered(_matrix(X, name), name)
     if Y is None:
         return Table(name, frame, named=False)
     if X.shape[0] != Y.shape[0]:
         raise DataError(f"{name}: X has {counted(X.shape[0], 'row')}, Y has {Y.shape[0]}", "One row of Y per row of X.")
+    allow(name, Y.shape[1], SPARSE_COLUMNS, "targets", "Use fewer.")
     names = [f"{TARGET} {t}" for t in range(Y.shape[1])]
     frame = pd.concat([frame, pd.DataFrame(_matrix(Y, name), columns=names)], axis=1)
     return Table(name, frame, default_targets=names, named=False)
 
 
-def _svmlight(file: DataFile, like: Columns | None) -> Table:
+def _svmlight(file: DataFile, like: TrainingColumns | None) -> Table:
     content, name = file.read_bytes().removeprefix(codecs.BOM_UTF8), file.where()
     known = [] if like is None else [int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)]
     zero = 0 in known if known else counts_from_zero(content)
@@ -463,7 +469,7 @@ def _npz(file: DataFile) -> Table:
     name, remedy = file.where(), "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:
         content = file.read_bytes()
-        with Archive(content, name) as archive:
+        with NpzArchive(content, name) as archive:
             allow_members(name, archive.zip.infolist(), len(content))
             arrays = {key: archive.read(key) for key in archive.names}
         if is_frame(arrays):
@@ -479,7 +485,7 @@ def _npz(file: DataFile) -> Table:
         elif arrays["X"].dtype.kind == "S":
             table = Table(name, pd.DataFrame({SEQUENCE: arrays["X"].astype(str)}))
         else:
-            table = Table(name, _numbered(_matrix(arrays["X"], name)))
+            table = Table(name, _numbered(_matrix(arrays["X"], name), name))
         table.named = SEQUENCE in table.frame
         if "task_id" in arrays:
             if arrays["task_id"].shape != (len(table.frame),):
@@ -508,8 +514,8 @@ def _matrix(values: Any, name: str) -> np.ndarray:
     return np.asarray(values, dtype=float)
 
 
-def _numbered(X: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
+def _numbered(X: np.ndarray, name: str) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=_made_up(X.shape[1], name))
 
 
 def _made_up(count: int, name: str, first: int = 1) -> list[str]:
@@ -517,7 +523,7 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
     return [f"x{j + first}" for j in range(count)]
 
 
-_READERS: dict[str, Callable[[DataFile, Columns | None], Table]] = {
+_READERS: dict[str, Callable[[DataFile, TrainingColumns | None], Table]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file, names=like and like.known)),
     ".parquet": lambda file, like: _parquet(file),
     ".xlsx": _excel,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype, is_object_dtype
+from pandas.api.types import is_bool_dtype, is_complex_dtype, is_integer_dtype, is_numeric_dtype, is_object_dtype
 
 
 def typed(column: pd.Series) -> pd.Series:
@@ -16,8 +16,15 @@ def typed(column: pd.Series) -> pd.Series:
     Decimals become floats, and columns of objects the type that all their cells have. Categories stay categories, also
     of numbers. Integers and booleans with gaps stay what they are (``Int64``, ``boolean``); times lose their zone and
     are UTC. A column of objects of several types stays as it is.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers, of which a part would be lost.
     """
     dtype = column.dtype
+    if is_complex_dtype(dtype):
+        raise TypeError(f"column {column.name!r} has complex numbers")
     if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":
         return column
     if isinstance(dtype, pd.CategoricalDtype):
@@ -38,6 +45,8 @@ def typed(column: pd.Series) -> pd.Series:
 def _without_gaps(column: pd.Series) -> pd.Series:
     """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
     kind = "b" if is_bool_dtype(column.dtype) else "i" if is_integer_dtype(column.dtype) else "f"
+    if kind == "f" and getattr(column.dtype, "numpy_dtype", None) == np.float32:  # its names have its own digits
+        return column.astype(np.float32)
     if column.isna().any():
         return column.astype({"b": "boolean", "i": "Int64", "f": "Float64"}[kind]).pipe(
             lambda c: c.astype(np.float64) if kind == "f" else c

@@ -304,7 +304,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         return best
 
 
-class Memory(NamedTuple):
+class ClusteredWarmStart(NamedTuple):
     """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
     key: str
@@ -325,15 +325,15 @@ class _WarmInRowSpace(BaseMTL):
     fit_intercept: bool = True
     warm_start: bool = False
 
-    def _recall(self, data: TaskData) -> Memory:
+    def _recall(self, data: TaskData) -> ClusteredWarmStart:
         """Return what an earlier fit on data of this content left, or else the decomposition alone."""
         key = content_key(data, self.fit_intercept) if self.warm_start else ""
-        kept: Memory | None = getattr(self, "_memory", None) if self.warm_start else None
+        kept: ClusteredWarmStart | None = getattr(self, "_memory", None) if self.warm_start else None
         if kept is not None and kept.key == key:
             return kept
-        return Memory(key, RowSpace.of(data, self.fit_intercept))
+        return ClusteredWarmStart(key, RowSpace.of(data, self.fit_intercept))
 
-    def _keep(self, memory: Memory) -> None:
+    def _keep(self, memory: ClusteredWarmStart) -> None:
         if self.warm_start:
             self._memory = memory
 

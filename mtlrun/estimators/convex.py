@@ -27,7 +27,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 
 
-class Memory(NamedTuple):
+class ConvexWarmStart(NamedTuple):
     """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
     key: str
@@ -79,14 +79,14 @@ class ConvexMTL(BaseMTL):
         if not self.warm_start:
             return self._solve(data)
         key = content_key(data, self._solver_for(data), type(self._loss()).__name__, self.fit_intercept)
-        kept: Memory | None = getattr(self, "_memory", None)
+        kept: ConvexWarmStart | None = getattr(self, "_memory", None)
         if kept is None or kept.key != key:
             start, rotation = None, self._decompose(data)
         else:
             # Of the same content; the decomposition belongs to the object kept.
             data, start, rotation = kept.data, kept.result, kept.rotation
         result = self._solve(data, start=start, rotation=rotation)
-        self._memory = Memory(key, data, rotation, result)
+        self._memory = ConvexWarmStart(key, data, rotation, result)
         return result
 
     def _bytes(self, data: TaskData) -> float:

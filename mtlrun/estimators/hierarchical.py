@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
@@ -11,19 +12,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.estimators.base import BaseMTL, RegressorMTL
+from mtlrun.estimators.base import BaseMTL, DegenerateModelWarning, RegressorMTL
 from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical import inference, mixtures
-from mtlrun.solvers.hierarchical.compress import Columns, Compressed, of_data, of_statistics
-from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Problem, Result, fit_covariance
+from mtlrun.solvers.hierarchical.compress import CONSTANT, Columns, Compressed, of_data, of_statistics
+from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, HierarchicalProblem, Result, fit_covariance
 from mtlrun.solvers.hierarchical.integrate import FEW_COLUMNS, FEW_TASKS, can_integrate, integrated
 from mtlrun.solvers.hierarchical.noise import OwnNoise, own_noise
 from mtlrun.solvers.hierarchical.posterior import Posterior, variance_shares
-from mtlrun.utils.threads import one_thread_if_small
+from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -159,7 +160,7 @@ class CommonMean:
 
 
 class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
-    """Hierarchical regression: mixed effects with partial pooling of intercepts and slopes, nothing to tune.
+    """Hierarchical regression: mixed effects with partial pooling of intercepts and slopes, variances by REML.
 
     The coefficients of a task, intercept included, are a draw around a mean mu that all tasks share. Minimizes over the
     covariance Sigma between tasks and the variance s2 of the noise, with mu integrated out (REML)::
@@ -300,6 +301,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if self.fit_intercept not in found:
             with one_thread_if_small(data.n_features):
                 found[self.fit_intercept] = *of_data(data, self.fit_intercept), {}
+        warn_of_constants(data, found[self.fit_intercept][1])
         return self._fit_compressed(*found[self.fit_intercept])
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
@@ -361,11 +363,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         flat = self.method == "reml" and not len(result.m.shrunk) and result.m.has_full_rank
         return 2.0 * float(np.log(scale).sum()) if flat else 0.0
 
-    def _problem(self, data: Compressed) -> Problem:
+    def _problem(self, data: Compressed) -> HierarchicalProblem:
         few = data.rows < ROWS_PER_MEAN * data.p
         shrink = self.mean == "ridge" or (self.mean == "auto" and few)
         random, level = self._random(data.p), self.fit_intercept
-        return Problem(data, random, level, self.method, shrink, self.tol, self.max_iter)
+        return HierarchicalProblem(data, random, level, self.method, shrink, self.tol, self.max_iter)
 
     def _posterior_of(self, result: Result) -> Posterior:
         if self.prior != "normal" and len(result.m.random) and result.name != "none":
@@ -522,7 +524,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             return HeterogeneityTest(name, how, *_run(problem, columns, own, how, draws, random_state))
 
     def _each(
-        self, problem: Problem, columns: Array, family: int, how: str, draws: int | None, seed: int
+        self, problem: HierarchicalProblem, columns: Array, family: int, how: str, draws: int | None, seed: int
     ) -> list[HeterogeneityTest]:
         """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
         if how == "lrt":
@@ -550,7 +552,9 @@ def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
     return found
 
 
-def _run(problem: Problem, columns: Array, own: Array, how: str, draws: int | None, seed: int) -> tuple[float, float]:
+def _run(
+    problem: HierarchicalProblem, columns: Array, own: Array, how: str, draws: int | None, seed: int
+) -> tuple[float, float]:
     """Return statistic and p-value."""
     if how == "score":
         test = inference.score_test(problem.data, columns, own, draws or DRAWS, seed)
@@ -567,3 +571,15 @@ def _runs(codes: Array) -> list[Array]:
     """Return the rows of every code."""
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
+
+
+def warn_of_constants(data: TaskData, columns: Columns) -> None:
+    """Warn of columns that vary, but by so little of their mean that they count as constant beside the intercept."""
+    flat = np.flatnonzero(np.isinf(columns.scale))
+    if not flat.size:
+        return
+    X = data.X[:, flat].toarray() if data.sparse else data.X[:, flat]
+    lost = flat[np.ptp(X, axis=0) > 1e-13 * np.abs(X).max(axis=0)].tolist()
+    if lost:
+        text = f"columns {lost} of X vary by less than {CONSTANT:g} of their mean and count as constant"
+        warnings.warn(f"{text}. Subtract their means, for instance with StandardScaler.", DegenerateModelWarning, 4)

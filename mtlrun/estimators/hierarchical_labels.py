@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
 from mtlrun.estimators.facts import Facts
-from mtlrun.estimators.hierarchical import COLUMNS, CommonMean, Estimates, HeterogeneityTest
+from mtlrun.estimators.hierarchical import COLUMNS, CommonMean, Estimates, HeterogeneityTest, warn_of_constants
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
@@ -22,7 +22,7 @@ from mtlrun.solvers.hierarchical.laplace import Laplace, rows_of
 from mtlrun.solvers.hierarchical.logistic import LaplaceFit, LogisticProblem, fit_logistic
 from mtlrun.solvers.hierarchical.posterior import shares
 from mtlrun.solvers.hierarchical.ratios import test_of_all, test_of_slopes, tests_of_columns
-from mtlrun.utils.threads import one_thread_if_small
+from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,7 +31,7 @@ LOGISTIC_VARIANCE = np.pi**2 / 3
 
 
 class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
-    """Hierarchical logistic regression: mixed effects with partial pooling of intercepts and slopes, nothing to tune.
+    """Hierarchical logistic regression: mixed effects with partial pooling of intercepts and slopes.
 
     The coefficients of a task, intercept included, are a draw around a mean that all tasks share. Mean and variances
     minimise, with the differences of the tasks integrated out by Laplace's approximation::
@@ -142,6 +142,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         columns = standardised(data, self.fit_intercept)
+        warn_of_constants(data, columns)
         with one_thread_if_small(data.n_features):
             problem = self._problem(data, columns)
             fit = fit_logistic(problem, self.covariance)

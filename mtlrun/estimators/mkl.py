@@ -17,7 +17,7 @@ from mtlrun.estimators.params import Count, NonNegative, Positive, real
 from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.memory import fits
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.mkl.kernels import Kernel, Products, make_kernels
+from mtlrun.solvers.mkl.kernels import InnerProducts, Kernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import MklResult, solve_alternating, solve_group_mkl
 
@@ -173,7 +173,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
             return np.asarray(self.intercept_[t] + self.theta_[t, used] @ images)
         scores = np.full(X.shape[0], self.intercept_[t])
         if self.dual_coef_[t].size:
-            products = Products(X, self.support_vectors_[t])
+            products = InnerProducts(X, self.support_vectors_[t])
             for weight, kernel in zip(self.theta_[t], self.kernels_, strict=True):
                 if weight > 0:
                     scores += weight * (kernel.of(products) @ self.dual_coef_[t])

@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators import HOMES
 from mtlrun.estimators.facts import MethodInfo
-from mtlrun.utils.ownmodules import import_named
-from mtlrun.utils.plugins import METHODS_GROUP, Plugin, plugins
+from mtlrun.utils.plugins import METHODS_GROUP, Plugin, import_named, plugins
 
 __all__ = ["METHODS", "MethodInfo", "build", "class_path", "get_method", "load_class", "short_name"]
 
@@ -140,11 +140,17 @@ def _is_spec(value: Any) -> bool:
     return isinstance(value, Mapping) and "estimator" in value
 
 
-def _check_names(name: str, cls: type, params: Mapping[str, Any]) -> None:
+@cache
+def _names_of(cls: type) -> list[str] | None:
+    """Return the names of the parameters of a class, None where it takes any; searches make one thousands of times."""
     signature = inspect.signature(cls).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in signature):
+    return None if any(p.kind is p.VAR_KEYWORD for p in signature) else [p.name for p in signature]
+
+
+def _check_names(name: str, cls: type, params: Mapping[str, Any]) -> None:
+    known = _names_of(cls)
+    if known is None:
         return
-    known = [p.name for p in signature]
     for key in params:
         if key.partition("__")[0] not in known:
             near = suggest(key, known)

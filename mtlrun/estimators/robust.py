@@ -224,7 +224,7 @@ class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
     loss: ClassLoss = "squared"
 
 
-class Block(NamedTuple):
+class BlockFit(NamedTuple):
     """What the fit of one block returns."""
 
     result: SolverResult
@@ -338,14 +338,14 @@ class _Divide(BaseMTL):
             message=f"{sum(not fit.result.converged for fit in fits)} of {len(fits)} blocks did not converge",
         )
 
-    def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[Block]:
+    def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[BlockFit]:
         """Fit all blocks, in parallel with `n_jobs`; a shared design is decomposed once for all of them."""
         begin = time.perf_counter()
         whole = base._decompose(data) if data.shared else None
         self.setup_seconds_ = time.perf_counter() - begin
         blocks = [data.subset_tasks(tasks) for tasks in self.blocks_]
         calls = (delayed(_fit_block)(base, block, _rotation(base, whole, block)) for block in blocks)
-        fits: list[Block] = list(Parallel(n_jobs=self.n_jobs)(calls))
+        fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls))
         self.block_seconds_ = np.array([fit.seconds for fit in fits])
         said = Counter(warning for fit in fits for warning in set(fit.warnings))
         for (category, message), count in said.items():
@@ -383,13 +383,13 @@ def _rotation(base: ConvexMTL, whole: Rotation | None, block: TaskData) -> Rotat
     return whole.retarget(base._designs(block))
 
 
-def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> Block:
+def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> BlockFit:
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = base._solve(data, rotation=rotation)
     result.info.clear()  # the state of the solver need not travel between processes
-    return Block(result, time.perf_counter() - begin, [(w.category, str(w.message)) for w in caught])
+    return BlockFit(result, time.perf_counter() - begin, [(w.category, str(w.message)) for w in caught])
 
 
 class DivideAndConquerRMTL(RegressorMTL, _Divide):

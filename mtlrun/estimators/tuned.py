@@ -14,10 +14,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from mtlrun.estimators.params import NamedParameters
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class TunedRidge(RegressorMixin, BaseEstimator):
+class TunedRidge(NamedParameters, RegressorMixin, BaseEstimator):
     """Ridge regression, its strength chosen by leave-one-out cross-validation inside `fit`, for every target alone.
 
     As scikit-learn's ``RidgeCV(alpha_per_target=True)``, in a tenth of the time where a task has few rows.
@@ -71,7 +73,7 @@ class TunedRidge(RegressorMixin, BaseEstimator):
         return tags
 
 
-class TunedKernelRidge(RegressorMixin, BaseEstimator):
+class TunedKernelRidge(NamedParameters, RegressorMixin, BaseEstimator):
     """Kernel ridge regression of one task with a Gaussian kernel, tuned by leave-one-out cross-validation inside `fit`.
 
     Minimizes ``sum_i v_i (y_i - m - f(x_i))^2 + alpha |f|^2`` over the functions of the kernel, with m the mean target,
@@ -143,7 +145,7 @@ def _dense(X: Any) -> Array:
     return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
 
-class TunedLogistic(ClassifierMixin, BaseEstimator):
+class TunedLogistic(NamedParameters, ClassifierMixin, BaseEstimator):
     """Logistic regression of one task, its strength chosen by cross-validation of the log loss inside `fit`.
 
     With `PerTask` every task gets a strength of its own. A class with fewer rows than folds makes fewer folds; with a

@@ -10,6 +10,7 @@ import csv
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.errors import ConfigError
-from mtlrun.papers.measure import Curve, Matrix, Measurement, measure, published_path
+from mtlrun.papers.measure import Curve, Matrix, Measurement, MethodScores, measure, published_path
 from mtlrun.stats import critical_difference, rank_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -33,6 +34,9 @@ TEXT = ("table", "kind")
 KINDS = ("simulated", "groups", "targets", "labels")
 #: Numbers of training rows per task that are called few, some and many, as (first, last).
 REGIMES = {"few": (5, 10), "some": (20, 50), "many": (100, 200)}
+ALL = "all"
+#: Methods are ranked where that many tables have them, and compared if that part of the settings has them.
+FEWEST_TABLES, PART = 5, 0.9
 #: Properties of a table that predict the gain; the first three enter as logarithms.
 PROPERTIES = ("rows_per_task", "tasks", "features", "tasks_share", "noise", "rank")
 LOGARITHMS = PROPERTIES[:3]
@@ -162,7 +166,7 @@ def _curves(found: pd.DataFrame) -> dict[str, Curve]:
 def _map(found: pd.DataFrame) -> Matrix:
     """Return the gains of all tables as a heat map, cut at `LARGEST`."""
     wide = found.pivot_table(index="table", columns="rows", values="gain", sort=False).sort_index(axis=1)
-    wide = wide.clip(-LARGEST, LARGEST).round(3)
+    wide = wide.clip(-LARGEST, LARGEST).round(3) + 0.0
     return Matrix(wide.to_numpy().tolist(), list(wide.index), [f"{rows:g}" for rows in wide.columns], 0.0)
 
 
@@ -181,6 +185,7 @@ def _map(found: pd.DataFrame) -> Matrix:
     },
     lower=["negative", "best_negative"],
     needs_data=False,
+    changes=["methods are ranked by regime, tables are the blocks, and the ranks are drawn"],
 )
 def methods(
     _: None, *, seed: int, published: Sequence[str] = (METHODS, GAINS), kinds: Sequence[str] = KINDS
@@ -202,7 +207,8 @@ def methods(
     sharing = found[found["family"] == "multi-task"]
     negative = sharing["over_alone"] < 0
     by_method = negative.groupby(sharing["method"]).mean()
-    ranks, difference = _ranks(found)
+    every, *regimes = _rankings(found)
+    difference = critical_difference(len(every.methods), len(every.blocks)) if every.blocks else math.nan
     rows = []
     for name, part in sharing.groupby("method", sort=False):
         lost = part["over_alone"][part["over_alone"] < 0]
@@ -220,26 +226,58 @@ def methods(
         "least": float(by_method.min()),
         "difference": difference,
     }
-    tables = {"Negative transfer by method": {"columns": columns, "rows": rows}, "Average ranks": ranks}
-    return Measurement(values, tables=tables, matrices={"gain over single-task models": _method_map(sharing)})
+    tables = {
+        "Negative transfer by method": {"columns": columns, "rows": rows},
+        "Average ranks": _ranks([every, *regimes]),
+    }
+    shown = _method_map(sharing) if len(set(kinds)) > 1 else _table_map(sharing)
+    matrices = {"gain over single-task models": shown}
+    drawn = [replace(r, label=f"{r.label} per task: {len(r.blocks)} tables") for r in regimes if r.blocks]
+    return Measurement(values, tables=tables, matrices=matrices, rankings=drawn)
 
 
-def _ranks(found: pd.DataFrame) -> tuple[dict[str, Any], float]:
-    """Return average ranks of the methods that all settings have, by regime; tables are the blocks of the test."""
-    wide = found.pivot_table(index=["table", "rows"], columns="method", values="error", sort=False)
-    wide = wide.dropna(axis=1, thresh=math.ceil(0.9 * len(wide))).dropna()
-    every = {"all": (0, math.inf), **REGIMES}
-    columns = {}
-    for name, (low, high) in every.items():
-        rows = wide.index.get_level_values("rows")
+def _rankings(found: pd.DataFrame) -> list[MethodScores]:
+    """Return the ranks of the methods within tables, means over their settings: of all settings, then by regime.
+
+    Left out are methods that less than nine of ten settings have, then settings without all others. Logistic regression
+    counts as ridge regression, whose place it takes where labels are predicted. With few tables there are no ranks.
+    """
+    named = found.assign(method=found["method"].str.replace("Logistic", "Ridge"))
+    wide = named.pivot_table(index=["table", "rows"], columns="method", values="error", sort=False)
+    rows = wide.index.get_level_values("rows")
+    rankings = []
+    for name, (low, high) in {ALL: (0, math.inf), **{f"{a} or {b} rows": (a, b) for a, b in REGIMES.values()}}.items():
         part = wide[(rows >= low) & (rows <= high)]
+        part = part.dropna(axis=1, thresh=math.ceil(PART * len(part))).dropna()
         ranks = pd.DataFrame(rank_table(part, greater_is_better=False), index=part.index, columns=part.columns)
-        columns[name] = ranks.groupby(level="table").mean().mean()
-    order = columns["all"].sort_values().index
-    table = [[name, *(round(float(columns[regime][name]), 2) for regime in every)] for name in order]
-    blocks = wide.index.get_level_values("table").nunique()
-    head = ["method", "all", *(f"{name} rows" for name in REGIMES)]
-    return {"columns": head, "rows": table}, critical_difference(len(order), blocks)
+        mean = ranks.groupby(level="table", sort=False).mean()
+        if len(mean) < FEWEST_TABLES:
+            mean = mean.iloc[:0]
+        values = mean.to_numpy().tolist()
+        rankings.append(MethodScores(name, values, list(mean.index), list(mean.columns), "rank of the error"))
+    return rankings
+
+
+def _ranks(rankings: Sequence[MethodScores]) -> dict[str, Any]:
+    """Return a table of average ranks."""
+    columns = {
+        scores.label: pd.Series(rank_table(scores.values, greater_is_better=False).mean(axis=0), index=scores.methods)
+        for scores in rankings
+        if scores.blocks
+    }
+    frame = pd.DataFrame(columns).sort_values(list(columns), kind="stable") if columns else pd.DataFrame()
+    rows = [
+        [name, *(None if math.isnan(value) else round(value, 2) for value in row)]
+        for name, row in zip(frame.index, frame.to_numpy(), strict=True)
+    ]
+    return {"columns": ["method", *columns], "rows": rows}
+
+
+def _table_map(sharing: pd.DataFrame) -> Matrix:
+    """Return medians over the numbers of rows, by table and method."""
+    wide = sharing.pivot_table(index="table", columns="method", values="over_alone", aggfunc="median", sort=False)
+    wide = wide.clip(-LARGEST, LARGEST).round(3) + 0.0
+    return Matrix(wide.to_numpy().tolist(), list(wide.index), list(wide.columns), 0.0)
 
 
 def _method_map(sharing: pd.DataFrame) -> Matrix:
@@ -250,7 +288,7 @@ def _method_map(sharing: pd.DataFrame) -> Matrix:
             part = sharing[(sharing["kind"] == kind) & sharing["rows"].between(*ends)]
             if len(part):
                 columns[f"{kind}, {regime}"] = part.groupby("method")["over_alone"].median().reindex(names)
-    frame = pd.DataFrame(columns).clip(-LARGEST, LARGEST).round(3)
+    frame = pd.DataFrame(columns).clip(-LARGEST, LARGEST).round(3) + 0.0
     return Matrix(frame.to_numpy().tolist(), names, list(frame.columns), 0.0)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mtlrun.errors import ConfigError
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 
 Function = TypeVar("Function", bound=Callable[..., "Measurement"])
 
@@ -30,7 +30,7 @@ MEASURES = {
     "fetr-learning-curve": "mtlrun.papers.fetr:learning_curve",
     "fetr-w-step": "mtlrun.papers.fetr_seconds:w_step_seconds",
     "mtmkl-algorithm": "mtlrun.papers.mtmkl:algorithm",
-    "mtmkl-audit": "mtlrun.papers.mtmkl_audit:table_audit",
+    "mtmkl-audit": "mtlrun.papers.mtmkl:table_audit",
     "mtmkl-protocols": "mtlrun.papers.mtmkl:protocols",
     "mtmkl-sharing": "mtlrun.papers.mtmkl:sharing",
     "mtmkl-weights": "mtlrun.papers.mtmkl:kernel_weights",
@@ -88,6 +88,32 @@ class Matrix:
 
 
 @dataclass
+class MethodScores:
+    """Numbers of methods, to be ranked within blocks: a critical-difference diagram.
+
+    Attributes
+    ----------
+    label : str
+        What the blocks are.
+    values : list of list of float
+        A row per block, a column per method; none is missing.
+    blocks, methods : list of str
+        Names.
+    quantity : str
+        What the numbers are.
+    greater : bool, default False
+        Whether greater numbers are better.
+    """
+
+    label: str
+    values: list[list[float]]
+    blocks: list[str]
+    methods: list[str]
+    quantity: str
+    greater: bool = False
+
+
+@dataclass
 class Measurement:
     """What a measure returns.
 
@@ -97,6 +123,8 @@ class Measurement:
         Quantity -> number, NaN where undefined; none that the measure does not declare, if it declares any.
     curves : dict of str to Curve
     matrices : dict of str to Matrix
+    rankings : list of MethodScores
+        In the order of the figure.
     lines : list of str
         Sentences for the report.
     tables : dict of str to dict
@@ -109,6 +137,7 @@ class Measurement:
     values: dict[str, float]
     curves: dict[str, Curve] = field(default_factory=dict)
     matrices: dict[str, Matrix] = field(default_factory=dict)
+    rankings: list[MethodScores] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     solver: dict[str, Any] = field(default_factory=dict)

@@ -22,9 +22,9 @@ from mtlrun.papers.measure import Curve, Measurement, measure
 from mtlrun.papers.mtsvm_runs import (
     DEGREE,
     TOLERANCES,
-    Certificate,
     Ladder,
-    Reference,
+    ReferenceOptimum,
+    TimedCertificate,
     ascend,
     certificates,
     couple,
@@ -163,7 +163,7 @@ def svm_convergence(
     goal = _END * max(1.0, abs(reference.optimum))
     race = certificates(ascend(BASELINE, data, links, C, _END, seed, reference_seconds))
     dcd_seconds = first_time([p.seconds for p in race], np.array([p.primal for p in race]) <= reference.optimum + goal)
-    points: list[Certificate] = []
+    points: list[TimedCertificate] = []
     if solver == LIBSVM:
         ladder = Ladder(data, links, C, seconds)
         ladder.climb(tolerances[:1])
@@ -204,7 +204,7 @@ def svm_convergence(
 
 
 def _followed(
-    at: Sequence[float], values: Array, cold: float, reference: Reference, dcd_seconds: float
+    at: Sequence[float], values: Array, cold: float, reference: ReferenceOptimum, dcd_seconds: float
 ) -> tuple[dict[str, float], Array]:
     """Return the quantities of a curve of objectives, and its distances from the optimum.
 
@@ -276,7 +276,7 @@ def svm_seconds(
     data = task_data(dataset)
     del dataset  # strings beside packed letters would double the memory
     aim = tol if precision == "gap" else tol / 10
-    points: list[Certificate] = []
+    points: list[TimedCertificate] = []
     if solver == LIBSVM:
         ladder = Ladder(data, links, C, seconds)
         ladder.climb(tolerances, aim)
@@ -403,7 +403,7 @@ def _at_time(when: float, at: Sequence[float], differences: Array, cold: float) 
     return float(known.min()) if len(known) else float(cold)
 
 
-def _sentence(dataset: Dataset, solver: str, reference: Reference) -> str:
+def _sentence(dataset: Dataset, solver: str, reference: ReferenceOptimum) -> str:
     own = "with LIBSVM's intercept, " if solver == LIBSVM else ""
     return (
         f"{dataset.title or dataset.id}: obj* = {reference.optimum:.10g} ({own}by {reference.how}), "

@@ -172,7 +172,7 @@ def until(seconds: float) -> Callable[[int, float, float], bool]:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class TimedCertificate:
     """The objective and its bound, and the seconds after which they were known."""
 
     seconds: float
@@ -186,7 +186,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Rung(Certificate):
+class Rung(TimedCertificate):
     """One run of LIBSVM, and what it found."""
 
     n_iter: int
@@ -271,18 +271,18 @@ def _entries(data: TaskData) -> float:
     return data.X.nnz / data.n_rows if data.sparse else data.n_features
 
 
-def certificates(result: SolverResult) -> list[Certificate]:
+def certificates(result: SolverResult) -> list[TimedCertificate]:
     """Return the certificates of a run."""
     seconds = map(float, result.info["seconds"])
-    return [Certificate(at, primal, dual) for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)]
+    return [TimedCertificate(at, primal, dual) for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)]
 
 
-def time_to(points: Sequence[Certificate], tol: float, precision: str) -> float:
+def time_to(points: Sequence[TimedCertificate], tol: float, precision: str) -> float:
     """Return the first time at which a run is at a relative precision, NaN if it never is.
 
     Parameters
     ----------
-    points : list of Certificate
+    points : list of TimedCertificate
     tol : float
     precision : {"gap", "dual"}
         "gap" asks for a relative duality gap of `tol`, "dual" for a dual value within `tol` of the best one, which must
@@ -309,7 +309,7 @@ def time_to(points: Sequence[Certificate], tol: float, precision: str) -> float:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceOptimum:
     """An optimum, half the width of the interval that it lies in, and how it was found."""
 
     optimum: float
@@ -322,7 +322,7 @@ class Reference:
         return np.where(differences > least, differences, least if least <= _SURE else np.nan)
 
 
-def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) -> Reference:
+def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) -> ReferenceOptimum:
     """Return the optimum without intercept."""
     result = solve_block_dcd(data, links, C=C, tol=_FINEST, max_iter=_MAX_ITER, callback=until(seconds))
     low, high, how = *_bracket(result), "block-wise coordinate ascent with exact steps"
@@ -330,10 +330,10 @@ def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) ->
         other = _bracket(solve_svm_newton(data, links, C=C, tol=_FINEST))
         if other[1] - other[0] < high - low:
             low, high, how = *other, "the interior-point method"
-    return Reference((low + high) / 2, _accuracy(low, high), how)
+    return ReferenceOptimum((low + high) / 2, _accuracy(low, high), how)
 
 
-def kernel_optimum(ladder: Ladder) -> Reference:
+def kernel_optimum(ladder: Ladder) -> ReferenceOptimum:
     """Return the optimum with LIBSVM's intercept: exact where an active-set method succeeds, else LIBSVM's bounds.
 
     It begins at LIBSVM's best run, or for few coefficients where the interior-point method ends if a constant feature
@@ -356,7 +356,7 @@ def kernel_optimum(ladder: Ladder) -> Reference:
             if point.primal - point.dual + slack < high - low:
                 low, high = point.dual - slack, point.primal
                 how = "an active-set method"
-    return Reference((low + high) / 2, _accuracy(low, high), how)
+    return ReferenceOptimum((low + high) / 2, _accuracy(low, high), how)
 
 
 def _bracket(result: SolverResult) -> tuple[float, float]:

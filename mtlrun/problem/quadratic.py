@@ -15,8 +15,7 @@ import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
 from mtlrun.problem import memory
-from mtlrun.problem.graded import is_graded
-from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.losses import SquaredLoss, is_graded
 from mtlrun.problem.objective import Centred, centre, dual_value, feasible_scale, primal_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty

@@ -16,8 +16,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from mtlrun.problem import memory
-from mtlrun.problem.graded import is_graded, right_singular
-from mtlrun.problem.losses import Loss, SquaredLoss
+from mtlrun.problem.losses import Loss, SquaredLoss, is_graded, right_singular
 from mtlrun.problem.objective import Centred
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from mtlrun.errors import DataError
-from mtlrun.problem.graded import is_graded
+from mtlrun.problem.losses import is_graded
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.utils.arrays import Archive
+from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -305,7 +305,7 @@ class TaskStatistics:
             If there is no such file, or it is something else.
         """
         try:
-            with Archive(Path(path), str(path)) as stored:
+            with NpzArchive(Path(path), str(path)) as stored:
                 about = json.loads(str(stored.read("about")))
                 arrays = {name: stored.read(name) for name in _ARRAYS}
             if about["schema"] != _SCHEMA:

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
-from mtlrun.report.cells import MethodResult, tidy_frame
+from mtlrun.report.cells import COMPLETE, MethodResult, Run, read_run, tidy_frame
 from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
-from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
+from mtlrun.report.figures import (
+    Figure,
+    RankDiagram,
+    matrix_figures,
+    measured_ranks,
+    printed_figures,
+    sweep_figures,
+    trace_figures,
+)
 from mtlrun.report.grid import Section, html_block
-from mtlrun.report.outcome import counts_text, findings, spread_lines
 from mtlrun.report.printed import (
     measurement_sections,
     printed_tables,
@@ -23,10 +30,8 @@ from mtlrun.report.printed import (
     table_notes,
     table_sections,
 )
-from mtlrun.report.readings import JudgedRun, judged, over_readings, readings_section
-from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import DONE, Run, read_run
-from mtlrun.report.sections import computing_seconds, run_sections
+from mtlrun.report.readings import JudgedRun, ReferenceVerdict, judged, over_readings, readings_section
+from mtlrun.report.sections import computing_seconds, counts_text, findings, run_sections, spread_lines
 from mtlrun.report.statistics import comparison_section, group_section
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ class Report:
         With their verdicts under all readings.
     sections : list of Section
         Everything below the table, empty ones left out.
-    figures : list of Figure
+    figures : list of Figure or RankDiagram
         Drawn by `mtlrun.report.drawing`.
     measured : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
@@ -63,7 +68,7 @@ class Report:
     main: JudgedRun
     claims: list[ClaimVerdict]
     sections: list[Section]
-    figures: list[Figure] = field(default_factory=list)
+    figures: list[Figure | RankDiagram] = field(default_factory=list)
     measured: list[Section] = field(default_factory=list)
     readings: list[JudgedRun] = field(default_factory=list)
     tables: list[Section] = field(default_factory=list)
@@ -97,9 +102,18 @@ class Report:
     @property
     def results(self) -> list[Section]:
         """The tables as the paper prints them, a titled section each; the list of the rows where there are none."""
-        sections = table_sections(self.run, self.rows, self.tables)
-        sections[-1].lines += [*result_notes(self.run, self.rows), *table_notes(self.tables)]
+        sections = self.bare_results
+        sections[-1].lines += self.notes()
         return sections
+
+    @property
+    def bare_results(self) -> list[Section]:
+        """The same without their notes."""
+        return table_sections(self.run, self.rows, self.tables)
+
+    def notes(self, *, bold: bool = True) -> list[str]:
+        """Return how the tables are to be read, where the best numbers are in bold or cannot be."""
+        return [*result_notes(self.run, self.rows), *table_notes(self.run, self.rows, self.tables, bold=bold)]
 
     @property
     def other_results(self) -> list[Section]:
@@ -120,7 +134,7 @@ class Report:
     def cells(self) -> dict[str, int]:
         """Cells of the plan, those with a number, and the others by what became of them, of all readings begun."""
         outcomes = Counter(run.outcome(cell) for run in self.runs for cell in run.planned)
-        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (DONE, *TROUBLE)}}
+        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (COMPLETE, *TROUBLE)}}
 
     @property
     def judged(self) -> list[ClaimVerdict]:
@@ -226,7 +240,7 @@ def build_report(folder: Path) -> Report:
     """
     run = read_run(folder)
     main = judged(run)
-    others = [judged(other) for other in run.others if run.has_results(other)]
+    others = [judged(other) for other in run.begun]
     claims = over_readings(main, others)
     tables = printed_tables(main)
     measured = [*measurement_sections(run), *map(group_section, main.groups)]
@@ -246,6 +260,7 @@ def build_report(folder: Path) -> Report:
             *sweep_figures(run, main.rows),
             *trace_figures(run),
             *matrix_figures(run),
+            *measured_ranks(run),
         ],
         measured,
         others,

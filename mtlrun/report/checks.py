@@ -80,9 +80,10 @@ QUANTITIES = {
     "average_rank": "rank of the method averaged over the data sets (1 is best), by the metric of `statistics`",
     "truth_error": "||W - W*||_F / ||W*||_F, W* the true coefficients (simulated regression data only)",
 }
+_CAPITALS = ("auc", "rmse", "mse")
 #: Names of quantities in tables and figures, where the name with blanks is not good enough.
 _SPOKEN = {
-    **{name: name.upper() for name in ("auc", "rmse", "mse")},
+    **{name: name.upper() for name in _CAPITALS},
     "nmse": "normalised MSE",
     "r2": "R²",
     "nmse_all": "normalised MSE",
@@ -99,7 +100,9 @@ _SPOKEN = {
 
 def spoken(quantity: str) -> str:
     """Return the name of a quantity in words: ``balanced accuracy``, ``AUC``."""
-    return _SPOKEN.get(quantity, quantity.replace("_", " "))
+    if quantity in _SPOKEN:
+        return _SPOKEN[quantity]
+    return " ".join(word.upper() if word in _CAPITALS else word for word in quantity.split("_"))
 
 
 #: Quantity of a group of data sets; the label of the group when there is one only.

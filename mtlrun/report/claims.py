@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
-from mtlrun.errors import counted
+from mtlrun.errors import counted, listed
 from mtlrun.record import DONE, NOT_CONVERGED
-from mtlrun.report.cells import MethodResult
-from mtlrun.report.checks import ABOUT, ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict, said
+from mtlrun.report.cells import MethodResult, Run, std
+from mtlrun.report.checks import ABOUT, ALL_DATA, AVERAGE_RANK, CHOICES, PREDICTION, Verdict, said
 from mtlrun.report.grid import Grid, Section, show, significant
-from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
 from mtlrun.utils.io import as_list
 
@@ -24,6 +24,8 @@ MOSTLY = 0.8
 ACCURACY = ("gap",)
 # What a number of a run that was stopped is, where a check says nothing of it.
 _NO_BOUND = "none"
+# How the quantity ends that a run which was stopped has in the place of one it did not come to.
+_AT_LEAST = "_at_least"
 #: How the number of a check is written.
 _NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
 
@@ -75,6 +77,8 @@ class CheckResult:
         With its defaults.
     dataset : str
         Where it was evaluated.
+    bound : {"lower", "upper"} or None
+        What the number found is where a run was stopped before its end: the true number lies above or below it.
     """
 
     text: str
@@ -84,6 +88,7 @@ class CheckResult:
     undecided: bool = False
     check: Mapping[str, Any] = field(default_factory=dict)
     dataset: str = ""
+    bound: str | None = None
 
     @property
     def answer(self) -> str:
@@ -111,6 +116,8 @@ class ClaimVerdict:
         Under the main reading.
     readings : dict of str to Verdict
         Verdict under every reading; {} without readings.
+    compared_only : tuple of str
+        Readings that decide nothing.
     source : str
         One of `mtlrun.report.checks.CLAIM_SOURCES`.
     """
@@ -123,6 +130,7 @@ class ClaimVerdict:
     expect: str = Verdict.CONFIRMED
     results: list[CheckResult] = field(default_factory=list)
     readings: dict[str, str] = field(default_factory=dict)
+    compared_only: tuple[str, ...] = ()
     source: str = "paper"
 
     @property
@@ -143,21 +151,66 @@ class ClaimVerdict:
 
     @property
     def holding(self) -> str:
-        """Under how many readings it holds: ``holds under 2 of 3 interpretations``; "" with a single one."""
-        judged = [verdict for verdict in self.readings.values() if verdict != Verdict.NOT_TESTABLE]
-        if len(judged) < 2:
+        """Under how many readings it holds: ``holds under 2 of the 3 interpretations``; "" with a single one.
+
+        Those under which it neither holds nor does not are counted, too, and readings that decide nothing are named
+        where their verdict is another one.
+        """
+        judged = {name: word for name, word in self.readings.items() if word != Verdict.NOT_TESTABLE}
+        n, words = len(judged), [_WORDS[verdict] for verdict in judged.values()]
+        if n < 2:
             return ""
-        holds, n = sum(verdict in HOLDING for verdict in judged), len(judged)
-        if holds == n:
-            return f"holds under {'both' if n == 2 else f'all {n}'} interpretations"
-        if not holds:
-            return "holds under neither interpretation" if n == 2 else f"holds under none of the {n} interpretations"
-        return f"holds under {holds} of {n} interpretations"
+        counts = Counter(word for word in dict.fromkeys(_WORDS.values()) for _ in range(words.count(word)))
+        (first, count), *others = counts.items()
+        if not others:
+            text = f"{first} under {'both interpretations' if n == 2 else f'all {n} interpretations'}"
+            if first == _FAILS:
+                text = f"holds under {'neither interpretation' if n == 2 else f'none of the {n} interpretations'}"
+            return text
+        told = [f"{first} under {count} of the {n} interpretations"]
+        if set(counts) != {_HOLDS, _FAILS}:
+            told += [f"{word} under {count}" for word, count in others]
+        common = counts.most_common(1)[0][0]
+        apart = [name for name in self.compared_only if name in judged and _WORDS[judged[name]] != common]
+        note = f" ({listed(apart)} {'is' if len(apart) == 1 else 'are'} for comparison only)" if apart else ""
+        return f"{', '.join(told)}{note}"
+
+    @property
+    def found(self) -> str:
+        """What was found, in sentences; `why` is that of the main reading, where there are several."""
+        return self._sentences(self.why)
+
+    @property
+    def found_briefly(self) -> str:
+        """The same, without the comparisons one by one."""
+        return self._sentences(self.why.split("; ")[0])
+
+    def _sentences(self, why: str) -> str:
+        why, holding = why.rstrip("."), self.holding
+        if not holding:
+            return f"Found: {why}."
+        counted_ones, hold, rest = why.partition(" comparisons hold")
+        if hold:
+            why = f"{counted_ones} comparisons hold under the main interpretation{rest}"
+        else:
+            why = f"Under the main interpretation: {why}"
+        return f"{why}. It {holding}."
 
     @property
     def under_readings(self) -> str:
         """Its verdict under every reading."""
         return "; ".join(f"{name}: {said(verdict)}" for name, verdict in self.readings.items())
+
+
+#: What is said of a claim under some readings.
+_HOLDS, _FAILS = "holds", "does not hold"
+_WORDS: dict[str, str] = {
+    Verdict.CONFIRMED: _HOLDS,
+    Verdict.MOSTLY: _HOLDS,
+    Verdict.PARTLY: "partly holds",
+    Verdict.NOT_CONFIRMED: _FAILS,
+    Verdict.UNDECIDED: "is undecided",
+}
 
 
 def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
@@ -212,19 +265,25 @@ def _summary(results: Sequence[CheckResult]) -> str:
     """Say in one line what was found; a single comparison is quoted."""
     if len(results) == 1:
         (one,) = results
-        return f"{one.text} ({one.why})" if one.undecided else one.text
+        return _with_reason(one)
     good, bad = ([f for f in results if f.holds is holds] for holds in (True, False))
     undecided = [f for f in results if f.undecided]
     parts = [f"{len(good)} of {len(good) + len(bad) + len(undecided)} comparisons hold"]
     for name, some in (("contradicted by", bad), ("undecided:", undecided)):
         if some:
             more = f" and {len(some) - 3} more" if len(some) > 3 else ""
-            texts = (f"{f.text} ({f.why})" if f.undecided else f.text for f in some[:3])
-            parts.append(f"{name} {'; '.join(texts)}{more}")
+            parts.append(f"{name} {'; '.join(map(_with_reason, some[:3]))}{more}")
     reasons = dict.fromkeys(f.why for f in results if f.why and not f.undecided)
     if reasons:
         parts.append("not tested, because " + "; ".join(map(str, reasons)))
     return "; ".join(parts)
+
+
+def _with_reason(result: CheckResult) -> str:
+    """Return what was compared, and why that decides nothing."""
+    if not result.undecided:
+        return result.text
+    return f"{result.text}, but {result.why}" if result.found is not None else f"{result.text}: {result.why}"
 
 
 def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
@@ -264,7 +323,10 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
             asked, found = _of_ranks(check, place, evidence) if ranked else check, []
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
                 group = [table.get((place, m)) for m in methods]
-                found.append(_on_methods(_as_run(asked, group, evidence), place, methods, task, group, greater))
+                run_check = _as_run(asked, group, evidence)
+                one = _on_methods(run_check, place, methods, task, group, greater)
+                bound = run_check.get("bound") or _bound_by_name(check, group, evidence.run)
+                found.append(replace(one, bound=bound if bound in CHOICES["bound"] else None))
         results += [replace(one, check=check, dataset=place) for one in found]
     return results
 
@@ -312,6 +374,26 @@ def _as_run(check: Mapping[str, Any], group: Sequence[MethodResult | None], evid
         return check
     late = any(row is not None and _was_stopped(check["stopped"], row, evidence) for row in group)
     return {**check, "bound": check.get("bound", _NO_BOUND) if late else None}
+
+
+def _bound_by_name(check: Mapping[str, Any], group: Sequence[MethodResult | None], run: Run) -> str | None:
+    """Say how a number is told whose quantity is called ``seconds_at_least``; it decides as any other.
+
+    That is another quantity of the same unit, ``seconds_to_1e-6``, where a run has it, and else what the run had used
+    when it was stopped.
+    """
+    quantity = str(check.get("quantity"))
+    stem = quantity.removesuffix(_AT_LEAST)
+    exact = next((name for name in run.metrics if name.startswith(f"{stem}_to_")), None)
+    if stem == quantity or exact is None or check["kind"] not in ("ratio", "difference", "value"):
+        return None
+    late = [row is not None and len(row.by_trial(exact)) < len(row.by_trial(quantity)) for row in group]
+    if not any(late):
+        return None
+    first, *others = late
+    if any(others):  # the second number is taken off the first one, or divides it
+        return _NO_BOUND if first else "upper"
+    return "lower"
 
 
 def _was_stopped(stopped: Mapping[str, Any], row: MethodResult, evidence: Evidence) -> bool:
@@ -443,7 +525,7 @@ def _unsettled(
         if row.status == NOT_CONVERGED and quantity not in ACCURACY:
             return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
     if abs(margin) < effect:
-        return f"smaller than our threshold of {show(effect, 'small')}"
+        return f"{_distance(check, margin)}, less than the {show(effect, 'small')} that we count as a difference"
     # A lower bound can show that something is large enough, an upper one that it is small enough.
     bound, shows_large = check.get("bound"), holds == ("at_least" in check)
     if bound == _NO_BOUND:
@@ -483,6 +565,14 @@ def _rejections(check: Mapping[str, Any], group: Ranking) -> CheckResult:
 def _margin(check: Mapping[str, Any], found: float) -> float:
     """Return how far a number is inside its bounds, negative outside."""
     return min(found - check.get("at_least", -math.inf), check.get("at_most", math.inf) - found)
+
+
+def _distance(check: Mapping[str, Any], margin: float) -> str:
+    """Say how far a number lies on which side of what is claimed."""
+    distance = show(abs(margin), "small")
+    if check["kind"] == "order":
+        return f"they differ by {distance}"
+    return f"it {'misses' if margin < 0 else 'keeps'} the claimed bound by {distance}"
 
 
 def _bounds(check: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
-from mtlrun.report.cells import MethodResult, method_results
+from mtlrun.report.cells import MethodResult, Run, method_results, read_run
 from mtlrun.report.figures import (
     Figure,
     Forest,
@@ -25,13 +26,14 @@ from mtlrun.report.figures import (
     RankDiagram,
     are_numbers,
     matrix_figures,
+    measured_ranks,
     path_figures,
     rank_diagrams,
     sweep_figures,
     trace_figures,
 )
 from mtlrun.report.grid import number, show
-from mtlrun.report.run import Run, read_run
+from mtlrun.report.statistics import Ranking
 from mtlrun.stats import critical_difference
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.outputs import write_output
@@ -64,16 +66,19 @@ ONE_ROW, PER_ROW = 2, 2
 SHORT_LOG = 30
 #: Published curves: their colour is mixed with this grey.
 PALE, PALE_SHARE = 0.62, 0.5
-#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
-COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
-#: Inches of a row or column of a matrix, and of what lies around it.
-MAP_STEP, MAP_EDGE = 0.17, 1.2
+#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; matrices with more rows or columns have no names
+#: beside them, and those with more columns no numbers.
+COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 40, 10
+#: Inches of a row or column of a matrix, of a column and a row with numbers, and of what lies around it.
+MAP_STEP, NUMBER_STEPS, MAP_EDGE, MAP_HEAD = 0.17, (0.42, 0.2), 1.2, 0.5
 #: Names of many rows are set smaller: this over their number, in points, but not below the second.
 NAME_POINTS, LEAST_POINTS = 140, 7.0
 #: Width of the first and of the last curve of a panel: of equal curves, the first ones show beside the last.
 THICK, THIN = 2.6, 1.1
 #: Diagrams of ranks: level of Nemenyi's test, inches of the axis, and of a letter of the labels beside it.
 SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
+#: Inches of what stands above several of them.
+HEADING_INCHES = 0.3
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
@@ -81,7 +86,10 @@ KINDS: dict[str, tuple[str, Callable[[Run, list[MethodResult]], Sequence[Figure 
     "trace": ("curves of measurements (kind: trace)", lambda run, rows: trace_figures(run)),
     "scaling": ("the axis of a sweep (section: sweep)", sweep_figures),
     "heatmap": ("matrices of measurements", lambda run, rows: matrix_figures(run)),
-    "cd-diagram": ("three methods with a number on each of at least two data sets or splits", rank_diagrams),
+    "cd-diagram": (
+        "three methods with a number on each of at least two data sets or splits, or rankings of measurements",
+        lambda run, rows: [*rank_diagrams(run, rows), *measured_ranks(run)],
+    ),
     "path": ("a parameter search over at least two values of a parameter", lambda run, rows: path_figures(run)),
 }
 FORMATS = (".svg", ".png", ".pdf")
@@ -97,12 +105,14 @@ def draw(figure: Figure) -> Canvas:
         lines = -(-count // columns)
         labels = _labels(figure)
         width, height = PANEL_SIZE
-        cells = max((max(len(p.rows), len(p.columns)) for p in figure.panels if isinstance(p, HeatMap)), default=0)
-        width, height = max(width, MAP_STEP * cells + MAP_EDGE), max(height, MAP_STEP * cells + 0.5)
+        maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
+        if len(maps) == count:
+            height = 1.5
+        width = max([width, *(_map_size(panel)[0] for panel in maps)])
+        height = max([height, *(_map_size(panel)[1] for panel in maps)])
         widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
         legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
         legend_height = 0.22 * -(-len(labels) // legend_columns)
-        height += max((_names_height(p) for p in figure.panels if isinstance(p, HeatMap)), default=0.0)
         height = height * lines + 0.3 + legend_height
         canvas = Canvas(figsize=(width * columns, height), layout="constrained")
         grid = canvas.subplots(lines, columns, squeeze=False).ravel()
@@ -172,38 +182,88 @@ def write_drawing(
 
 
 def draw_ranks(figure: RankDiagram) -> Canvas:
-    """Draw a critical-difference diagram: a line per method, the better half to the left, and a bar per group."""
-    ranking = figure.ranking
-    order = sorted(ranking.average.items(), key=lambda pair: pair[1])
-    ranks, better = [rank for _, rank in order], (len(order) + 1) // 2
-    groups = alike(ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
-    low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
-    left, right = (f"{m} ({r:.2f}) " for m, r in order[:better]), (f" ({r:.2f}) {m}" for m, r in order[better:])
-    labels = [*left, *right]
-    margins = [LABEL_LETTER * max(map(len, part)) for part in (labels[:better], labels[better:])]
-    bottom = 0.5 * len(groups) + better + 0.5
-    inch = (high - low) / RANK_INCHES
+    """Draw critical-difference diagrams below each other, on axes as wide as the longest labels need."""
+    diagrams = [_Ranks.of(ranking) for ranking in figure.rankings]
+    margins = [max(diagram.margins[side] for diagram in diagrams) for side in (0, 1)]
+    several = len(diagrams) > 1
     with mpl.rc_context(STYLE):
-        canvas = Canvas(figsize=(RANK_INCHES + sum(margins), 0.6 + 0.22 * bottom))
-        axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0 - 0.35 / canvas.get_figheight()))
-        axes.set_axis_off()
-        axes.set(xlim=(low - margins[0] * inch, high + margins[1] * inch), ylim=(bottom, -1.5))
-        ticks = range(low, high + 1)
-        axes.plot(ticks, [0] * len(ticks), color="black", linewidth=1.0, marker="|", markersize=6)
-        for tick in ticks:
-            axes.text(tick, -0.5, str(tick), ha="center", va="bottom")
-        for place, (first, last) in enumerate(groups):
-            axes.plot([ranks[first], ranks[last]], [0.5 * (place + 1)] * 2, color="black", linewidth=3.0)
-        for i, ((method, rank), label) in enumerate(zip(order, labels, strict=True)):
-            edge, align = (low, "right") if i < better else (high, "left")
-            level = 0.5 * len(groups) + 1 + (i if i < better else len(order) - 1 - i)
-            colour = COLOURS[ranking.methods.index(method) % len(COLOURS)]
-            axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
-            gap = LABEL_GAP * inch * (1 if align == "left" else -1)
-            axes.text(edge + gap, level, label.strip(), ha=align, va="center")
-        canvas.suptitle(figure.title, fontsize=10)
+        height = (HEADING_INCHES if several else 0.0) + sum(diagram.height for diagram in diagrams)
+        canvas = Canvas(figsize=(RANK_INCHES + sum(margins), height))
+        top = height - (HEADING_INCHES if several else 0.0)
+        for diagram, ranking in zip(diagrams, figure.rankings, strict=True):
+            bottom = top - diagram.height
+            axes = canvas.add_axes((0.0, bottom / height, 1.0, (diagram.height - 0.35) / height))
+            _draw_ranks(axes, diagram, margins)
+            if several:
+                canvas.text(0.5, (top - 0.05) / height, figure.title_of(ranking), ha="center", va="top")
+            top = bottom
+        canvas.suptitle(figure.title, fontsize=10, y=0.98 if not several else 1 - 0.08 / height)
         _no_formulas(canvas)
     return canvas
+
+
+@dataclass
+class _Ranks:
+    """What a critical-difference diagram shows: sorted methods, the better half to the left, and groups of them."""
+
+    methods: list[str]
+    ranks: list[float]
+    groups: list[tuple[int, int]]
+    labels: list[str]
+    colours: list[str]
+
+    @classmethod
+    def of(cls, ranking: Ranking) -> _Ranks:
+        order = sorted(ranking.average.items(), key=lambda pair: pair[1])
+        methods, ranks = [method for method, _ in order], [rank for _, rank in order]
+        groups = alike(ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
+        better = (len(order) + 1) // 2
+        labels = [f"{m} ({r:.2f}) " if i < better else f" ({r:.2f}) {m}" for i, (m, r) in enumerate(order)]
+        colours = [COLOURS[ranking.methods.index(method) % len(COLOURS)] for method in methods]
+        return cls(methods, ranks, groups, labels, colours)
+
+    @property
+    def better(self) -> int:
+        """Number of methods to the left."""
+        return (len(self.methods) + 1) // 2
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """Inches of the labels on both sides."""
+        sides = self.labels[: self.better], self.labels[self.better :]
+        left, right = (LABEL_LETTER * max(map(len, side)) for side in sides)
+        return left, right
+
+    @property
+    def bottom(self) -> float:
+        """Lines below the axis."""
+        return 0.5 * len(self.groups) + self.better + 0.5
+
+    @property
+    def height(self) -> float:
+        """Inches, with the title."""
+        return 0.6 + 0.22 * self.bottom
+
+
+def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
+    """Draw a line per method, and a bar per group."""
+    ranks, better, last_place = diagram.ranks, diagram.better, len(diagram.methods) - 1
+    low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
+    inch = (high - low) / RANK_INCHES
+    axes.set_axis_off()
+    axes.set(xlim=(low - margins[0] * inch, high + margins[1] * inch), ylim=(diagram.bottom, -1.5))
+    ticks = range(low, high + 1)
+    axes.plot(ticks, [0] * len(ticks), color="black", linewidth=1.0, marker="|", markersize=6)
+    for tick in ticks:
+        axes.text(tick, -0.5, str(tick), ha="center", va="bottom")
+    for place, (first, last) in enumerate(diagram.groups):
+        axes.plot([ranks[first], ranks[last]], [0.5 * (place + 1)] * 2, color="black", linewidth=3.0)
+    for i, (rank, label, colour) in enumerate(zip(ranks, diagram.labels, diagram.colours, strict=True)):
+        edge, align = (low, "right") if i < better else (high, "left")
+        level = 0.5 * len(diagram.groups) + 1 + (i if i < better else last_place - i)
+        axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
+        gap = LABEL_GAP * inch * (1 if align == "left" else -1)
+        axes.text(edge + gap, level, label.strip(), ha=align, va="center")
 
 
 def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
@@ -379,10 +439,25 @@ def _name_points(names: Sequence[str]) -> float:
     return min(8.0, max(LEAST_POINTS, NAME_POINTS / max(1, len(names))))
 
 
-def _names_height(panel: HeatMap) -> float:
-    """Return the inches that the names below a matrix take."""
-    names = panel.columns if len(panel.columns) <= MAX_NAMES else []
-    return 0.6 * _name_points(names) / 72 * max(map(len, names), default=0)
+def _names_length(names: Sequence[str]) -> float:
+    """Return the inches that the names beside a matrix take, 0 where there are too many."""
+    return 0.6 * _name_points(names) / 72 * max(map(len, names), default=0) if len(names) <= MAX_NAMES else 0.0
+
+
+def _has_numbers(panel: HeatMap) -> bool:
+    return len(panel.columns) <= MAX_NUMBERS and len(panel.rows) <= MAX_NAMES
+
+
+def _map_steps(panel: HeatMap) -> tuple[float, float]:
+    """Return the inches of a column and of a row of a matrix."""
+    return NUMBER_STEPS if _has_numbers(panel) else (MAP_STEP, MAP_STEP)
+
+
+def _map_size(panel: HeatMap) -> tuple[float, float]:
+    """Return width and height of a matrix with its names, in inches."""
+    across, down = _map_steps(panel)
+    width = across * len(panel.columns) + MAP_EDGE + _names_length(panel.rows)
+    return width, down * len(panel.rows) + MAP_HEAD + _names_length(panel.columns)
 
 
 def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
@@ -396,16 +471,19 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     values = [[float("nan") if v is None else v for v in row] for row in panel.values]
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
-    axes.set_box_aspect(len(panel.rows) / max(1, len(panel.columns)))
+    across, down = _map_steps(panel)
+    axes.set_box_aspect(down * len(panel.rows) / (across * max(1, len(panel.columns))))
     axes.grid(visible=False)
     for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
         few = len(names) <= MAX_NAMES
         size = _name_points(names)
         places = [i + 0.5 for i in range(len(names))]
         axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size, parse_math=False)
-    if max(len(panel.rows), len(panel.columns)) <= MAX_NUMBERS:
+    if _has_numbers(panel):
         for i, row in enumerate(values):
             for j, value in enumerate(row):
+                if math.isnan(value):
+                    continue
                 dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
                 ink = "white" if dark else "black"
                 axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=7, color=ink)

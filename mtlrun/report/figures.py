@@ -10,12 +10,11 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
-from mtlrun.report.cells import MethodResult
+from mtlrun.report.cells import MethodResult, Run, std
 from mtlrun.report.checks import Verdict, spoken
 from mtlrun.report.grid import show
 from mtlrun.report.printed import sweep_quantities, sweep_settings
-from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import Run, std
+from mtlrun.report.readings import ReferenceVerdict
 from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
 from mtlrun.utils.io import as_list
 
@@ -178,15 +177,30 @@ class Figure:
 
 @dataclass
 class RankDiagram:
-    """A critical-difference diagram: average ranks, and bars over methods that Nemenyi's test does not tell apart."""
+    """Critical-difference diagrams: average ranks, and bars over methods that Nemenyi's test does not tell apart.
+
+    Attributes
+    ----------
+    name : str
+    rankings : list of Ranking
+        A diagram for each, from the top.
+    heading : str
+        What stands above several diagrams.
+    """
 
     name: str
-    ranking: Ranking
+    rankings: list[Ranking]
+    heading: str = ""
 
     @property
     def title(self) -> str:
         """What is ranked, and over what."""
-        return f"{self.ranking.metric}, {self.ranking.label}"
+        return self.heading or self.title_of(self.rankings[0])
+
+    @staticmethod
+    def title_of(ranking: Ranking) -> str:
+        """What is ranked in one of the diagrams, and over what."""
+        return f"{ranking.metric}, {ranking.label}"
 
     @property
     def caption(self) -> str:
@@ -528,4 +542,24 @@ def rank_diagrams(run: Run, rows: list[MethodResult]) -> list[RankDiagram]:
     alone = None if rankings else rank_methods(run, rows)
     if alone is not None and alone.friedman is not None:
         rankings.append(alone)
-    return [RankDiagram(file_name(ranking.label), ranking) for ranking in rankings]
+    return [RankDiagram(file_name(ranking.label), [ranking]) for ranking in rankings]
+
+
+def measured_ranks(run: Run) -> list[RankDiagram]:
+    """Return one figure per data set and method whose first finished repeat has rankings, a diagram for each."""
+    figures = []
+    for dataset in run.datasets:
+        for method in run.methods:
+            found = (r.result["rankings"] for r in run.results_of(dataset, method) if r.result.get("rankings"))
+            rankings = [
+                Ranking(
+                    stored["label"],
+                    stored["quantity"],
+                    *(stored[name] for name in ("blocks", "methods", "values", "greater")),
+                )
+                for stored in next(found, [])
+            ]
+            if rankings:
+                heading = f"{run.title_of(dataset)}: {method}"
+                figures.append(RankDiagram(file_name(dataset, method, "ranks"), rankings, heading))
+    return figures

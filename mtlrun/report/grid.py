@@ -99,11 +99,12 @@ class Grid:
 
 @dataclass
 class Section:
-    """A titled piece of the report: sentences, then grids."""
+    """A titled piece of the report: sentences, then grids, which a page may show folded."""
 
     title: str
     lines: list[str] = field(default_factory=list)
     grids: list[Grid] = field(default_factory=list)
+    fold: bool = False
 
     @property
     def empty(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts,
 from mtlrun.report.cells import TRAINED
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
+from mtlrun.report.grid import Column, Grid, number
 from mtlrun.report.stored import read_json
-from mtlrun.utils.arrays import Archive
+from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
+from mtlrun.utils.text import sanitize
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
@@ -85,7 +87,7 @@ def _coefficients(folder: Path) -> HeatMap:
     if not file.is_file():
         raise UserError(f"{folder}: this model is not linear: it has no coefficients", "Try --kind tasks or path.")
     try:
-        with Archive(file, str(file)) as stored:
+        with NpzArchive(file, str(file)) as stored:
             coef, tasks, features = (stored.read(name) for name in ("coef", "tasks", "features"))
     except (OSError, ValueError) as error:
         raise DataError(str(error), "Train the model again.") from None
@@ -127,6 +129,22 @@ def _estimates(model: Model) -> tuple[Any, list[int]]:
         found = replace(found, names=[*found.names[:first], *names])
     order = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")[:MOST_COLUMNS]
     return found, [int(j) for j in order]
+
+
+def interval_panels(model: Model) -> list[Panel]:
+    """Return coefficients with intervals as panels, nothing for a model without."""
+    return _intervals(model) if hasattr(innermost(model.estimator), "estimates") else []
+
+
+def interval_grid(model: Model, tasks: Sequence[str]) -> Grid:
+    """Return the coefficient of every task with its 95% interval, of the columns in which tasks differ most."""
+    found, columns = _estimates(model)
+    grid = Grid.of("task", *(Column(sanitize(found.names[j]), "number") for j in columns))
+    for t, task in enumerate(tasks):
+        ends = [(float(found.pooled[t, j]), HALF * float(found.std[t, j])) for j in columns]
+        texts = (f"{number(v, 3)} ({number(v - half, 3)} to {number(v + half, 3)})" for v, half in ends)
+        grid.rows.append([sanitize(task), *texts])
+    return grid
 
 
 def _intervals(model: Model) -> list[Panel]:

@@ -9,12 +9,10 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.record import NOT_CONVERGED, TIMEOUT
-from mtlrun.report.cells import PARTIAL, MethodResult
+from mtlrun.report.cells import MISSING, PARTIAL, MethodResult, Run
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, spoken
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
-from mtlrun.report.readings import JudgedRun
-from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import MISSING, Run
+from mtlrun.report.readings import JudgedRun, ReferenceVerdict
 from mtlrun.report.statistics import direction
 from mtlrun.utils.io import as_list
 
@@ -99,6 +97,16 @@ def _quantities(judged: JudgedRun) -> list[str]:
         blocks = any(PARALLEL in row.samples for row in judged.rows)
         found += ["seconds", PARALLEL, "speedup"] if blocks else ["seconds", "speedup"]
     return list(dict.fromkeys(found))
+
+
+def _spoken(judged: JudgedRun, quantity: str) -> str:
+    """Return the name of a quantity; of seconds how blocks were timed, and of a speed-up its baseline."""
+    if quantity not in ("seconds", "speedup"):
+        return spoken(quantity)
+    if quantity == "speedup":
+        return f"times faster than {judged.run.baseline or 'the baseline'}"
+    blocks = any(PARALLEL in row.samples for row in judged.rows)
+    return f"{spoken(quantity)}, blocks in turn" if blocks else spoken(quantity)
 
 
 def _percent(value: float) -> str:
@@ -257,7 +265,7 @@ class _Layout:
     def _name(self, axis: str, value: Any) -> str:
         if axis == "dataset":
             return self.judged.run.title_of(str(value))
-        return spoken(str(value)) if axis == "quantity" else show(value)
+        return _spoken(self.judged, str(value)) if axis == "quantity" else show(value)
 
     def _axis_name(self, axis: str) -> str:
         return {"value": str(self.judged.run.sweep.get("name", "value")), "dataset": "data set"}.get(axis, axis)
@@ -267,7 +275,8 @@ class _Layout:
         parts = []
         for axis, value in block.items():
             if axis == "quantity":
-                parts.append(f"{spoken(value)} (%)" if self._in_percent(value) else spoken(str(value)))
+                name = _spoken(self.judged, str(value))
+                parts.append(f"{name} (%)" if self._in_percent(value) else name)
             elif axis == "value" and value is not None:
                 parts.append(f"{self._axis_name('value')} {show(value)}")
             elif value is not None and (len(self.values[axis]) > 1 or axis == "dataset"):
@@ -275,14 +284,16 @@ class _Layout:
         return ", ".join(parts)
 
 
-def table_notes(tables: Sequence[Section]) -> list[str]:
-    """Say once, in one line, how the tables are to be read."""
+def table_notes(run: Run, rows: Sequence[MethodResult], tables: Sequence[Section], *, bold: bool = True) -> list[str]:
+    """Say once, in one line, how the tables are to be read, where the best numbers are in bold or cannot be."""
     cells = [cell for table in tables for row in table.grids[0].rows for cell in row[1:] if cell]
-    notes = ["The best number is in bold."] if any(cell.bold for cell in cells) else []
+    notes = ["The best number is in bold."] if bold and any(cell.bold for cell in cells) else []
     if any("±" in cell.text for cell in cells):
-        notes.append("±: standard deviation over the splits.")
+        notes.append(f"±: standard deviation over the {'repeats' if run.measures else 'splits'}.")
+    if any(PARALLEL in row.samples for row in rows) and any(cell.quantity == "speedup" for cell in cells):
+        notes.append("Times faster: by the seconds with the blocks one after another.")
     if any(cell.printed for cell in cells):
-        notes.append("Small print: the paper's value.")
+        notes.append("Small print: the paper's value." if bold else f"Rows {PRINTED!r}: the paper's values.")
     notes += [f"{note}." for note in dict.fromkeys(note for table in tables for note in table.lines)]
     return [" ".join(notes)] if notes else []
 

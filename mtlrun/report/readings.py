@@ -1,21 +1,199 @@
-"""A run under one reading of the paper, and its claims over all of them."""
+"""A run under one reading of the paper: its numbers beside the printed ones, and its claims over all readings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.report.cells import method_results
-from mtlrun.report.checks import HOLDING, Verdict
+from mtlrun.report.cells import MethodResult, Run, method_results
+from mtlrun.report.checks import HOLDING, REFERENCE_SOURCES, Verdict
 from mtlrun.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.report.grid import Column, Grid, Section
-from mtlrun.report.references import ReferenceVerdict, compare_references
-from mtlrun.report.run import Run
 from mtlrun.report.statistics import rank_groups
 from mtlrun.utils.io import as_list
+
+TOLERANCE_RULE = (
+    "A number is within tolerance if it differs from the printed one by at most the largest of: the absolute "
+    "tolerance; the given share of the error rate (1 - the printed value); the relative tolerance times the printed "
+    "value; half a unit of the last printed digit; and, if both sides have at least two splits, the given number of "
+    "standard errors of the difference."
+)
+#: What a tolerance may be made of, beside the printed digits.
+RULES = ("absolute", "error_rate", "relative", "sigmas")
+
+
+@dataclass(frozen=True)
+class ReferenceVerdict:
+    """One printed number and ours.
+
+    Attributes
+    ----------
+    dataset, method, quantity, source : str
+    value : float
+        As printed.
+    ours, std : float or None
+    n : int
+        Splits behind ours.
+    difference : float or None
+        Ours minus the printed one.
+    tolerance : float or None
+        Largest absolute difference that counts as the same.
+    verdict : Verdict
+    why : str or None
+        Why it was not run; else what set the tolerance.
+    """
+
+    dataset: str
+    method: str
+    quantity: str
+    source: str
+    value: float
+    ours: float | None = None
+    std: float | None = None
+    n: int = 0
+    difference: float | None = None
+    tolerance: float | None = None
+    verdict: str = Verdict.NOT_RUN
+    why: str | None = None
+
+
+def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
+    """Compare every reference number that concerns the profile of a run."""
+    run, table = evidence.run, evidence.table
+    results = []
+    for entry in as_list(run.config.get("reference")):
+        profiles = as_list(entry.get("profile"))
+        if profiles and run.profile not in profiles:
+            continue
+        name, method, task = entry["dataset"], entry["method"], entry.get("task")
+        label = name if (name, method) in table else run.label_of(name)
+        row = table.get((label, method)) if label is not None else None
+        without = "method not in this run"
+        if task is not None:
+            name, row, without = f"{label or name}, {task}", row and row.of_task(task), f"no task {task!r} known"
+        if label is None:
+            without = f"data set not in this run (profile {run.profile}: {run.names_of_data})"
+        results.append(_compare({**entry, "dataset": name}, row, without, as_list(run.config.get("tolerance"))))
+    return results
+
+
+def _compare(
+    entry: Mapping[str, Any], row: MethodResult | None, without: str, tolerances: Sequence[Mapping[str, Any]]
+) -> ReferenceVerdict:
+    quantity, value = str(entry["quantity"]), float(entry["value"])
+    source = entry.get("source") or REFERENCE_SOURCES[0]
+    ours = row.value(quantity) if row else None
+    if row is None or ours is None:
+        without = f"no {quantity} ({row.status_text})" if row else without
+        return ReferenceVerdict(entry["dataset"], entry["method"], quantity, source, value, why=without)
+    std = None if quantity in row.medians else row.std(quantity)
+    n = len(row.samples.get(quantity, ())) or row.n
+    tolerance, rule = tolerance_of(entry, tolerances, std, n)
+    difference = ours - value
+    # Ten digits: what is exactly at the limit on paper must not fall outside through binary rounding.
+    same = float(f"{abs(difference):.10g}") <= float(f"{tolerance:.10g}")
+    verdict = Verdict.WITHIN if same else Verdict.OUTSIDE
+    return ReferenceVerdict(
+        row.dataset, row.method, quantity, source, value, ours, std, n, difference, tolerance, verdict, rule
+    )
+
+
+def tolerance_of(
+    entry: Mapping[str, Any], tolerances: Sequence[Mapping[str, Any]], std: float | None, n: int
+) -> tuple[float, str]:
+    """Return the largest absolute difference that counts as the same, and which rule gave it.
+
+    The largest of: absolute; error_rate times (1 - the printed value); relative times the printed value; half a unit
+    of the last printed digit; and, with at least two splits on both sides and both deviations known, sigmas standard
+    errors of the difference.
+
+    Parameters
+    ----------
+    entry : mapping
+        The reference number; its own `absolute`, `error_rate`, `relative`, `sigmas` win over the experiment's.
+    tolerances : sequence of mapping
+        Rules of the experiment; the first that names the quantity, else the first without a quantity.
+    std : float or None
+        Ours.
+    n : int
+        Splits behind ours.
+    """
+    value = float(entry["value"])
+    rule = next((t for t in tolerances if t.get("quantity") == entry["quantity"]), None)
+    rule = rule or next((t for t in tolerances if not t.get("quantity")), {})
+    rule = {**rule, **{k: v for k, v in entry.items() if k in RULES and v is not None}}
+    decimals = entry.get("decimals")
+    digits = _decimals(entry["value"]) if decimals is None else decimals
+    absolute, rate, relative, sigmas = (rule.get(name) for name in RULES)
+    candidates = [(0.5 * 10.0**-digits, "printed digits"), (float(absolute or 0), "absolute")]
+    candidates.append((float(rate or 0) * abs(1 - value), f"{rate or 0:.0%} of the error rate"))
+    candidates.append((float(relative or 0) * abs(value), f"{relative or 0:.0%} of the value"))
+    theirs, n_theirs = entry.get("std"), entry.get("n") or n
+    if sigmas is not None and std is not None and theirs is not None and min(n, n_theirs) >= 2:
+        error = math.sqrt(theirs**2 / n_theirs + std**2 / n)
+        candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
+    return max(candidates, key=lambda pair: pair[0])
+
+
+def _decimals(value: float) -> int:
+    """Count the decimals of a number as written; trailing zeros are lost, hence the field `decimals`."""
+    text = repr(value)
+    if "e" in text:
+        return max(0, -int(text.split("e")[1]))
+    return len(text.split(".")[1].rstrip("0")) if "." in text else 0
+
+
+def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
+    """Return the printed numbers beside ours; those that were not run are only counted, with the reason."""
+    compared = [r for r in references if r.ours is not None]
+    reasons = Counter(str(r.why) for r in references if r.ours is None)
+    lines = [TOLERANCE_RULE, *constant_lines(compared)] if compared else []
+    waiting = [f"{counted(count, 'number')} not run: {why}." for why, count in reasons.items()]
+    return Section("Printed numbers and ours", [*lines, *waiting], [reference_grid(compared)] if compared else [])
+
+
+def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:
+    """Return the printed numbers beside ours."""
+    numbers = ("printed:seconds", "ours:seconds", "n:count", "difference:seconds", "tolerance:seconds")
+    grid = Grid.of("dataset", "method", "quantity", "source", *numbers, "verdict")
+    for r in references:
+        # Five significant digits: printed numbers keep all of theirs.
+        value, ours, difference, tolerance = (
+            None if v is None else f"{v:.5g}" for v in (r.value, r.ours, r.difference, r.tolerance)
+        )
+        grid.rows.append(
+            [r.dataset, r.method, r.quantity, r.source, value, ours, r.n, difference, tolerance, r.verdict]
+        )
+    if why:
+        grid.add("rule or reason", [r.why for r in references])
+    return grid
+
+
+def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
+    """Say how many numbers a constant would bring inside: the mean of what is printed for a data set and quantity.
+
+    Where it is most of them, being within tolerance says little.
+    """
+    columns: dict[tuple[str, str], list[ReferenceVerdict]] = {}
+    for r in references:
+        columns.setdefault((r.dataset, r.quantity), []).append(r)
+    several = [(r, fmean(x.value for x in group)) for group in columns.values() if len(group) > 1 for r in group]
+    if not several:
+        return []
+    hits = sum(abs(r.value - constant) <= (r.tolerance or 0) for r, constant in several)
+    ours = sum(r.verdict == Verdict.WITHIN for r, _ in several)
+    return [
+        f"A constant, the mean of what is printed for a data set and quantity, would be within tolerance for {hits} "
+        f"of {len(several)} numbers; ours are for {ours}."
+    ]
+
+
+# ---------------------------------------------------------------------- readings
 
 
 @dataclass(frozen=True)
@@ -68,7 +246,8 @@ def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVer
         under = {verdict for name, verdict in found[claim.id].items() if name in decisive}
         flips = under.intersection(HOLDING) and Verdict.NOT_CONFIRMED in under
         verdict = Verdict.DEPENDS if flips else claim.verdict
-        claims.append(replace(claim, verdict=verdict, readings=found[claim.id]))
+        compared_only = tuple(name for name in found[claim.id] if name not in decisive)
+        claims.append(replace(claim, verdict=verdict, readings=found[claim.id], compared_only=compared_only))
     return claims
 
 

@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike
 from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import OK, Records
-from mtlrun.report.cells import MethodResult
+from mtlrun.report.cells import MethodResult, Run
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
 from mtlrun.report.grid import Column, Grid, Section, show
-from mtlrun.report.run import Run
 from mtlrun.stats import ControlTest, FriedmanTest, PairedTest, control_tests, friedman, holm, paired_test, rank_table
 from mtlrun.utils.io import as_list
 

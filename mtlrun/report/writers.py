@@ -1,20 +1,40 @@
-"""The report as Markdown, JSON, CSV and LaTeX; the same bytes on every machine."""
+"""The report as Markdown, JSON, CSV, LaTeX and one HTML file; the same bytes on every machine.
+
+The page has styles, script and figures inside; nothing is loaded from elsewhere.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import re
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
 
 from mtlrun.errors import UnknownNameError
+from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
+from mtlrun.report.cells import PARTIAL
 from mtlrun.report.checks import Verdict, said
-from mtlrun.report.figures import FIGURES, Figure, published_line
+from mtlrun.report.figures import (
+    FIGURES,
+    Figure,
+    Forest,
+    RankDiagram,
+    path_figures,
+    published_line,
+    rank_diagrams,
+)
 from mtlrun.report.grid import (
     Column,
     Grid,
     Section,
+    Styled,
     csv_grid,
     escape_html,
     escape_markdown,
@@ -22,11 +42,13 @@ from mtlrun.report.grid import (
     json_text,
     markdown_grid,
     markdown_section,
+    show,
+    tex_grid,
     tex_table,
 )
-from mtlrun.report.outcome import claims_grid
-from mtlrun.report.printed import result_grid
-from mtlrun.report.references import reference_grid, reference_section
+from mtlrun.report.printed import measured_grid, result_grid, with_printed
+from mtlrun.report.readings import reference_grid, reference_section
+from mtlrun.report.sections import claims_grid, row_cells
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.processes import tidy_folders
 
@@ -43,6 +65,9 @@ TEX_HEAD = """\
 %   \\begin{document}
 %   \\input{report.tex}
 %   \\end{document}"""
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 def markdown(report: Report) -> str:
@@ -122,19 +147,156 @@ def latex(report: Report) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def html(report: Report) -> str:
-    """Return report.html: one file with everything in it."""
-    from mtlrun.report.html import html_report  # draws, and loads a template engine
+def _figure_lines(report: Report) -> list[str]:
+    lines = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
+    source = published_line(report.run) if lines else None
+    return [*lines, *filter(None, [source])]
 
-    return html_report(report)
 
+def _claim_lines(report: Report) -> list[str]:
+    lines = []
+    for claim in report.judged:
+        where = f" ({claim.place})" if claim.place else ""
+        head = f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}."
+        readings = f" {claim.under_readings[:1].upper()}{claim.under_readings[1:]}." if claim.holding else ""
+        lines.append(f"{head} {claim.found}{readings}")
+    return lines + [f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable]
+
+
+# ---------------------------------------------------------------------- HTML
+
+TEMPLATES = Path(__file__).parent / "templates"
+#: Classes of verdicts and statuses.
+TONES = {
+    **{word: verdict.tone for verdict in Verdict for word in (verdict.value, verdict.said)},
+    OK: "good",
+    **dict.fromkeys((NOT_CONVERGED, PARTIAL), "part"),
+    **dict.fromkeys((FAILED, DIVERGED, TIMEOUT), "bad"),
+}
+#: Characters from which on an entry is given some width; columns that are not broken; those that hold a verdict.
+LONG = 40
+WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
+#: A table with so few rows and so many columns is turned.
+FEW_ROWS, MANY_COLUMNS = 2, 8
+_NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
+
+
+def html_report(report: Report) -> str:
+    """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
+    run = report.run
+    anchors = {(row.dataset, row.method): f"cell-{place}" for place, row in enumerate(report.rows)}
+    tables = [(table, run.reading if report.readings else "", anchors) for table in report.tables]
+    tables += [(table, name, {}) for name, others in report.other_tables.items() for table in others]
+    paths = [] if run.config.get("sweep") else path_figures(run)  # there is one per value of an axis
+    figures: list[Figure | RankDiagram | Forest] = [*report.figures, *rank_diagrams(run, report.rows)]
+    measured = measured_grid(run, report.rows)
+    few = len(measured.rows) <= FEW_ROWS and len(measured.columns) >= MANY_COLUMNS
+    return _render(
+        "report.html",
+        title=str(run.info.get("title", run.info.get("id", "Report"))),
+        report=report,
+        run=run,
+        paper=run.info.get("paper") or {},
+        tables=tables,
+        results=measured.transposed(2) if few else measured,
+        claims=claims_grid(run, report.claims),
+        references=reference_section(report.references),
+        figures=_figures(figures),
+        tuning=_figures(paths),
+        published=published_line(run),
+        found=sum(not section.empty for section in report.measured),
+        cells=[(row, *row_cells(run, row)) for row in report.rows],
+    )
+
+
+def html_page(
+    title: str, summary: Sequence[str], sections: Sequence[Section], drawings: Sequence[Figure | Forest] = ()
+) -> str:
+    """Return sections as an HTML page of the same look, the summary first.
+
+    Parameters
+    ----------
+    title : str
+    summary : sequence of str
+    sections : sequence of Section
+    drawings : sequence of Figure or Forest
+        Set before the sections.
+    """
+    return _render("page.html", title=title, summary=summary, figures=_figures(drawings), sections=sections)
+
+
+def _figures(drawings: Sequence[Figure | RankDiagram | Forest]) -> list[tuple[str, str]]:
+    """Return the caption of every figure, and the figure as the address of an image."""
+    if not drawings:
+        return []
+    from mtlrun.report.drawing import svg  # matplotlib only where something is drawn
+
+    return [(d.caption, f"data:image/svg+xml;base64,{b64encode(svg(d).encode()).decode()}") for d in drawings]
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _entry(column: Column, value: Any) -> dict[str, Any]:
+    text = show(value, column.kind)
+    number: Any = value if isinstance(value, int | float) else None
+    if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
+        number = found[0]  # the mean in "mean ± deviation"
+    words = {"right": column.kind != "text", "whole": column.name in WHOLE, "long": len(text) > LONG}
+    words |= {tone(text): True, "badge": True} if column.name in JUDGED else {}
+    css = [word for word, holds in words.items() if holds]
+    styled = value if isinstance(value, Styled) else Styled(text)
+    return {"text": text, "value": number, "css": " ".join(css), "link": styled.address}
+
+
+def tone(word: str) -> str:
+    """Return the class of a verdict or status: good, part, bad or none."""
+    return TONES.get(word) or TONES.get(word.split(" ")[0], "none")
+
+
+def _code(text: str) -> Markup:
+    """Escape a sentence; what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _bullets(texts: Sequence[str]) -> bool:
+    return all(text.startswith("* ") for text in texts)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2  # only where a page is made
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(said=said)
+    environment.filters.update(code=_code, bullets=_bullets, tone=tone, anchor=_anchor, digits="{:.10g}".format)
+    environment.filters.update(csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True))))
+    environment.filters.update(tex=lambda grid: quote(tex_grid(with_printed(grid))))
+    environment.globals.update(entry=_entry)
+    return environment
+
+
+def _render(template: str, **content: Any) -> str:
+    own = {name: Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("style.css", "script.js")}
+    made = _environment().get_template(template)
+    return made.render(style=own["style.css"], script=own["script.js"], **content) + "\n"
+
+
+# ---------------------------------------------------------------------- files
 
 FORMATS: dict[str, Callable[[Report], str]] = {
     "md": markdown,
     "json": json_report,
     "csv": csv_table,
     "tex": latex,
-    "html": html,
+    "html": html_report,
 }
 #: What is written beside the page and the figures; the other formats are made on demand.
 FILES: dict[str, Callable[[Report], str]] = {"report.md": markdown, "table.csv": csv_table}
@@ -156,7 +318,7 @@ def render(report: Report, form: str) -> str:
 def write_report(report: Report, folder: Path) -> list[Path]:
     """Write all files of the report, its figures included, into a folder and return their paths."""
     paths = [*write_texts(report, folder), Path(folder) / PAGE]
-    write_atomic(paths[-1], html(report))
+    write_atomic(paths[-1], html_report(report))
     for figure in report.figures:
         from mtlrun.report.drawing import write_drawing  # loads matplotlib: only where there is something to draw
 
@@ -181,21 +343,5 @@ def is_written(report: Report, folder: Path) -> bool:
     return there and written.read_text(encoding="utf-8") == render(report, "md")
 
 
-def _figure_path(folder: Path, figure: Figure) -> Path:
+def _figure_path(folder: Path, figure: Figure | RankDiagram) -> Path:
     return Path(folder) / FIGURES / f"{figure.name}.svg"
-
-
-def _figure_lines(report: Report) -> list[str]:
-    lines = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
-    source = published_line(report.run) if lines else None
-    return [*lines, *filter(None, [source])]
-
-
-def _claim_lines(report: Report) -> list[str]:
-    lines = []
-    for claim in report.judged:
-        where = f" ({claim.place})" if claim.place else ""
-        head = f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}."
-        readings = f" It {claim.holding} ({claim.under_readings})." if claim.holding else ""
-        lines.append(f"{head} Found: {claim.why.rstrip('.')}.{readings}")
-    return lines + [f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable]

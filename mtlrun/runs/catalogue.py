@@ -11,13 +11,13 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 
 _HEAD = re.compile(r"^(id|title|kind|default_for):(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One shipped experiment file.
 
     Attributes
@@ -42,7 +42,7 @@ class Entry:
         return self.id.rpartition("/")[2]
 
 
-def catalogue(folder: Path | None = None) -> list[Entry]:
+def catalogue(folder: Path | None = None) -> list[CatalogueEntry]:
     """Return all experiments of a folder (default: the shipped ones), sorted by id.
 
     `id`, `title`, `kind` and `default_for` must stand on one line each, at the left margin.
@@ -79,11 +79,43 @@ def find(target: str, folder: Path | None = None) -> Path:
     bare = [e for e in entries if e.artefact == target]
     found = exact or defaults or bare
     if not found:
-        raise UnknownNameError("experiment", target, {e.id for e in entries} | {e.artefact for e in entries})
+        raise _unknown(target, entries)
     if len(found) > 1:
         names = ", ".join(e.id for e in found)
         raise ConfigError(f"{target!r} is the name of several experiments: {names}", "Give the paper too.")
     return found[0].path
+
+
+def name_of(source: str) -> str:
+    """Return how messages call an experiment: one that comes with mtlrun by its id, others by their file."""
+    shipped = source.startswith("configs/") and source.endswith(".yaml")
+    return source.removeprefix("configs/").removesuffix(".yaml") if shipped else source
+
+
+def same_name(target: str, id: str) -> list[str]:
+    """Return the other experiments that a bare name could mean."""
+    return [entry.id for entry in catalogue() if entry.artefact == target and entry.id != id]
+
+
+def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
+    """Return the error for a target that is no experiment, with what it is instead where that is known."""
+    error = UnknownNameError("experiment", target, {e.id for e in entries} | {e.artefact for e in entries})
+    if artefacts := [e.id for e in entries if e.id.startswith(f"{target.rstrip('/')}/")]:
+        error = UnknownNameError("experiment", target, (), f"{target!r} is a paper, not one of its artefacts")
+        error.remedy = f"Name one: {', '.join(artefacts)}."
+    elif target.count("/") > 1 or Path(target).is_absolute() or Path(target).is_dir():
+        what = "a folder, not an experiment" if Path(target).is_dir() else "no folder, and no experiment"
+        error = UnknownNameError("experiment", target, (), f"{target}: {what}")
+        error.remedy = (
+            "Experiments: mtlrun list. The report of a run: mtlrun report <output>/<paper>/<artefact>/<profile>."
+        )
+    else:
+        from mtlrun.estimators.registry import METHODS  # only here: it loads the estimators
+
+        if target in METHODS:
+            error = UnknownNameError("experiment", target, (), f"{target!r} is a method, not an experiment")
+            error.remedy = f"Describe it: mtlrun list methods {target}. Experiments: mtlrun list."
+    return error
 
 
 def shown_path(path: Path) -> str:
@@ -96,12 +128,12 @@ def shown_path(path: Path) -> str:
     return str(path) if shown.startswith("..") else shown
 
 
-def _entry(path: Path, root: Path) -> Entry:
+def _entry(path: Path, root: Path) -> CatalogueEntry:
     lines = _HEAD.findall(path.read_text(encoding="utf-8", errors="replace"))
     head = {key: _value(text) for key, text in reversed(lines)}
     names = head.get("default_for") or []
     place = path.relative_to(root).with_suffix("").as_posix()
-    return Entry(
+    return CatalogueEntry(
         str(head.get("id") or place),
         str(head.get("title") or ""),
         str(head.get("kind") or "evaluate"),

@@ -14,8 +14,9 @@ from pydantic import ValidationError, model_validator
 
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
+from mtlrun.data.load import check_options, source_path
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
-from mtlrun.interfaces import METRIC_FACTS
+from mtlrun.interfaces import METRIC_FACTS, interface
 from mtlrun.papers.measure import published_path
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 from mtlrun.runs.cell import is_nested
@@ -31,8 +32,8 @@ from mtlrun.runs.methods import (
     parameter_rule,
     quantities_of,
 )
-from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, Base, few_candidates
-from mtlrun.utils.schema import Finding, inside, rendered, schema_findings
+from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, DatasetSpec, few_candidates
+from mtlrun.utils.schema import Finding, StrictModel, inside, rendered, schema_findings
 from mtlrun.utils.yaml import KeyPath, load_text
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
@@ -272,8 +273,8 @@ def _asked(question: Any, name: Any, *more: Any) -> Any:
         return None
 
 
-def _refused(question: Any, name: str, path: KeyPath) -> Iterator[Finding]:
-    """Yield the error that a question about a name ends with."""
+def _refused(question: Any, name: Any, path: KeyPath) -> Iterator[Finding]:
+    """Yield the error that a question about a name, or an option, ends with."""
     try:
         question(name)
     except UserError as error:
@@ -295,6 +296,8 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
         own = quantities_of(name for name in _values(data, "methods", ANY, "measure") if isinstance(name, str))
     for i, entry in enumerate(entries):
         yield from _known(entry.get("id"), cards, ("datasets", i, "id"), "data set")
+        if isinstance(entry.get("id"), str) and entry["id"] in cards:
+            yield from _options(entry, cards[entry["id"]], ("datasets", i))
     known: list[tuple[tuple[str | int, ...], Iterable[Any] | None, str]] = [
         (("metrics",), own, "quantity" if _measures(data) else "metric"),
         (("datasets", ANY, "metrics"), METRIC_FACTS, "metric"),
@@ -319,6 +322,17 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
     yield from _duplicates(labels, "methods", "method")
     yield from _duplicates(_values(data, "claims", ANY, "id"), "claims", "claim")
     yield from _duplicates(names, "datasets", "data set", "give one of them another 'label'")
+
+
+def _options(entry: dict[str, Any], card: Path, path: KeyPath) -> Iterator[Finding]:
+    """Check the options of a data set: its reader or generator has them, and seeds, samples and variants are such."""
+    found = read_card(card)
+    known = interface(source_path(found)).keyword_only
+    for name, value in entry.items():
+        if name not in DatasetSpec.model_fields:
+            yield from _refused(lambda option: check_options(found.id, option, known), {name: value}, (*path, name))
+    if isinstance(entry.get("variant"), str):
+        yield from _refused(found.variant, entry["variant"], (*path, "variant"))
 
 
 def _numbers_have_no_labels(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
@@ -382,7 +396,7 @@ def _claims(data: dict[str, Any]) -> Iterator[Finding]:
                 yield (*path, "stopped"), False, f"method {label!r} does not set the parameter {limit!r}", ""
 
 
-class Curve(Base):
+class PublishedCurve(StrictModel):
     """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
 
     dataset: str
@@ -393,16 +407,16 @@ class Curve(Base):
     source: Any = None
 
     @model_validator(mode="after")
-    def _of_one_length(self) -> Curve:
+    def _of_one_length(self) -> PublishedCurve:
         if len(self.x) != len(self.y):
             raise ValueError("'x' and 'y' must have the same length")
         return self
 
 
-class Curves(Base):
+class Curves(StrictModel):
     """A file of published curves."""
 
-    curves: list[Curve]
+    curves: list[PublishedCurve]
 
 
 def read_curves(name: str) -> dict[str, Any]:
@@ -416,7 +430,7 @@ def read_curves(name: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``{"file": name, "curves": [...]}``, the curves as plain data with the fields of `Curve`.
+        ``{"file": name, "curves": [...]}``, the curves as plain data with the fields of `PublishedCurve`.
 
     Raises
     ------

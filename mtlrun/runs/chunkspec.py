@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from mtlrun.errors import ConfigError
-from mtlrun.provenance import private_path
+from mtlrun.record import private_path
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.layers import Layers
-from mtlrun.runs.spec import Base, Folds, Values, experiment_id, few_candidates
-from mtlrun.utils.schema import schema_findings
+from mtlrun.runs.spec import Folds, Values, experiment_id, few_candidates
+from mtlrun.utils.schema import StrictModel, schema_findings
 from mtlrun.utils.yaml import load_file, render
 
 
-class Columns(Base):
+class ChunkColumns(StrictModel):
     """The files of a training, relative to the folder of its file, and what their columns are."""
 
     files: str
@@ -28,7 +28,7 @@ class Columns(Base):
     drop: list[str] = Field(default_factory=list)
 
 
-class ChunkMethod(Base):
+class ChunkMethod(StrictModel):
     """Its parameters count for standardized features and targets."""
 
     estimator: str
@@ -36,14 +36,14 @@ class ChunkMethod(Base):
     grid: Annotated[dict[str, Values], AfterValidator(few_candidates)] = Field(default_factory=dict)
 
 
-class ChunkTraining(Base):
+class ChunkTraining(StrictModel):
     """A training file with a section `data`: a table in chunks. The first fold is tested, the others choose."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")]
     id: Annotated[str, AfterValidator(experiment_id)]
     kind: Literal["train"]
     title: str = ""
-    data: Columns
+    data: ChunkColumns
     method: ChunkMethod
     folds: Annotated[Folds, Field(ge=3)] = 5
     refit: bool = True

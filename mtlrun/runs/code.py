@@ -23,7 +23,7 @@ from mtlrun.estimators.registry import class_path, short_name
 from mtlrun.interfaces import interface
 from mtlrun.papers.measure import MEASURES, measure_name
 from mtlrun.runs.cell import PROTOCOL_CHANGES
-from mtlrun.utils.ownmodules import current_folder
+from mtlrun.utils.plugins import current_folder
 
 Versions = dict[str, int | str]
 OWN = "mtlrun"
@@ -32,6 +32,8 @@ OWN_CODE = (".py", ".pyc", ".so", ".pyd")
 _INSTALLED = {"site-packages", "dist-packages"}
 #: Packages -> the distributions that they belong to; looked up once.
 _distributions = functools.lru_cache(maxsize=1)(importlib.metadata.packages_distributions)
+#: The package whose distribution every plan asks for, so that not all that is installed is read.
+_KNOWN = {"sklearn": "scikit-learn"}
 
 
 def versions_of(paths: Iterable[str], source: str = "") -> Versions:
@@ -86,7 +88,8 @@ def reason(name: str, old: int, new: int) -> str:
 def own_files(module: str) -> dict[str, str]:
     """Return the digests of a module of the user's own and of those that it imports by name, anywhere in their code.
 
-    What they load in another way (``importlib``, files that are read) is not seen. Comments and layout do not count.
+    Names that are written in ``importlib.import_module("name")`` count, too; what is loaded in another way (computed
+    names, files that are read) is not seen. Comments and layout do not count.
     """
     found: dict[str, str] = {}
     waiting, seen = [module], set()
@@ -122,6 +125,13 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
             yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Call) and node.args and _called(node.func) in ("import_module", "__import__"):
+            name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            yield from (name,) if isinstance(name, str) and not name.startswith(".") else ()
+
+
+def _called(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _own_file(name: str) -> Path | None:
@@ -147,10 +157,18 @@ def _package(top: str) -> str | None:
     spec = _spec(top)
     places = [] if spec is None else [spec.origin] if spec.has_location else spec.submodule_search_locations or []
     parts = {part for place in places if place for part in Path(place).parts}
-    names = _distributions().get(top, [])
+    names = _names(top)
     if parts.isdisjoint(_INSTALLED) and not any(_lists(name, top) for name in names):
         return None
     return importlib.metadata.version(names[0]) if names else "unknown"
+
+
+def _names(top: str) -> list[str]:
+    """Return the names of the distributions that a package belongs to."""
+    name = _KNOWN.get(top)
+    if name is not None and any(importlib.metadata.distributions(name=name)):
+        return [name]
+    return _distributions().get(top, [])
 
 
 def _lists(distribution: str, top: str) -> bool:

@@ -1,10 +1,12 @@
-"""What a fit does: split, features, choice of parameters, fit, score, time.
+"""What is done with a cell. A fit: split, features, choice of parameters, fit, score, time.
 
-`fit_cell` computes a fit, `score_candidates` one fold of the search before it; neither knows experiment files.
+`fit_cell` computes a fit, `score_candidates` one fold of the search before it, `measure_cell` calls a measure, and
+checks and records what it returns; none knows experiment files.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import inspect
 import math
@@ -21,18 +23,19 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.errors import one_line
-from mtlrun.estimators.registry import build
+from mtlrun.estimators.registry import build, load_class
 from mtlrun.evaluation import Part, Scores
-from mtlrun.provenance import host_facts
-from mtlrun.record import NOT_CONVERGED, OK, Record, candidates
-from mtlrun.runs.cell import Cell, Features, Timing, with_params
-from mtlrun.runs.selection import strong_to_weak
+from mtlrun.papers.measure import Declaration, Measurement, measure_path
+from mtlrun.record import NOT_CONVERGED, OK, Record, candidates, host_facts
+from mtlrun.runs.cell import Cell, Features, Timing, strong_to_weak, with_params
 from mtlrun.utils.io import sha256_json
-from mtlrun.utils.threads import limited_threads
+from mtlrun.utils.plugins import import_named
+from mtlrun.utils.processes import limited_threads
 
 UNTIMED = Timing(warmup=False)
 _SCALERS = {"max-abs": MaxAbsScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}
@@ -275,7 +278,7 @@ def _starts_warm(cell: Cell) -> bool:
     Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
     """
     path = cell.method.estimator
-    names = inspect.signature(type(build({"estimator": path, "params": cell.method.params}))).parameters
+    names = inspect.signature(load_class(path)).parameters
     grows = "n_estimators" in names or path.startswith(("sklearn.ensemble", "sklearn.neural_network"))
     return "warm_start" in names and not grows
 
@@ -348,3 +351,70 @@ def _solver_facts(fitted: _TimedFit) -> tuple[bool, dict[str, Any]]:
     if failed:
         facts["message"] = failed[0]
     return converged, facts
+
+
+# ---------------------------------------------------------------------- measures
+
+
+def measure_cell(cell: Cell, data: Dataset | None) -> Record:
+    """Compute a measurement.
+
+    Parameters
+    ----------
+    cell : Cell
+        Of the family ``measure``.
+    data : Dataset or None
+        None for measures of published numbers; a feature step is learned on all its rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the measure returns no `Measurement`, or a quantity that is not its own.
+    Exception
+        Whatever the measure raises.
+    """
+    started = time.perf_counter()
+    if data is not None and cell.features is not None:
+        data = replace(data, X=make_step(cell.features, data).fit_transform(data.X), features=[])
+    module, _, name = measure_path(cell.method.measure).partition(":")
+    measure = getattr(import_named(module), name)
+    threads = (cell.scoring.timing or UNTIMED).threads
+    with threadpool_limits(limits=threads), noted_warnings() as texts:
+        found = measure(data, seed=cell.split.seed, **cell.method.params)
+    _check(found, cell.method.measure, getattr(measure, "declaration", None))
+    converged = found.solver.get("converged", not any(text.startswith(NOT_CONVERGED_MARK) for text in texts))
+    return cell.record(
+        status=OK if converged else NOT_CONVERGED,
+        log="\n".join(dict.fromkeys(text.removeprefix(NOT_CONVERGED_MARK) for text in texts)) or None,
+        params=dict(cell.method.params),
+        metrics={name: float(value) for name, value in found.values.items()},
+        per_task=found.per_task,
+        counts={}
+        if data is None
+        else {"n_tasks": data.n_tasks, "n_samples": data.n_samples, "n_features": data.n_features},
+        seconds={"total": time.perf_counter() - started},
+        solver=found.solver,
+        environment={"threads": threads, **host_facts()},
+        result={**_result(found), **({} if data is None or not found.per_task else {"tasks": list(data.tasks)})},
+    )
+
+
+def _check(found: Any, path: str, declaration: Declaration | None) -> None:
+    """Refuse what is no measurement, and quantities that the measure does not declare."""
+    if not isinstance(found, Measurement):
+        raise TypeError(f"{path} returned a {type(found).__name__}, not a Measurement")
+    unknown = [name for name in found.values if declaration and name not in declaration.quantities]
+    if unknown:
+        raise ValueError(f"{path} returned quantities that it does not declare: {', '.join(unknown)}")
+
+
+def _result(found: Measurement) -> dict[str, Any]:
+    """Return curves, matrices, rankings, lines and tables as plain data, without those that are empty."""
+    plain: dict[str, Any] = {
+        "curves": {name: dataclasses.asdict(curve) for name, curve in found.curves.items()},
+        "matrices": {name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()},
+        "rankings": [dataclasses.asdict(scores) for scores in found.rankings],
+        "lines": list(found.lines),
+        "tables": dict(found.tables),
+    }
+    return {name: part for name, part in plain.items() if part}

@@ -10,10 +10,9 @@ from typing import Any
 
 from mtlrun.errors import ConfigError, UserError, suggest
 from mtlrun.runs.cell import is_nested
-from mtlrun.runs.experiment import as_experiment
 from mtlrun.runs.methods import has_parameter
-from mtlrun.runs.spec import ONE_OF, TRAIN, Claim
-from mtlrun.utils.yaml import Document, KeyPath, Mark, Problem, load_text
+from mtlrun.runs.spec import ONE_OF, TRAIN, Claim, as_experiment
+from mtlrun.utils.yaml import Document, KeyPath, Mark, YamlProblem, load_text
 
 #: What a file that extends another one does not take from it.
 OWN = ("id", "title", "kind", "default_for", "extends")
@@ -100,7 +99,7 @@ class Layers:
         self.document, self.bases = document, bases
         self.data: dict[str, Any] = {}
         self.origins: dict[KeyPath, Origin] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[YamlProblem] = []
         for source in self._sources():
             for key, value in source.document.data.items():
                 if not (source.foreign and key in OWN):
@@ -120,7 +119,7 @@ class Layers:
 
     def problem(self, origin: Origin, message: str, hint: str = "", *, at_key: bool = False) -> None:
         """Note a problem of a value, or of its key."""
-        self.problems.append(Problem(origin.key if at_key else origin.value, message, hint, origin.where))
+        self.problems.append(YamlProblem(origin.key if at_key else origin.value, message, hint, origin.where))
 
     def apply_profile(self, name: str) -> None:
         """Merge a profile into the data: mappings are merged, lists replaced, methods merged by label."""

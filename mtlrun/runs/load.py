@@ -13,12 +13,21 @@ from pydantic import ValidationError
 from mtlrun.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.papers.printed import KEYS, read_printed
 from mtlrun.report.checks import as_list
-from mtlrun.runs.catalogue import find, shown_path
+from mtlrun.runs.catalogue import find, name_of, shown_path
 from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.chunkspec import chunk_training
-from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, plain
 from mtlrun.runs.layers import Layers, Origin
-from mtlrun.runs.spec import FULL, TRAIN, ReferenceFile, Spec, experiment_id
+from mtlrun.runs.spec import (
+    FULL,
+    TRAIN,
+    TRAIN_KEYS,
+    TRAIN_METHOD_KEYS,
+    Experiment,
+    ReferenceFile,
+    Spec,
+    experiment_id,
+    plain,
+)
 from mtlrun.utils.schema import Finding, schema_findings, unknown_key
 from mtlrun.utils.yaml import Document, KeyPath, Mark, load_file, render
 
@@ -197,7 +206,7 @@ def _choose_profile(layers: Layers, profile: str | None) -> str:
     if profile is None:
         return DEFAULT_PROFILE if DEFAULT_PROFILE in known else FULL
     if profile not in known:
-        raise UnknownNameError(f"profile of {layers.document.name}:", profile, known)
+        raise UnknownNameError(f"profile of {name_of(layers.document.name)}:", profile, known)
     return profile
 
 

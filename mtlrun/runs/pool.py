@@ -1,25 +1,33 @@
-"""Work done one piece after the other, in parallel processes, on a Dask cluster, or each piece within a time limit."""
+"""Work done one piece after the other, in parallel processes, on a Dask cluster, or each piece within a time limit.
+
+At the end: what a worker does with a cell.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import signal
 import sys
 import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from mtlrun.errors import ConfigError, UnknownNameError, one_line
+from mtlrun.errors import ConfigError, DataError, UnknownNameError, one_line
 from mtlrun.problem.memory import free_bytes, shared_by
-from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.utils.ownmodules import pathless
+from mtlrun.record import DIVERGED, FAILED, FOLD, MEASURE, OK, TIMEOUT, Record
+from mtlrun.runs.cell import Cell
+from mtlrun.utils.io import canonical_json
+from mtlrun.utils.plugins import pathless
 
 Unit = tuple[Any, tuple[Any, ...]]
 Result = tuple[Any, "Outcome"]
@@ -185,7 +193,10 @@ class Pool:
     def keeping(self, most: int | None = None) -> Iterator[Pool]:
         """Yield this pool with processes, at most so many, that several runs share: starting one takes seconds."""
         workers = self._new_workers(most)
-        needed = not self.late and not (self.serial and self.left() is None)
+        needed = not self.late and not (self.serial and self.left() is None) and self.backend in (None, "loky")
+        if needed and _can_fork():
+            for worker in workers:  # all of them before the threads that wait for them
+                worker.fork()
         for worker in workers if needed else ():
             worker.begin()
         try:
@@ -292,22 +303,44 @@ class _Worker:
 
     def begin(self) -> None:
         """Start the process, and do not wait for it."""
-        from joblib.externals.loky import ProcessPoolExecutor
-
         if self.executor is None:
-            # A process that has grown is replaced, which does no harm but is said in a warning.
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
+            self.executor, self.ready = _executor(), None
+        if self.ready is None:
             with _pathless():
-                self.executor = ProcessPoolExecutor(
-                    max_workers=1, initializer=_prepare, initargs=(os.getpid(),), env=pathless()
-                )
                 self.ready = self.executor.submit(os.getpid)
+
+    def fork(self) -> None:
+        """Start the process as a copy of this one, which need not import anything; those that replace it are new."""
+        self.executor, self.ready = _executor(), None
+        context = self.executor._context
+        self.executor._context = get_context("fork")
+        try:
+            with warnings.catch_warnings():  # Python counts threads of BLAS too, which stop while a process is copied
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self.executor._adjust_process_count()
+        finally:
+            self.executor._context = context
 
     def _start(self, patience: float | None) -> Any:
         """Wait for the process: starting and importing count for nobody's limit, but end with the time of the pool."""
         self.begin()
         self.ready.result(timeout=patience)
         return self.executor
+
+
+def _can_fork() -> bool:
+    """Whether processes may start as copies of this one: on Linux, and not while another thread may hold a lock."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+def _executor() -> Any:
+    """Return an executor of one process, which is not started yet."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    # A process that has grown is replaced, which does no harm but is said in a warning.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
+    with _pathless():
+        return ProcessPoolExecutor(max_workers=1, initializer=_prepare, initargs=(os.getpid(),), env=pathless())
 
 
 @contextlib.contextmanager
@@ -344,10 +377,12 @@ def _prepare(parent: int) -> None:
 
     # loky replaces a process that has grown by 100 MB since its first piece of work, which compiled code alone takes.
     process_executor._MAX_MEMORY_LEAK_SIZE = GROWN
+    for name in ("SIGTERM", "SIGHUP"):  # a copy of the command would raise an exception, as the command does
+        if callable(signal.getsignal(number := getattr(signal, name, signal.SIGTERM))):
+            signal.signal(number, signal.SIG_DFL)
     end_with(parent)
     import mtlrun.data.load
-    import mtlrun.runs.fit
-    import mtlrun.runs.measure  # noqa: F401
+    import mtlrun.runs.fit  # noqa: F401
 
 
 def run_on_dask(
@@ -498,3 +533,167 @@ def sources() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\n".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------- what a worker does with a cell
+
+
+def compute_cells(cells: Sequence[tuple[Cell, dict[str, Any] | None]], data_dir: str | None) -> list[Outcome]:
+    """Compute cells, with the parameters that their searches chose, one after the other."""
+    return [attempt(compute_cell, cell, chosen, data_dir) for cell, chosen in cells]
+
+
+def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None) -> tuple[Record, Any]:
+    """Compute a cell in a worker; return its record, and the test scores where the cell keeps them."""
+    data = None
+    if cell.dataset is not None:
+        data = loaded(cell.dataset.id, canonical_json(cell.dataset.options), cell.dataset.fingerprint, data_dir)
+    from mtlrun.runs.fit import fit_cell, measure_cell, score_candidates  # with all of scikit-learn
+
+    if cell.family == MEASURE:
+        return measure_cell(cell, data), None
+    assert data is not None
+    if cell.family == FOLD:
+        return score_candidates(cell, data), None
+    fitted = fit_cell(cell, data, chosen)
+    return fitted.record, fitted.scores if "predictions" in cell.scoring.keep else None
+
+
+@lru_cache(maxsize=2)
+def loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> Any:
+    """Return a data set, `options` being canonical JSON; the last two stay in memory.
+
+    Raises
+    ------
+    DataError
+        If it is another one than that of the fingerprint.
+    """
+    from mtlrun.data.load import load_dataset
+
+    found = load_dataset(name, data_dir=data_dir, **json.loads(options))
+    if found.fingerprint != fingerprint:
+        raise DataError(f"the files of {name} changed since the cells were planned", "Run the command again.")
+    return found
+
+
+# ---------------------------------------------------------------------- progress
+
+
+class Progress:
+    """What `run` tells while it computes; this one passes messages on, and shows nothing else.
+
+    Parameters
+    ----------
+    say : callable, optional
+        Called with every message.
+    """
+
+    def __init__(self, say: Callable[[str], object] = lambda _: None) -> None:
+        self.say = say
+
+    def start(self, total: int) -> None:
+        """Begin the work: so many cells will be computed."""
+
+    def message(self, text: str) -> None:
+        """Show a line of text."""
+        self.say(text)
+
+    def begin(self, name: str) -> None:
+        """Begin a cell."""
+
+    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Finish a cell."""
+
+    def stop(self) -> None:
+        """End the work."""
+
+
+class Plain(Progress):
+    """One line per cell, without control characters.
+
+    Parameters
+    ----------
+    stream : text file, default stderr
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(lambda text: print(text, file=self.stream, flush=True))
+        self.stream = stream or sys.stderr
+        self.total = self.done = 0
+
+    def start(self, total: int) -> None:
+        """Remember how many cells there are."""
+        self.total, self.done = total, 0
+
+    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Print the line of a finished cell."""
+        self.done += 1
+        self.message(cell_line(self.done, self.total, name, status, seconds, note))
+
+
+class Live(Plain):
+    """A progress bar with the current cell and the time left; above it, only failures and messages.
+
+    Parameters
+    ----------
+    stream : text file, default stderr
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        super().__init__(stream)
+        columns = (
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False),
+        )
+        self.bar = Bar(*columns, console=Console(file=self.stream), transient=True)
+        self.task = self.bar.add_task("", total=None)
+
+    def start(self, total: int) -> None:
+        """Show the bar."""
+        super().start(total)
+        self.bar.reset(self.task, total=total)
+        self.bar.start()
+
+    def message(self, text: str) -> None:
+        """Print a line above the bar."""
+        self.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def begin(self, name: str) -> None:
+        """Show which cell is being computed."""
+        self.bar.update(self.task, description=name)
+
+    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Move the bar, and print the line of a cell that did not go well."""
+        self.bar.advance(self.task)
+        if status in ("ok", "done"):
+            self.done += 1
+        else:
+            super().cell(name, status, seconds, note)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        self.bar.stop()
+
+
+def make_progress(*, quiet: bool = False, stream: TextIO | None = None) -> Progress:
+    """Return a suitable display: live on a terminal, plain for pipes, CI, NO_COLOR and dumb terminals."""
+    if quiet:
+        return Progress()
+    target = stream or sys.stderr
+    plain = os.environ.get("NO_COLOR") or os.environ.get("CI") or os.environ.get("TERM") == "dumb"
+    return Plain(target) if plain or not target.isatty() else Live(target)
+
+
+def cell_line(done: int, total: int, name: str, status: str, seconds: float | None, note: str) -> str:
+    """Return ``[ 3/50] enron/APG-RMTL/trial 0  ok  1.24 s``."""
+    width = len(str(total))
+    took = "" if seconds is None else f"  {seconds:.2f} s" if seconds < 100 else f"  {seconds:.0f} s"
+    return f"[{done:>{width}}/{total}] {name}  {status}{took}{f'  {note}' if note else ''}"

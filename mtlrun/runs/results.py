@@ -1,16 +1,25 @@
-"""From Python: reproduce an experiment, or read a run that is there."""
+"""Reproduce an experiment or all of them, read a run that is there, and take in the cells of another machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+from mtlrun.errors import ConfigError, DataError, UserError, counted
+from mtlrun.record import CELLS, PACKED, Record, Records
 from mtlrun.report.build import Report, build_report
+from mtlrun.report.cells import Run, checked, read_run
+from mtlrun.report.stored import read_json
 from mtlrun.report.writers import write_report
+from mtlrun.runs.catalogue import CatalogueEntry, catalogue
 from mtlrun.runs.load import load_experiment
-from mtlrun.runs.plan import Plan, plan
-from mtlrun.runs.progress import Progress
-from mtlrun.runs.run import NO_ROOM, run
+from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
+from mtlrun.runs.pool import Progress
+from mtlrun.runs.run import NO_ROOM, run, todo
+from mtlrun.runs.spec import TRAIN, Experiment
+from mtlrun.runs.store import PROVENANCE, Store
 from mtlrun.utils.io import writing
 
 
@@ -107,3 +116,229 @@ def load_run(folder: str | Path) -> Report:
         If the folder is not one of a run.
     """
     return build_report(Path(folder))
+
+
+# ---------------------------------------------------------------------- all artefacts at once
+
+#: Key of `--only` that chooses artefacts, beside those that choose cells.
+ARTEFACT = "artefact"
+
+
+@dataclass
+class Batch:
+    """What can be run and what cannot.
+
+    Attributes
+    ----------
+    plans : list of Plan
+        Paper by paper.
+    skipped : dict of str to str
+        Artefact -> why it is not asked for: no such profile, nothing that `only` names.
+    refused : dict of str to UserError
+        Artefact -> why it cannot be run: its file is wrong, its data are not here.
+    """
+
+    plans: list[Plan] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, UserError] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Artefact -> why it is not run, the skipped ones first."""
+        refused = {name: f"{e.message.splitlines()[0]}. {e.remedy or ''}".strip() for name, e in self.refused.items()}
+        return {**self.skipped, **refused}
+
+
+def artefacts() -> list[CatalogueEntry]:
+    """Return the experiments that belong to a paper, without the training files."""
+    return [entry for entry in catalogue() if entry.kind != TRAIN]
+
+
+def gather(
+    *,
+    profile: str | None = None,
+    seed: int | None = None,
+    data_dir: Path | None = None,
+    only: Iterable[str] | None = None,
+    reading: str | None = None,
+    output: Path | str,
+    prepare: Callable[[Experiment], None] = lambda _: None,
+) -> Batch:
+    """Plan every artefact that has a profile.
+
+    Parameters
+    ----------
+    profile : str, optional
+        Default: that of each artefact (``quick`` where there is one).
+    seed, data_dir, output
+        As for `load_experiment` and `plan`.
+    only : iterable of str, optional
+        As for `plan`; ``artefact=fetr/*`` chooses artefacts.
+    reading : str, optional
+        As for `plan`.
+    prepare : callable, optional
+        Gets every experiment before it is planned, to fetch its data for instance; a `UserError` refuses the artefact.
+
+    Raises
+    ------
+    ConfigError
+        If no artefact has the profile or what `only` names, or `only` cannot be read.
+    """
+    parts = [part.strip() for text in only or () for part in text.split(",")]
+    chosen = [part for part in parts if part.partition("=")[0].strip() == ARTEFACT]
+    wanted = [part.partition("=")[2].strip() for part in chosen]
+    cells = [part for part in parts if part not in chosen]
+    found = Batch()
+    for entry in artefacts():
+        if wanted and not any(fnmatchcase(entry.id, pattern) for pattern in wanted):
+            continue
+        try:
+            experiment = load_experiment(entry.path, seed=seed, data_dir=data_dir)
+            if profile is not None and profile not in experiment.profiles:
+                found.skipped[entry.id] = f"no profile {profile!r}; it has {', '.join(experiment.profiles)}"
+                continue
+            if profile not in (None, experiment.profile):
+                experiment = load_experiment(entry.path, profile=profile, seed=seed, data_dir=data_dir)
+            prepare(experiment)
+            found.plans.append(plan(experiment, data_dir=data_dir, only=cells, reading=reading, output=output))
+        except OnlyError:
+            raise
+        except NoMatchError:
+            found.skipped[entry.id] = f"nothing in it that --only {','.join(cells)} names"
+        except UserError as error:
+            found.refused[entry.id] = error
+    if not found.plans and not found.refused:
+        what = f"artefact has the profile {profile!r}" if not only else f"cell is named by --only {','.join(only)}"
+        raise ConfigError(f"no {what}", "`mtlrun list` shows the artefacts, `mtlrun show NAME` the profiles of one.")
+    return found
+
+
+def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[tuple[int, int, int]]:
+    """Return for every plan how many cells and folds it computes, and how many a plan before it computes for it."""
+    seen: set[str] = set()
+    found: list[tuple[int, int, int]] = []
+    for made in plans:
+        cells, folds = ([cell.key for cell in part] for part in todo(made, made.store(), force=force))
+        new = [sum(key not in seen for key in part) for part in (cells, folds)]
+        found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))
+        seen.update(cells, folds)
+    return found
+
+
+# ---------------------------------------------------------------------- cells of another machine
+
+
+@dataclass
+class Merged:
+    """What became of the cells of another folder.
+
+    Attributes
+    ----------
+    copied : int
+        Taken: finished there, and not here.
+    known : int
+        Finished here already.
+    foreign : int
+        Of no cell of the plan here.
+    unfinished : int
+        Failed there, or unreadable.
+    """
+
+    copied: int = 0
+    known: int = 0
+    foreign: int = 0
+    unfinished: int = 0
+
+    def __str__(self) -> str:
+        counts = {
+            "already finished here": self.known,
+            "of other experiments, settings or versions": self.foreign,
+            "not finished there": self.unfinished,
+        }
+        rest = [f"{count} {what}" for what, count in counts.items() if count]
+        copied = f"{counted(self.copied, 'cell')} copied"
+        return f"{copied} ({', '.join(rest)})" if rest else copied
+
+
+def merge(folder: Path, other: Path) -> Merged:
+    """Copy the finished cells of another folder that the plan of a run lacks, and note where they were computed.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run: its plan decides what is taken. A key says everything that a number depends on: cells of one key are
+        the same cell, whichever machine computed them.
+    other : Path
+        The folder of a run, with its ``cells.jsonl.gz`` or the ``cells/`` of its output folder, or a folder of runs.
+
+    Raises
+    ------
+    DataError
+        If one of the folders is not one of a run, or is of a run with another plan. Nothing is copied then.
+    OSError
+        If the folder cannot be written.
+    """
+    run = read_run(folder)
+    if (Path(other) / "run.json").is_file():
+        _refuse_other_plan(run, read_run(Path(other)), Path(other))
+    theirs, stored = _records(Path(other))
+    here = {key: record for key, record in run.cells.items() if record.done}
+    wanted = {cell.key for cell in run.all_planned}
+    output = Records.of_run(folder).cells.parent
+    store = Store(output, folder)
+    merged = Merged()
+    for key, record in theirs.items():
+        if record is None or not record.done:
+            merged.unfinished += 1
+        elif key not in wanted:
+            merged.foreign += 1
+        elif key in here:
+            merged.known += 1
+        else:
+            if (scores := stored.scores(record)) is not None:
+                store.copy_scores(key, scores)
+            store.save(record)
+            merged.copied += 1
+    if merged.copied:
+        store.pack(wanted)
+        store.add_provenance((read_json(Path(other) / PROVENANCE) or {}).get("runs") or [])
+    return merged
+
+
+def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
+    """Return the records of another folder by key, None for those that cannot be read."""
+    stored = Records.of_run(other) if (other / "run.json").is_file() else Records(other)
+    if not (other / PACKED).is_file() and not stored.cells.is_dir():
+        raise DataError(
+            f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it",
+            "Give <output>/<paper>/<artefact>/<profile>.",
+        )
+    keys: Iterable[str]
+    if (other / "run.json").is_file():
+        keys = dict.fromkeys(cell.key for cell in read_run(other).all_planned)
+        keys = [key for key in keys if stored.has(key)]
+    else:
+        keys = sorted(path.stem for path in stored.cells.glob("*.json") if not path.is_symlink())
+    found: dict[str, Record | None] = {}
+    for key in keys:
+        try:
+            record = stored.read(key)
+            if record is not None:
+                stored.scores(record)  # raises where they are damaged
+            found[key] = None if record is None else checked(record)
+        except ValueError:
+            found[key] = None
+    return found, stored
+
+
+def _refuse_other_plan(run: Run, there: Run, other: Path) -> None:
+    """Refuse a run of another experiment, or one that has a cell of ours under another key."""
+    if (theirs := there.info.get("id")) != (ours := run.info.get("id")):
+        raise DataError(f"{other} is a run of {theirs}, not of {ours}", "Merge runs of one experiment.")
+    here = {(one.reading, cell.name): cell.key for one in (run, *run.others) for cell in one.planned}
+    for reading, cell in ((one.reading, cell) for one in (there, *there.others) for cell in one.planned):
+        if here.get((reading, cell.name), cell.key) != cell.key:
+            raise DataError(
+                f"{other} has another plan: {cell.name} was planned there with other settings or another version",
+                "Run both with the same file, options and version of mtlrun.",
+            )

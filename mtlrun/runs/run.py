@@ -14,17 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.provenance import command_line, host_facts, now, source_facts
-from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record
-from mtlrun.runs.cell import Cell
-from mtlrun.runs.compute import compute_cells
-from mtlrun.runs.locks import TimingLock
-from mtlrun.runs.plan import Plan, other_settings, settings_text, write_plan
-from mtlrun.runs.pool import Outcome, Pool
-from mtlrun.runs.progress import Progress
-from mtlrun.runs.selection import choice_of, search_key
-from mtlrun.runs.store import Stamp, Store, settled
-from mtlrun.runs.survey import rerun_reasons, survey
+from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record, command_line, host_facts, now, source_facts
+from mtlrun.runs.cell import Cell, choice_of, search_key
+from mtlrun.runs.plan import Plan, other_settings, rerun_reasons, settings_text, survey, write_plan
+from mtlrun.runs.pool import Outcome, Pool, Progress, compute_cells
+from mtlrun.runs.store import Stamp, Store, TimingLock, settled
 
 #: What to do when the run folder cannot be written.
 NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."

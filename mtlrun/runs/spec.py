@@ -1,6 +1,6 @@
 """What an experiment or training file may say: pydantic models that refuse unknown keys.
 
-A training file is an experiment with one data set and one method (`mtlrun.runs.experiment`). `load` turns the
+A training file is an experiment with one data set and one method (`mtlrun.runs.spec`). `load` turns the
 findings of pydantic into problems with a place in the file; what needs more than one field is checked in `checks`.
 """
 
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -23,6 +26,11 @@ from pydantic import (
     model_validator,
 )
 
+from mtlrun.estimators.registry import METHODS
+from mtlrun.interfaces import METRIC_FACTS
+from mtlrun.papers.measure import MEASURES
+from mtlrun.runs.methods import quantities_of
+from mtlrun.utils.schema import StrictModel
 from mtlrun.utils.sizes import CANDIDATES, FOLDS, PLANNED
 
 SCHEMA = 1
@@ -37,12 +45,6 @@ MEASURE_KINDS = ("inspect", "trace", "scaling", "audit")
 TIMED_KINDS = ("trace", "scaling")
 #: Label of the one place of an experiment without data sets.
 PUBLISHED = "published"
-
-
-class Base(BaseModel):
-    """Strict types (a quoted number is text), no unknown keys, immutable."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def _distinct(value: list[Any]) -> list[Any]:
@@ -90,7 +92,7 @@ Count = Annotated[int, Field(ge=1, le=PLANNED)]
 Folds = Annotated[int, Field(ge=2, le=FOLDS)]
 
 
-class Paper(Base):
+class Paper(StrictModel):
     """Where the published numbers are printed."""
 
     cite: str
@@ -99,7 +101,7 @@ class Paper(Base):
     url: str | None = None
 
 
-class Split(Base):
+class SplitSpec(StrictModel):
     """How rows are divided. `random`: a fraction of the rows (of every task, for ragged data sets) is used for
     training, `trials` times; `kfold`: each of `folds` folds is the test part once, in new partitions for more `trials`;
     with `train`, that fraction of the other rows (of every task) is trained on. `published`: the splits that come with
@@ -122,7 +124,7 @@ class Split(Base):
         return self.trials or (self.folds if self.kind == "kfold" else 1) or 1
 
     @model_validator(mode="after")
-    def _fields_of_kind(self) -> Split:
+    def _fields_of_kind(self) -> SplitSpec:
         needs, may = {
             "random": ({"train"}, {"trials", "validation"}),
             "kfold": ({"folds"}, {"trials", "train"}),
@@ -139,7 +141,7 @@ class Split(Base):
         return self
 
 
-class FeatureStep(Base):
+class FeatureStep(StrictModel):
     """Preprocessing of X, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
     scaled), `max-abs` (divide by the largest absolute value), `min-max` (to the range 0 to 1, dense data only),
     `unit-rows` (divide every row by its length), `table` (impute missing values, standardise numbers, one-hot encode
@@ -184,7 +186,7 @@ class DatasetSpec(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     id: str
     label: str = ""
-    split: Split | None = None
+    split: SplitSpec | None = None
     metrics: Annotated[list[str], AfterValidator(_distinct)] | None = None
     features: FeatureStep | None = None
 
@@ -210,7 +212,7 @@ class DatasetSpec(BaseModel):
         return {**own, **({} if self.features is None else {"features": self.features.plain})}
 
 
-class Selection(Base):
+class Selection(StrictModel):
     """How parameters are chosen: by cross-validation inside the training part, or (`on: validation`) by one fit on the
     training part that is scored on the validation part of the split. `metric` defaults to the first of the data set."""
 
@@ -219,7 +221,7 @@ class Selection(Base):
     metric: str | None = None
 
 
-class Timing(Base):
+class TimingSpec(StrictModel):
     """How seconds are measured: an untimed first fit, then `repeats` timed ones (the median counts), with a fixed
     number of BLAS threads."""
 
@@ -229,13 +231,13 @@ class Timing(Base):
     baseline: str | None = None
 
 
-class Limits(Base):
+class Limits(StrictModel):
     """Wall-clock limit, in seconds, of one fit and of one fold of a search."""
 
     seconds: Positive
 
 
-class Sweep(Base):
+class Sweep(StrictModel):
     """The axis of a sweep: everything is repeated at each of `values`.
 
     Exactly one of: `split`, the field of the split that varies; `option`, the option of the data sets; `params`, one
@@ -267,7 +269,7 @@ class Sweep(Base):
         return self
 
 
-class Method(Base):
+class MethodSpec(StrictModel):
     """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
     parameters during the search (a fast solver of the same objective). `scored`: a method without a grid is scored in
     the folds of the selection, too. `datasets` lists the ids or labels of the data sets that have this row (default:
@@ -287,7 +289,7 @@ class Method(Base):
         return self.datasets is None or dataset.id in self.datasets or dataset.name in self.datasets
 
 
-class Expectation(Base):
+class Expectation(StrictModel):
     """The verdict that a claim had: `from` is the profile of the run that it was taken from, `set` the day."""
 
     verdict: str
@@ -295,7 +297,7 @@ class Expectation(Base):
     from_: str = Field(alias="from")
 
 
-class TableLayout(Base):
+class TableLayout(StrictModel):
     """The table as the paper prints it: what its rows and columns stand for, the quantities shown (default: the
     metrics, and measured seconds), scores per cent, average ranks below. What is neither rows nor columns makes a
     table of its own for each of its values."""
@@ -307,7 +309,7 @@ class TableLayout(Base):
     foot: bool = False
 
 
-class Claim(Base):
+class Claim(StrictModel):
     """A statement and the checks that decide it (`mtlrun.report.checks`).
 
     `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it, and one
@@ -324,7 +326,7 @@ class Claim(Base):
     checks: list[dict[str, Any]] = []
 
 
-class Main(Base):
+class Main(StrictModel):
     """Why a reading is the main one: never because a claim holds under it. `of` are the methods, not the paper's own,
     whose published level decides."""
 
@@ -338,7 +340,7 @@ class Main(Base):
         return self
 
 
-class Reading(Base):
+class Reading(StrictModel):
     """A way to read what the paper leaves open: a layer over the file and its profile.
 
     `changes` is written like a profile; a mapping in the place of a list changes its entries (``"*"``: all of them).
@@ -360,7 +362,7 @@ class Reading(Base):
         return self
 
 
-class Statistics(Base):
+class Statistics(StrictModel):
     """Ranks of the methods by a metric over the data sets, Friedman's test, Holm's procedure against the `control`."""
 
     metric: str
@@ -368,7 +370,7 @@ class Statistics(Base):
     significance: Fraction = 0.05
 
 
-class Tolerance(Base):
+class Tolerance(StrictModel):
     """How far a number may be from a reference. `error_rate` is a share of 1 - the number: for accuracies and AUCs."""
 
     quantity: str | None = None
@@ -422,7 +424,7 @@ AnyReference = Annotated[
 ]
 
 
-class Spec(Base):
+class Spec(StrictModel):
     """A whole file with one profile applied, merged into the file that it `extends` (an id, or the path of a file):
     everything that is not given is taken from there, except `id`, `title`, `kind` and `default_for`."""
 
@@ -435,7 +437,7 @@ class Spec(Base):
     default_for: Annotated[list[str], BeforeValidator(_as_list)] = []
     paper: Paper | None = None
     datasets: list[DatasetSpec] = []
-    split: Split | None = None
+    split: SplitSpec | None = None
     repeats: Count = 1
     metrics: Annotated[list[str], Field(min_length=1)]
     average: Literal["task", "sample"] = "task"
@@ -443,12 +445,12 @@ class Spec(Base):
     keep: list[Literal["predictions"]] = []
     seed: Annotated[int, Field(ge=0)] = 0
     selection: Selection | None = None
-    timing: Timing | None = None
+    timing: TimingSpec | None = None
     limits: Limits | None = None
     sweep: Sweep | None = None
     table: TableLayout | None = None
     grids: dict[str, Values] = {}
-    methods: Annotated[list[Method], Field(min_length=1)]
+    methods: Annotated[list[MethodSpec], Field(min_length=1)]
     statistics: Statistics | None = None
     claims: list[Claim] = []
     reference: Annotated[list[AnyReference], BeforeValidator(_as_list)] = []
@@ -482,7 +484,7 @@ class Spec(Base):
         return self.datasets[0]
 
     @property
-    def method(self) -> Method:
+    def method(self) -> MethodSpec:
         """The method of a training file."""
         return self.methods[0]
 
@@ -491,3 +493,210 @@ class Spec(Base):
         """The metrics of the experiment and those of its data sets: the columns of the table."""
         own = [name for dataset in self.datasets for name in dataset.metrics or ()]
         return list(dict.fromkeys([*self.metrics, *own]))
+
+
+# ---------------------------------------------------------------------- an experiment, ready to be planned
+
+#: Keys of a training file and of its method.
+TRAIN_KEYS = (
+    *("schema", "id", "title", "kind", "description", "dataset", "method", "features", "split", "metrics", "average"),
+    *("seed", "selection", "keep", "refit"),
+)
+TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with", "scored")
+
+
+def as_experiment(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a training file, as plain data, as the experiment with one data set and one method that it stands for."""
+    made = {"title": "", **{name: value for name, value in data.items() if value is not None}}
+    if "dataset" in made:
+        made["datasets"] = [made.pop("dataset")]
+    if "method" in made:
+        method = made.pop("method")
+        row = {"estimator": method} if isinstance(method, str) else method
+        made["methods"] = [{"label": str(row.get("estimator") or TRAIN), **row} if isinstance(row, dict) else row]
+    return made
+
+
+def plain(spec: Spec) -> dict[str, Any]:
+    """Return a specification as plain data without empty optional fields; values of `params` are kept as they are.
+
+    That of a training file has the keys of a training file.
+    """
+    config = spec.model_dump(by_alias=True, exclude={"profiles", "readings", "grids", "extends"}, exclude_unset=True)
+    config = {name: value for name, value in config.items() if value is not None}
+    config["seed"] = spec.seed
+    config["methods"] = [_plain_method(spec, method) for method in spec.methods]
+    if "features" in config:
+        config["features"] = spec.features.plain
+    if not spec.measures:
+        config["average"] = spec.average
+    config["datasets"] = [
+        {"id": d.id, **({"label": d.label} if d.label else {}), **d.own, **d.options} for d in spec.datasets
+    ]
+    if spec.selection is not None:
+        config["selection"] = _plain_selection(spec, spec.selection)
+    config["metrics"] = spec.all_metrics
+    for name in ("timing", "limits", "statistics", "table"):
+        section = getattr(spec, name)
+        if section is not None:
+            config[name] = section.model_dump(exclude_none=True)
+    if spec.measures:
+        config["repeats"] = spec.repeats
+    if spec.split is not None:
+        config["split"] = spec.split.model_dump(exclude={"trials"}, exclude_none=True)
+        if spec.kind != TRAIN and (spec.split.kind != "kfold" or spec.split.trials):
+            config["split"]["trials"] = spec.split.n_trials
+    if spec.kind != TRAIN:
+        return config
+    (dataset,), (method,) = config.pop("datasets"), config.pop("methods")
+    return {
+        **config,
+        "dataset": dataset,
+        "method": {k: method[k] for k in TRAIN_METHOD_KEYS if k in method},
+        "refit": spec.refit,
+    }
+
+
+def _plain_selection(spec: Spec, selection: Selection) -> dict[str, Any]:
+    how = {"on": selection.on} if selection.on == "validation" else {"folds": selection.folds}
+    one = all(dataset.metrics is None for dataset in spec.datasets)
+    metric = selection.metric or (spec.metrics[0] if one else None)  # else it is the first of each data set
+    return {**how, **({"metric": metric} if metric else {})}
+
+
+def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
+    where = {"datasets": method.datasets} if method.datasets else {}
+    if method.measure:
+        return {"label": method.label, "measure": method.measure, "params": method.params, **where}
+    return {
+        "label": method.label,
+        "estimator": method.estimator,
+        "params": method.params,
+        "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in method.grid.items()},
+        "select_with": method.select_with,
+        **({"scored": True} if method.scored else {}),
+        **where,
+    }
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment or a training with one profile and all overrides applied, ready to be planned.
+
+    Attributes
+    ----------
+    spec : Spec
+        Validated.
+    config : dict
+        The same as plain data, as `run.json` holds it: names of grids replaced by their values, no profiles.
+    source : str
+        The file, as messages call it.
+    profile : str
+    profiles : tuple of str
+        All profiles of the file.
+    overrides : tuple of str
+        ``key=value`` as given, the seed included.
+    places : tuple of str
+        Where each data set stands: ``line 5``, or ``profile smoke, line 23``.
+    paper_datasets : tuple of str
+        Ids of the data sets that the file names before a profile changes them.
+    reading : str
+        Name of the reading; "" without readings.
+    others : tuple of Experiment
+        The same under the other readings, those left out that change nothing of this profile.
+    """
+
+    spec: Spec
+    config: dict[str, Any]
+    source: str
+    profile: str = FULL
+    profiles: tuple[str, ...] = (FULL,)
+    overrides: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    paper_datasets: tuple[str, ...] = ()
+    reading: str = ""
+    others: tuple[Experiment, ...] = ()
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], source: str) -> Experiment:
+        """Return an experiment, or a training, of plain data that are known to be right."""
+        spec = Spec.model_validate(as_experiment(data) if data.get("kind") == TRAIN else data)
+        return cls(spec, plain(spec), source)
+
+    @property
+    def id(self) -> str:
+        """``<paper>/<artefact>``."""
+        return self.spec.id
+
+    def folder(self, output: Path | str) -> Path:
+        """Return the run folder below an output folder."""
+        return Path(output) / self.spec.id / self.profile
+
+
+# ---------------------------------------------------------------------- JSON schema for editors
+
+_PATH = {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}
+
+
+def config_schema() -> dict[str, Any]:
+    """Return the schema (JSON Schema 2020-12) of every file that mtlrun reads under ``configs``.
+
+    It says what the pydantic models say, and in addition which short forms are read and which methods and metrics
+    there are. Files may still be refused for what needs more than one value, see `mtlrun validate`.
+    """
+    schema: dict[str, Any] = Spec.model_json_schema(by_alias=True)
+    models = schema.pop("$defs")
+    method, sweep, experiment = models["MethodSpec"]["properties"], models["Sweep"]["properties"], schema["properties"]
+    method["estimator"], method["measure"] = _name("Estimator"), _name("Measure")
+    sweep["params"] = {"anyOf": [{"type": "string"}, *sweep["params"]["anyOf"]], "default": None}
+    models["DatasetSpec"] = {"anyOf": [{"type": "string"}, models["DatasetSpec"]]}
+    step = models["FeatureStep"]
+    models["FeatureStep"] = {"anyOf": [{"enum": step["properties"]["kind"]["enum"]}, step]}
+    training = _training(schema, models["MethodSpec"])
+    for name in ("default_for", "tolerance", "reference"):
+        experiment[name] = {"anyOf": [experiment[name]["items"], experiment[name]], "default": []}
+    experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}
+    own = {"required": ["schema", "id", "title"]}  # the rest may stand in the file that it extends
+    quantities = sorted({*METRIC_FACTS, *(quantities_of(MEASURES) or ())})
+    named = {
+        "EstimatorName": {
+            "description": "A registered method, or package.module:Class of any scikit-learn estimator.",
+            "anyOf": [{"enum": sorted(METHODS)}, _PATH],
+        },
+        "MeasureName": {
+            "description": "A registered measure, or package.module:function.",
+            "anyOf": [{"enum": sorted(MEASURES)}, _PATH],
+        },
+        "MetricName": {"enum": sorted(METRIC_FACTS)},
+        "QuantityName": {"anyOf": [{"enum": quantities}, {"type": "string"}]},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "mtlrun experiment or training file",
+        "if": {"properties": {"kind": {"const": TRAIN}}, "required": ["kind"]},
+        "then": {"$ref": "#/$defs/Training"},
+        "else": {"$ref": "#/$defs/Experiment"},
+        "$defs": {**models, **named, "Training": training, "Experiment": {**schema, **own}},
+    }
+
+
+def _name(kind: str) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{kind}Name"}
+
+
+def _training(schema: dict[str, Any], method: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a training file: some sections of an experiment, one data set and one method."""
+    inner = {**method, "properties": {name: method["properties"][name] for name in TRAIN_METHOD_KEYS}}
+    sections = {
+        **schema["properties"],
+        "metrics": {**schema["properties"]["metrics"], "items": _name("Metric")},
+        "dataset": {"$ref": "#/$defs/DatasetSpec"},
+        "method": {"anyOf": [_name("Estimator"), {**inner, "required": ["estimator"]}]},
+    }
+    required = [ONE_OF.get(name, name) for name in schema["required"] if name != "title"]
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: sections[name] for name in TRAIN_KEYS},
+        "required": [*required, "dataset", "split"],
+    }

@@ -20,15 +20,13 @@ from mtlrun.data.files import data_directory
 from mtlrun.data.load import dataset_fingerprint, source_name
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
-from mtlrun.provenance import host_facts, made_by, now
-from mtlrun.record import MEASURE, Record
-from mtlrun.report.run import Run, read_run
+from mtlrun.record import MEASURE, Record, host_facts, made_by, now
+from mtlrun.report.cells import Run, read_run
 from mtlrun.report.stored import VERIFIED, read_sound
-from mtlrun.runs.cell import Method, cell_from
+from mtlrun.runs.cell import Method, cell_from, choice_of
 from mtlrun.runs.code import versions_of
-from mtlrun.runs.compute import compute_cell
 from mtlrun.runs.methods import declared, method_paths
-from mtlrun.runs.selection import choice_of
+from mtlrun.runs.pool import compute_cell
 from mtlrun.utils.io import sealed, write_atomic
 
 #: Digits of numbers that are equal.

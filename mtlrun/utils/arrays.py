@@ -56,7 +56,7 @@ def _floats(values: Any) -> np.ndarray:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
-class Archive:
+class NpzArchive:
     """The arrays of an ``.npz`` file, each read when it is asked for.
 
     Parameters
@@ -84,7 +84,7 @@ class Archive:
             raise ValueError(f"{name} is no .npz archive: {error}") from None
         self.names = {i.filename.removesuffix(_END) for i in self.zip.infolist() if i.filename.endswith(_END)}
 
-    def __enter__(self) -> Archive:
+    def __enter__(self) -> NpzArchive:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

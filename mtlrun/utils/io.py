@@ -1,4 +1,4 @@
-"""Canonical JSON, digests of content and atomic files. Standard library only."""
+"""Canonical JSON, digests of content, seeds, atomic files, and where shipped files lie. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtlrun.errors import UserError
+from mtlrun.errors import MtlrunError, UserError
 
 DIGEST = "digest"
 #: End of the names of files that are being written.
@@ -22,6 +22,8 @@ TEMPORARY = ".tmp"
 
 def jsonable(value: Any) -> Any:
     """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN and infinities become None)."""
+    if value is None or type(value) in (str, int, bool):  # most of what is asked for
+        return value
     if isinstance(value, dict):
         return {str(k): jsonable(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -161,3 +163,72 @@ def as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+# ---------------------------------------------------------------------- what is shipped
+# A wheel carries these files inside the package (``mtlrun/_configs``, ``mtlrun/_datasets``); a checkout, also when it
+# is installed in editable mode, has them beside the package (``configs/``, ``datasets/``).
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def configs_dir() -> Path:
+    """Return the folder of the shipped experiments, ``<paper>/<artefact>.yaml``.
+
+    Raises
+    ------
+    MtlrunError
+        If this installation lacks them.
+    """
+    return _shipped("configs")
+
+
+def datasets_dir() -> Path:
+    """Return the folder of the shipped data cards, ``<id>.yaml``.
+
+    Raises
+    ------
+    MtlrunError
+        If this installation lacks them.
+    """
+    return _shipped("datasets")
+
+
+def checkout_dir() -> Path | None:
+    """Return the root of the checkout that the package is imported from, None for an installed wheel."""
+    root = _PACKAGE.parent
+    return root if (root / "pyproject.toml").is_file() and not (_PACKAGE / "_configs").is_dir() else None
+
+
+def _shipped(name: str) -> Path:
+    inside = _PACKAGE / f"_{name}"
+    if inside.is_dir():
+        return inside
+    root = checkout_dir()
+    if root is not None and (root / name).is_dir():
+        return root / name
+    raise MtlrunError(f"this installation of mtlrun has no {name} folder (looked for {inside}); reinstall mtlrun")
+
+
+# ---------------------------------------------------------------------- seeds
+
+
+def derive_seed(base: int, *names: object) -> int:
+    """Return a seed that depends on the base seed and these names alone.
+
+    Adding a method or a data set therefore changes nobody else's numbers.
+
+    Parameters
+    ----------
+    base : int
+        Seed of the experiment.
+    *names : object
+        What the seed belongs to: data set, trial, purpose. Their texts count.
+
+    Returns
+    -------
+    int
+        In [0, 2**32).
+    """
+    text = "\x1f".join([str(base), *(str(name) for name in names)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

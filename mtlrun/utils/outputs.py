@@ -23,6 +23,7 @@ _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 #: What mtlrun reads of the folders of runs, comparisons and models: never written at the user's request.
 RESULTS = frozenset(
     {"run.json", "provenance.json", "compare.json", "model.json", "metrics.json", "config.json", "unfinished.json"}
+    | {"cells.jsonl.gz", "model.skops", "coefficients.npz"}
 )
 
 
@@ -69,7 +70,8 @@ def refuse_inputs(path: Path, inputs: Iterable[Path]) -> None:
     for one in inputs:
         if _same(path, one):
             raise UserError(f"{path} is read by this command and would be overwritten", remedy)
-    if (path.name in RESULTS or path.parent.name == "cells") and os.path.isfile(path):
+    place = Path(os.path.realpath(path))  # under its own name: a link may be called otherwise
+    if (place.name in RESULTS or place.parent.name == "cells") and place.is_file():
         raise UserError(f"{path} holds results that mtlrun reads, and would be overwritten", remedy)
 
 

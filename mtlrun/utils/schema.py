@@ -6,18 +6,29 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mtlrun.errors import suggest
-from mtlrun.utils.yaml import Document, KeyPath, Problem, render
+from mtlrun.utils.yaml import Document, KeyPath, YamlProblem, render
 
 #: (path, whether the key and not the value is meant, message, hint)
 Finding = tuple[KeyPath, bool, str, str]
+
+
+class StrictModel(BaseModel):
+    """Strict types (a quoted number is text), no unknown keys, immutable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
 
 _EXPECTED = {
     "string_type": "must be a text",
     "int_type": "must be a whole number",
     "float_type": "must be a number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
     "dict_type": "must be a mapping",
@@ -63,7 +74,7 @@ def schema_findings(
 def rendered(found: Iterable[Finding], document: Document) -> str:
     """Write findings with their places in a document."""
     problems = [
-        Problem(document.key_mark(path) if at_key else document.value_mark(path), message, hint)
+        YamlProblem(document.key_mark(path) if at_key else document.value_mark(path), message, hint)
         for path, at_key, message, hint in found
     ]
     return render(problems, document)

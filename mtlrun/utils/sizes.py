@@ -1,4 +1,6 @@
-"""How large an input may be: one policy, asked before memory is taken, with one message. Standard library only.
+"""How large an input, and a number in it, may be. Standard library only.
+
+One policy, asked before memory is taken, with one message.
 
 Limits lie far above what is used, and stop what a small file can claim: an array of terabytes, a table of one cell in
 the last column, a grid of millions of candidates.
@@ -115,3 +117,19 @@ def allow_members(place: object, members: Sequence[ZipInfo], size: int, most: in
     """
     allow_expansion(place, sum(info.file_size for info in members), size)
     allow(place, len(members), most, "files in one archive", "Unpack what is needed of it.")
+
+
+# ---------------------------------------------------------------------- ranges of numbers
+# Solvers square what they get: beyond about 1e154 a square is infinite, below about 1e-154 it vanishes. What comes out
+# is an error deep inside or, worse, a model that has not seen the column.
+
+#: Largest absolute value of any number that is read, from data or from results.
+LARGEST = 1e150
+#: A column that is read must be zero or contain a number of at least this absolute value.
+SMALLEST = 1e-150
+#: Largest absolute value of X before fitting: next to the square of 1e15 an intercept has no digits left.
+LARGEST_X = 1e15
+#: Largest absolute value of y before fitting: its square must be a float even after summing.
+LARGEST_Y = 1e60
+#: The largest entry of X or y must be zero or at least this large before fitting.
+SMALLEST_FITTED = 1e-75

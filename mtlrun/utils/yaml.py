@@ -40,7 +40,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Problem:
+class YamlProblem:
     """Something wrong at a place of a document.
 
     Attributes
@@ -121,7 +121,7 @@ for _tag, _pattern, _first in _RESOLVERS:
 class _Refused(Exception):
     """A document that cannot be turned into plain data."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: YamlProblem) -> None:
         super().__init__(problem.message)
         self.problem = problem
 
@@ -172,7 +172,7 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
         Of the class `error`, with ``name:line:column``, the line, a caret, and all duplicate keys at once.
     """
     document = Document(name, text, None)
-    problems: list[Problem] = []
+    problems: list[YamlProblem] = []
     try:
         node = _compose(text)
         if node is not None:
@@ -186,7 +186,7 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
     return document
 
 
-def render(problems: Iterable[Problem], document: Document) -> str:
+def render(problems: Iterable[YamlProblem], document: Document) -> str:
     """Write problems in the order of their lines: place, message, two lines of the file, caret and hint."""
     ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.mark.line, p.mark.column) if p.mark else (0, 0))
     lines = _BREAKS.split(document.text)
@@ -196,7 +196,7 @@ def render(problems: Iterable[Problem], document: Document) -> str:
     return "\n".join(blocks)
 
 
-def _render_one(problem: Problem, name: str, lines: list[str]) -> str:
+def _render_one(problem: YamlProblem, name: str, lines: list[str]) -> str:
     mark = problem.mark
     if problem.where or mark is None:
         head = f"{problem.where or name}: {problem.message}"
@@ -230,9 +230,9 @@ def _compose_with(text: str, loader: type) -> yaml.Node | None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH:
-            raise _Refused(Problem(_mark(event), f"nested more than {MAX_DEPTH} levels deep"))
+            raise _Refused(YamlProblem(_mark(event), f"nested more than {MAX_DEPTH} levels deep"))
         if getattr(event, "tag", None) is not None:
-            raise _Refused(Problem(_mark(event), "tags ('!...') are not supported", "write plain values"))
+            raise _Refused(YamlProblem(_mark(event), "tags ('!...') are not supported", "write plain values"))
     node: yaml.Node | None = yaml.compose(text, Loader=loader)
     return node
 
@@ -240,7 +240,7 @@ def _compose_with(text: str, loader: type) -> yaml.Node | None:
 class _Builder:
     """Turns a node tree into plain data and notes where everything stands."""
 
-    def __init__(self, document: Document, problems: list[Problem]) -> None:
+    def __init__(self, document: Document, problems: list[YamlProblem]) -> None:
         self.document = document
         self.problems = problems
         self.n_nodes = 0
@@ -248,9 +248,9 @@ class _Builder:
     def build(self, node: yaml.Node, path: KeyPath, depth: int) -> Any:
         self.n_nodes += 1
         if self.n_nodes > MAX_NODES:
-            raise _Refused(Problem(_mark(node), f"more than {MAX_NODES} values once all aliases are expanded"))
+            raise _Refused(YamlProblem(_mark(node), f"more than {MAX_NODES} values once all aliases are expanded"))
         if depth > MAX_DEPTH:
-            raise _Refused(Problem(_mark(node), "an alias that contains itself"))
+            raise _Refused(YamlProblem(_mark(node), "an alias that contains itself"))
         self.document.values[path] = _mark(node)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
@@ -263,15 +263,15 @@ class _Builder:
         for key_node, value_node in node.value:
             mark = _mark(key_node)
             if key_node.tag.endswith(":merge"):
-                self.problems.append(Problem(mark, "merge keys ('<<') are not supported", "write the keys out"))
+                self.problems.append(YamlProblem(mark, "merge keys ('<<') are not supported", "write the keys out"))
                 continue
             key = self._scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
             if not isinstance(key, str):
-                self.problems.append(Problem(mark, "a key must be a text", "put it in quotes"))
+                self.problems.append(YamlProblem(mark, "a key must be a text", "put it in quotes"))
                 continue
             if key in found:
                 first = self.document.keys[(*path, key)].line
-                self.problems.append(Problem(mark, f"duplicate key {key!r}", f"first given in line {first}"))
+                self.problems.append(YamlProblem(mark, f"duplicate key {key!r}", f"first given in line {first}"))
                 continue
             self.document.keys[(*path, key)] = mark
             found[key] = self.build(value_node, (*path, key), depth + 1)
@@ -280,7 +280,7 @@ class _Builder:
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         kind = node.tag.rpartition(":")[2]
         if found := hidden(node.value):
-            self.problems.append(Problem(_mark(node), f"the invisible character {found}", "remove it"))
+            self.problems.append(YamlProblem(_mark(node), f"the invisible character {found}", "remove it"))
         if kind in ("int", "float"):
             return self._number(node, kind)
         return {"null": None, "bool": node.value.lower() == "true"}.get(kind, node.value)
@@ -291,7 +291,7 @@ class _Builder:
         except ValueError:  # .nan, or more digits than Python converts
             value = math.nan
         if not abs(value) <= sys.float_info.max:  # nor NaN, nor a whole number beyond all floats
-            self.problems.append(Problem(_mark(node), "numbers must be finite and of reasonable length"))
+            self.problems.append(YamlProblem(_mark(node), "numbers must be finite and of reasonable length"))
             return None
         return value
 
@@ -302,15 +302,15 @@ def _mark(node: Any) -> Mark:
     return Mark(start.line + 1, start.column + 1, max(1, length))
 
 
-def _yaml_problem(error: yaml.YAMLError, text: str) -> Problem:
+def _yaml_problem(error: yaml.YAMLError, text: str) -> YamlProblem:
     if isinstance(error, yaml.reader.ReaderError):
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-        return Problem(Mark(line, column), f"the character {sanitize(chr(error.character))} may not stand in YAML")
+        return YamlProblem(Mark(line, column), f"the character {sanitize(chr(error.character))} may not stand in YAML")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     place = Mark(mark.line + 1, mark.column + 1) if mark is not None else None
     text = str(getattr(error, "problem", None) or error)
     if "'\\t'" in text:
-        return Problem(place, "a tab where blanks are needed", "indent with blanks")
+        return YamlProblem(place, "a tab where blanks are needed", "indent with blanks")
     context = getattr(error, "context", None)
-    return Problem(place, f"not valid YAML: {text}" + (f" {context}" if context else ""))
+    return YamlProblem(place, f"not valid YAML: {text}" + (f" {context}" if context else ""))

@@ -123,6 +123,11 @@ def failing(monkeypatch):
         (MtlrunError("broken installation"), 1, "error: broken installation\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (
+            MemoryError(),
+            2,
+            "error: there is not enough memory for this\nTake part of the rows, or a machine with more memory.\n",
+        ),
+        (
             ZeroDivisionError("by zero"),
             1,
             "error: ZeroDivisionError: by zero\nThis is a bug; run with --debug to see where it happened.\n",
@@ -199,3 +204,8 @@ def test_colours_on_a_terminal_only_when_welcome(environment, variables, coloure
 def test_run_from_anywhere(shell, tmp_path):
     assert "dcrmtl/table2" in shell("list").stdout
     assert not list(Path(tmp_path).iterdir())
+
+
+@pytest.mark.parametrize("words", [["compare"], ["report"], ["data", "verify"], ["reproduce"]])
+def test_flags_take_nothing_in_the_help(mtlrun, words):
+    assert "<bool>" not in mtlrun(*words, "--help").stdout

@@ -72,5 +72,5 @@ def test_nothing_heavy_is_imported(words, tmp_path):
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert run.stdout
     loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
-    assert "mtlrun.cli.complete" in loaded
+    assert "mtlrun.cli.options" in loaded
     assert loaded.isdisjoint({"numpy", "scipy", "pandas", "sklearn", "matplotlib", "numba"})

@@ -11,9 +11,9 @@ from mtlrun.data.cards import read_card
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.registry import METHODS
-from mtlrun.runs.editor import config_schema
 from mtlrun.runs.load import validate_file
-from mtlrun.utils.paths import datasets_dir
+from mtlrun.runs.spec import config_schema
+from mtlrun.utils.io import datasets_dir
 
 CARDS = sorted(datasets_dir().glob("*.yaml"))
 

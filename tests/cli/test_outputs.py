@@ -147,6 +147,22 @@ def test_predictions_never_replace_their_rows(place, monkeypatch, tmp_path):
     assert rows.read_bytes() == before
 
 
+def test_predictions_never_replace_their_model_or_its_comparison(place, monkeypatch, tmp_path):
+    monkeypatch.chdir(place)
+    rows, folder = table(tmp_path / "new.csv"), Path("results/runs/compare/t")
+    mine = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    archive = folder / "model" / "model.skops"
+    (tmp_path / "hard.csv").hardlink_to(archive)
+    (tmp_path / "soft.csv").symlink_to(archive.resolve())
+    (tmp_path / "cell.csv").symlink_to(next(path for path in mine if path.parent.name == "cells").resolve())
+    for given in (folder, folder / "model", archive):
+        for out in (*tmp_path.glob("*.csv"), folder / "leaderboard.csv", folder / "model" / "predictions.csv"):
+            if out != rows:
+                result = mtlrun("predict", given, rows, "-o", out)
+                assert (result.exit_code, out.name in result.stderr) == (2, True)
+    assert {path: path.read_bytes() for path in mine} == mine
+
+
 @pytest.mark.parametrize("name", ["run.json", "provenance.json"])
 def test_reports_never_replace_what_they_read(place, monkeypatch, name):
     monkeypatch.chdir(place)

@@ -85,14 +85,14 @@ def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
     text = [row.decode() for row in data.X[rows]]
     names = [data.tasks[t] for t in data.task_id[rows]]
     pd.DataFrame({"sequence": text, "organism": names}).to_csv("new.csv", index=False)
-    result = trained("predict", STRINGS, "new.csv", "--task-column", "organism")
+    result = trained("predict", STRINGS, "new.csv", "--task", "organism")
     assert result.exit_code == 0, result.output
     table = pd.read_csv("new-predictions.csv")
     assert list(table.columns) == ["row", "task", "label", "score"]
     assert table["task"].tolist() == names
     np.testing.assert_allclose(table["score"], model.scores(data.X[rows], data.task_id[rows]), rtol=1e-6)
     (tmp_path / "new.fa").write_text("".join(f">{i}\n{row}\n" for i, row in enumerate(text)))
-    result = trained("predict", STRINGS, "new.fa", "--task", data.tasks[1], "-o", "one.csv")
+    result = trained("predict", STRINGS, "new.fa", "--task-name", data.tasks[1], "-o", "one.csv")
     assert result.exit_code == 0, result.output
     assert set(pd.read_csv("one.csv")["task"]) == {data.tasks[1]}
     result = trained("predict", STRINGS, "new.csv", "--task-column", "organism", "--labels", "-o", "labels.csv")
@@ -114,7 +114,7 @@ def test_errors_end_with_2(trained, tmp_path):
         (["predict", MODEL, "narrow.csv"], "4 columns, the model has 5 features"),
         (["predict", MODEL, "simulated-rmlt"], "Did you mean 'simulated-rmtl'"),
         (["predict", MODEL, "digits"], "data set digits has 64 features"),
-        (["predict", STRINGS, "new.fa"], "--task NAME"),
+        (["predict", STRINGS, "new.fa"], "--task-name NAME"),
         (["predict", STRINGS, "other.csv"], "other.csv: unknown task of the model in row 1: 'horse'"),
         (["predict", MODEL, "simulated-rmtl", "-o", "narrow.csv/x.csv"], "cannot write narrow.csv/x.csv"),
     ]

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.provenance import command_line, private_path
+from mtlrun.record import command_line, private_path
 from mtlrun.runs.pool import Pool
 
 

@@ -14,7 +14,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import random_split
 from mtlrun.estimators.baselines import PerTask, for_tasks
 from mtlrun.metrics import mse_per_task
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 
 BOOSTED = "sklearn.ensemble:HistGradientBoostingRegressor"
 CLASSIFIER = "sklearn.ensemble:HistGradientBoostingClassifier"

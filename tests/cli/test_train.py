@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mtlrun.cli.app import main
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 
 CONFIG = """\
 schema: 1

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import mtlrun.data.fetch
+from mtlrun.cli.console import download_progress
 from mtlrun.cli.data import app
-from mtlrun.cli.fetching import download_progress
 from mtlrun.errors import UserError
 
 ARFF = b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n1,5\n0,6\n1,7\n"

@@ -97,8 +97,7 @@ def test_restricted_containers(tmp_path: Path) -> None:
 def test_missing(tmp_path: Path) -> None:
     assert complaint(tmp_path) == (
         "data set mine: the file a.txt is missing; looked for f/a.txt, f/a.txt.gz, f/a.txt.bz2, f/a.txt.xz\n"
-        "Download it: mtlrun data fetch mine\n"
-        "Or give a file that you have: mtlrun data add mine FILE"
+        "There is no download address for a.txt. Give a file that you have: mtlrun data add mine FILE"
     )
 
 

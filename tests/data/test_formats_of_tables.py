@@ -392,6 +392,24 @@ def test_words_for_nothing_are_missing_in_workbooks_as_in_text(tmp_path):
         np.testing.assert_array_equal(read_rows(path, wanted).X, [[1, np.nan], [2, 1], [np.nan, 0], [3, 2]])
 
 
+@pytest.mark.parametrize(("cell", "told"), [("=A2*2", "B3.*formula"), ("#DIV/0!", r"B3.*#DIV/0!"), ("#N/A", None)])
+def test_cells_that_only_look_empty_are_refused(tmp_path, cell, told):
+    """A formula whose value nobody has computed yet, and errors, would be filled as missing values are."""
+    openpyxl = pytest.importorskip("openpyxl")
+    path = workbook(tmp_path / "t.xlsx", [["a", "b"], [1, 2], [2, cell], [3, None], [4, 5]])
+    book = openpyxl.load_workbook(path)
+    other = book.create_sheet("other")  # which nobody reads
+    other["A1"] = "=1+1"
+    if cell.startswith("#"):
+        book.worksheets[0]["B3"].data_type = "e"
+    book.save(path)
+    if told is None:
+        np.testing.assert_array_equal(read_table(path).numbers(["b"], gaps=True)[:, 0], [2, np.nan, np.nan, 5])
+        return
+    with pytest.raises(DataError, match=rf"t\.xlsx:3.*{told}"):
+        read_table(path)
+
+
 def test_parquet_and_compressed_text_read_as_the_frame(tmp_path):
     pytest.importorskip("pyarrow")
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(task=[f"t{t}" for t in TASKS], y=Y[:, 0])
@@ -427,7 +445,7 @@ def test_the_index_of_a_frame_does_not_matter_and_its_names_become_texts():
     assert frame.columns.tolist() == [0, 1, 2, 3, 4]  # that of the user is as it was
 
 
-@pytest.mark.parametrize("frame", [object(), 3, pd.DataFrame(), pd.DataFrame({"a": []})])
+@pytest.mark.parametrize("frame", [object(), 3, pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"a": [1j]})])
 def test_what_is_no_table_is_refused(frame):
     with pytest.raises(DataError):
         table_of_frame(frame, "mine")

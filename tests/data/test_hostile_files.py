@@ -212,6 +212,17 @@ def test_an_npz_that_promises_more_than_it_holds(tmp_path: Path) -> None:
         read_rows(tmp_path / "a.npz", Schema(1))
 
 
+@pytest.mark.usefixtures("small_limits")
+def test_an_npz_of_users_does_not_expand_either(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, X=np.zeros((1 << 19, 1)), task_id=np.zeros(1 << 19, dtype=int))
+    with pytest.raises(DataError, match=r"a\.npz.*the limit is"):
+        read_rows(path, Schema(1))
+    np.savez_compressed(path, **{f"a{k}": np.zeros(1) for k in range(sizes.MEMBERS)}, X=np.zeros((3, 1)))
+    with pytest.raises(DataError, match=r"a\.npz.*the limit is 2,000"):
+        read_rows(path, Schema(1))
+
+
 @pytest.mark.parametrize("value", ["text", {"a": 1.0}, np.array([{"a": 1}], dtype=object)])
 def test_texts_and_structures_of_matlab_are_refused(tmp_path: Path, value: Any) -> None:
     stream = io.BytesIO()

@@ -55,6 +55,13 @@ def test_unknown_options_variants_and_sets(mine: Any, lacking: Any) -> None:
         load_dataset("../enron")
 
 
+@pytest.mark.parametrize("option", [{"seed": -1}, {"seed": 1.5}, {"seed": True}, {"sample": -1}, {"sample_seed": -1}])
+def test_seeds_and_samples_are_whole_numbers(option: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=f"{next(iter(option))} must be"):
+        load_dataset("simulated-rmtl", **option)
+    assert load_dataset("simulated-rmtl", n=20, seed=np.int64(3), sample=np.int32(5)).n_samples == 5
+
+
 def test_samples(mine: Any, own_set: Any) -> None:
     data, whole = mine(sample=5, sample_seed=3), mine()
     rows = np.sort(np.random.default_rng(3).permutation(12)[:5])
@@ -62,7 +69,7 @@ def test_samples(mine: Any, own_set: Any) -> None:
     np.testing.assert_array_equal(data.y, whole.y[rows])
     assert data.fingerprint == dataset_fingerprint("mine", data_dir=own_set.folder, sample=5, sample_seed=3)
     for wrong in (0, 13):
-        with pytest.raises(DataError, match=f"cannot take a sample of {wrong} from 12 rows"):
+        with pytest.raises(DataError, match=f"sample .*{wrong}"):
             mine(sample=wrong)
 
 

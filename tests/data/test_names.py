@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import io
+import unicodedata
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.ensemble import BaggingRegressor, StackingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from mtlrun.data import TaskStratifiedKFold
 from mtlrun.data.chunks import ChunkedTable, chunk_files
@@ -103,6 +111,16 @@ def test_blanks_and_types_are_taken_off_before_names_are_told_apart():
     assert Names.of(pd.Series([1, "1", 1.0, "2"], dtype=object)).names == ["1", "2"]
 
 
+def test_letters_are_the_same_in_every_normal_form():
+    composed, other = (unicodedata.normalize(form, "Évora") for form in ("NFC", "NFD"))
+    frame = BASE.assign(task=[composed, other, "b"] * 8, word=[other, "c", composed] * 8)
+    found = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+    assert found.tasks == ["b", composed]
+    assert found.categories == {"word": ["c", composed]}
+    assert composed in found.notes
+    assert Known(found.tasks, "task").find(other) == composed
+
+
 def test_tasks_are_sorted_and_an_order_may_be_given():
     assert name_order(["10", "9", "2.5"]) == ["2.5", "9", "10"]
     assert name_order(["w10", "w9", "a"]) == ["a", "w9", "w10"]
@@ -142,6 +160,31 @@ def test_dates_have_one_format_per_column():
     for texts in (["01/02/2023", "03/01/2023"], [pd.Timestamp("2023-01-01"), "2023-01-02"]):
         with pytest.raises(DataError, match="'when'"):
             instants(pd.Series(texts, name="when", dtype=object), "t")
+
+
+@pytest.mark.parametrize(
+    "texts", ["0:30 1:30 12:05", "1 days 00:00:00,1 days 12:00:00,2 days 00:00:00", "-1:30:00.5 0:00:01 2:00:00"]
+)
+def test_times_and_durations_stop_the_comparison(texts):
+    cells = np.array(texts.split("," if "days" in texts else " "), dtype=object)
+    frame = pd.DataFrame({"took": cells[np.arange(60) % 3], "y": RNG.normal(size=60), "task": ["a", "b"] * 30})
+    with pytest.raises(DataError, match="'took'"):
+        make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize(
+    ("cells", "first"),
+    [("1,234 987", None), ("12,345 1,000", None), ("1,234 0,5", 1.234), ("1,234 1,25", 1.234), ("0,125 3,500", 0.125)],
+)
+def test_a_comma_that_may_stand_between_thousands_is_refused(tmp_path, separator, cells, first):
+    rows = [f"{cell}{separator}a" for cell in cells.split()]
+    (tmp_path / "t.csv").write_text("\n".join([f"x{separator}task", *rows, ""]))
+    if first is not None:
+        assert read_table(tmp_path / "t.csv").column("x")[0] == first
+        return
+    with pytest.raises(DataError, match=r"t\.csv:2: .*thousands"):
+        read_table(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("form", ["{:,.1f} €", "{:_.1f}", "${:,.2f}", "CHF {:.2f}", "{:.1f} kg", "{:.1f}%"])
@@ -190,6 +233,47 @@ def test_folders_name_columns(tmp_path):
     files = chunk_files(tmp_path)
     table = ChunkedTable.of(files, target="y", task="store")
     assert sorted({name for file in files for chunk in table.chunks(file, 3, 0) for name in chunk.names}) == ["01", "1"]
+
+
+def test_a_column_in_the_file_and_in_the_name_of_its_folder_is_refused(tmp_path):
+    folder = tmp_path / "store=a"
+    folder.mkdir()
+    BASE.assign(store="b").to_csv(folder / "part.csv", index=False)
+    with pytest.raises(DataError, match="'store'"):
+        ChunkedTable.of(chunk_files(tmp_path), target="y", task="store")
+
+
+def test_columns_that_pandas_stores_as_an_index_are_columns_of_a_parquet_file(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = BASE.assign(store=np.array(["a", "b"])[np.arange(len(BASE)) % 2])
+    for levels in (["store"], ["x", "store"]):
+        frame.set_index(levels).to_parquet(tmp_path / "t.parquet")
+        found = read_table(tmp_path / "t.parquet")
+        assert sorted(found.columns) == sorted(frame.columns)
+        assert found.column("store").tolist() == frame.store.tolist()
+        assert ChunkedTable.of([tmp_path / "t.parquet"], target="y", task="store").features == ("x",)
+    frame[::2].rename_axis("row").reset_index().set_index("row").rename_axis(None).to_parquet(tmp_path / "u.parquet")
+    frame.rename_axis("row").to_parquet(tmp_path / "v.parquet")
+    for name in ("u", "v"):  # numbers of rows are no columns
+        assert read_table(tmp_path / f"{name}.parquet").columns == [*frame.columns]
+
+
+def test_lists_in_cells_are_refused_wherever_a_number_or_a_name_is_needed(tmp_path):
+    pytest.importorskip("pyarrow")
+    BASE.assign(x=[[1.0, 2.0]] * len(BASE), task="a").to_parquet(tmp_path / "t.parquet")
+    for schema in (Schema(1, ("x",), table=True), Schema(1, ("x",), table=True, categories={"x": ["a"]})):
+        with pytest.raises(DataError, match="'x'"):
+            read_rows(tmp_path / "t.parquet", schema)
+    with pytest.raises(DataError, match="'x'"):
+        make_dataset(read_table(tmp_path / "t.parquet"), Roles(("y",), "task", "regression"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, "Float32", "category", "float[pyarrow]"])
+def test_short_floats_are_named_by_their_own_digits(dtype):
+    if dtype == "float[pyarrow]":
+        pytest.importorskip("pyarrow")
+    column = pd.Series(np.array([0.1, 0.2, 0.1], dtype=np.float32), name="k").astype(dtype)
+    assert Names.of(read_table(column.to_frame()).column("k")).names == ["0.1", "0.2"]
 
 
 # --- estimators ---
@@ -262,6 +346,33 @@ def test_a_scorer_finds_the_tasks_inside_of_a_search_or_refuses():
     plain = TraceNormMTL().fit(BASE[["x"]], y, task_id=t)
     with pytest.raises(ValueError, match="task_id"):
         task_scorer("rmse")(plain, BASE[["x"]], y)
+
+
+@pytest.mark.parametrize("wrapper", ["target", "stack", "bag", "moved", "scaled", "frozen"])
+def test_a_scorer_finds_the_tasks_behind_wrappers_and_steps_that_move_columns(wrapper):
+    t = np.arange(150) % 3
+    X = np.column_stack([RNG.normal(size=(150, 2)), t])
+    y = X[:, 0] * 10.0**t + RNG.normal(size=150) * 10.0**t
+    plain = IndependentRidge(task_column=2)
+    model = {
+        "target": TransformedTargetRegressor(plain, transformer=StandardScaler()),
+        "stack": StackingRegressor([("a", plain)]),
+        "bag": BaggingRegressor(plain, n_estimators=2, random_state=0),
+        "moved": make_pipeline(make_column_transformer(("passthrough", [2, 0, 1])), IndependentRidge(task_column=0)),
+        "scaled": make_pipeline(StandardScaler(), plain),
+        "frozen": FrozenEstimator(clone(plain).fit(X[:100], y[:100])),
+    }[wrapper].fit(X[:100], y[:100])
+    wrong = y[100:] - model.predict(X[100:])
+    expected = np.mean([np.sqrt(np.mean(wrong[t[100:] == k] ** 2)) for k in range(3)])
+    assert task_scorer("rmse")(model, X[100:], y[100:]) == pytest.approx(-expected, rel=1e-9)
+
+
+def test_a_scorer_refuses_a_model_that_knows_no_tasks():
+    X, y = np.column_stack([RNG.normal(size=40), np.arange(40) % 2]), RNG.normal(size=40)
+    model = Ridge().fit(X, y)
+    with pytest.raises(ValueError, match="task_column"):
+        task_scorer("rmse")(model, X, y)
+    assert task_scorer("rmse", task_column=1)(model, X, y) < 0
 
 
 def test_probabilities_of_several_targets_go_through_cross_val_predict():

@@ -102,7 +102,7 @@ REFUSED = {
     ),
     "unseen": (
         lambda: dataset_of(marks(), unseen="meen"),
-        "unknown treatment of unseen tasks 'meen'\nDid you mean 'mean'",
+        "unknown value of --unseen 'meen'\nDid you mean 'mean'",
     ),
     "positive number": (
         lambda: dataset_of(marks(), positive="1", task_type="regression"),
@@ -344,3 +344,77 @@ def test_long_numbers_as_names_stay_apart_or_are_refused():
     gaps = marks(60).assign(pupil=[np.nan, *map(float, ids[1:])])
     with pytest.raises(DataError, match=r"'pupil'.*too long"):
         dataset_of(gaps, categorical=("pupil",))
+
+
+def test_numbers_of_which_some_are_stored_as_texts():
+    """As Excel does: all are numbers, and one word among them is named with its row."""
+    found = dataset_of(with_cell(3, "a", "0.5"))
+    assert found.categories == {}
+    assert found.X[3, 0] == 0.5
+    np.testing.assert_array_equal(np.delete(found.X[:, 0], 3), np.delete(marks().a.to_numpy(), 3))
+    gap = with_cell(3, "a", "0.5")
+    gap.loc[4, "a"] = None
+    assert np.isnan(dataset_of(gap).X[4, 0])
+    with pytest.raises(DataError, match=r"(?s)'a'.*'much'.*\n"):
+        dataset_of(with_cell(3, "a", "much"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "classes"),
+    [
+        ([2, 10, 1], "number", ["1", "2", "10"]),
+        (["2", 10, 1.0], "number", ["1", "2", "10"]),
+        (["02", "10", "1"], "text", ["02", "1", "10"]),
+        (["b", "a", "c"], "text", ["a", "b", "c"]),
+    ],
+)
+def test_classes_keep_their_type_and_stand_in_its_order(cells, kind, classes):
+    frame = marks(n=30).assign(grade=pd.Series(np.resize(np.array(cells, dtype=object), 30), dtype=object))
+    classes_only = {"targets": ("grade",), "task": None, "drop": ("mark", "w", "day", "school")}
+    found = dataset_of(frame, **classes_only, task_type="multiclass")
+    assert found.label_types == {"grade": kind}
+    assert found.tasks == classes
+
+
+@pytest.mark.parametrize(("words", "kind"), [(["2", "10", "1"], "number"), (["02", "10", "1"], "text")])
+def test_numbers_with_zeros_in_front_are_texts_in_a_file(tmp_path, words, kind):
+    marks(30).assign(grade=np.resize(words, 30)).to_csv(tmp_path / "t.csv", index=False)
+    roles = Roles(targets=("grade",), drop=("mark", "w", "day", "school"), task_type="multiclass")
+    assert make_dataset(read_table(tmp_path / "t.csv"), roles).label_types == {"grade": kind}
+
+
+def test_two_truth_values_stay_truth_values():
+    found = dataset_of(
+        marks().assign(grade=np.resize([True, False], 24)), targets=("grade",), drop=("mark", "w", "day")
+    )
+    assert found.label_types == {"grade": "bool"}
+
+
+def test_a_task_of_one_class_is_named_and_a_task_of_two_is_not():
+    frame = marks().assign(grade=lambda f: np.where((f.school == "s1") | (f.index % 2 == 0), "yes", "no"))
+    notes = dataset_of(frame, targets=("grade",), drop=("mark", "w", "day")).notes
+    assert "1 task with only one class, left out of AUC and its gain: s1" in notes
+    even = frame.assign(grade=np.resize(["yes", "no"], 24))
+    assert "only one class" not in dataset_of(even, targets=("grade",), drop=("mark", "w", "day")).notes
+
+
+@pytest.mark.parametrize(("rows", "left"), [(18, False), (20, True)])
+def test_twenty_rows_are_enough_to_tell_a_number_of_rows(rows, left):
+    frame = pd.concat([marks(18), marks(18)[: rows - 18]], ignore_index=True).assign(pupil=np.arange(rows))
+    assert ("pupil" not in dataset_of(frame).features) == left
+
+
+def test_nineteen_rows_are_not():
+    frame = pd.concat([marks(18), marks(18)[:1]], ignore_index=True).assign(pupil=np.arange(19))
+    assert "pupil" in dataset_of(frame).features
+
+
+def test_a_column_of_zeros_and_ones_that_is_constant_within_tasks_is_named():
+    frame = marks().assign(church=lambda f: (f.school == "s1").astype(int), mixed=np.resize([0, 1], 24))
+    assert "shift a task as a whole: church\n" in f"{dataset_of(frame).notes}\n"
+
+
+def test_a_star_keeps_every_column():
+    frame = marks().assign(pupil=np.arange(24), number=np.arange(24) * 3)
+    assert dataset_of(frame).features == ["a", "b"]
+    assert dataset_of(frame, keep=("*",)).features == ["a", "b", "pupil", "number"]

@@ -107,6 +107,7 @@ TABLES = {
     "columns": ("a.csv", lambda: b",".join(b"c%d" % k for k in range(3_000_000)) + b"\n" + b"0," * 2_999_999 + b"0\n"),
     "columns of blanks": ("a.txt", lambda: b"1 " * 3_000_000),
     "shape of an array": ("a.npz", lambda: zipped(**{"X.npy": header((36 << 40,))})),
+    "columns without rows": ("a.npz", lambda: zipped(**{"X.npy": header((0, 1 << 40))[:-64]})),
     "sparse columns": ("a.npz", sparse_archive),
     "index of svmlight": ("a.svm", lambda: b"1 500000000:1\n"),
     "sparse matrix of MATLAB": ("a.mat", matlab),

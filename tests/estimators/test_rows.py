@@ -11,8 +11,7 @@ from sklearn.linear_model import Ridge
 
 from mtlrun.estimators.baselines import PerTask, ScaledTargets, TaskFeature
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.estimators.rows import Rows
-from mtlrun.evaluation import predict_scores
+from mtlrun.evaluation import TaskRows, predict_scores
 
 LAYOUTS = ("ragged", "shared", "masked")
 FEW = {"max_iter": 30, "n_blocks": 2, "hidden": (3,), "base__max_iter": 30}
@@ -41,7 +40,7 @@ def given(**arguments):
 
 
 def check(model, X, y, ids, weights):
-    rows, test = Rows(X, y, ids, weights), Rows(X[::2], y[::2], None if ids is None else ids[::2])
+    rows, test = TaskRows(X, y, ids, weights), TaskRows(X[::2], y[::2], None if ids is None else ids[::2])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = clone(model).fit(X, y, **given(task_id=ids, sample_weight=weights))
@@ -79,7 +78,7 @@ def test_scaled_targets_are_scaled_once(model, sparse, layout):
 
 def test_models_with_other_weights_of_classes_read_other_rows():
     X, y, ids, _ = problem("ragged", True, False)
-    rows = Rows(X, y, ids)
+    rows = TaskRows(X, y, ids)
     for weight in (None, "balanced", {1.0: 5.0, -1.0: 1.0}):
         model = build({"estimator": "TraceNormMTLClassifier", "params": {"class_weight": weight}})
         assert_allclose(rows.fit(clone(model)).coef_, model.fit(X, y, task_id=ids).coef_, rtol=1e-9)
@@ -87,7 +86,7 @@ def test_models_with_other_weights_of_classes_read_other_rows():
 
 def test_warm_starts_go_on():
     X, y, ids, _ = problem("ragged", False, False)
-    rows = Rows(X, y, ids)
+    rows = TaskRows(X, y, ids)
     model = build({"estimator": "TraceNormMTL", "params": {"alpha": 5.0, "warm_start": True, "tol": 1e-10}})
     first = rows.fit(model).n_iter_
     assert rows.fit(model).n_iter_ < first
@@ -99,8 +98,8 @@ def test_warm_starts_go_on():
 def test_what_a_model_refuses_is_refused():
     X, y, ids, _ = problem("ragged", False, False)
     with pytest.raises(ValueError, match="alpha"):
-        Rows(X, y, ids).fit(build({"estimator": "TraceNormMTL", "params": {"alpha": -1.0}}))
+        TaskRows(X, y, ids).fit(build({"estimator": "TraceNormMTL", "params": {"alpha": -1.0}}))
     with pytest.raises(ValueError, match="NaN"):
-        Rows(np.where(X > 2, np.nan, X), y, ids).fit(build("TraceNormMTL"))
+        TaskRows(np.where(X > 2, np.nan, X), y, ids).fit(build("TraceNormMTL"))
     with pytest.raises(ValueError, match="NaN"):
-        Rows(np.where(X > 1, np.nan, X), y, ids).fit(PerTask(Ridge()))
+        TaskRows(np.where(X > 1, np.nan, X), y, ids).fit(PerTask(Ridge()))

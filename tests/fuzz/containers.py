@@ -82,6 +82,11 @@ def _written(method: str, **options: Any) -> Callable[[pd.DataFrame, Path], Path
     return write
 
 
+def _indexed(frame: pd.DataFrame, path: Path) -> Path:
+    frame.set_index([name for name in frame if name in ("task", "word", "gaps")]).to_parquet(path)
+    return path
+
+
 def _stored(frame: pd.DataFrame, path: Path) -> Path:
     path.write_bytes(dump_frame(frame.apply(typed)))
     return path
@@ -107,6 +112,7 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     ".comma.csv": _written("to_csv", sep=";", decimal=","),
     ".csv.gz": _written("to_csv"),
     ".parquet": _written("to_parquet"),
+    ".indexed.parquet": lambda frame, path: _indexed(frame, path),
     ".xlsx": _written("to_excel"),
     ".arff": lambda frame, path: _arff(frame, path, sparse=False),
     ".sparse.arff": lambda frame, path: _arff(frame, path, sparse=True),

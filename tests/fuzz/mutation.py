@@ -23,7 +23,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.io import savemat
 from sklearn.datasets import dump_svmlight_file
 
-from mtlrun.utils.paths import configs_dir, datasets_dir
+from mtlrun.utils.io import configs_dir, datasets_dir
 
 #: A valid file and what a reader must find in it.
 Valid = tuple[bytes, Any]

@@ -19,7 +19,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import Table, read_table
 from mtlrun.errors import DataError, UserError
-from mtlrun.estimators import IndependentRidge
+from mtlrun.estimators import HierarchicalMTL, IndependentRidge
 from mtlrun.evaluation import Part
 from mtlrun.features.table import TableFeatures
 from mtlrun.fitted import Model
@@ -32,6 +32,8 @@ ROLES = {
     else Roles(("y",), "task", task_type, group="group", categorical=("word",), min_rows=1)
     for kind, task_type in KINDS.items()
 }
+#: What is trained on them: a model of every kind of targets, and one that takes its variances from the rows.
+TRAINED = [(kind, IndependentRidge) for kind in KINDS] + [("numbers", HierarchicalMTL)]
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 pytest.importorskip("polars")
 pytest.importorskip("pyarrow")
@@ -48,13 +50,13 @@ def written(frame: pd.DataFrame, container: str, folder: Path) -> Table:
     return read_table(CONTAINERS[container](frame, folder / f"t{container}"))
 
 
-def fitted(table: Table, kind: str) -> tuple[Model, Dataset]:
+def fitted(table: Table, kind: str, estimator_class: type = IndependentRidge) -> tuple[Model, Dataset]:
     """Fit a model to a table, and return it with what the table became."""
     data = make_dataset(table, ROLES[kind])
     step = TableFeatures({data.features.index(name): words for name, words in data.categories.items()}).fit(data.X)
     every = np.arange(data.n_samples)
     ready = replace(data, X=step.transform(data.X), features=[])
-    estimator = Part.of(ready, every, every[:1]).fit(IndependentRidge(unseen="mean"))
+    estimator = Part.of(ready, every, every[:1]).fit(estimator_class(unseen="mean"))
     read = {"n_features": data.n_features, "names": data.features, "strings": False, "task_column": ROLES[kind].task}
     facts: dict[str, Any] = {
         "task_type": data.task_type,
@@ -64,7 +66,7 @@ def fitted(table: Table, kind: str) -> tuple[Model, Dataset]:
         "targets": data.targets,
         "labels": data.labels,
         "label_types": data.label_types,
-        "estimator": {"name": "IndependentRidge"},
+        "estimator": {"name": estimator_class.__name__},
         "dataset": {"id": "t"},
     }
     return Model(estimator, step, facts), data
@@ -104,10 +106,12 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
     try_one()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_new_rows_are_read_by_the_names_of_the_training_rows(kind: str, fuzz_examples: int) -> None:
+@pytest.mark.parametrize(("kind", "estimator_class"), TRAINED)
+def test_new_rows_are_read_by_the_names_of_the_training_rows(
+    kind: str, estimator_class: type, fuzz_examples: int
+) -> None:
     """Trained from one container and predicted from another: the same answers, or refused by an error."""
-    taken, examples = 0, fuzz_examples if kind == "numbers" else fuzz_examples // 2
+    taken, examples = 0, fuzz_examples if (kind, estimator_class) == TRAINED[0] else fuzz_examples // 2
 
     @quiet(examples)
     @given(tables(WORDS | st.sampled_from(GAPS), kind), st.data())
@@ -121,7 +125,7 @@ def test_new_rows_are_read_by_the_names_of_the_training_rows(kind: str, fuzz_exa
             warnings.simplefilter("error", UserWarning)  # a word that the model does not know would be said
             folder = Path(name)
             try:
-                model, known = fitted(written(frame, first, folder), kind)
+                model, known = fitted(written(frame, first, folder), kind, estimator_class)
             except UserError:  # a task that is called NA in a csv file
                 return
             if known.n_samples < len(frame):  # tasks of one class are left out

@@ -128,6 +128,37 @@ def test_negative_transfer_and_ranks(write):
     assert [row[:2] for row in found.tables["Average ranks"]["rows"]] == [["A", 1.0], ["C", 2.0], ["B", 3.0]]
     negative = {row[0]: row[1:] for row in found.tables["Negative transfer by method"]["rows"]}
     assert negative["B"] == [36, 1.0, 0.0, 0.0, 0.333, 0.1]
+    labels = [ranking.label for ranking in found.rankings]
+    assert labels == [f"{rows} rows per task: 12 tables" for rows in ("5 or 10", "20 or 50", "100 or 200")]
+    assert found.rankings[0].methods == ["A", "B", "C"]
+    assert found.rankings[0].values == [[1.0, 3.0, 2.0]] * 12
+    (shown,) = found.matrices.values()
+    assert (shown.rows, shown.columns[0]) == (["A", "B"], "groups, few")
+
+
+def test_one_kind_is_shown_by_table_and_few_tables_are_not_ranked(write):
+    made = gains(lambda t, _: 0.1, seeds=(0,), tables=8)
+    errors = {"A": 0.5, "IndependentRidge": 0.6, "IndependentLogistic": 0.6}
+    lines = [
+        {
+            **{name: row[name] for name in ("table", "kind", "rows")},
+            "method": method,
+            "error": error,
+            "over_alone": -0.7,
+        }
+        | {"family": "multi-task" if method == "A" else "independent"}
+        for _, row in made.iterrows()
+        for method, error in errors.items()
+        if method == "A" or method.endswith("Logistic") == (row["table"] == "t0")
+    ]
+    published = [write(pd.DataFrame(lines), "methods.csv"), write(made)]
+    found = methods(None, seed=0, published=published, kinds=["groups"])
+    assert (found.rankings, found.tables["Average ranks"]["rows"]) == ([], [])
+    (shown,) = found.matrices.values()
+    assert (shown.rows, shown.values) == (["t0", "t2", "t4", "t6"], [[-0.5]] * 4)
+    ranked = methods(None, seed=0, published=published).rankings[0]
+    assert ranked.methods == ["A", "IndependentRidge"], "logistic regression counts as ridge regression"
+    assert len(ranked.blocks) == 8
 
 
 def test_the_files_are_made_of_a_run(tmp_path, capsys, monkeypatch):

@@ -11,10 +11,10 @@ import pytest
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.papers.dcrmtl import data_set_statistics
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.runs.spec import Experiment
+from mtlrun.utils.io import derive_seed
 
 
 def test_statistics_of_a_shared_set_with_gaps():

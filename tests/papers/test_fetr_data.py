@@ -15,8 +15,7 @@ from mtlrun.papers.printed import read_printed
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
-from mtlrun.utils.paths import configs_dir
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import configs_dir, derive_seed
 
 pytestmark = pytest.mark.data
 

@@ -87,7 +87,7 @@ def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(pla
 
 def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
     differences = np.array([1.0, 1e-5, 1e-9])
-    well, badly = (mtsvm_runs.Reference(10.0, accuracy, "") for accuracy in (2e-9, 1e-4))
+    well, badly = (mtsvm_runs.ReferenceOptimum(10.0, accuracy, "") for accuracy in (2e-9, 1e-4))
     assert well.resolved(differences).tolist() == [1.0, 1e-5, 4e-9]
     assert np.isnan(badly.resolved(differences)).tolist() == [False, True, True]
 
@@ -108,7 +108,7 @@ def test_similarity_of_the_tasks_comes_with_the_data(plane):
 
 def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
     numbers = [(1.0, 12.0, 9.0), (2.0, 11.0, 9.95), (3.0, 10.001, 10.0)]
-    points = [mtsvm_runs.Certificate(*number) for number in numbers]
+    points = [mtsvm_runs.TimedCertificate(*number) for number in numbers]
     assert mtsvm_runs.time_to(points, 0.1, "gap") == 2.0
     assert mtsvm_runs.time_to(points, 1e-2, "gap") == 3.0
     assert mtsvm_runs.time_to(points, 1e-2, "dual") == 2.0

@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
+from mtlrun.estimators import HierarchicalMTL, HierarchicalMTLClassifier
+from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.problem.graded import is_graded, right_singular
+from mtlrun.problem.losses import is_graded, right_singular
 from mtlrun.problem.statistics import TaskStatistics
 
 N, D, T = 60, 6, 4
@@ -234,3 +236,20 @@ def test_constant_columns_are_not_small_ones():
     assert not is_graded(np.array([1e4, 1.0, 1e-28]), whole)
     assert is_graded(np.array([1e4, 1e-12, 25.0]), np.array([1e4, 1e-12, 25.0]))
     assert is_graded(np.array([[1e4, 1.0], [1e4, 1e-7]]), np.ones((2, 2))).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("model", [HierarchicalMTL, HierarchicalMTLClassifier])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e9, 1e12])
+def test_a_hierarchical_model_uses_a_feature_far_from_zero_or_says_that_it_does_not(model, offset):
+    rng = np.random.default_rng(0)
+    X, t = rng.normal(size=(120, 2)), np.arange(120) % 3
+    y = X @ [1.0, 3.0] + 0.1 * rng.normal(size=120)
+    y = np.sign(y) if model is HierarchicalMTLClassifier else y
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        moved, plain = (model().fit(X + np.array([0, by]), y, task_id=t).coef_[:, 1] for by in (offset, 0.0))
+    if any(issubclass(one.category, DegenerateModelWarning) for one in said):
+        assert offset > 1e6
+        assert np.all(moved == 0)
+    else:
+        np.testing.assert_allclose(moved, plain, rtol=1e-4)

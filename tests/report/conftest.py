@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mtlrun.record import FIT, MEASURE, Record
-from mtlrun.runs.selection import choose
+from mtlrun.runs.cell import choose
 from mtlrun.utils.io import sealed
 
 

@@ -266,7 +266,7 @@ def test_a_single_split_is_judged_by_its_tasks(maker):
     check = {"kind": "difference", "quantity": "auc", "of": DC, "over": "One Norm", "at_least": 0}
     claim = verdict_of(maker, check)
     assert claim.verdict == "undecided"
-    assert "smaller than our threshold of 0.058" in claim.why  # standard error of .1, -.1, .01
+    assert "less than the 0.058 that" in claim.why  # standard error of .1, -.1, .01
 
 
 def test_the_smallest_effect_of_a_ratio_is_relative(maker):

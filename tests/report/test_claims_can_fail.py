@@ -14,13 +14,12 @@ import pandas as pd
 import pytest
 
 from mtlrun.record import Record
-from mtlrun.report.cells import MethodResult
+from mtlrun.report.cells import MethodResult, Run, read_run
 from mtlrun.report.checks import Verdict
 from mtlrun.report.claims import Evidence, evaluate
 from mtlrun.report.readings import judged
-from mtlrun.report.run import Run, read_run
-from mtlrun.runs.artefacts import artefacts
 from mtlrun.runs.load import load_experiment
+from mtlrun.runs.results import artefacts
 
 TRIALS = range(8)
 RESULTS = Path(__file__).parents[2] / "results"

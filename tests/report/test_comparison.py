@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtlrun.report.cells import method_results
-from mtlrun.report.run import read_run
+from mtlrun.report.cells import method_results, read_run
 from mtlrun.report.statistics import comparison_section, paired, rank_methods
 
 DC = "LADM-DC-RMTL-10%"

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from mtlrun.report import claims
-from mtlrun.report.cells import MethodResult
+from mtlrun.report.cells import MethodResult, Run
 from mtlrun.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate, judge
-from mtlrun.report.run import Run
 from mtlrun.report.statistics import Ranking
 
 INFO = {"datasets": {"alpha": {"id": "alpha"}}, "paper_datasets": ["alpha"], "profile": "quick"}
@@ -391,8 +390,11 @@ def test_readings_under_which_nothing_can_be_said_do_not_count():
     def holding(*verdicts):
         return ClaimVerdict("c", "so", None, "", "", readings=dict(enumerate(verdicts))).holding
 
-    assert "2 of 3" in holding("confirmed", "mostly", "partly")
-    assert "1 of 2" in holding("confirmed", "not testable here", "undecided")
+    assert holding("confirmed", "mostly", "partly") == "holds under 2 of the 3 interpretations, partly holds under 1"
+    assert "1 of the 2" in holding("confirmed", "not testable here", "undecided")
+    assert holding(*["not confirmed"] * 2, "undecided") == (
+        "does not hold under 2 of the 3 interpretations, is undecided under 1"
+    )
     assert holding("confirmed", "not testable here") == holding("confirmed") == holding() == ""
 
 

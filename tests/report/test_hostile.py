@@ -8,10 +8,9 @@ import pytest
 from mtlrun.errors import DataError
 from mtlrun.report.build import build_report
 from mtlrun.report.grid import Column, Grid, csv_grid
-from mtlrun.report.html import html_report
 from mtlrun.report.summary import read_overview, write_overview
-from mtlrun.report.writers import FORMATS, render, write_report
-from mtlrun.runs.merge import merge
+from mtlrun.report.writers import FORMATS, html_report, render, write_report
+from mtlrun.runs.results import merge
 
 HOSTILE = {
     "script": "<script>alert(1)</script>",

@@ -15,9 +15,8 @@ from mtlrun.cli.app import app
 from mtlrun.report.build import build_report
 from mtlrun.report.figures import Figure, Panel
 from mtlrun.report.grid import Column, Grid, Section
-from mtlrun.report.html import html_page, html_report, tone
 from mtlrun.report.summary import read_overview, render_overview, write_overview
-from mtlrun.report.writers import render
+from mtlrun.report.writers import html_page, html_report, render, tone
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DC = "LADM-DC-RMTL-10%"

@@ -10,7 +10,7 @@ from rich.console import Console
 from mtlrun.report.build import build_report
 from mtlrun.report.drawing import draw, write_drawing
 from mtlrun.report.figures import HeatMap
-from mtlrun.report.terminal import print_report
+from mtlrun.report.summary import print_report
 from mtlrun.report.writers import FORMATS, csv_table, is_written, markdown, render, write_report
 
 

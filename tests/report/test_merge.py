@@ -13,9 +13,9 @@ from mtlrun.cli.app import app
 from mtlrun.errors import DataError
 from mtlrun.record import PACKED, PREDICTIONS, Record, Records, pack
 from mtlrun.report.build import build_report
-from mtlrun.report.run import read_run
+from mtlrun.report.cells import read_run
 from mtlrun.report.writers import FILES
-from mtlrun.runs.merge import Merged, merge
+from mtlrun.runs.results import Merged, merge
 
 DC = "LADM-DC-RMTL-10%"
 RUN = "made/table1/quick"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.errors import UserError
 from mtlrun.report.build import build_report
-from mtlrun.report.drawing import alike, draw_forest, plot, svg
-from mtlrun.report.figures import Forest, path_figures, printed_figures, rank_diagrams
-from mtlrun.report.run import read_run
+from mtlrun.report.cells import read_run
+from mtlrun.report.drawing import alike, draw, draw_forest, plot, svg
+from mtlrun.report.figures import Figure, Forest, HeatMap, measured_ranks, path_figures, printed_figures, rank_diagrams
 from mtlrun.report.writers import markdown
 
 
@@ -58,6 +59,34 @@ def test_critical_differences(maker, tmp_path):
     report = build_report(folder)
     (diagram,) = rank_diagrams(report.run, report.rows)
     assert diagram.caption.startswith("Average ranks by auc, 4 splits of alpha (1 is best)")
+
+
+def test_rankings_of_measurements_are_drawn_below_each_other(maker, tmp_path):
+    folder = maker.fill().write()
+    run = build_report(folder).run
+    place = next(iter(run.results_of("alpha", run.methods[0])))
+    values = [[1.0, 2.0, 3.0]] * 8
+    scores = {"blocks": list("abcdefgh"), "methods": ["one", "two", "three"], "values": values, "greater": False}
+    place.result["rankings"] = [{"label": label, "quantity": "error", **scores} for label in ("few", "many")]
+    (diagram,) = measured_ranks(run)
+    assert diagram.name == f"alpha-{run.methods[0].replace(' ', '-')}-ranks"
+    text = svg(diagram)
+    places = [text.index(f">error, {label}<") for label in ("few", "many")]
+    assert places == sorted(places)
+    assert text.count(">one (1.00)<") == 2
+
+
+def test_numbers_of_a_heat_map_have_room():
+    rows, columns = [f"row {i}" for i in range(34)], [f"column {j}" for j in range(6)]
+    panel = HeatMap("gain", [[-0.004] * 5 + [None]] * 34, rows, columns, 0.0)
+    canvas = draw(Figure("map", "A map", [panel]))
+    renderer = FigureCanvasAgg(canvas).get_renderer()
+    canvas.draw(renderer)
+    axes = canvas.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == rows
+    boxes = [text.get_window_extent(renderer) for text in axes.texts]
+    assert len(boxes) == 34 * 5
+    assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[i + 1 :])
 
 
 def test_methods_that_differ_by_less_than_the_critical_difference_share_a_bar():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.report.build import build_report
-from mtlrun.report.writers import html, markdown
+from mtlrun.report.writers import html_report, markdown
 from mtlrun.utils.io import DIGEST
 
 RUN = Path(__file__).resolve().parents[2] / "results/dcrmtl/fig2/quick"
@@ -49,7 +49,8 @@ def test_a_claim_that_flips_depends_on_the_reading(two_readings):
     (claim,) = report.claims
     assert claim.verdict == "depends on the reading"
     assert claim.readings == {"plain": "confirmed", "other": "not confirmed"}
-    assert claim.holding == "holds under 1 of 2 interpretations"
+    assert claim.found.endswith("It holds under 1 of the 2 interpretations.")
+    assert claim.holding == "holds under 1 of the 2 interpretations"
     assert [row.value("auc") for row in report.rows] == [0.70, 0.75]  # the table is that of the main reading
     assert [row.value("auc") for row in report.readings[0].rows] == [0.8, 0.6]
 
@@ -63,6 +64,7 @@ def test_a_reading_that_is_not_plausible_decides_nothing(two_readings):
     (claim,) = two_readings(0.8, 0.6, plausible=False).claims
     assert claim.verdict == "confirmed"
     assert claim.readings["other"] == "not confirmed"
+    assert claim.holding.endswith("(other is for comparison only)")
 
 
 def test_a_reading_without_cells_waits(two_readings):
@@ -71,6 +73,19 @@ def test_a_reading_without_cells_waits(two_readings):
     assert not report.partial
     assert report.claims[0].verdict == "confirmed"
     assert "Not computed: other." in markdown(report)
+
+
+def test_a_reading_that_only_shares_cells_with_another_one_waits(two_readings):
+    folder = two_readings(0.8, 0.6).run.folder
+    plan = json.loads((folder / "run.json").read_text())
+    shared = next(cell for cell in plan["cells"] if cell.get("reading") == "other")
+    own = {**shared, "method": "APG-RMTL", "key": "0" * 64, "reading": "third"}
+    plan["cells"] += [{**shared, "reading": "third"}, own]
+    plan["readings"]["third"] = plan["readings"]["other"]
+    (folder / "run.json").write_text(json.dumps(plan))
+    report = build_report(folder)
+    assert [one.run.reading for one in report.readings] == ["other"]
+    assert not report.partial
 
 
 def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_the_main_one(two_readings):
@@ -88,8 +103,8 @@ def test_failures_of_other_readings_are_listed(two_readings, maker):
 
 
 def test_pages_show_readings(two_readings):
-    page = html(two_readings(0.8, 0.6))
-    assert "holds under 1 of 2 interpretations" in page
+    page = html_report(two_readings(0.8, 0.6))
+    assert "holds under 1 of the 2 interpretations" in page
 
 
 def test_an_altered_plan_is_told(two_readings, maker):

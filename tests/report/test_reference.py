@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mtlrun.report.build import Report, build_report
-from mtlrun.report.references import tolerance_of
+from mtlrun.report.readings import tolerance_of
 
 
 def report_with(maker, *entries: dict[str, Any], tolerance: Any = None) -> Report:

@@ -17,9 +17,8 @@ from mtlrun.errors import DataError, UserError
 from mtlrun.models import load_model
 from mtlrun.record import PACKED, Records
 from mtlrun.report.build import build_report
-from mtlrun.report.cells import load_results
+from mtlrun.report.cells import load_results, read_run
 from mtlrun.report.modelplots import plot_model
-from mtlrun.report.run import read_run
 from mtlrun.report.stored import MODELS, read_json, read_raw
 from mtlrun.report.summary import read_overview
 from mtlrun.report.writers import render

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mtlrun.errors import DataError
-from mtlrun.report.cells import MethodResult, method_results
+from mtlrun.report.cells import MethodResult, method_results, read_run, std
 from mtlrun.report.printed import mean_std, range_text, result_grid, task_note
-from mtlrun.report.run import read_run, std
 
 DC = "LADM-DC-RMTL-10%"
 

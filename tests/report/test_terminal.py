@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mtlrun.report.build import build_report
-from mtlrun.report.terminal import print_report
+from mtlrun.report.summary import print_report
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -25,7 +25,7 @@ def test_names_are_whole_and_lines_fit(maker, width):
     maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
     text = printed(maker, width)
     # In a pipe a sentence is one line, to be searched and counted; only tables are set to the width.
-    sentences = ("AUC ranges ", "alpha: only ", "The best number", "To finish it")
+    sentences = ("AUC ranges ", "alpha: only ", "±: ", "The best number", "To finish it")
     assert all(len(line) <= width for line in text.splitlines() if not line.startswith(sentences))
     for method in maker.info["methods"]:
         assert any(line.strip().startswith(method) for line in text.splitlines())
@@ -94,7 +94,7 @@ def test_claims_and_references(maker):
         {"dataset": "gamma", "method": "APG-RMTL", "quantity": "auc", "value": 0.71},
     ]
     text = printed(maker.fill(), 200)
-    assert "does not hold: made-1: DC [fast] is faster. seconds of APG-RMTL" in text
+    assert "does not hold: made-1: DC [fast] is faster. Found: seconds of APG-RMTL" in text
     assert "2 printed numbers: 1 within tolerance, 1 not run." in text
     lines = [line.split() for line in text.splitlines()]
     ours = next(i for i, line in enumerate(lines) if line[:2] == ["APG-RMTL", "0.7105"])
@@ -115,20 +115,50 @@ def test_numbers_of_measurements_that_were_not_run_for_one_reason_are_one_line(m
     entry = {"method": "DCD", "quantity": "findings", "value": 1}
     maker.config["reference"] = [{"dataset": d, **entry} for d in ("gamma", "gamma", "delta", "alpha")]
     lines = [line for line in printed(maker).splitlines() if "not run" in line]
-    assert lines[0].startswith("3 numbers not run: data set not in this run")
+    assert lines[1].startswith("3 numbers not run: data set not in this run")
 
 
-def test_the_outcome_comes_last(maker):
+def test_the_outcome_comes_first_and_warnings_last(maker):
     check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": 5}
     maker.config["claims"] = [
         {"id": "made-1", "text": "It is faster", "checks": [check]},
         *({"id": f"made-{i}", "text": "It is so", "not_testable": "the figures are lost"} for i in (2, 3)),
     ]
-    lines = printed(maker.fill(), 200).splitlines()
+    maker.fill()
+    maker.records["alpha", DC, 1].selection = {"key": "none", "edges": {"alpha": "high"}}
+    lines = printed(maker, 200).splitlines()
     assert [line for line in lines if line.startswith("not tested")] == [
         "not tested here: 2 claims: made-2, made-3 (the figures are lost)."
     ]
-    assert lines[-2:] == ["3 claims of the paper: 1 does not hold, 2 cannot be decided here.", "6 of 6 cells done."]
+    outcome = lines.index("3 claims of the paper: 1 does not hold, 2 were not tested here.")
+    assert lines[outcome + 1] == "6 of 6 cells done."
+    verdict = next(i for i, line in enumerate(lines) if line.startswith("does not hold: made-1"))
+    table = next(i for i, line in enumerate(lines) if line.startswith("APG-RMTL"))
+    assert outcome < table < verdict < len(lines) - 1
+    assert lines[-1].startswith("end of the grid")
+
+
+def test_further_claims_add_up_with_those_that_were_not_tested(maker):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC}
+    bounds = [*({"at_least": 5} for _ in range(4)), {"at_least": 2}]
+    maker.config["claims"] = [
+        *({"id": f"made-{i}", "text": "It is so", "checks": [check | b]} for i, b in enumerate(bounds)),
+        {"id": "lost", "text": "It is so", "not_testable": "the figures are lost"},
+    ]
+    report = build_report(maker.fill().write())
+    assert report.findings[-1] == "Of 3 further claims 1 holds, 1 does not hold, 1 was not tested here."
+
+
+@pytest.mark.parametrize(("exact", "ours"), [(8.0, "4 times"), (None, "at least 4 times")])
+def test_a_quantity_of_runs_that_were_stopped_is_a_bound(maker, exact, ours):
+    maker.measure("trace", ["seconds_to_1e-6", "seconds_at_least"])
+    maker.measurement("alpha", "DCD", metrics={"seconds_to_1e-6": 2.0, "seconds_at_least": 2.0})
+    maker.measurement("alpha", "MTK", metrics={"seconds_to_1e-6": exact, "seconds_at_least": 8.0})
+    check = {"kind": "ratio", "quantity": "seconds_at_least", "of": "MTK", "over": "DCD", "at_least": 2}
+    maker.config["claims"] = [{"id": "made-1", "text": "It is faster", "checks": [check]}]
+    report = build_report(maker.write())
+    assert report.claims[0].verdict == "confirmed"
+    assert report.findings[0].endswith(f"ours: {ours}).".replace("4 times", "4.00 times"))
 
 
 def test_long_verdicts_are_wrapped_on_a_terminal(maker):

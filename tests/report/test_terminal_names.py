@@ -11,11 +11,11 @@ from rich.console import Console
 
 from mtlrun.record import FIT, MEASURE, Place, Record
 from mtlrun.report import build
-from mtlrun.report.run import Run
-from mtlrun.report.terminal import print_report
-from mtlrun.runs.artefacts import artefacts
+from mtlrun.report.cells import Run
+from mtlrun.report.summary import print_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import settings
+from mtlrun.runs.results import artefacts
 
 EXPERIMENTS = [entry.id for entry in artefacts()]
 

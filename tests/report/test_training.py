@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mtlrun.report.training import MOST_FEATURES, _largest, prediction_figure, roc_figure, training_page
+from mtlrun.runs.train import MOST_FEATURES, _largest, prediction_figure, roc_figure, training_page
 
 RESULT = {
     "id": "made",

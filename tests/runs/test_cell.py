@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.record import Record
-from mtlrun.runs.survey import explain
-from mtlrun.utils.io import sha256_json
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.runs.plan import explain
+from mtlrun.utils.io import derive_seed, sha256_json
 
 
 def test_seeds_are_the_same_for_ever():

@@ -12,7 +12,7 @@ from mtlrun.estimators import registry
 from mtlrun.runs import cell as cells
 from mtlrun.runs import code
 from mtlrun.runs.code import own_files, reason, versions_of
-from mtlrun.runs.survey import rerun_reasons, survey
+from mtlrun.runs.plan import rerun_reasons, survey
 
 
 def changed(before, after):
@@ -129,9 +129,13 @@ def test_every_kind_of_import_is_followed(own):
     own.write("sideways.py", "")
     own.write("far/__init__.py", "import own.far.started\n")
     own.write("far/started.py", "")
-    own.write("far/away.py", "import own.models\n")
+    own.write("far/away.py", "import own.models, importlib\nimportlib.import_module('own.named')\n")
+    own.write(
+        "named.py", "from importlib import import_module\nimport_module(name='x' + 'y'), __import__('own.called')\n"
+    )
+    own.write("called.py", "")
     own.write("unused.py", "")
-    names = "__init__ models helper part/__init__ part/deep sideways far/__init__ far/started far/away"
+    names = "__init__ models helper part/__init__ part/deep sideways far/__init__ far/started far/away named called"
     assert set(own_files("own.models")) == {f"own/{name}.py" for name in names.split()}
 
 

@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mtlrun.estimators.registry import METHODS
-from mtlrun.runs.editor import config_schema
-from mtlrun.utils.paths import configs_dir
+from mtlrun.runs.spec import config_schema
+from mtlrun.utils.io import configs_dir
 from mtlrun.utils.yaml import load_file
 
 COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "config.schema.json"

@@ -9,11 +9,10 @@ import time
 import pytest
 
 from mtlrun.runs.load import load_experiment
-from mtlrun.runs.locks import PRESENCE
-from mtlrun.runs.plan import plan
-from mtlrun.runs.progress import Plain
+from mtlrun.runs.plan import plan, survey
+from mtlrun.runs.pool import Plain
 from mtlrun.runs.run import run
-from mtlrun.runs.survey import survey
+from mtlrun.runs.store import PRESENCE
 
 FAILING = """\
   - {label: broken, estimator: "lab.models:Broken"}
@@ -27,7 +26,7 @@ import sys
 from mtlrun.runs.run import run
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
-from mtlrun.runs.progress import Plain
+from mtlrun.runs.pool import Plain
 
 summary = run(plan(load_experiment("tiny.yaml"), output="runs"), progress=Plain(sys.stdout))
 assert not {"mtlrun.runs.fit", "mtlrun.solvers"} & set(sys.modules)

@@ -15,11 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.runs.locks import Locks, TimingLock
-from mtlrun.runs.plan import plan
-from mtlrun.runs.progress import Plain
+from mtlrun.runs.plan import plan, survey
+from mtlrun.runs.pool import Plain
 from mtlrun.runs.run import Runner, run
-from mtlrun.runs.survey import survey
+from mtlrun.runs.store import Locks, TimingLock
 from mtlrun.utils.io import write_atomic
 
 RUN = "lab/tiny/full"

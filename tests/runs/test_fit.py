@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
-from mtlrun.provenance import host_facts
+from mtlrun.record import host_facts
 from mtlrun.runs import fit
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing
 from mtlrun.runs.fit import fit_cell, part_of, score_candidates

@@ -1,11 +1,13 @@
 """Experiment files: golden error texts, profiles, overrides, origins, the catalogue."""
 
+import re
+
 import pytest
 
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.runs.catalogue import catalogue, find
 from mtlrun.runs.load import load_experiment, validate_file
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 from mtlrun.utils.yaml import load_file
 
 VALID = """\
@@ -44,6 +46,26 @@ def problems_of(lab, text, **options):
     with pytest.raises(ConfigError) as refused:
         load_experiment(lab.write(text, "bad.yaml"), **options)
     return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("seeed: 1", "(?i)did you mean 'seed'"),
+        ("seed: -1", "at least 0, not -1"),
+        ("seed: 1.5", "at least 0, not 1.5"),
+        ("seed: true", "at least 0, not True"),
+        ("sample_seed: -3", "sample_seed"),
+        ("sample: 0", "at least 1, not 0"),
+        ("sample: 2.5", "at least 1, not 2.5"),
+        ("variant: vallue", "'value'"),
+    ],
+)
+def test_options_of_a_data_set_are_checked_with_the_file(lab, option, told):
+    given = changed("datasets: [digits]", f"datasets: [{{id: simulated-rmtl, {option}}}]")
+    text = problems_of(lab, given)
+    assert text.startswith("bad.yaml:5:")
+    assert re.search(told, text)
 
 
 def test_a_valid_file_loads(lab):

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from mtlrun.runs.locks import Locks, alone
+from mtlrun.runs.store import Locks, alone
 
 ME = f"process {os.getpid()} on "
 
@@ -45,7 +45,7 @@ def test_others_are_those_that_work_here(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from mtlrun.runs.locks import Locks
+from mtlrun.runs.store import Locks
 locks = Locks(Path(sys.argv[1]))
 locks.acquire("a")
 print("taken", flush=True)
@@ -70,7 +70,7 @@ def test_the_lock_of_a_killed_process_is_free_and_names_it(tmp_path):
 CONTEST = """
 import sys, time
 from pathlib import Path
-from mtlrun.runs.locks import Locks
+from mtlrun.runs.store import Locks
 folder, start = Path(sys.argv[1]), float(sys.argv[2])
 locks = Locks(folder)
 while time.time() < start:

@@ -7,9 +7,8 @@ import pytest
 from mtlrun.errors import ConfigError
 from mtlrun.record import TIMEOUT
 from mtlrun.report.build import build_report
-from mtlrun.runs.plan import plan
+from mtlrun.runs.plan import plan, survey
 from mtlrun.runs.run import todo
-from mtlrun.runs.survey import survey
 
 TRACE = """\
 schema: 1

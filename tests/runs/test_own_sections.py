@@ -10,7 +10,7 @@ from mtlrun.evaluation import Part
 from mtlrun.report.build import build_report
 from mtlrun.runs.cell import Features
 from mtlrun.runs.fit import with_features
-from mtlrun.runs.survey import survey
+from mtlrun.runs.plan import survey
 
 
 def with_datasets(lab, entries, split="split: {kind: random, train: 0.5, trials: 2}"):

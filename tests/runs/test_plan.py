@@ -6,12 +6,10 @@ import json
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.provenance import private_path
-from mtlrun.record import Place
+from mtlrun.record import Place, private_path
 from mtlrun.runs.load import load_experiment
-from mtlrun.runs.plan import plan
+from mtlrun.runs.plan import plan, rerun_reasons, survey
 from mtlrun.runs.run import run, todo
-from mtlrun.runs.survey import rerun_reasons, survey
 
 SHARED = """\
   - label: same search
@@ -158,7 +156,7 @@ def test_only(lab):
 
 
 def test_an_unknown_option_of_a_data_set_names_the_file(lab):
-    with pytest.raises(ConfigError, match=r"tiny\.yaml, line 5: .*simulated-rmtl.*'rows'"):
+    with pytest.raises(ConfigError, match=r"tiny\.yaml:5:39: .*simulated-rmtl.*'rows'"):
         lab.plan(lab.tiny.replace("n: 60", "rows: 60"))
 
 

@@ -155,3 +155,35 @@ def test_a_process_that_starts_too_slowly_ends_with_the_time_of_the_pool(monkeyp
         assert results(pool, [("a", ("return", 1))])["a"][0] == TIMEOUT
         assert results(pool, [("b", ("return", 2))])["b"][0] == TIMEOUT
     assert time.monotonic() - started < 60
+
+
+HELD = {"here": "nothing"}
+
+
+def held(*_):
+    return HELD["here"], os.getppid()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux")
+def test_processes_that_are_kept_are_copies_and_those_that_replace_them_are_not(monkeypatch):
+    monkeypatch.setitem(HELD, "here", "something")
+    monkeypatch.setattr("threading.active_count", lambda: 1)  # those of other tests may not have ended
+    with Pool(2).keeping() as pool:
+        assert results(pool) == EXPECTED
+        copies = [outcome.value for _, outcome in pool.run(held, [(i, ()) for i in range(4)])]
+        assert copies == [("something", os.getpid())] * 4
+        results(pool, [(i, ("die", 0)) for i in range(4)])
+        assert "nothing" in [outcome.value[0] for _, outcome in pool.run(held, [(i, ()) for i in range(4)])]
+
+
+def test_with_other_threads_processes_are_not_copies(monkeypatch):
+    monkeypatch.setitem(HELD, "here", "something")
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        with Pool(2).keeping() as pool:
+            assert {outcome.value[0] for _, outcome in pool.run(held, [(1, ())])} == {"nothing"}
+    finally:
+        done.set()
+        thread.join()

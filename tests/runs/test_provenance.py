@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from mtlrun import provenance
+from mtlrun import record as provenance
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment, validate_file
-from mtlrun.runs.merge import merge
 from mtlrun.runs.plan import plan
+from mtlrun.runs.results import merge
 from mtlrun.runs.run import run
 
 FILE = """
@@ -18,7 +18,7 @@ schema: 1
 id: own/readings
 title: Two data sets, three readings
 metrics: [rmse]
-datasets: [{id: simulated-rmtl, label: one, n: 30, d: 4, m: 3, kind: value}, {id: digits, classes: [0, 1]}]
+datasets: [{id: simulated-rmtl, label: one, n: 30, d: 4, m: 3, kind: value}, {id: digits, scale: 16}]
 split: {kind: random, train: 0.5, trials: 2}
 methods:
   - {label: Ridge, estimator: IndependentRidge, params: {alpha: 1.0}}

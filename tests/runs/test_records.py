@@ -6,8 +6,7 @@ from mtlrun.cli.status import status
 from mtlrun.record import PACKED, Record, Records, pack, unpack
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import FILES
-from mtlrun.runs.plan import write_plan
-from mtlrun.runs.survey import other_versions, rerun_reasons, survey
+from mtlrun.runs.plan import other_versions, rerun_reasons, survey, write_plan
 from mtlrun.utils.publish import publish
 
 

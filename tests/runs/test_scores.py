@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.predictions import to_csv
+from mtlrun.fitted import to_csv
 from mtlrun.record import MEASURE, PREDICTIONS, SCORES_DIGEST, TIMEOUT, Record, Records
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import FILES
+from mtlrun.runs.plan import rerun_reasons, survey
 from mtlrun.runs.results import write_results
 from mtlrun.runs.run import run
 from mtlrun.runs.store import settled
-from mtlrun.runs.survey import rerun_reasons, survey
 from mtlrun.utils.arrays import array_digest, npz
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}

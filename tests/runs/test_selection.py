@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from mtlrun.data.load import load_dataset
-from mtlrun.estimators.rows import Rows
+from mtlrun.evaluation import TaskRows
 from mtlrun.record import FOLD, Record, candidates
+from mtlrun.runs.cell import choice_of, choose, strong_to_weak
 from mtlrun.runs.fit import part_of, score_candidates
-from mtlrun.runs.selection import choice_of, choose, strong_to_weak
 
 
 def fit_of(lab, method='estimator: "lab.models:Ridge"', grid="{alpha: [0.1, 10]}", **search):
@@ -181,7 +181,7 @@ def test_estimators_that_add_to_what_they_have_start_anew(lab):
 
 
 def test_after_a_failure_the_path_starts_anew(lab, monkeypatch):
-    calls, fit = [], Rows.fit
+    calls, fit = [], TaskRows.fit
 
     def stumbling(rows, estimator):
         calls.append((estimator.alpha, hasattr(estimator, "coef_")))
@@ -189,7 +189,7 @@ def test_after_a_failure_the_path_starts_anew(lab, monkeypatch):
             raise RuntimeError("stumbled")
         return fit(rows, estimator)
 
-    monkeypatch.setattr(Rows, "fit", stumbling)
+    monkeypatch.setattr(TaskRows, "fit", stumbling)
     result = scored(fit_of(lab, grid="{alpha: [5, 2, 3]}"))
     assert calls == [(5, False), (3, True), (2, False)]
     assert result["errors"] == [None, None, "RuntimeError: stumbled"]

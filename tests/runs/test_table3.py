@@ -15,7 +15,15 @@ def test_the_protocol_is_that_of_table_2(profile):
     assert [m.label for m in ours.methods] == [m.label for m in theirs.methods]
     for section in ("datasets", "split", "metrics", "seed", "selection", "timing", "grids"):
         assert getattr(ours, section) == getattr(theirs, section)
-    assert [claim.id for claim in ours.claims] == ["dcrmtl-4", "dcrmtl-8"]
+    assert [claim.id for claim in ours.claims] == [
+        "dcrmtl-4-hinge",
+        "dcrmtl-5-hinge",
+        "dcrmtl-7-hinge",
+        "dcrmtl-11-hinge",
+        "dcrmtl-12-hinge",
+        "dcrmtl-8-apg",
+        "dcrmtl-8-ladm",
+    ]
 
 
 def test_every_method_with_a_choice_of_loss_has_the_squared_hinge():

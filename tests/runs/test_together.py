@@ -6,12 +6,11 @@ import json
 from mtlrun.record import FOLD
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import render
-from mtlrun.runs.compute import compute_cell
 from mtlrun.runs.fit import score_candidates
-from mtlrun.runs.locks import Locks
-from mtlrun.runs.progress import Plain
+from mtlrun.runs.plan import survey
+from mtlrun.runs.pool import Plain, compute_cell
 from mtlrun.runs.run import Runner, run, todo
-from mtlrun.runs.survey import survey
+from mtlrun.runs.store import Locks
 
 
 def other(lab):

@@ -20,7 +20,7 @@ from mtlrun.metrics import auc_per_task, mse_per_task
 from mtlrun.models import load_model
 from mtlrun.runs.load import load_training
 from mtlrun.runs.train import train
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.io import derive_seed
 
 BASE = """\
 schema: 1

@@ -18,8 +18,7 @@ from mtlrun.report.writers import markdown
 from mtlrun.runs import code
 from mtlrun.runs.cell import cell_from
 from mtlrun.runs.load import load_experiment
-from mtlrun.runs.plan import plan
-from mtlrun.runs.survey import survey
+from mtlrun.runs.plan import plan, survey
 from mtlrun.runs.verify import verify
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,9 @@ import pytest
 import mtlrun
 from mtlrun.comparison.candidates import Candidate, core
 from mtlrun.comparison.leaderboard import markdown
+from mtlrun.comparison.remaining import remaining_seconds
 from mtlrun.comparison.schedule import CompareSchedule
-from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL, Entry
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import table_of_frame
@@ -93,7 +94,8 @@ def test_a_board_after_every_fit():
 
     mtlrun.compare(schools(), methods=["GraphMTL"], finished=tell, **QUICK)
     assert len(found) == 15
-    assert found[0][:2] == (["TaskMean"], ["unfinished: 1 of 15 fits are done"])
+    assert found[0][0] == ["TaskMean"]
+    assert re.fullmatch(r"unfinished: 1 of 15 fits are done, about .* left", found[0][1][0])
     assert found[5][2] == "no verdict"
     assert found[-1][2] != "no verdict"
 
@@ -174,7 +176,7 @@ def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
     [
         ({"splits": 1}, "splits must be at least 2, not 1"),
         ({"repeats": 0}, "repeats must be at least 1, not 0"),
-        ({"smallest_gain": 1.5}, "smallest_gain must be a fraction"),
+        ({"smallest_gain": 1.5}, "smallest-gain takes a fraction"),
         ({"folds": 1}, "folds must be at least 2, not 1"),
         ({"seed": -1}, "seed must be at least 0, not -1"),
     ],
@@ -182,3 +184,24 @@ def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
 def test_settings_out_of_range(options, message):
     with pytest.raises(ConfigError, match=message):
         mtlrun.compare(schools(), target="y", task="school", **options)
+
+
+def test_the_rest_takes_what_methods_have_taken_and_others_usually_take():
+    entries = {name: Entry(name, INDEPENDENT) for name in ("done", "begun", "open")}
+    entries["done"].scores, entries["done"].seconds = {0: 1.0, 1: 1.0}, [2.0, 2.0]
+    entries["begun"].failures, entries["begun"].scores, entries["begun"].seconds = {0: "broken"}, {1: 1.0}, [4.0]
+    usual = {"done": 1.0, "begun": 2.0, "open": 10.0}
+    # What is known took twice as long as usual, on two processes: 8 seconds of computing in 4.
+    assert remaining_seconds(entries, usual, 4, elapsed=4.0, computed=8.0) == pytest.approx(
+        (2 * 2 + 2 * 4 + 4 * 20) / 2
+    )
+    assert remaining_seconds(entries, {}, 4, elapsed=4.0, computed=8.0) is None
+    assert remaining_seconds({"open": entries["open"]}, usual, 4, elapsed=4.0, computed=0.0) is None
+
+
+def test_an_unfinished_board_says_how_long_the_rest_takes():
+    told = []
+    mtlrun.compare(
+        schools(), target="y", task="school", methods=["GraphMTL"], splits=2, repeats=1, folds=2, finished=told.append
+    )
+    assert re.fullmatch(r"unfinished: \d+ of 10 fits are done, about \S+ s left", told[0].left_out[0])

@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data, of_statistics
-from mtlrun.solvers.hierarchical.fit import Problem, fit_covariance
-from mtlrun.solvers.hierarchical.marginal import Marginal
+from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
+from mtlrun.solvers.hierarchical.marginal import Marginal, inverse_by_halves
+from mtlrun.solvers.hierarchical.mixtures import _bases, _quantiles, _Scales
 from mtlrun.solvers.hierarchical.newton import newton
 from mtlrun.solvers.hierarchical.posterior import posterior_of
 from mtlrun.solvers.hierarchical.structures import Factor, Full, Tied
@@ -30,7 +31,7 @@ def ragged(seed=0, T=25, rows=(2, 12), d=3, noise=1.0, spread=(0.8, 0.0, 1.0, 0.
 
 def problem(X, y, ids, **options):
     data = of_data(TaskData.from_stacked(X, y, ids))[0]
-    return Problem(data, np.arange(data.p), **options)
+    return HierarchicalProblem(data, np.arange(data.p), **options)
 
 
 def shared(seed=0, n=20, T=6, d=3):
@@ -209,18 +210,18 @@ def test_a_balanced_one_way_layout_has_the_variances_of_its_mean_squares():
     within = y.var(axis=1, ddof=1).mean()
     between = n * y.mean(axis=1).var(ddof=1)
     data = of_data(TaskData.from_stacked(np.zeros((T * n, 1)), y.ravel(), np.repeat(np.arange(T), n)))[0]
-    reml = fit_covariance(Problem(data, np.arange(2), tol=1e-13), "intercept").posterior()
+    reml = fit_covariance(HierarchicalProblem(data, np.arange(2), tol=1e-13), "intercept").posterior()
     assert reml.s2 == pytest.approx(within, rel=1e-6)
     assert reml.Sigma[0, 0] == pytest.approx((between - within) / n, rel=1e-6)
     assert reml.mean_covariance[0, 0] == pytest.approx(between / (n * T), rel=1e-6)
-    ml = fit_covariance(Problem(data, np.arange(2), method="ml", tol=1e-13), "intercept").posterior()
+    ml = fit_covariance(HierarchicalProblem(data, np.arange(2), method="ml", tol=1e-13), "intercept").posterior()
     assert ml.Sigma[0, 0] == pytest.approx((between * (T - 1) / T - within) / n, rel=1e-6)
 
 
 def test_a_variance_between_that_would_be_negative_is_zero():
     y = np.tile([-1.0, 0.0, 1.0], 5) + np.repeat([0.01, -0.01, 0.0, 0.0, 0.0], 3)
     data = of_data(TaskData.from_stacked(np.zeros((15, 1)), y, np.repeat(np.arange(5), 3)))[0]
-    fit = fit_covariance(Problem(data, np.arange(2)), "intercept")
+    fit = fit_covariance(HierarchicalProblem(data, np.arange(2)), "intercept")
     assert fit.fit.x.tolist() == [0.0]
     assert fit.fit.converged
     assert fit.posterior().s2 == pytest.approx(y.var(ddof=1), rel=1e-6)
@@ -286,7 +287,7 @@ def test_sums_of_chunks_have_the_likelihood_of_the_rows(layout, intercept):
     assert_allclose(a.scale, b.scale, rtol=1e-9)
     assert_allclose(rows.n, sums.n)
     for name in ("scalar", "diagonal"):
-        one, two = (fit_covariance(Problem(d, np.arange(d.p), intercept), name) for d in (rows, sums))
+        one, two = (fit_covariance(HierarchicalProblem(d, np.arange(d.p), intercept), name) for d in (rows, sums))
         assert one.criterion == pytest.approx(two.criterion, rel=1e-8)
 
 
@@ -296,7 +297,7 @@ def test_a_weight_of_two_is_a_row_twice():
     w[np.unique(ids, return_index=True)[1]] = 2
     weighted = of_data(TaskData.from_stacked(X, y, ids, weights=w))[0]
     repeated = of_data(TaskData.from_stacked(*(np.repeat(a, w, axis=0) for a in (X, y, ids))))[0]
-    found = [fit_covariance(Problem(d, np.arange(d.p)), "diagonal") for d in (weighted, repeated)]
+    found = [fit_covariance(HierarchicalProblem(d, np.arange(d.p)), "diagonal") for d in (weighted, repeated)]
     assert found[0].criterion == pytest.approx(found[1].criterion, abs=1e-7)
     assert_allclose(found[0].posterior().W, found[1].posterior().W, atol=1e-6)
 
@@ -314,3 +315,28 @@ def test_tasks_of_very_different_sizes_are_split_and_have_the_same_likelihood():
     V = np.eye(len(y)) + 0.3 * (ids[:, None] == ids) * (A @ A.T)
     M = A.T @ np.linalg.solve(V, A)
     assert_allclose(v.mu, np.linalg.solve(M, A.T @ np.linalg.solve(V, z)), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["intercept", "scalar", "slopes", "diagonal"])
+@pytest.mark.parametrize("shape", ["ragged", "shared"])
+def test_student_priors_with_fixed_eigenvectors_have_the_criterion_of_all_others(name, shape):
+    X, y, ids = ragged() if shape == "ragged" else (*shared(), None)
+    data = of_data(TaskData.from_stacked(X, y, ids) if ids is not None else TaskData.from_matrix(X, y))[0]
+    random = np.arange(1, data.p) if name == "slopes" else np.arange(data.p)
+    result = fit_covariance(HierarchicalProblem(data, random, name != "slopes"), "scalar" if name == "slopes" else name)
+    bases, scales = _bases(result), _quantiles(4.0)
+    assert (bases is None) == (name == "diagonal")
+    fast, plain = _Scales(result, scales, bases), _Scales(result, scales, None)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        x = plain.x + 0.3 * rng.normal(size=len(plain.x))
+        (value, slope), (expected, expected_slope) = fast(x), plain(x)
+        assert_allclose(value, expected, rtol=1e-11)
+        assert_allclose(slope, expected_slope, rtol=1e-8, atol=1e-8 * np.abs(expected_slope).max())
+        assert_allclose(fast.responsibility, plain.responsibility, atol=1e-10)
+
+
+@pytest.mark.parametrize("k", [1, 8, 9, 28])
+def test_triangles_are_inverted_by_halves(k):
+    C = np.tril(np.random.default_rng(k).normal(size=(3, k, k))) / np.sqrt(k) + 2 * np.eye(k)
+    assert_allclose(inverse_by_halves(C), np.linalg.inv(C), atol=1e-12)

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical import noise
 from mtlrun.solvers.hierarchical.compress import of_data, weighted
-from mtlrun.solvers.hierarchical.fit import Problem, fit_covariance
+from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.noise import OwnNoise, own_noise, solved
 
 
@@ -36,7 +36,7 @@ def ids_of(data):
 
 def problem_of(data, **options):
     compressed = of_data(data)[0]
-    return Problem(compressed, np.arange(compressed.p), **options)
+    return HierarchicalProblem(compressed, np.arange(compressed.p), **options)
 
 
 def common(problem, name):

@@ -11,7 +11,7 @@ import pytest
 
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data
-from mtlrun.solvers.hierarchical.fit import Problem, fit_covariance
+from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 
 pytestmark = pytest.mark.data
 LME4 = pd.read_csv(Path(__file__).with_name("lme4.csv"), comment="#")
@@ -25,7 +25,7 @@ def problems():
     found = {}
     for name, X, y, ids in runpy.run_path(str(BENCHMARK), run_name="benchmark")["tables"]():
         data = of_data(TaskData.from_stacked(X, y, ids))[0]
-        found[name] = Problem(data, np.arange(data.p))
+        found[name] = HierarchicalProblem(data, np.arange(data.p))
     return found
 
 

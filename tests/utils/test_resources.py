@@ -3,7 +3,7 @@
 import pytest
 
 from mtlrun.errors import MtlrunError
-from mtlrun.utils import paths as resources
+from mtlrun.utils import io as resources
 
 
 @pytest.mark.parametrize("function", [resources.configs_dir, resources.datasets_dir])

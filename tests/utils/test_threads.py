@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from mtlrun.estimators import HierarchicalMTL, HierarchicalMTLClassifier
 from mtlrun.solvers.hierarchical import fit as regression
 from mtlrun.solvers.hierarchical import logistic
-from mtlrun.utils.threads import SMALL, one_thread_if_small
+from mtlrun.utils.processes import SMALL, one_thread_if_small
 
 
 def blas_threads() -> set[int]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mtlrun.errors import ConfigError
 from mtlrun.utils import yaml as yamlmarks
 from mtlrun.utils.text import hidden
-from mtlrun.utils.yaml import Mark, Problem, load_file, load_text, render
+from mtlrun.utils.yaml import Mark, YamlProblem, load_file, load_text, render
 
 
 def test_places_of_keys_and_values():
@@ -152,11 +152,11 @@ def test_byte_order_mark_is_accepted(tmp_path):
 def test_long_lines_are_cut_around_the_place_and_long_lists_of_problems_are_counted():
     text = f"a: {'x' * 300}here\n"
     document = load_text(text, "f")
-    shown = render([Problem(Mark(1, 304, 4), "what")], document).splitlines()
+    shown = render([YamlProblem(Mark(1, 304, 4), "what")], document).splitlines()
     assert shown[1].endswith("here")
     assert len(shown[1]) < 120
     assert shown[2].index("^") == shown[1].index("here")
-    many = render([Problem(Mark(1, i + 1), "what") for i in range(25)], document)
+    many = render([YamlProblem(Mark(1, i + 1), "what") for i in range(25)], document)
     assert many.endswith("5 more problems in f")
 
 

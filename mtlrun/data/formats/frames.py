@@ -12,6 +12,14 @@ import pandas as pd
 COLUMNS = "columns"
 
 
+def whole_frame(stored: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame of a Parquet file with all columns of the file: pandas makes an index of some of them."""
+    levels = [name for name in stored.index.names if name is not None and name not in stored.columns]
+    if not levels or isinstance(stored.index, pd.RangeIndex):  # a range is not stored as a column
+        return stored
+    return pd.concat([stored.index.to_frame(index=False)[levels], stored.reset_index(drop=True)], axis=1)
+
+
 def is_frame(arrays: Mapping[str, Any]) -> bool:
     """Whether the arrays of an archive are a data frame."""
     return COLUMNS in arrays

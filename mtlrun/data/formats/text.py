@@ -26,6 +26,10 @@ DETECT = "detect"
 _SEPARATORS = ",;\t"
 _COMPLETE = "Check that the file was saved completely."
 _DECIMAL = r"(?:^|[;\t])\s*\"?[-+]?\d*{}\d+\"?\s*(?=[;\t]|$)"
+#: A number with commas that may stand in front of decimals or between thousands, and one where they are decimal.
+_COMMA = r"(?:^|[;\t])\s*\"?[-+]?{}\"?\s*(?=[;\t]|$)"
+_AMBIGUOUS = re.compile(_COMMA.format(r"[1-9]\d{0,2},\d{3}"), re.MULTILINE)
+_CLEAR = re.compile(_COMMA.format(r"(?:(?:0\d*|\d{4,})?,\d+|\d{1,3},(?:\d{1,2}|\d{4,}))"), re.MULTILINE)
 _DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
 _NOT_BLANK = re.compile(r"\S")
 _BREAK = re.compile(r"\s*[\r\n]+\s*")
@@ -115,7 +119,7 @@ def read_text(
         "names": list(range(width)),
         "keep_default_na": False,
         "skipinitialspace": True,
-        "decimal": "," if _decimal_comma(content, delimiter) else ".",
+        "decimal": "," if _decimal_comma(content, delimiter, name) else ".",
         "low_memory": False,
         **_EXACT,
     }
@@ -243,12 +247,25 @@ def _delimiter(record: str, rows: list[str]) -> str | None:
     return None if " " in plain.strip() else _SEPARATORS[0]
 
 
-def _decimal_comma(content: str, delimiter: str | None) -> bool:
-    """Whether numbers are written as 1,5 and none as 1.5."""
+def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
+    """Whether numbers are written as 1,5 and none as 1.5.
+
+    Raises
+    ------
+    DataError
+        If all commas may stand between thousands, as in 1,234.
+    """
     if delimiter not in (";", "\t"):
         return False
     found = [re.search(_DECIMAL.format(mark), content, re.MULTILINE) is not None for mark in (",", r"\.")]
-    return found == [True, False]
+    if found != [True, False]:
+        return False
+    unclear = None if _CLEAR.search(content) else _AMBIGUOUS.search(content)
+    if unclear is not None:
+        text, line = unclear[0].strip(' \t\r\n;"'), content.count("\n", 0, unclear.end()) + 1
+        remedy = f"Write {text.replace(',', '.')} or {text.replace(',', '')}."
+        raise DataError(f"{name}:{line}: {text} may be a number with decimals or with a mark for thousands", remedy)
+    return True
 
 
 def names_columns(cells: list[str]) -> bool:

@@ -1,13 +1,19 @@
-"""How many cells a workbook claims to have, found out before they are laid out as a table."""
+"""How many cells a workbook claims to have, and which of them only look empty."""
 
 from __future__ import annotations
 
+import importlib
+import io
 import re
 import zipfile
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 from xml.parsers import expat
 
+import numpy as np
+import pandas as pd
+
+from mtlrun.errors import DataError
 from mtlrun.utils.sizes import SHEET_CELLS, SHEET_CELLS_PER_BYTE, allow, allow_members
 
 _PIECE = 1 << 20
@@ -15,6 +21,9 @@ _TAG = re.compile(rb"<(?:\w+:)?(?:c|row)[\s/>]")
 #: As Excel, LibreOffice and openpyxl write rows and cells; everything else is read by a parser of XML.
 _ROW = re.compile(rb'<(?:\w+:)?row r="([0-9]{1,7})"')
 _CELL = re.compile(rb'<(?:\w+:)?c r="([A-Z]{1,3})([0-9]{1,7})"')
+#: Formulas and errors.
+_COMPUTED = re.compile(rb'<(?:\w+:)?f[\s/>]|\bt="e"')
+_NO_VALUE = "#N/A"
 _PLACE = re.compile(r"([A-Z]{0,3})([0-9]{1,7})")
 
 
@@ -35,6 +44,53 @@ def check_workbook(archive: zipfile.ZipFile, size: int, name: str) -> None:
             most = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * size)
             text = f"cells from the first to the last used one in {member}"
             allow(name, rows * columns, most, text, "Delete what lies far from the table, or save it as csv.")
+
+
+def check_empty(raw: bytes, sheet: pd.DataFrame, name: str) -> None:
+    """Refuse a first sheet in which cells were read as empty that are not: formulas without a value, errors but #N/A.
+
+    Formulas have no values where a program wrote the file and nobody has opened it since.
+
+    Parameters
+    ----------
+    raw : bytes
+        The workbook.
+    sheet : DataFrame
+        Its first sheet; row 0 is the first line of the sheet, NaN is empty.
+    name : str
+
+    Raises
+    ------
+    DataError
+        Names the first such cell.
+    """
+    empty = sheet.isna().to_numpy()
+    if not empty.any() or not _computes(raw):
+        return
+    openpyxl: Any = importlib.import_module("openpyxl")
+    for stored in (True, False):
+        book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, data_only=stored)
+        for i, row in enumerate(book.worksheets[0].iter_rows(max_row=empty.shape[0], max_col=empty.shape[1])):
+            for j in np.flatnonzero(empty[i, : len(row)]):
+                if stored and row[j].data_type == "e":
+                    if row[j].value != _NO_VALUE:
+                        text = f"{name}:{i + 1}: the cell {row[j].coordinate} holds the error {row[j].value}"
+                        raise DataError(text, "Mend the formula, or leave the cell empty.")
+                    empty[i, j] = False
+                elif row[j].data_type == "f":
+                    text = f"{name}:{i + 1}: the cell {row[j].coordinate} holds a formula without a value"
+                    raise DataError(text, "Open the workbook in a spreadsheet program, save it and try again.")
+
+
+def _computes(raw: bytes) -> bool:
+    """Whether a workbook has formulas or errors."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        for member in archive.namelist():
+            if member.startswith("xl/worksheets/"):
+                with archive.open(member) as stream:
+                    if any(_COMPUTED.search(piece) for piece in _pieces(stream)):
+                        return True
+    return False
 
 
 def _extent(stream: IO[bytes]) -> tuple[int, int]:

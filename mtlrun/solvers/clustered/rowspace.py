@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mtlrun.problem.graded import right_singular
+from mtlrun.problem.losses import right_singular
 from mtlrun.problem.rotation import Rotation, SharedRotation, TaskRotation, in_row_space, prepare
 from mtlrun.problem.taskdata import TaskData
 

@@ -225,7 +225,7 @@ def _value(W: np.ndarray, Q: np.ndarray, c: np.ndarray, alpha: float) -> float:
     return float(alpha * norms - 0.5 * np.vdot(W, c + Q))
 
 
-class Columns(NamedTuple):
+class DesignColumns(NamedTuple):
     """Columns of A; the arrays of the kind that is not used are empty.
 
     Attributes
@@ -252,7 +252,7 @@ class Columns(NamedTuple):
 
 
 def descend_residual(
-    A: Columns, X: Any, W: np.ndarray, F: np.ndarray, alpha: float, target: float, max_epochs: int
+    A: DesignColumns, X: Any, W: np.ndarray, F: np.ndarray, alpha: float, target: float, max_epochs: int
 ) -> int:
     """Lower the function until its duality gap is at most `target`.
 
@@ -381,16 +381,16 @@ def _sweep(
     return any_moved
 
 
-def _square(A: Columns, F: np.ndarray, s: np.ndarray) -> float:
+def _square(A: DesignColumns, F: np.ndarray, s: np.ndarray) -> float:
     """Return the squared norm of the residual."""
     return float(np.vdot(F, F) - s @ s / A.total)
 
 
-def _objective(A: Columns, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float) -> float:
+def _objective(A: DesignColumns, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float) -> float:
     return 0.5 * _square(A, F, s) + alpha * float(np.linalg.norm(W, axis=1).sum())
 
 
-def _residual_gap(A: Columns, X: Any, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float) -> float:
+def _residual_gap(A: DesignColumns, X: Any, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float) -> float:
     """Return the gap to the dual point that is the residual, scaled down until it is feasible; F is (n, T)."""
     Z = X.T @ F - np.outer(A.means, s)
     largest = float(np.linalg.norm(Z, axis=1).max(initial=0.0))

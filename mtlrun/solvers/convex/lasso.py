@@ -26,7 +26,7 @@ from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, rotation_bytes
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
-from mtlrun.solvers.convex.cd import Columns, descend, descend_all, descend_residual
+from mtlrun.solvers.convex.cd import DesignColumns, descend, descend_all, descend_residual
 
 #: Features of the first set of a group.
 _FIRST = 64
@@ -108,7 +108,7 @@ def solve_block_cd(
     parts = start_parts(start, 1, (data.n_features, data.n_tasks))
     W = np.zeros((data.n_features, data.n_tasks)) if parts is None else parts[0].copy()
     tracker = Tracker(tol, max_iter, callback)
-    _Run(design, W, penalties[0].alpha / loss.scale, loss.scale, rows, max_work).until(tracker)
+    _LassoIteration(design, W, penalties[0].alpha / loss.scale, loss.scale, rows, max_work).until(tracker)
     result = tracker.result(tracker.best[np.newaxis], design.intercept(tracker.best), design=design)
     if result.converged and not keeps_digits(loss.scale * float(design.energy.sum()), tracker.gap.primal, tol):
         take_back(result, design.row_gap(loss, penalties, tracker.best), tol)
@@ -263,15 +263,15 @@ class Design:
             R -= np.outer(self._ones, self._means[used] @ W[used])
         return self._B[:, tasks] - R
 
-    def _columns(self, chosen: np.ndarray, X: Any) -> Columns:
+    def _columns(self, chosen: np.ndarray, X: Any) -> DesignColumns:
         means = np.zeros(len(chosen)) if self._means is None else self._means[chosen]
         total = float(self._ones @ self._ones)
         none, whole = np.empty(0), np.empty(0, dtype=np.int64)
         if not sp.issparse(X):
             dense = np.ascontiguousarray(X.T)
-            return Columns(dense, none, whole.astype(np.int32), whole, means, total, self.norms[chosen] ** 2)
+            return DesignColumns(dense, none, whole.astype(np.int32), whole, means, total, self.norms[chosen] ** 2)
         rows, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
-        return Columns(np.empty((0, 0)), X.data, rows, indptr, means, total, self.norms[chosen] ** 2)
+        return DesignColumns(np.empty((0, 0)), X.data, rows, indptr, means, total, self.norms[chosen] ** 2)
 
     def _adjoint(self, R: np.ndarray) -> np.ndarray:
         Z = self._X.T @ R
@@ -299,7 +299,7 @@ class Design:
         return np.sqrt(np.maximum(squares, 0.0))
 
 
-class _Run:
+class _LassoIteration:
     """The outer iteration. A *group* is a set of tasks that one penalty couples: all of them, or each alone."""
 
     def __init__(self, design: Design, W: np.ndarray, alpha: float, scale: float, rows: bool, max_work: float) -> None:

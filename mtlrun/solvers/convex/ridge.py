@@ -12,7 +12,7 @@ import scipy.linalg
 
 from mtlrun.problem import memory
 from mtlrun.problem.conjugate import conjugate_gradients
-from mtlrun.problem.graded import is_graded
+from mtlrun.problem.losses import is_graded
 from mtlrun.problem.objective import centre
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.rotation import Rotation, prepare

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from mtlrun.solvers.hierarchical.marginal import Marginal, Value
+from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
 from mtlrun.solvers.hierarchical.newton import Fit
 from mtlrun.solvers.hierarchical.structures import Factor, Full
 
@@ -48,7 +48,7 @@ def factored(
         Of L-BFGS, in every run.
     """
     first, shrunk = m.evaluations, len(m.shrunk) > 0
-    objective = _Objective(m, structure, m.middle)
+    objective = _FactoredObjective(m, structure, m.middle)
     x = np.append(start, np.sqrt((kappa or objective.unit) / objective.unit)) if shrunk else np.array(start)
     gain, converged = np.inf, False
     for run_number in range(_RUNS):
@@ -70,12 +70,12 @@ def factored(
     return Fit(v, x[: structure.size], objective.path, gain, converged, m.evaluations - first, parameters)
 
 
-class _Objective:
+class _FactoredObjective:
     """D and its gradient in x; keeps the best point."""
 
     def __init__(self, m: Marginal, structure: Full | Factor, unit: float) -> None:
         self.m, self.structure, self.unit = m, structure, unit
-        self.value: Value | None = None
+        self.value: MarginalValue | None = None
         self.path: list[float] = []
         self.x = self.slope = np.zeros(0)
 
@@ -91,7 +91,7 @@ class _Objective:
         return v.criterion, slope
 
 
-def _freed(m: Marginal, structure: Full | Factor, x: Array, v: Value) -> tuple[Array, float]:
+def _freed(m: Marginal, structure: Full | Factor, x: Array, v: MarginalValue) -> tuple[Array, float]:
     """Return x moved along the steepest direction that the cone of covariances allows, and its predicted gain."""
     if isinstance(structure, Full):
         root = np.sqrt(structure.scale)
@@ -111,7 +111,7 @@ def _freed(m: Marginal, structure: Full | Factor, x: Array, v: Value) -> tuple[A
     return np.concatenate([F.ravel(), np.where(wrong, _FREED, roots)]), gain
 
 
-def _along(m: Marginal, v: Value, direction: Array, slope: float) -> tuple[float, float]:
+def _along(m: Marginal, v: MarginalValue, direction: Array, slope: float) -> tuple[float, float]:
     """Return how much of d d' to add to Theta, and what that gains, by the expected information."""
     if slope >= 0:
         return 0.0, 0.0

@@ -27,7 +27,7 @@ ROWS_PER_MEAN = 3.0
 
 
 @dataclass(frozen=True)
-class Problem:
+class HierarchicalProblem:
     """Data and options of a fit.
 
     Attributes
@@ -103,7 +103,7 @@ class Result:
         return posterior_of(self.m, self.fit.value)
 
 
-def fit_covariance(problem: Problem, name: str, rank: int | None = None) -> Result:
+def fit_covariance(problem: HierarchicalProblem, name: str, rank: int | None = None) -> Result:
     """Fit a model of one structure.
 
     Parameters
@@ -126,7 +126,7 @@ def fit_covariance(problem: Problem, name: str, rank: int | None = None) -> Resu
     return _tied(problem, name)
 
 
-def _tied(problem: Problem, name: str) -> Result:
+def _tied(problem: HierarchicalProblem, name: str) -> Result:
     if name in ("none", "intercept"):
         m = problem.marginal(np.zeros(1 if name == "intercept" else 0, dtype=int))
     else:
@@ -135,7 +135,7 @@ def _tied(problem: Problem, name: str) -> Result:
     return Result(name, m, structure, newton(m, structure, tol=problem.tol, max_iter=problem.max_iter))
 
 
-def _full(problem: Problem, base: Result) -> Result:
+def _full(problem: HierarchicalProblem, base: Result) -> Result:
     """Fit any covariance, from a diagonal one and from the identity where they end in different minima."""
     m, structure = base.m, Full(base.m.scale)
     options: dict[str, Any] = {"kappa": base.fit.value.kappa, "tol": problem.tol, "max_iter": 10 * problem.max_iter}
@@ -145,7 +145,7 @@ def _full(problem: Problem, base: Result) -> Result:
     return Result("full", m, structure, replace(best, evaluations=evaluations + base.fit.evaluations))
 
 
-def grown(problem: Problem, base: Result, most: int, forced: int = 0) -> Result:
+def grown(problem: HierarchicalProblem, base: Result, most: int, forced: int = 0) -> Result:
     """Add directions to a diagonal, one by one, while each pays.
 
     Each new one is the eigenvector of the most negative eigenvalue of the gradient.
@@ -183,7 +183,7 @@ def grown(problem: Problem, base: Result, most: int, forced: int = 0) -> Result:
     return best
 
 
-def automatic(problem: Problem, names: Sequence[str] = ("intercept", "scalar", "diagonal")) -> Result:
+def automatic(problem: HierarchicalProblem, names: Sequence[str] = ("intercept", "scalar", "diagonal")) -> Result:
     """Choose intercept, scalar or diagonal by AIC, then add directions while they pay.
 
     A structure is tried where there are `TARGETS` targets per parameter.

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
-from mtlrun.solvers.hierarchical.fit import Problem, Result, fit_covariance
+from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, Result, fit_covariance
 from mtlrun.solvers.hierarchical.newton import newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,7 +28,7 @@ _DRAWN, _ZERO = 1 << 23, 1e-9
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SignificanceTest:
     """A test of whether tasks differ.
 
     Attributes
@@ -90,7 +90,7 @@ def _basis(R: Array) -> Array:
     return np.asarray(U * (s > _ZERO * np.maximum(s.max(axis=1, keepdims=True), 1e-300))[:, None, :])
 
 
-def score_test(data: Compressed, tested: Array, own: Array, draws: int = 999, seed: int = 0) -> Outcome:
+def score_test(data: Compressed, tested: Array, own: Array, draws: int = 999, seed: int = 0) -> SignificanceTest:
     """Test whether the columns `tested` have one coefficient for all tasks, while those in `own` may differ."""
     projected = _Projected(data, own)
     Z = [projected.inside(k, block.R[:, :, tested]) for k, block in enumerate(data.blocks)]
@@ -113,7 +113,7 @@ def score_test(data: Compressed, tested: Array, own: Array, draws: int = 999, se
         drawn = [rng.normal(size=(*b.z.shape, m)) * mask[:, :, None] for b, mask in zip(data.blocks, real, strict=True)]
         above += int((statistic(drawn, rng.chisquare(left, m) if left > 0 else np.zeros(m)) >= seen).sum())
         done += m
-    return Outcome(seen, (1 + above) / (draws + 1)) if np.isfinite(seen) else Outcome(seen, np.nan)
+    return SignificanceTest(seen, (1 + above) / (draws + 1)) if np.isfinite(seen) else SignificanceTest(seen, np.nan)
 
 
 def _real(block: Block) -> Array:
@@ -121,13 +121,13 @@ def _real(block: Block) -> Array:
     return np.square(block.R).sum(axis=2) > 0
 
 
-def f_test(data: Compressed, tested: Array, own: Array) -> Outcome:
+def f_test(data: Compressed, tested: Array, own: Array) -> SignificanceTest:
     """Test the same hypothesis by sums of squares with and without a coefficient per task for the columns `tested`."""
     (small, d0), (large, d1) = (_left(data, columns) for columns in (own, np.union1d(own, tested)))
     if d1 <= 0 or d0 <= d1 or large <= 0:
-        return Outcome(np.nan, np.nan)
+        return SignificanceTest(np.nan, np.nan)
     F = (small - large) / (d0 - d1) / (large / d1)
-    return Outcome(float(F), float(f_distribution.sf(F, d0 - d1, d1)))
+    return SignificanceTest(float(F), float(f_distribution.sf(F, d0 - d1, d1)))
 
 
 def _left(data: Compressed, own: Array) -> tuple[float, float]:
@@ -139,7 +139,7 @@ def _left(data: Compressed, own: Array) -> tuple[float, float]:
 # ---------------------------------------------------------------------- likelihood ratios
 
 
-def ratio_test(problem: Problem, tested: Array, draws: int = 0, seed: int = 0) -> Outcome:
+def ratio_test(problem: HierarchicalProblem, tested: Array, draws: int = 0, seed: int = 0) -> SignificanceTest:
     """Test the variances of the columns `tested` in a diagonal covariance by the restricted likelihood ratio.
 
     Against half a chi-square, for a single variance; with `draws` against as many simulated tables.
@@ -148,22 +148,22 @@ def ratio_test(problem: Problem, tested: Array, draws: int = 0, seed: int = 0) -
     small = _without(problem, large, tested)
     statistic = max(small.criterion - large.criterion, 0.0)
     if not draws:
-        return Outcome(statistic, half_chi2(statistic))
+        return SignificanceTest(statistic, half_chi2(statistic))
     rng = np.random.default_rng(seed)
     more = 0
     for _ in range(draws):
         table = _simulated(small, rng)
-        again = Problem(table, problem.random, problem.intercept, problem.method, problem.shrink, 1e-6)
+        again = HierarchicalProblem(table, problem.random, problem.intercept, problem.method, problem.shrink, 1e-6)
         one = fit_covariance(again, "diagonal")
         more += max(_without(again, one, tested).criterion - one.criterion, 0.0) >= statistic
-    return Outcome(statistic, (1 + more) / (draws + 1))
+    return SignificanceTest(statistic, (1 + more) / (draws + 1))
 
 
-def ratio_tests(problem: Problem, columns: Array) -> list[Outcome]:
+def ratio_tests(problem: HierarchicalProblem, columns: Array) -> list[SignificanceTest]:
     """Test every one of the columns alone, the others being free; p-values are not adjusted."""
     large = fit_covariance(problem, "diagonal")
     ratios = [max(_without(problem, large, np.array([j])).criterion - large.criterion, 0.0) for j in columns]
-    return [Outcome(r, half_chi2(r)) for r in ratios]
+    return [SignificanceTest(r, half_chi2(r)) for r in ratios]
 
 
 def half_chi2(statistic: float) -> float:
@@ -181,7 +181,7 @@ def holm(p: list[float], family: int | None = None) -> list[float]:
     return [float(value) for value in out]
 
 
-def _without(problem: Problem, large: Result, tested: Array) -> Result:
+def _without(problem: HierarchicalProblem, large: Result, tested: Array) -> Result:
     """Fit the diagonal without the variances of some columns, from the fit with them."""
     stay = np.flatnonzero(~np.isin(problem.random, tested))
     m = problem.marginal(problem.random[stay])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.solvers.hierarchical.fit import Result
-from mtlrun.solvers.hierarchical.marginal import Value
+from mtlrun.solvers.hierarchical.marginal import MarginalValue
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of
 from mtlrun.solvers.hierarchical.structures import Tied
 
@@ -41,7 +41,7 @@ def integrated(result: Result) -> Posterior:
     assert isinstance(structure, Tied)
     x = result.fit.x
 
-    def at(roots: Array) -> Value:
+    def at(roots: Array) -> MarginalValue:
         return m(structure.theta(roots), kappa)
 
     def along(i: int, root: float) -> float:

@@ -35,7 +35,7 @@ _STEPS, _HALVINGS, _MODE = 100, 40, 1e-16
 
 
 @dataclass(frozen=True)
-class Rows:
+class PaddedRows:
     """Rows of tasks of about the same number of rows; rows of weight zero pad.
 
     Attributes
@@ -57,7 +57,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Value:
+class LaplaceValue:
     """The criterion at one point.
 
     Attributes
@@ -109,7 +109,7 @@ class Laplace:
         Calls until now.
     """
 
-    def __init__(self, blocks: list[Rows], T: int, random: Array, ridge: float = 0.0) -> None:
+    def __init__(self, blocks: list[PaddedRows], T: int, random: Array, ridge: float = 0.0) -> None:
         self.blocks, self.T, self.random, self.ridge = blocks, T, random, ridge
         self.p = blocks[0].X.shape[2]
         whole = np.array_equal(random, np.arange(self.p))
@@ -133,7 +133,7 @@ class Laplace:
             mixed[block.tasks] = (ones > 0) & ((block.w * (1 - block.y)).sum(axis=1) > 0)
         return ~mixed
 
-    def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> Value:
+    def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
         """Return D and its gradient; `v` (T, q) is where the search for the modes starts."""
         self.evaluations += 1
         p, q, S = self.p, len(self.random), root(Theta)
@@ -151,7 +151,7 @@ class Laplace:
             g_mu = g_mu + (part.r - 2 * part.h).sum(axis=0)
             information += part.B.sum(axis=0)
         criterion = likelihood + self.ridge * (float(mu @ mu) + float(np.square(S).sum()))
-        return Value(criterion, likelihood, mu, Theta, modes, G, g_mu, information, squares)
+        return LaplaceValue(criterion, likelihood, mu, Theta, modes, G, g_mu, information, squares)
 
     def covariance(self, Theta: Array) -> Array:
         """Return Theta, or its diagonal, as the covariance of all columns, (p, p)."""
@@ -159,7 +159,7 @@ class Laplace:
         full[np.ix_(self.random, self.random)] = np.diag(Theta) if Theta.ndim == 1 else Theta
         return full
 
-    def alone(self, value: Value) -> Array:
+    def alone(self, value: LaplaceValue) -> Array:
         """Return the coefficients of every task without the others, (T, p); NaN for tasks whose rows do not suffice.
 
         Each has a prior of its own about the mean, so wide that it only matters where rows say nothing.
@@ -169,13 +169,13 @@ class Laplace:
         told: Array = np.less(free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE)
         return np.where(told.all(axis=1, keepdims=True), free.coefficients(vague), np.nan)
 
-    def coefficients(self, value: Value) -> Array:
+    def coefficients(self, value: LaplaceValue) -> Array:
         """Return the modes of the coefficients, (T, p)."""
         W = np.repeat(value.mu[None], self.T, axis=0)
         W[:, self.random] += value.v @ root(value.Theta)
         return W
 
-    def deviations(self, value: Value, L: Array) -> Array:
+    def deviations(self, value: LaplaceValue, L: Array) -> Array:
         """Return the standard deviations of L w_t, (T, len(L)), given the variances."""
         S = root(value.Theta)
         full = self.covariance(value.Theta)
@@ -208,7 +208,7 @@ class _Part:
     B: Array
 
 
-def _evaluated(block: Rows, Z: Array, mu: Array, S: Array, v: Array, random: Array) -> _Part:
+def _evaluated(block: PaddedRows, Z: Array, mu: Array, S: Array, v: Array, random: Array) -> _Part:
     X = block.X
     E, basis = _loadings(Z, S)
     a, eta, log_p, residual, W, M = _modes(block, E, X @ mu, v if basis is None else _sums(basis, v))
@@ -236,7 +236,7 @@ def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
     return R.transpose(0, 2, 1), basis
 
 
-def _modes(block: Rows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
+def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
     """Return the modes by Newton steps for all tasks at once, halved where a task gets worse, and what belongs there.
 
     That is eta and the logarithms of the probabilities, their derivatives and the weights W in eta, all (m, n), and
@@ -260,7 +260,7 @@ def _modes(block: Rows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
 
 
 def _halved(
-    block: Rows, E: Array, base: Array, a: Array, step: Array, log_p: Array
+    block: PaddedRows, E: Array, base: Array, a: Array, step: Array, log_p: Array
 ) -> tuple[Array, Array, Array, bool]:
     """Return a after steps short enough for every task, eta and log p there, and whether any task moved."""
     before = log_p.sum(axis=1) - 0.5 * np.square(a).sum(axis=1)
@@ -293,7 +293,7 @@ def _sums(Z: Array, f: Array) -> Array:
 # ---------------------------------------------------------------------- from data
 
 
-def rows_of(data: TaskData, columns: Columns) -> list[Rows]:
+def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
     """Return the rows of all tasks in blocks of tasks of about the same size; labels above 0 are 1.
 
     Rows of weight zero are left out, tasks without rows, too.
@@ -322,21 +322,22 @@ def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
     return (X, (y > 0).astype(float), weights) if kept.all() else (X[kept], (y[kept] > 0).astype(float), weights[kept])
 
 
-def _padded(columns: Columns, tasks: Array, found: list[tuple[Array, Array, Array]], n: int) -> Rows:
+def _padded(columns: Columns, tasks: Array, found: list[tuple[Array, Array, Array]], n: int) -> PaddedRows:
     p = len(columns.mean) + int(columns.intercept)
-    block = Rows(tasks, np.zeros((len(tasks), n, p)), np.zeros((len(tasks), n)), np.zeros((len(tasks), n)))
+    block = PaddedRows(tasks, np.zeros((len(tasks), n, p)), np.zeros((len(tasks), n)), np.zeros((len(tasks), n)))
     for place, t in enumerate(tasks):
         X, y, w = found[t]
         block.X[place, : len(y)], block.y[place, : len(y)], block.w[place, : len(y)] = columns.apply(X), y, w
     return block
 
 
-def _shared(A: Array, data: TaskData) -> list[Rows]:
+def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
     labels = np.ascontiguousarray(data.targets.T > 0).astype(float)
     w = np.ones(len(A)) if data.weights is None else np.asarray(data.weights, dtype=float)
     step = max(1, _BATCH // A.size)
     weights = np.broadcast_to(w, labels.shape)
     cuts = range(0, data.n_tasks, step)
     return [
-        Rows(np.arange(data.n_tasks)[i : i + step], A[None], labels[i : i + step], weights[i : i + step]) for i in cuts
+        PaddedRows(np.arange(data.n_tasks)[i : i + step], A[None], labels[i : i + step], weights[i : i + step])
+        for i in cuts
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from mtlrun.solvers.hierarchical.laplace import Laplace, Value
+from mtlrun.solvers.hierarchical.laplace import Laplace, LaplaceValue
 from mtlrun.solvers.hierarchical.structures import Factor, Full, Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -52,7 +52,7 @@ class LaplaceFit:
     name: str
     m: Laplace
     structure: Tied | Full | Factor
-    value: Value
+    value: LaplaceValue
     x: Array
     path: list[float]
     gain: float
@@ -141,13 +141,13 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
     )
 
 
-def _mean_step(value: Value) -> tuple[Array, float]:
+def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
     """Return the Newton step of mu for a given covariance, and the fall of D that it predicts."""
     step = -0.5 * np.linalg.pinv(value.information, hermitian=True) @ value.g_mu
     return step, -0.5 * float(step @ value.g_mu)
 
 
-def _shorter(m: Laplace, value: Value, step: Array) -> Value | None:
+def _shorter(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | None:
     """Return the first of shorter and shorter steps of mu that lowers D, None if none does."""
     for k in range(30):
         new = m(value.mu + 0.5**k * step, value.Theta, value.v)
@@ -231,10 +231,10 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
 # ---------------------------------------------------------------------- the minimisation
 
 
-class _Objective:
+class _LaplaceObjective:
     """D in (z, x): mu = center + unit z; keeps the best point."""
 
-    def __init__(self, m: Laplace, structure: Tied | Full | Factor, start: Value) -> None:
+    def __init__(self, m: Laplace, structure: Tied | Full | Factor, start: LaplaceValue) -> None:
         self.m, self.structure, self.value, self.path = m, structure, start, [start.criterion]
         self.v = start.v
         self.x = self.slope = np.zeros(0)
@@ -275,7 +275,7 @@ def _minimised(
     zero it is freed, and L-BFGS starts again.
     """
     before, p = m.evaluations, m.p
-    objective = _Objective(m, structure, m(base.value.mu, structure.theta(x)))
+    objective = _LaplaceObjective(m, structure, m(base.value.mu, structure.theta(x)))
     objective.path.clear()
     gain, converged = np.inf, False
     bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.size
@@ -314,7 +314,7 @@ def _minimised(
     )
 
 
-def _without_zeros(objective: _Objective, structure: Tied | Full | Factor) -> Array:
+def _without_zeros(objective: _LaplaceObjective, structure: Tied | Full | Factor) -> Array:
     """Return x with small roots of variances at zero where that does not raise D but by rounding."""
     x = objective.x
     if isinstance(structure, Full):
@@ -331,7 +331,7 @@ def _roots(structure: Tied | Factor, x: Array) -> Array:
     return x if isinstance(structure, Tied) else structure.parts(x)[1]
 
 
-def _freed(structure: Tied | Full | Factor, x: Array, value: Value) -> tuple[Array, float]:
+def _freed(structure: Tied | Full | Factor, x: Array, value: LaplaceValue) -> tuple[Array, float]:
     """Return x with variances freed that should not be zero, and the gain that the expected information predicts."""
     if isinstance(structure, Full):
         values, vectors = np.linalg.eigh(value.G)

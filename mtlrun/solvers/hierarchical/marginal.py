@@ -13,7 +13,7 @@ their mean one more random effect, common to all tasks. No inverse of Theta occu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,12 +34,14 @@ _COLLINEAR = 1e-10
 _ROUNDING = 4 * np.finfo(float).eps
 # Numbers in the p x p matrices of the tasks that a Hessian holds at a time.
 _CHUNK = 1 << 23
+# Rows of triangular matrices that are inverted at once.
+_SMALL = 8
 #: With more random columns the Hessian is the average information alone, which needs no sums over pairs of columns.
 WIDE = 256
 
 
 @dataclass(frozen=True)
-class Value:
+class MarginalValue:
     """Everything at one Theta.
 
     Attributes
@@ -115,7 +117,7 @@ class Marginal:
 
     # ------------------------------------------------------------------ value and gradient
 
-    def __call__(self, Theta: Array, kappa: float | None = None) -> Value:
+    def __call__(self, Theta: Array, kappa: float | None = None) -> MarginalValue:
         """Evaluate D.
 
         Parameters
@@ -152,7 +154,7 @@ class Marginal:
         projected, added = self._integrated(inverse, SA, prior, logdet_mean)
         D = self.nu * (np.log(2 * np.pi * s2) + 1.0) + logdet + added
         G, g_kappa = self._gradient(Q, QF, projected, h, total, s2, Theta.ndim == 1)
-        return Value(float(D), mu, float(s2), Theta, kappa, G, g_kappa, h, total, Q, basis, inverse, projected)
+        return MarginalValue(float(D), mu, float(s2), Theta, kappa, G, g_kappa, h, total, Q, basis, inverse, projected)
 
     def _of_random(self, A: Array) -> Array:
         """Return the random columns of (m, k, p)."""
@@ -207,7 +209,7 @@ class Marginal:
 
     # ------------------------------------------------------------------ second derivatives
 
-    def hessian(self, value: Value, tie: Array) -> tuple[Array, Array]:
+    def hessian(self, value: MarginalValue, tie: Array) -> tuple[Array, Array]:
         """Return the exact and the expected Hessian of D, s2 profiled in both.
 
         Parameters
@@ -257,7 +259,7 @@ class Marginal:
 class _Sums:
     """Sums over tasks that the Hessian needs, in chunks of tasks."""
 
-    def __init__(self, marginal: Marginal, value: Value, tie: Array, wide: bool) -> None:
+    def __init__(self, marginal: Marginal, value: MarginalValue, tie: Array, wide: bool) -> None:
         self.m, self.v, self.tie = marginal, value, tie
         f, p = value.basis.shape[1], len(marginal.random)
         self.weighted, self.squares, self.second = np.zeros((p, p)), np.zeros((p, p)), np.zeros((p, p))
@@ -348,17 +350,33 @@ def _bordered(inner: Array, border: Array, corner: float) -> Array:
     return np.block([[inner, border[:, None]], [border[None, :], np.array([[corner]])]])
 
 
-def whitened(block: Block, RJ: Array, Theta: Array) -> tuple[Array, Array, Array]:
+def whitened(
+    block: Block, RJ: Array, Theta: Array, invert: Callable[[Array], Array] = np.linalg.inv
+) -> tuple[Array, Array, Array]:
     """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of every task of a block, (m,)."""
     k = RJ.shape[1]
     V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
     # A line search may try a Theta so large that the one is lost in rounding.
     V[:, np.arange(k), np.arange(k)] += 1.0 + _ROUNDING * k * np.trace(V, axis1=1, axis2=2)[:, None]
     C = np.linalg.cholesky(V)
-    inverse = np.linalg.inv(C)
+    inverse = invert(C)
     logdet = np.broadcast_to(2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z))
     z = block.z @ inverse[0].T if len(inverse) == 1 else np.matmul(inverse, block.z[:, :, None])[:, :, 0]
     return inverse @ block.R, z, logdet
+
+
+def inverse_by_halves(C: Array) -> Array:
+    """Return the inverses of lower triangular matrices (m, k, k), in half of the time that numpy takes for any matrix.
+
+    They round otherwise: priors that start from a normal fit would stop elsewhere if that had these.
+    """
+    k = C.shape[1]
+    if k <= _SMALL:
+        return np.linalg.inv(C)
+    h, inverse = k // 2, np.zeros_like(C)
+    inverse[:, :h, :h], inverse[:, h:, h:] = inverse_by_halves(C[:, :h, :h]), inverse_by_halves(C[:, h:, h:])
+    inverse[:, h:, :h] = -inverse[:, h:, h:] @ (C[:, h:, :h] @ inverse[:, :h, :h])
+    return inverse
 
 
 def _pooled(blocks: list[Block], A: list[Array], B: list[Array]) -> Array:

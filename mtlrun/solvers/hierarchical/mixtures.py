@@ -19,8 +19,9 @@ from sklearn.cluster import KMeans
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
 from mtlrun.solvers.hierarchical.fit import Result
-from mtlrun.solvers.hierarchical.marginal import whitened
+from mtlrun.solvers.hierarchical.marginal import inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
+from mtlrun.solvers.hierarchical.structures import Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -64,10 +65,11 @@ class Mixture:
 
 def student(result: Result) -> Mixture:
     """Return the prior whose degrees of freedom fit best, from a normal fit of the same covariance structure."""
-    degrees, best = np.inf, _Scales(result, np.ones(1))
+    bases = _bases(result)
+    degrees, best = np.inf, _Scales(result, np.ones(1), bases)
     best.solve()
     for nu in DEGREES:  # from thin tails to heavy ones, until they fit worse
-        heavier = _Scales(result, _quantiles(nu), best.x)
+        heavier = _Scales(result, _quantiles(nu), bases, best.x)
         heavier.solve()
         if heavier.criterion >= best.criterion:
             break
@@ -84,8 +86,8 @@ def _quantiles(nu: float) -> Array:
 class _Scales:
     """A mixture over given scales with equal weights, as a function of mu, s2 and the parameters of the structure."""
 
-    def __init__(self, result: Result, scales: Array, x: Array | None = None) -> None:
-        self.result, self.m, self.scales = result, result.m, scales
+    def __init__(self, result: Result, scales: Array, bases: list[_Basis] | None, x: Array | None = None) -> None:
+        self.result, self.m, self.scales, self.bases = result, result.m, scales, bases
         v = result.fit.value
         self.frame = v.basis if v.kappa is None else np.eye(len(v.mu))
         self.kappa = None if v.kappa is None else max(v.kappa, 1e-6 * result.m.middle)
@@ -110,27 +112,34 @@ class _Scales:
         mu, s2, roots = self._unpacked(x)
         Theta = self.result.structure.theta(roots)
         total, g_mu, g_s2 = 0.0, np.zeros(data.p), 0.0
-        G = np.zeros((len(m.random), len(m.random)))
+        G = np.zeros((len(m.random), len(m.random)) if self.bases is None else len(roots))
         self.responsibility = np.empty((data.T, K))
-        for block in data.blocks:
-            part = _Spectrum(block, m.random, Theta, mu)
+        for number, block in enumerate(data.blocks):
+            part: _Spectrum | _Corrected
+            if self.bases is None:
+                part = _Spectrum(block, m.random, Theta, mu, self.scales)
+            else:
+                part = _Corrected(self.bases[number], np.square(roots), mu, self.scales)
             n, rest = data.n[block.tasks], data.rest[block.tasks]
-            quadratic, logdet = part.quadratic(self.scales) + rest[:, None], part.logdet(self.scales)
+            quadratic, logdet = part.quadratic + rest[:, None], part.logdet
             density = -0.5 * (n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2) - np.log(K)
             value = _log_of_sums(density)
             r = np.exp(density - value[:, None])
             self.responsibility[block.tasks] = r
             total -= 2 * float(value.sum())
-            g_mu -= 2 * part.sensitivity(r, self.scales) / s2
+            g_mu -= 2 * part.sensitivity(r) / s2
             g_s2 += float((n[:, None] * r - r * quadratic / s2).sum())
-            G += part.gradient(r, self.scales, s2, m.random)
+            G += part.gradient(r, s2)
         if self.kappa is not None:
             shrunk = m.shrunk
             size = float(np.square(mu[shrunk]).sum()) / (s2 * self.kappa)
             total += size + len(shrunk) * np.log(s2 * self.kappa)
             g_mu[shrunk] += 2 * mu[shrunk] / (s2 * self.kappa)
             g_s2 += len(shrunk) - size
-        slope = self.result.structure.chain(roots, np.diag(G) if Theta.ndim == 1 else G)
+        if self.bases is not None:
+            slope = 2 * roots * G
+        else:
+            slope = self.result.structure.chain(roots, np.diag(G) if Theta.ndim == 1 else G)
         return total, np.concatenate([(self.frame.T @ g_mu) * self.unit, [g_s2], slope])
 
     def posterior(self) -> Posterior:
@@ -146,44 +155,125 @@ class _Scales:
 
 
 class _Spectrum:
-    """Tasks of a block in the eigenbasis of R Theta R', in which every scale of Theta is as good as solved."""
+    """Tasks of a block in the eigenbasis of R Theta R', in which every scale of Theta is as good as solved.
 
-    def __init__(self, block: Block, random: Array, Theta: Array, mu: Array) -> None:
+    Attributes
+    ----------
+    quadratic, logdet : ndarray of shape (m, K)
+        residual' V_s^-1 residual and log|V_s|.
+    """
+
+    def __init__(self, block: Block, random: Array, Theta: Array, mu: Array, scales: Array) -> None:
         RJ = block.R[:, :, random]
         values, U = np.linalg.eigh((RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1))
-        self.values = np.maximum(values, 0.0)
+        self.scales, self.random = scales, random
         self.R = U.transpose(0, 2, 1) @ block.R
         residual = block.z - block.R @ mu
         self.e = np.matmul(residual[:, None, :], U)[:, 0]
-        self.copies = block.copies
+        self.shrink = 1.0 / (1.0 + scales[:, None] * np.maximum(values, 0.0)[:, None, :])  # (m or 1, K, k)
+        self.quadratic = (np.square(self.e)[:, None, :] * self.shrink).sum(axis=2)
+        self.logdet = np.broadcast_to(-np.log(self.shrink).sum(axis=2), self.quadratic.shape)
 
-    def _shrink(self, scales: Array) -> Array:
-        """Return 1 / (1 + s lambda), (m or 1, K, k)."""
-        return np.asarray(1.0 / (1.0 + scales[:, None] * self.values[:, None, :]))
-
-    def quadratic(self, scales: Array) -> Array:
-        """Return residual' V_s^-1 residual, (m, K)."""
-        return np.asarray((np.square(self.e)[:, None, :] * self._shrink(scales)).sum(axis=2))
-
-    def logdet(self, scales: Array) -> Array:
-        """Return log|V_s|, (m, K)."""
-        return np.broadcast_to(-np.log(self._shrink(scales)).sum(axis=2), (len(self.e), len(scales)))
-
-    def sensitivity(self, r: Array, scales: Array) -> Array:
+    def sensitivity(self, r: Array) -> Array:
         """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
-        inner = self.e * (r[:, :, None] * self._shrink(scales)).sum(axis=1)
+        inner = self.e * (r[:, :, None] * self.shrink).sum(axis=1)
         return np.asarray(np.matmul(inner[:, None, :], self.R)[:, 0].sum(axis=0))
 
-    def gradient(self, r: Array, scales: Array, s2: float, random: Array) -> Array:
+    def gradient(self, r: Array, s2: float) -> Array:
         """Return the derivative of the criterion in Theta."""
-        weights, shrink = r * scales, self._shrink(scales)
-        RJ = self.R[:, :, random]
-        inner = (weights[:, :, None] * shrink).sum(axis=1)
+        weights = r * self.scales
+        RJ = self.R[:, :, self.random]
+        inner = (weights[:, :, None] * self.shrink).sum(axis=1)
         if len(RJ) < len(inner):
             inner = inner.sum(axis=0, keepdims=True)
-        half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, len(random))
-        h = np.matmul(np.sqrt(weights)[:, :, None] * shrink * self.e[:, None, :], RJ).reshape(-1, len(random))
+        half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, len(self.random))
+        h = np.matmul(np.sqrt(weights)[:, :, None] * self.shrink * self.e[:, None, :], RJ).reshape(-1, len(self.random))
         return np.asarray(half.T @ half - h.T @ h / s2)
+
+
+@dataclass(frozen=True)
+class _Basis:
+    """Tasks of a block in a basis that serves every Theta of `_bases`.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m or 1, k)
+        Eigenvalues of R D R', D the units of the columns whose variance is the same.
+    single : ndarray of shape (m or 1, k)
+        The column with a variance of its own in its unit, in the eigenbasis U; zeros where there is none.
+    R, z : ndarray of shape (m or 1, k, p), (m, k)
+        U' R and U' z.
+    groups : tuple of int
+        Which variance is that of the many columns, and which that of the single one.
+    """
+
+    values: Array
+    single: Array
+    R: Array
+    z: Array
+    groups: tuple[int, int]
+
+
+def _bases(result: Result) -> list[_Basis] | None:
+    """Return bases of all blocks where Theta is a diagonal with one variance, or two of which one is of one column.
+
+    None for any other Theta: its eigenvectors depend on its parameters.
+    """
+    structure, random = result.structure, result.m.random
+    if not isinstance(structure, Tied) or structure.size > 2:
+        return None
+    sizes = np.bincount(structure.groups)
+    if structure.size == 2 and sizes.min() > 1:
+        return None
+    one = int(sizes.argmin()) if structure.size == 2 else 1  # without one, no column has this number
+    found = []
+    for block in result.m.data.blocks:
+        RJ = block.R[:, :, random] * np.sqrt(structure.unit)
+        many = RJ[:, :, structure.groups != one]
+        values, U = np.linalg.eigh(many @ many.transpose(0, 2, 1))
+        back = U.transpose(0, 2, 1)
+        single = (back @ RJ[:, :, structure.groups == one]).sum(axis=2)
+        z = np.matmul(block.z[:, None, :], U)[:, 0]
+        found.append(_Basis(np.maximum(values, 0.0), single, back @ block.R, z, (1 - one, one)))
+    return found
+
+
+class _Corrected:
+    """What `_Spectrum` is, from a fixed basis: there V_s is a diagonal D_s plus s a times the product of one vector.
+
+    The formula of Sherman and Morrison solves with it, in sums over k numbers per task and scale.
+    """
+
+    def __init__(self, basis: _Basis, variances: Array, mu: Array, scales: Array) -> None:
+        self.basis, self.scales, self.size = basis, scales, len(variances)
+        many, one = basis.groups
+        a = scales * (variances[one] if one < len(variances) else 0.0)
+        D = 1.0 + (scales * variances[many])[:, None] * basis.values[:, None, :]  # (m or 1, K, k)
+        self.inverse, single = 1.0 / D, basis.single[:, None, :]
+        e = (basis.z - basis.R @ mu)[:, None, :] * self.inverse
+        self.alpha = (np.square(single) * self.inverse).sum(axis=2)
+        grown = 1.0 + a * self.alpha
+        self.along = (single * e).sum(axis=2) / grown  # of V_s^-1 residual
+        self.share = a / grown
+        self.solved = e - (a * self.along)[:, :, None] * (single * self.inverse)
+        self.quadratic = (D * np.square(self.solved)).sum(axis=2) + a * np.square(self.along)
+        self.logdet = np.broadcast_to(np.log(D).sum(axis=2) + np.log(grown), self.quadratic.shape)
+
+    def sensitivity(self, r: Array) -> Array:
+        """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
+        inner = (r[:, :, None] * self.solved).sum(axis=1)
+        return np.asarray(np.matmul(inner[:, None, :], self.basis.R)[:, 0].sum(axis=0))
+
+    def gradient(self, r: Array, s2: float) -> Array:
+        """Return the derivative of the criterion in the variances, (1,) or (2,)."""
+        basis, weights = self.basis, r * self.scales
+        values = basis.values[:, None, :]
+        inner = self.inverse - self.share[:, :, None] * np.square(basis.single[:, None, :] * self.inverse)
+        of_many = (values * inner).sum(axis=2) - (values * np.square(self.solved)).sum(axis=2) / s2
+        of_one = self.alpha - self.share * np.square(self.alpha) - np.square(self.along) / s2
+        both = [float((weights * part).sum()) for part in (of_many, of_one)]
+        ordered = sorted(zip(basis.groups, both, strict=True))
+        return np.array([slope for _, slope in ordered])[: self.size]
 
 
 # ---------------------------------------------------------------------- clusters
@@ -191,12 +281,13 @@ class _Spectrum:
 
 def clusters(result: Result) -> Mixture | None:
     """Return clusters of tasks, their number by BIC; None where one normal distribution is better."""
-    one = _clustered(result, 1)
+    start = result.posterior()
+    one = _clustered(result, start, 1)
     best, lowest, worse = None, one.bic, 0
     for K in CLUSTERS:
         if K * TASKS_PER_CLUSTER > result.m.data.T or worse == WORSE:
             break
-        found = _clustered(result, K)
+        found = _clustered(result, start, K)
         worse = 0 if found.bic < lowest else worse + 1
         if found.bic < lowest:
             best, lowest = found, found.bic
@@ -206,9 +297,9 @@ def clusters(result: Result) -> Mixture | None:
     return Mixture(best.posterior(), best.criterion, np.ones(T), best.responsibility.argmax(axis=1))
 
 
-def _clustered(result: Result, K: int) -> _EM:
+def _clustered(result: Result, start: Posterior, K: int) -> _EM:
     """Run EM from the best of some starts."""
-    runs = [_EM(result, K, seed) for seed in range(STARTS if K > 1 else 1)]
+    runs = [_EM(result, start, K, seed) for seed in range(STARTS if K > 1 else 1)]
     if len(runs) > 1:
         for run in runs:
             run.solve(SHORT)
@@ -220,9 +311,9 @@ def _clustered(result: Result, K: int) -> _EM:
 class _EM:
     """EM of K normal distributions of coefficients with one diagonal covariance."""
 
-    def __init__(self, result: Result, K: int, seed: int) -> None:
+    def __init__(self, result: Result, start: Posterior, K: int, seed: int) -> None:
         self.data, self.K = result.m.data, K
-        start, v = result.posterior(), result.fit.value
+        v = result.fit.value
         self.mean, self.random = start.mu, result.m.random
         self.unit = np.zeros(self.data.p)
         self.unit[self.random] = result.m.scale
@@ -252,17 +343,17 @@ class _EM:
     def _step(self) -> None:
         """Means given responsibilities; responsibilities; variances."""
         data = self.data
-        parts = [(block, *whitened(block, block.R, self.theta)) for block in data.blocks]
+        parts = [(block, *whitened(block, block.R, self.theta, inverse_by_halves)) for block in data.blocks]
+        diagonal = np.asarray(sum(block.copies * np.square(q).sum(axis=(0, 1)) for block, q, _, _ in parts))
         self.pi = self.responsibility.mean(axis=0) + 1e-12
-        self.mu = self._means(parts)
+        self.mu = self._means(parts, _RIDGE * diagonal / data.T + 1e-12)
         density, h = np.empty((data.T, self.K)), np.empty((data.T, self.K, data.p))
-        quadratic, diagonal = np.empty((data.T, self.K)), np.zeros(data.p)
+        quadratic = np.empty((data.T, self.K))
         for block, q, v, logdet in parts:
-            e = v[:, None, :] - np.moveaxis(q @ self.mu.T, 2, 1)
+            e = v[:, None, :] - self.mu @ q.transpose(0, 2, 1)
             quadratic[block.tasks] = data.rest[block.tasks, None] + np.square(e).sum(axis=2)
             density[block.tasks] = logdet[:, None] + quadratic[block.tasks] / self.s2
             h[block.tasks] = e @ q
-            diagonal += block.copies * np.square(q).sum(axis=(0, 1))
         density = -0.5 * (density + data.n[:, None] * np.log(2 * np.pi * self.s2)) + np.log(self.pi)
         total = _log_of_sums(density)
         self.responsibility = np.exp(density - total[:, None])
@@ -272,21 +363,17 @@ class _EM:
         self.theta = np.maximum(self.theta - self.theta * G * self.theta / data.T, 1e-10 * self.unit)
         self.s2 = max(float((self.responsibility * quadratic).sum() / data.N), 1e-9 * data.variance, 1e-200)
 
-    def _means(self, parts: list[Any]) -> Array:
-        data, p = self.data, self.data.p
-        M, a, every = np.zeros((self.K, p, p)), np.zeros((self.K, p)), np.zeros(p)
+    def _means(self, parts: list[Any], ridge: Array) -> Array:
+        p = self.data.p
+        M, a = np.zeros((self.K, p, p)), np.zeros((self.K, p))
         for block, q, v, _ in parts:
-            r = self.responsibility[block.tasks]
+            r, A = self.responsibility[block.tasks], q.transpose(0, 2, 1) @ q
             if len(q) == 1:
-                M += r.sum(axis=0)[:, None, None] * (q[0].T @ q[0])
+                M += r.sum(axis=0)[:, None, None] * A
                 a += (r.T @ v) @ q[0]
             else:
-                flat = q.reshape(-1, p)
-                for k in range(self.K):
-                    M[k] += (np.repeat(r[:, k], q.shape[1])[:, None] * flat).T @ flat
+                M += (r.T @ A.reshape(len(A), -1)).reshape(M.shape)
                 a += r.T @ np.matmul(v[:, None, :], q)[:, 0]
-            every += block.copies * np.square(q).sum(axis=(0, 1))
-        ridge = _RIDGE * every / data.T + 1e-12
         M[:, np.arange(p), np.arange(p)] += ridge
         return np.asarray(np.linalg.solve(M, (a + ridge * self.mean)[:, :, None])[:, :, 0])
 

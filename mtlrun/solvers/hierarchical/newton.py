@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from mtlrun.solvers.hierarchical.marginal import Marginal, Value
+from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
 from mtlrun.solvers.hierarchical.structures import Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -39,7 +39,7 @@ class Fit:
         Free parameters of the covariance, with kappa.
     """
 
-    value: Value
+    value: MarginalValue
     x: Array
     path: list[float]
     gain: float
@@ -81,7 +81,7 @@ def newton(
     if len(m.shrunk):
         u = np.append(u, 1.0 if kappa is None else kappa / unit[-1])
     first = m.evaluations
-    at = _Point(m, tie, unit)
+    at = _Criterion(m, tie, unit)
     v = at(u)
     hessian = at.hessian(v)
     known = np.diag(hessian[1]) > _NOTHING * m.data.T
@@ -113,29 +113,29 @@ def _units(m: Marginal, structure: Tied) -> Array:
     return np.append(unit, m.middle) if len(m.shrunk) else unit
 
 
-class _Point:
+class _Criterion:
     """D and its derivatives in the variances u of groups, in their units."""
 
     def __init__(self, m: Marginal, tie: Array, unit: Array) -> None:
         self.m, self.tie, self.unit = m, tie, unit
 
-    def __call__(self, u: Array) -> Value:
+    def __call__(self, u: Array) -> MarginalValue:
         values, g = self.unit * u, self.tie.shape[1]
         return self.m(self.tie @ values[:g], float(values[g]) if len(values) > g else None)
 
-    def gradient(self, v: Value) -> Array:
+    def gradient(self, v: MarginalValue) -> Array:
         """Return dD/du."""
         g = self.tie.T @ v.G
         return np.asarray((np.append(g, v.g_kappa) if len(self.unit) > len(g) else g) * self.unit)
 
-    def hessian(self, v: Value) -> tuple[Array, Array]:
+    def hessian(self, v: MarginalValue) -> tuple[Array, Array]:
         """Return the exact and the expected Hessian."""
         exact, expected = self.m.hessian(v, self.tie)
         outer = np.outer(self.unit, self.unit)
         return exact * outer, expected * outer
 
 
-def _shorter(at: _Point, u: Array, v: Value, step: Array) -> tuple[Array, Value] | None:
+def _shorter(at: _Criterion, u: Array, v: MarginalValue, step: Array) -> tuple[Array, MarginalValue] | None:
     """Return the first of shorter and shorter steps that lowers D, None if none does."""
     for k in range(_HALVINGS):
         new = np.maximum(u + 0.5**k * step, 0.0)

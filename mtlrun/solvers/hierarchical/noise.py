@@ -25,7 +25,7 @@ from scipy.special import gammaln
 
 from mtlrun.solvers.hierarchical.compress import weighted
 from mtlrun.solvers.hierarchical.factored import factored
-from mtlrun.solvers.hierarchical.fit import Problem, Result
+from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, Result
 from mtlrun.solvers.hierarchical.newton import newton
 from mtlrun.solvers.hierarchical.posterior import posterior_of
 from mtlrun.solvers.hierarchical.structures import Tied
@@ -78,7 +78,7 @@ class OwnNoise:
         return 1.0 if np.isinf(self.degrees) else self.degrees / (self.degrees - 2)
 
 
-def own_noise(problem: Problem, common: Result) -> OwnNoise:
+def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
     """Return the model whose degrees of freedom fit best, from a fit with a common noise.
 
     Parameters
@@ -99,7 +99,7 @@ def own_noise(problem: Problem, common: Result) -> OwnNoise:
     return replace(best, evaluations=last.evaluations)
 
 
-def solved(problem: Problem, start: OwnNoise, degrees: float) -> OwnNoise:
+def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> OwnNoise:
     """Minimise F for given degrees of freedom, from another fit.
 
     Every step is one of Newton in log v, s2 profiled; the covariance is fitted again at every point.
@@ -133,7 +133,7 @@ def solved(problem: Problem, start: OwnNoise, degrees: float) -> OwnNoise:
     return OwnNoise(result, v, v * after / (after - 2), degrees, path, gain, converged, criterion, evaluations)
 
 
-def _again(problem: Problem, result: Result, v: Array) -> Result:
+def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
     """Fit the covariance again, of the same structure and from where it was, to rows divided by the roots of v."""
     m = replace(problem, data=weighted(problem.data, v)).marginal(result.m.random)
     kappa, tol = result.fit.value.kappa, problem.tol

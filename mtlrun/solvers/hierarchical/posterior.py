@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.solvers.hierarchical.compress import Compressed, weighted
-from mtlrun.solvers.hierarchical.marginal import Marginal, Value
+from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -81,7 +81,7 @@ class Posterior:
         return np.sqrt(np.array([self.variances(L, t) for t in range(len(self.W))]))
 
 
-def posterior_of(m: Marginal, v: Value) -> Posterior:
+def posterior_of(m: Marginal, v: MarginalValue) -> Posterior:
     """Return the posterior at given variances."""
     Theta = np.zeros((m.data.p, m.data.p))
     Theta[np.ix_(m.random, m.random)] = np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta

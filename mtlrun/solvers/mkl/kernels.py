@@ -38,9 +38,9 @@ class Kernel(ABC):
         ----------
         X, Z : ndarray or sparse matrix of shape (n, d), (m, d)
         """
-        return self.of(Products(X, Z))
+        return self.of(InnerProducts(X, Z))
 
-    def of(self, products: Products) -> np.ndarray:
+    def of(self, products: InnerProducts) -> np.ndarray:
         """Return the kernel of rows whose scalar products may be known already: kernels of the same rows share them."""
         K = self._raw(products)
         if not self.normalise:
@@ -52,7 +52,7 @@ class Kernel(ABC):
         return K
 
     @abstractmethod
-    def _raw(self, products: Products) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> np.ndarray:
         """Return the kernel before it is normalised, a new array."""
 
     @abstractmethod
@@ -60,7 +60,7 @@ class Kernel(ABC):
         """Return k(x, x) of all rows, given their squared norms, before it is normalised."""
 
 
-class Products:
+class InnerProducts:
     """Scalar products of all rows of X with all rows of Z (default X), made when they are first needed.
 
     Parameters
@@ -101,7 +101,7 @@ class Products:
 
 def kernel_stack(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> np.ndarray:
     """Return the matrices of several kernels, shape (M, n, m)."""
-    products = Products(X, Z)
+    products = InnerProducts(X, Z)
     stack = np.empty((len(kernels), products.X.shape[0], products.Z.shape[0]))
     for m, kernel in enumerate(kernels):
         stack[m] = kernel.of(products)
@@ -112,7 +112,7 @@ def kernel_stack(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> np.ndarray
 class LinearKernel(Kernel):
     """k(x, z) = x'z."""
 
-    def _raw(self, products: Products) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> np.ndarray:
         return products.inner.copy()
 
     def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
@@ -144,7 +144,7 @@ class PolynomialKernel(LinearKernel):
         if not (np.isfinite(self.shift) and self.shift >= 0):
             raise ValueError(f"shift must be non-negative and finite, got {self.shift!r}")
 
-    def _raw(self, products: Products) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> np.ndarray:
         return np.asarray((products.inner + self.shift) ** self.degree)
 
     def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
@@ -172,7 +172,7 @@ class GaussianKernel(Kernel):
         if not (np.isfinite(self.spread) and self.spread > 0):
             raise ValueError(f"spread must be positive and finite, got {self.spread!r}")
 
-    def _raw(self, products: Products) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> np.ndarray:
         K = products.distances * (-0.5 / self.spread**2)
         return np.asarray(np.exp(K, out=K))
 
@@ -220,7 +220,7 @@ class PrecomputedKernel(Kernel):
         # Immutable: clones of an estimator share the matrix.
         return self
 
-    def _raw(self, products: Products) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> np.ndarray:
         return np.array(self.matrix[np.ix_(self._positions(products.X), self._positions(products.Z))])
 
     def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
@@ -251,7 +251,7 @@ class MeanKernel(Kernel):
 
     kernels: tuple[Kernel, ...] | None = None
 
-    def _raw(self, products: Products) -> np.ndarray:
+    def _raw(self, products: InnerProducts) -> np.ndarray:
         members = self.members
         return np.asarray(sum(kernel.of(products) for kernel in members) / len(members))
 

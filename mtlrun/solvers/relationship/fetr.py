@@ -293,7 +293,7 @@ def solve_fetr(
         If the objective rises by more than rounding (exact S-steps only).
     """
     problem = FetrProblem(data, eta, rho, lower, upper, fit_intercept)
-    run = _Run(problem, w_solver, fudge, accelerate and fudge is None)
+    run = _FetrIteration(problem, w_solver, fudge, accelerate and fudge is None)
     message, converged, rounds = f"stopped after max_iter={max_iter} rounds", False, 0
     for rounds in range(1, max_iter + 1):
         if not run.step(tol):
@@ -322,7 +322,7 @@ def solve_fetr(
     )
 
 
-class _Run:
+class _FetrIteration:
     """The iteration: the best state so far, and the precision matrices from which the next round starts."""
 
     def __init__(self, problem: FetrProblem, w_solver: str, fudge: float | None, accelerate: bool) -> None:

@@ -148,7 +148,7 @@ def solve_ladm(
     return result
 
 
-class _Run:
+class _LadmIteration:
     """What the loops share. `image` is A(sum of parts) + b, `C` the multiplier of the constraint."""
 
     printed, constrained, may_be_zero = False, False, True
@@ -224,7 +224,7 @@ class _Run:
             self.image = self.operator.forward(self.parts.sum(axis=0))
 
 
-class _ConstrainedRun(_Run):
+class _ConstrainedRun(_LadmIteration):
     """Algorithm 3: y = A(sum of parts) where observed."""
 
     printed, constrained = True, True
@@ -236,7 +236,7 @@ class _ConstrainedRun(_Run):
         self.violation = float(np.linalg.norm(residual)) / self.size
 
 
-class _PrintedHingeRun(_Run):
+class _PrintedHingeRun(_LadmIteration):
     """Algorithm 4: M = D - F . A(sum of parts), F = D . Y, loss beta ||max(0, M)||^2; M is updated last."""
 
     printed = True
@@ -257,7 +257,7 @@ class _PrintedHingeRun(_Run):
         self.violation = float(np.linalg.norm(residual)) / self.size
 
 
-class _PenalisedRun(_Run):
+class _PenalisedRun(_LadmIteration):
     """Corrected: sum_i w_i l(M_i, y_i) with M = A(sum of parts) + b; (parts, b) linearised together, M exact."""
 
     M: np.ndarray | None = None
@@ -327,7 +327,7 @@ class _SequentialRun(_PenalisedRun):
         return self.image
 
 
-def _until_rule(run: _Run, eps: float, max_iter: int, callback: Callback | None) -> SolverResult:
+def _until_rule(run: _LadmIteration, eps: float, max_iter: int, callback: Callback | None) -> SolverResult:
     slow = _slow_change(run, eps)
     objective: list[float] = []
     converged, crit, it = False, np.inf, 0
@@ -364,7 +364,7 @@ def _until_rule(run: _Run, eps: float, max_iter: int, callback: Callback | None)
     )
 
 
-def _until_gap(run: _Run, eps: float, tracker: Tracker) -> SolverResult:
+def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResult:
     if run.constrained:
         raise ValueError("stop='gap' needs the penalised objective: the constrained one has no certificate")
     slow = _slow_change(run, eps)
@@ -382,7 +382,7 @@ def _until_gap(run: _Run, eps: float, tracker: Tracker) -> SolverResult:
     return tracker.result(parts, run.intercept(parts.sum(axis=0), b), **run.facts())
 
 
-def _slow_change(run: _Run, eps: float) -> float:
+def _slow_change(run: _LadmIteration, eps: float) -> float:
     """Return mu times the change of the parts below which mu grows."""
     return _SLOW * eps * run.size * float(np.sqrt(run.tau))
 

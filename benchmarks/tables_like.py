@@ -1,0 +1,49 @@
+"""How long the line of `mtlrun compare` on tables that are alike takes: reading the file of the atlas, and the line.
+
+Run with: python benchmarks/tables_like.py [DATASET ...] [--repeats 5]; every measurement is a process of its own, which
+has loaded what `compare` loads but the atlas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+
+CODE = """
+import sys, time
+import mtlrun.comparison.leaderboard, mtlrun.comparison.verdict, mtlrun.comparison.protocol
+import mtlrun.comparison.candidates, mtlrun.comparison.chunked, mtlrun.comparison.result
+import mtlrun.comparison.differences, mtlrun.comparison.schedule, mtlrun.report.writers, mtlrun.runs.fit
+from mtlrun.data.load import load_dataset
+assert "mtlrun.papers.atlas" not in sys.modules
+dataset = load_dataset(sys.argv[1])
+started = time.perf_counter(), time.process_time()
+from mtlrun.comparison.likeness import tables_like
+assert tables_like(dataset, 0.8)
+print(time.perf_counter() - started[0], time.process_time() - started[1])
+"""
+
+
+def main() -> None:
+    """Print the medians of wall clock and processor time, with the least and the most."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("datasets", nargs="*", default=["sleepstudy", "school", "emotions", "scene"])
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args()
+    for name in given.datasets:
+        runs = [
+            subprocess.run(
+                [sys.executable, "-c", CODE, name], check=True, stdout=subprocess.PIPE, text=True
+            ).stdout.split()
+            for _ in range(given.repeats)
+        ]
+        for what, values in zip(("wall", "processor"), zip(*runs, strict=True), strict=True):
+            seconds = sorted(map(float, values))
+            middle = statistics.median(seconds)
+            print(f"{name:12}{what:10}{middle:8.3f} s ({seconds[0]:.3f} to {seconds[-1]:.3f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Wrong names and places: what is said to be wrong, and the remedy."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "remedy"),
+    [
+        (["data", "fetch", "sarcos", "--yes"], "sarcos", "mtlrun data add sarcos FILE --data-dir empty"),
+        (["show", "fetr"], "'fetr' is a paper", "fetr/table1"),
+        (["reproduce", "mtsvm/"], "'mtsvm/' is a paper", "mtsvm/fig1"),
+        (["show", "TraceNormMTL"], "'TraceNormMTL' is a method", "mtlrun list methods TraceNormMTL"),
+        (["report", "no/such/folder"], "no/such/folder: no folder", "mtlrun report <output>"),
+        (["reproduce", "empty"], "empty: a folder", "mtlrun report <output>"),
+        (["show", "fetr/table2"], "unknown experiment", "'mtmkl/table2'"),
+        (["train", "none.yaml"], "none.yaml: no such file", "mtlrun init DATASET"),
+        (["predict", "empty", "rows.csv"], "empty: no model here", "mtlrun compare"),
+        (["report", "empty"], "empty: no run.json", "mtlrun reproduce TARGET"),
+        (["reproduce", "fetr/fig2b", "--reading", "foo"], "reading of fetr/fig2b: 'foo'", "all"),
+        (["reproduce", "fetr/fig2b", "--profile", "foo"], "profile of fetr/fig2b: 'foo'", "quick"),
+        (["plot", "empty", "--kind", "line", "--out", "x.svg"], "kind of figure of a run 'line'", "scaling"),
+        (["report", "table2", "--format", "foo"], "unknown format 'foo'", "parquet"),
+    ],
+)
+def test_a_wrong_name_is_told_with_what_helps(mtlrun, tmp_path, monkeypatch, words, message, remedy):
+    (tmp_path / "empty").mkdir()
+    where = ["--data-dir", "empty"] if words[0] in ("data", "reproduce") else []
+    result = mtlrun(*words, *where)
+    assert result.exit_code == 2
+    error = result.stderr[result.stderr.index("error: ") :]
+    assert message in error.splitlines()[0]
+    assert remedy in "\n".join(error.splitlines()[1:])
+
+
+def test_a_run_without_its_data_names_the_command_with_the_options_that_were_given(mtlrun, tmp_path):
+    given = ["--reading", "60 epochs", "--output", "my runs", "--jobs", "2"]
+    result = mtlrun("reproduce", "fetr/table1", "--data-dir", str(tmp_path), *given)
+    assert result.exit_code == 2
+    assert "mtlrun data add sarcos FILE" in result.stderr
+    (line,) = (line for line in result.stderr.splitlines() if line.startswith("To run without any download"))
+    assert "--profile demo" in line
+    assert line.endswith("--reading '60 epochs' --jobs 2 --output 'my runs'")
+
+
+def test_a_folder_that_holds_runs_or_is_a_comparison_names_their_reports(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    assert mtlrun("reproduce", "table.yaml").exit_code == 0
+    above = mtlrun("report", "results/runs/made/table1")
+    assert above.exit_code == 2
+    assert "mtlrun report results/runs/made/table1/full" in above.stderr
+    board = tmp_path / "results/runs/compare/mine"
+    board.mkdir(parents=True)
+    (board / "compare.json").write_text(json.dumps({}))
+    comparison = mtlrun("report", "results/runs/compare/mine")
+    assert comparison.exit_code == 2
+    assert "results/runs/compare/mine/leaderboard.html" in comparison.stderr
+
+
+def test_a_bare_name_tells_what_else_has_it(mtlrun):
+    result = mtlrun("show", "table2")
+    assert result.exit_code == 0
+    assert "mtmkl/table2" in result.stderr
