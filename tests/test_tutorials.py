@@ -65,7 +65,9 @@ def test_the_commands_for_each_kind_of_problem_run(tmp_path, monkeypatch):
     grouped = rows.assign(**{name: np.arange(72) % 4 for name in names}, patient=np.arange(72) % 24)
     grouped = grouped.assign(**{name: rows["hours"] + rng.normal(size=72) for name in names.values()})
     grouped.drop(columns=["clinic", "patient", "pressure"]).to_csv("grades.csv", index=False)
-    grouped.drop(columns=["school", "grade"]).to_csv("visits.csv", index=False)
+    visits = pd.concat([grouped.drop(columns=["school", "grade"])] * 7, ignore_index=True)
+    dates = pd.date_range("2024-01-01", periods=len(visits)).astype(str)
+    visits.assign(age=rng.normal(size=len(visits)), date=dates).to_csv("visits.csv", index=False)
     numbers = {name: rows["age"] + rng.normal(size=72) for name in ("protein", "fat", "water")}
     rows.assign(**numbers).to_csv("spectra.csv", index=False)
     tags = {f"tag_{name}": (value > 0).astype("Int64").where(value < 2) for name, value in numbers.items()}
