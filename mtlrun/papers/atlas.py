@@ -166,8 +166,12 @@ def _curves(found: pd.DataFrame) -> dict[str, Curve]:
 def _map(found: pd.DataFrame) -> Matrix:
     """Return the gains of all tables as a heat map, cut at `LARGEST`."""
     wide = found.pivot_table(index="table", columns="rows", values="gain", sort=False).sort_index(axis=1)
-    wide = wide.clip(-LARGEST, LARGEST).round(3) + 0.0
-    return Matrix(wide.to_numpy().tolist(), list(wide.index), [f"{rows:g}" for rows in wide.columns], 0.0)
+    return _matrix(wide.rename(columns="{:g}".format))
+
+
+def _matrix(gains: pd.DataFrame) -> Matrix:
+    gains = gains.clip(-LARGEST, LARGEST).round(3) + 0.0  # no -0
+    return Matrix(gains.to_numpy().tolist(), list(gains.index), list(gains.columns), 0.0)
 
 
 # ---------------------------------------------------------------- by method
@@ -275,9 +279,9 @@ def _ranks(rankings: Sequence[MethodScores]) -> dict[str, Any]:
 
 def _table_map(sharing: pd.DataFrame) -> Matrix:
     """Return medians over the numbers of rows, by table and method."""
-    wide = sharing.pivot_table(index="table", columns="method", values="over_alone", aggfunc="median", sort=False)
-    wide = wide.clip(-LARGEST, LARGEST).round(3) + 0.0
-    return Matrix(wide.to_numpy().tolist(), list(wide.index), list(wide.columns), 0.0)
+    return _matrix(
+        sharing.pivot_table(index="table", columns="method", values="over_alone", aggfunc="median", sort=False)
+    )
 
 
 def _method_map(sharing: pd.DataFrame) -> Matrix:
@@ -288,8 +292,7 @@ def _method_map(sharing: pd.DataFrame) -> Matrix:
             part = sharing[(sharing["kind"] == kind) & sharing["rows"].between(*ends)]
             if len(part):
                 columns[f"{kind}, {regime}"] = part.groupby("method")["over_alone"].median().reindex(names)
-    frame = pd.DataFrame(columns).clip(-LARGEST, LARGEST).round(3) + 0.0
-    return Matrix(frame.to_numpy().tolist(), names, list(frame.columns), 0.0)
+    return _matrix(pd.DataFrame(columns))
 
 
 # ---------------------------------------------------------------- foretelling the gain

@@ -128,7 +128,7 @@ class Report:
     @property
     def runs(self) -> list[Run]:
         """The run under its main reading, and the cells that only the others have, as far as those were begun."""
-        return [self.run, *_alone(self.run, self.readings)]
+        return [self.run, *_alone(self.run)]
 
     @property
     def cells(self) -> dict[str, int]:
@@ -220,9 +220,9 @@ def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers
     return lines
 
 
-def _alone(run: Run, others: Sequence[JudgedRun]) -> list[Run]:
-    """Return the run under other readings, each with the cells that the main one does not share."""
-    return [replace(one.run, planned=run.unshared_cells(one.run)) for one in others]
+def _alone(run: Run) -> list[Run]:
+    """Return the run under other readings, each with the cells that none before has."""
+    return [replace(other, planned=own) for other, own in run.begun]
 
 
 def build_report(folder: Path) -> Report:
@@ -240,7 +240,7 @@ def build_report(folder: Path) -> Report:
     """
     run = read_run(folder)
     main = judged(run)
-    others = [judged(other) for other in run.begun]
+    others = [judged(other) for other, _ in run.begun]
     claims = over_readings(main, others)
     tables = printed_tables(main)
     measured = [*measurement_sections(run), *map(group_section, main.groups)]
@@ -249,7 +249,7 @@ def build_report(folder: Path) -> Report:
         *measured,
         tests_section(run, claims),
         comparison_section(run, main.rows),
-        *run_sections(run, main.rows, _alone(run, others)),
+        *run_sections(run, main.rows, _alone(run)),
     ]
     return Report(
         main,
@@ -271,10 +271,10 @@ def build_report(folder: Path) -> Report:
 
 def _other_tables(run: Run, others: Sequence[JudgedRun], shown: Sequence[Section]) -> dict[str, list[Section]]:
     """Return the tables of readings with cells of their own; of the others those of quantities not shown yet."""
-    titles = {table.title for table in shown}
+    titles, shared = {table.title for table in shown}, {cell.key for cell in run.planned}
     found = {}
     for one in others:
-        own = bool(run.unshared_cells(one.run))
+        own = any(cell.key not in shared for cell in one.run.planned)
         tables = [table for table in printed_tables(one) if own or table.title not in titles]
         if own or tables:
             found[one.name] = tables

@@ -167,21 +167,15 @@ class Run:
         """The plan under all readings."""
         return [*self.planned, *(cell for other in self.others for cell in other.planned)]
 
-    def unshared_cells(self, other: Run) -> list[Place]:
-        """Return the planned cells of another reading that this one does not share."""
-        shared = {cell.key for cell in self.planned}
-        return [cell for cell in other.planned if cell.key not in shared]
-
-    @property
-    def begun(self) -> list[Run]:
-        """The other readings of which a cell was computed that none before has, or that need no cell beside theirs."""
+    @cached_property
+    def begun(self) -> list[tuple[Run, list[Place]]]:
+        """Other readings, each with the planned cells that none before has, if one was computed or there are none."""
         found, shared = [], {cell.key for cell in self.planned}
         for other in self.others:
-            keys = {cell.key for cell in other.planned}
-            own = keys - shared
-            if any(key in self.cells for key in own or keys):
-                found.append(other)
-                shared |= own
+            own = [cell for cell in other.planned if cell.key not in shared]
+            if any(cell.key in self.cells for cell in own or other.planned):
+                found.append((other, own))
+                shared |= {cell.key for cell in own}
         return found
 
     def outcome(self, cell: Place) -> str:
@@ -449,8 +443,8 @@ def cells_frame(run: Run, *, readings: bool = False) -> pd.DataFrame:
         ``tasks`` (per metric the values of the tasks) and ``counts`` of what is finished.
     """
     rows = list(_places(run, run.planned))
-    for other in run.begun if readings else ():
-        rows += _places(other, run.unshared_cells(other))
+    for other, own in run.begun if readings else ():
+        rows += _places(other, own)
     return _frame(rows, OBJECTS)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -160,7 +159,7 @@ class ClaimVerdict:
         n, words = len(judged), [_WORDS[verdict] for verdict in judged.values()]
         if n < 2:
             return ""
-        counts = Counter(word for word in dict.fromkeys(_WORDS.values()) for _ in range(words.count(word)))
+        counts = {word: words.count(word) for word in dict.fromkeys(_WORDS.values()) if word in words}
         (first, count), *others = counts.items()
         if not others:
             text = f"{first} under {'both interpretations' if n == 2 else f'all {n} interpretations'}"
@@ -170,7 +169,7 @@ class ClaimVerdict:
         told = [f"{first} under {count} of the {n} interpretations"]
         if set(counts) != {_HOLDS, _FAILS}:
             told += [f"{word} under {count}" for word, count in others]
-        common = counts.most_common(1)[0][0]
+        common = max(counts, key=lambda word: counts[word])
         apart = [name for name in self.compared_only if name in judged and _WORDS[judged[name]] != common]
         note = f" ({listed(apart)} {'is' if len(apart) == 1 else 'are'} for comparison only)" if apart else ""
         return f"{', '.join(told)}{note}"

@@ -206,7 +206,6 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
 class _Ranks:
     """What a critical-difference diagram shows: sorted methods, the better half to the left, and groups of them."""
 
-    methods: list[str]
     ranks: list[float]
     groups: list[tuple[int, int]]
     labels: list[str]
@@ -215,23 +214,23 @@ class _Ranks:
     @classmethod
     def of(cls, ranking: Ranking) -> _Ranks:
         order = sorted(ranking.average.items(), key=lambda pair: pair[1])
-        methods, ranks = [method for method, _ in order], [rank for _, rank in order]
+        ranks = [rank for _, rank in order]
         groups = alike(ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
         better = (len(order) + 1) // 2
-        labels = [f"{m} ({r:.2f}) " if i < better else f" ({r:.2f}) {m}" for i, (m, r) in enumerate(order)]
-        colours = [COLOURS[ranking.methods.index(method) % len(COLOURS)] for method in methods]
-        return cls(methods, ranks, groups, labels, colours)
+        labels = [f"{m} ({r:.2f})" if i < better else f"({r:.2f}) {m}" for i, (m, r) in enumerate(order)]
+        colours = [COLOURS[ranking.methods.index(method) % len(COLOURS)] for method, _ in order]
+        return cls(ranks, groups, labels, colours)
 
     @property
     def better(self) -> int:
         """Number of methods to the left."""
-        return (len(self.methods) + 1) // 2
+        return (len(self.ranks) + 1) // 2
 
     @property
     def margins(self) -> tuple[float, float]:
-        """Inches of the labels on both sides."""
+        """Inches of the labels on both sides, and of a blank."""
         sides = self.labels[: self.better], self.labels[self.better :]
-        left, right = (LABEL_LETTER * max(map(len, side)) for side in sides)
+        left, right = (LABEL_LETTER * (1 + max(map(len, side))) for side in sides)
         return left, right
 
     @property
@@ -247,7 +246,7 @@ class _Ranks:
 
 def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
     """Draw a line per method, and a bar per group."""
-    ranks, better, last_place = diagram.ranks, diagram.better, len(diagram.methods) - 1
+    ranks, better, last_place = diagram.ranks, diagram.better, len(diagram.ranks) - 1
     low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
     inch = (high - low) / RANK_INCHES
     axes.set_axis_off()
@@ -263,7 +262,7 @@ def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
         level = 0.5 * len(diagram.groups) + 1 + (i if i < better else last_place - i)
         axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
         gap = LABEL_GAP * inch * (1 if align == "left" else -1)
-        axes.text(edge + gap, level, label.strip(), ha=align, va="center")
+        axes.text(edge + gap, level, label, ha=align, va="center")
 
 
 def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:

@@ -88,6 +88,20 @@ def test_a_reading_that_only_shares_cells_with_another_one_waits(two_readings):
     assert not report.partial
 
 
+def test_a_cell_of_two_other_readings_counts_once(two_readings):
+    folder = two_readings(0.8, 0.6).run.folder
+    plan = json.loads((folder / "run.json").read_text())
+    shared, moved, *_ = (cell for cell in plan["cells"] if cell.get("reading") == "other")
+    planned = len(plan["cells"])
+    plan["cells"].append({**shared, "reading": "third"})
+    moved["reading"] = "third"
+    plan["readings"]["third"] = plan["readings"]["other"]
+    (folder / "run.json").write_text(json.dumps(plan))
+    report = build_report(folder)
+    assert [one.run.reading for one in report.readings] == ["other", "third"]
+    assert report.cells["planned"] == planned
+
+
 def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_the_main_one(two_readings):
     text = markdown(two_readings(0.8, 0.6))
     assert "## Reading other" in text
