@@ -95,7 +95,9 @@ def _figures(entries: Sequence[RunReport], root: Path) -> list[str]:
     """Return the first figures of every run, in which published curves lie under ours."""
     found = []
     for entry in entries:
-        pictures = sorted((root / RESULTS / entry.place / "figures").glob("*.svg"))[:MOST_FIGURES]
+        folder = root / RESULTS / entry.place / "figures"
+        drawn = (folder / f"{figure.name}.svg" for figure in entry.report.figures)  # others are left from earlier runs
+        pictures = sorted(path for path in drawn if path.is_file())[:MOST_FIGURES]
         if pictures:
             title = str(entry.report.run.info.get("title", ""))
             source = published_line(entry.report.run)

@@ -77,3 +77,10 @@ def test_markers_that_are_missing_are_told(made, tmp_path):
     (tmp_path / "README.md").write_text("nothing")
     with pytest.raises(SystemExit, match="must be there"):
         made["main"](["--check"], tmp_path)
+
+
+def test_every_figure_is_one_that_its_report_shows():
+    """A figure of an earlier plan would be shown beside numbers that are not its own."""
+    figures = sorted((ROOT / "results").glob("[!r]*/*/*/figures/*.svg"))
+    assert figures
+    assert [f for f in figures if f"figures/{f.name}" not in (f.parents[1] / "report.md").read_text("utf-8")] == []
