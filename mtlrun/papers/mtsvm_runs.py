@@ -89,7 +89,7 @@ def couple(dataset: Dataset) -> TaskCoupling:
 
 
 def warm_up(dataset: Dataset) -> None:
-    """Compile the solvers, or load what was compiled, for dense rows and those of `dataset`, before anything is timed."""
+    """Compile the solvers, or load what was compiled, for dense rows and for those of `dataset`."""
     rng = np.random.default_rng(0)
     data = TaskData.from_list(list(rng.normal(size=(2, 30, 3))), list(np.sign(rng.normal(size=(2, 30)))))
     links = couple_tasks(check_similarity("all", data.tasks))
