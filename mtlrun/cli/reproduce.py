@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import open_page, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, REPORT, check_format
@@ -82,7 +82,7 @@ def reproduce(
             metavar="TARGET",
             help="Experiment: <paper>/<artefact>, a short name such as table2, or a YAML file; `all` runs every "
             "artefact of every paper.",
-            autocompletion=complete.targets_and_all,
+            autocompletion=options.targets_and_all,
         ),
     ],
     profile: options.Profile = None,

@@ -25,7 +25,7 @@ from mtlrun.data.files import (
     container_of,
     data_directory,
     digest,
-    find_file,
+    missing_files,
     open_tar,
     open_zip,
     reading,
@@ -46,11 +46,6 @@ Report = Callable[[str, int, int | None], None]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ARCHIVE_LIMIT = 4 << 30
-
-
-def missing_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> list[FileSpec]:
-    """Return the files that a variant needs and that are not in the data directory (their content is not checked)."""
-    return [spec for spec in card.needed(variant) if find_file(card, spec, data_dir) is None]
 
 
 def fetch_dataset(

@@ -13,12 +13,10 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy import sparse
 
 from mtlrun.data.cards import Card
-from mtlrun.data.dataset import TASK_TYPES, Dataset
-from mtlrun.data.dates import instants, spoken_dates
+from mtlrun.data.dataset import TASK_TYPES, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
-from mtlrun.data.names import Names, is_plain, name_order
-from mtlrun.data.numbers import is_number, written_numbers
-from mtlrun.data.ranges import check_read
+from mtlrun.data.frames import instants, spoken_dates
+from mtlrun.data.names import Names, is_number, is_plain, name_order, written_numbers
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file
 from mtlrun.errors import DataError, UnknownNameError, counted, listed

@@ -12,8 +12,8 @@ from sklearn.model_selection import BaseCrossValidator, GroupKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
-from mtlrun.data.columns import plain_values, take_column
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.frames import plain_values, take_column
 from mtlrun.errors import DataError
 from mtlrun.utils.io import derive_seed
 

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from mtlrun.data.cards import Card, FileSpec, Source, Url
-from mtlrun.data.fetch import download, fetch_dataset, fetch_file, missing_files
+from mtlrun.data.fetch import download, fetch_dataset, fetch_file
+from mtlrun.data.files import missing_files
 from mtlrun.errors import DataError, UserError
 
 CONTENT = bytes(range(256)) * 400
