@@ -329,9 +329,10 @@ def _excel(file: DataFile, like: TrainingColumns | None) -> Table:
     raw, name = file.read_bytes(), file.where()
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            check_workbook(archive, len(raw), name)
+            computes = check_workbook(archive, len(raw), name)
         sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=[""])
-        check_empty(raw, sheet, name)
+        if computes:
+            check_empty(raw, sheet, name)
     except DataError:
         raise
     except (*_DAMAGE, SyntaxError, AttributeError) as error:  # of an archive that is no workbook; XML has SyntaxErrors
