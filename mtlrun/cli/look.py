@@ -65,7 +65,8 @@ def _head(experiment: Experiment) -> list[str]:
     paper = experiment.config.get("paper") or {}
     others = ", ".join(name for name in experiment.profiles if name != experiment.profile)
     lines = [f"{experiment.id}: {experiment.spec.title}"]
-    lines += [", ".join(str(paper[k]) for k in ("cite", "artefact", "doi", "url") if paper.get(k))] * bool(paper)
+    if paper:
+        lines.append(", ".join(str(paper[k]) for k in ("cite", "artefact", "doi", "url") if paper.get(k)))
     return [*lines, f"profile: {experiment.profile} (others: {others})"]
 
 

@@ -272,8 +272,8 @@ def _say_plans(batch: Batch, force: bool) -> None:
     counts = to_compute(batch.plans, force=force)
     width = max((len(made.experiment.id) for made in batch.plans), default=0)
     for made, (cells, folds, shared) in zip(batch.plans, counts, strict=True):
-        more = f" and {counted(folds, 'search fold')}" * bool(folds)
-        more += f"; {shared} shared with artefacts above" * bool(shared)
+        more = f" and {counted(folds, 'search fold')}" if folds else ""
+        more += f"; {shared} shared with artefacts above" if shared else ""
         of = f"{cells} of {len(made.wanted)} cells{more}"
         say(f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}")
     for name, why in batch.left_out.items():

@@ -397,8 +397,8 @@ def _format(order: str, wide: str, match: re.Match[str]) -> str:
     date = match[1].join(f"%{part if part != 'y' else wide}" for part in order)
     if match["time"] is None:
         return date
-    seconds = ":%S" * (match["time"].count(":") - 1)
-    return f"{date}{match['blank']}%H:%M{seconds}" + ".%f" * (match["part"] is not None)
+    seconds = ":%S" if match["time"].count(":") == 2 else ""
+    return f"{date}{match['blank']}%H:%M{seconds}{'.%f' if match['part'] else ''}"
 
 
 def _read(texts: pd.Series, form: str, **options: bool) -> pd.Series | None:

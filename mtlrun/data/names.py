@@ -170,12 +170,6 @@ def is_missing(text: str) -> bool:
     return text in MISSING
 
 
-def names_of(column: pd.Series) -> list[str]:
-    """Return the name of every cell of a column without missing cells; see `Names.of`."""
-    found = Names.of(column)
-    return [found.names[code] for code in found.codes]
-
-
 def name_order(names: Iterable[str]) -> list[str]:
     """Return names in order: by value if all are numbers, else as texts in which digits count as numbers (w2 < w10)."""
     known = sorted(set(names))

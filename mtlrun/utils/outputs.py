@@ -24,7 +24,7 @@ from pathlib import Path
 
 from mtlrun.errors import UserError
 from mtlrun.utils.io import TEMPORARY, temporary, write_atomic
-from mtlrun.utils.processes import alone, tidy, tidy_folders
+from mtlrun.utils.processes import exclusive_lock, tidy, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -160,7 +160,7 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
         gone = [name for name in obsolete if not (files / name).exists()]
         (made / OBSOLETE).write_text("\n".join(gone), encoding="utf-8")
         _flush(made)
-        with alone(folder):
+        with exclusive_lock(folder):
             _move(folder)
             targets = [target for _, target in _moves(files, folder)]
             for target in targets:
@@ -187,7 +187,7 @@ def finish(folder: Path) -> None:
         If the folder cannot be written.
     """
     if (folder / READY).is_dir():
-        with alone(folder):
+        with exclusive_lock(folder):
             _move(folder)
 
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from mtlrun.runs.store import Locks, alone
+from mtlrun.runs.store import Locks
 
 ME = f"process {os.getpid()} on "
 
@@ -102,11 +102,11 @@ def test_a_folder_is_held_by_one_at_a_time_and_nothing_is_left_in_it(tmp_path):
     order = []
 
     def second():
-        with alone(tmp_path):
+        with exclusive_lock(tmp_path):
             order.append("second")
 
     other = threading.Thread(target=second)
-    with alone(tmp_path):
+    with exclusive_lock(tmp_path):
         other.start()
         other.join(0.2)
         order.append("first")
