@@ -18,7 +18,7 @@ from mtlrun.errors import UserError
 from mtlrun.record import MEASURE, PACKED, PREDICTIONS, SCORES, SCORES_DIGEST, TIMEOUT, Record, Records, pack
 from mtlrun.utils.arrays import array_digest, npz
 from mtlrun.utils.io import TEMPORARY, jsonable, write_atomic
-from mtlrun.utils.processes import NO_LOCKS, file_system, tidy
+from mtlrun.utils.processes import NO_LOCKS, exclusive_lock, file_system, tidy
 
 PROVENANCE = "provenance.json"
 #: Bytes written as a trial: enough to detect a full disk.

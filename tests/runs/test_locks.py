@@ -7,6 +7,7 @@ import threading
 import time
 
 from mtlrun.runs.store import Locks
+from mtlrun.utils.processes import exclusive_lock
 
 ME = f"process {os.getpid()} on "
 
@@ -46,6 +47,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from mtlrun.runs.store import Locks
+from mtlrun.utils.processes import exclusive_lock
 locks = Locks(Path(sys.argv[1]))
 locks.acquire("a")
 print("taken", flush=True)
@@ -71,6 +73,7 @@ CONTEST = """
 import sys, time
 from pathlib import Path
 from mtlrun.runs.store import Locks
+from mtlrun.utils.processes import exclusive_lock
 folder, start = Path(sys.argv[1]), float(sys.argv[2])
 locks = Locks(folder)
 while time.time() < start:
