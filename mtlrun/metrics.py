@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from mtlrun.data.columns import ordered_columns, plain_ids, take_column
+from mtlrun.data.frames import ordered_columns, plain_ids, take_column
 from mtlrun.errors import UnknownNameError
 
 Array = np.ndarray
