@@ -119,7 +119,7 @@ class Report:
     def other_results(self) -> list[Section]:
         """The tables under the other readings."""
         return [
-            replace(part, title=f"Reading {one.name}: {part.title}" if part.title else f"Reading {one.name}")
+            replace(part, title=": ".join(filter(None, [f"Interpretation {one.name}", part.title])))
             for one in self.readings
             if one.name in self.other_tables
             for part in table_sections(one.run, one.rows, self.other_tables[one.name])

@@ -337,7 +337,7 @@ def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
 
 def _mark(one: Run, run: Run) -> str:
     """Return what marks a row as one of another reading than that of the report."""
-    return "" if one is run else f"reading {one.reading}: "
+    return "" if one is run else f"interpretation {one.reading}: "
 
 
 def cost_section(run: Run) -> Section:
@@ -549,7 +549,7 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
         return "as claimed", f"{holding} of {counted(len(told), 'comparison')} as claimed"
     printed = [f"{_what(kind, quantity)}{claimed}" for kind, quantity, claimed in known]
     ours = [_range(found) for found in known.values()]
-    return "; ".join(dict.fromkeys(printed)), "; ".join(ours)
+    return "; ".join(dict.fromkeys(printed)), "; ".join(dict.fromkeys(ours) if len(set(ours)) == 1 else ours)
 
 
 def data_of(run: Run, claim: ClaimVerdict) -> str:
@@ -608,16 +608,33 @@ def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
 
 
 def spread_lines(run: Run, rows: Sequence[MethodResult]) -> list[str]:
-    """Return, for a run without claims, how far its first quantity reaches, and where its ends are."""
-    if not run.metrics or run.measures:
+    """Return, for a run without claims, how far its first quantity reaches, and where its ends are.
+
+    Of methods compared on data, that is the data set on which they differ most.
+    """
+    if not run.metrics:
         return []
     quantity = run.metrics[0]
-    found = [(value, row) for row in rows if (value := row.value(quantity)) is not None]
-    if len({value for value, _ in found}) < 2:
+    found: dict[str, list[tuple[float, MethodResult]]] = {}
+    for row in rows:
+        if (value := row.value(quantity)) is not None:
+            found.setdefault("" if run.measures else row.dataset, []).append((value, row))
+    ends = {name: [bound(some, key=lambda pair: pair[0]) for bound in (min, max)] for name, some in found.items()}
+    if not ends:
         return []
-    ends = [bound(found, key=lambda pair: pair[0]) for bound in (min, max)]
-    texts = [f"{number(value, 3)} ({row.method}, {run.title_of(row.dataset)})" for value, row in ends]
-    return [f"{spoken(quantity)} ranges from {' to '.join(texts)}."]
+    name = max(ends, key=lambda name: ends[name][1][0] - ends[name][0][0])
+    (low, first), (high, last) = ends[name]
+    if low == high:
+        return []
+    digits = 3 - math.floor(math.log10((high - low) / max(abs(low), abs(high))))  # the ends must differ in print
+    told = [f"{number(value, min(max(digits, 3), 6))} ({row.method}" for value, row in ((low, first), (high, last))]
+    what = f"{spoken(quantity)[0].upper()}{spoken(quantity)[1:]}"
+    if run.measures:
+        places = [f"{text}, {run.title_of(row.dataset)})" for text, row in zip(told, (first, last), strict=True)]
+        return [f"{what} ranges from {' to '.join(places)}."]
+    gap = {"kind": "difference", "quantity": quantity}
+    on = f"on {run.title_of(name)}, from {') to '.join(told)})"
+    return [f"{what} differs between the methods by at most {_number(gap, high - low)}: {on}."]
 
 
 def _verdict(claim: ClaimVerdict) -> Verdict:
@@ -629,14 +646,16 @@ def _what(kind: str, quantity: str) -> str:
     if kind == "paired":
         return "p "
     if kind == "difference":
-        return f"difference in {spoken(quantity)} "
+        return f"{spoken(quantity)} "
     return f"{spoken(quantity)} " if kind == "value" else ""
 
 
 def _points(check: Mapping[str, Any]) -> bool:
     """Whether a number is the difference of two shares, to be told in points per cent."""
-    facts = METRIC_FACTS.get(str(check.get("quantity")))
-    return check.get("kind") == "difference" and facts is not None and facts.greater_is_better
+    quantity = str(check.get("quantity"))
+    facts = METRIC_FACTS.get(quantity)
+    share = quantity == "auc_target" or (facts is not None and facts.greater_is_better)
+    return check.get("kind") == "difference" and share
 
 
 def _times(check: Mapping[str, Any]) -> bool:
@@ -653,7 +672,21 @@ def _claimed(check: Mapping[str, Any]) -> str:
     if low is not None and low == high:
         return _number(check, low)
     parts = [(word, bound) for word, bound in (("at least", low), ("at most", high)) if bound is not None]
-    return " and ".join(f"{word} {_number(check, bound, plain=True)}" for word, bound in parts)
+    return " and ".join(_bound(check, word, bound) for word, bound in parts)
+
+
+def _bound(check: Mapping[str, Any], word: str, value: float) -> str:
+    """Say a bound as people do: ``faster``, ``not lower``, ``at most 1.22 points lower``, ``at least 77 times``."""
+    least, kind = word == "at least", check.get("kind")
+    if kind == "ratio" and value == 1 and _times(check):
+        return "faster" if least else "not faster"
+    if kind != "difference":
+        return f"{word} {_number(check, value, plain=True)}"
+    if value == 0:
+        return "not lower" if least else "not higher"
+    if value < 0:
+        return f"{'at most' if least else 'at least'} {_number(check, -value, plain=True)} lower"
+    return f"{word} {_number(check, value, plain=True)} higher"
 
 
 def _range(found: Sequence[CheckResult]) -> str:
