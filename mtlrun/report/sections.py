@@ -680,6 +680,8 @@ def _bound(check: Mapping[str, Any], word: str, value: float) -> str:
     least, kind = word == "at least", check.get("kind")
     if kind == "ratio" and value == 1 and _times(check):
         return "faster" if least else "not faster"
+    if kind == "ratio" and not _times(check):
+        return f"a ratio of {word} {value:g}"
     if kind != "difference":
         return f"{word} {_number(check, value, plain=True)}"
     if value == 0:
@@ -698,13 +700,13 @@ def _range(found: Sequence[CheckResult]) -> str:
         return f"{word}{last}"
     for unit in (" times", " points"):
         first = first.removesuffix(unit)
-    return f"{word}{first} to {last.removeprefix('a ratio of ')}"
+    return f"{word}{first} to {last}"
 
 
 def _number(check: Mapping[str, Any], value: float, *, plain: bool = False) -> str:
     kind, text = check.get("kind"), f"{value:g}" if plain else significant(value, 3)
     if kind == "ratio":
-        return f"{text} times" if _times(check) else f"a ratio of {text}"
+        return f"{text} times" if _times(check) else text
     if _points(check):
         return f"{100 * value:.3g} points" if plain else f"{100 * value:.2f} points"
     if value >= THOUSAND and value == int(value):
