@@ -159,7 +159,7 @@ class Report:
     @property
     def findings(self) -> list[str]:
         """What was found, in words with numbers."""
-        return findings(self.claims) or spread_lines(self.run, self.rows)
+        return findings(self.claims) or ([] if self.references else spread_lines(self.run, self.rows))
 
     @property
     def summary(self) -> list[str]:

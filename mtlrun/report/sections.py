@@ -608,33 +608,49 @@ def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
 
 
 def spread_lines(run: Run, rows: Sequence[MethodResult]) -> list[str]:
-    """Return, for a run without claims, how far its first quantity reaches, and where its ends are.
+    """Return, for a run without claims, how far its first quantities reach, and where their ends are.
 
-    Of methods compared on data, that is the data set on which they differ most.
+    Of methods compared on data, that is the first quantity on the data set on which they differ most.
     """
-    if not run.metrics:
-        return []
-    quantity = run.metrics[0]
-    found: dict[str, list[tuple[float, MethodResult]]] = {}
-    for row in rows:
-        if (value := row.value(quantity)) is not None:
-            found.setdefault("" if run.measures else row.dataset, []).append((value, row))
-    ends = {name: [bound(some, key=lambda pair: pair[0]) for bound in (min, max)] for name, some in found.items()}
-    if not ends:
-        return []
-    name = max(ends, key=lambda name: ends[name][1][0] - ends[name][0][0])
-    (low, first), (high, last) = ends[name]
-    if low == high:
-        return []
-    digits = 3 - math.floor(math.log10((high - low) / max(abs(low), abs(high))))  # the ends must differ in print
-    told = [f"{number(value, min(max(digits, 3), 6))} ({row.method}" for value, row in ((low, first), (high, last))]
-    what = f"{spoken(quantity)[0].upper()}{spoken(quantity)[1:]}"
     if run.measures:
-        places = [f"{text}, {run.title_of(row.dataset)})" for text, row in zip(told, (first, last), strict=True)]
-        return [f"{what} ranges from {' to '.join(places)}."]
-    gap = {"kind": "difference", "quantity": quantity}
-    on = f"on {run.title_of(name)}, from {') to '.join(told)})"
-    return [f"{what} differs between the methods by at most {_number(gap, high - low)}: {on}."]
+        return [line for quantity in run.metrics[:MOST_FINDINGS] if (line := _range_line(run, quantity, rows))]
+    by_data = [[row for row in rows if row.dataset == name] for name in dict.fromkeys(row.dataset for row in rows)]
+    spans = [ends for some in by_data if run.metrics and (ends := _ends(run.metrics[0], some))]
+    if not spans:
+        return []
+    (low, first), (high, last) = max(spans, key=lambda ends: ends[1][0] - ends[0][0])
+    quantity, values = run.metrics[0], _apart(low, high)
+    gap = _number({"kind": "difference", "quantity": quantity}, high - low)
+    told = " to ".join(f"{value} ({row.method})" for value, row in zip(values, (first, last), strict=True))
+    on = run.title_of(first.dataset)
+    return [f"{_titled(quantity)} differs between the methods by at most {gap}: on {on}, from {told}."]
+
+
+def _range_line(run: Run, quantity: str, rows: Sequence[MethodResult]) -> str:
+    """Say where a measured quantity is smallest and largest; "" where it is the same everywhere."""
+    if (ends := _ends(quantity, rows)) is None:
+        return ""
+    (low, first), (high, last) = ends
+    places = [f"({row.method}, {run.title_of(row.dataset)})" for row in (first, last)]
+    texts = [f"{value} {place}" for value, place in zip(_apart(low, high), places, strict=True)]
+    return f"{_titled(quantity)} ranges from {' to '.join(texts)}."
+
+
+def _ends(quantity: str, rows: Sequence[MethodResult]) -> tuple[tuple[float, MethodResult], ...] | None:
+    """Return the smallest and the largest value of some rows with these; None where there are no two."""
+    found = [(value, row) for row in rows if (value := row.value(quantity)) is not None]
+    ends = tuple(bound(found, key=lambda pair: pair[0]) for bound in (min, max)) if found else ()
+    return ends if ends and ends[0][0] < ends[1][0] else None
+
+
+def _apart(low: float, high: float) -> list[str]:
+    """Write two numbers with as many digits as tell them apart, three or more."""
+    digits = 3 - math.floor(math.log10((high - low) / max(abs(low), abs(high))))
+    return [number(value, min(max(digits, 3), 6)) for value in (low, high)]
+
+
+def _titled(quantity: str) -> str:
+    return f"{spoken(quantity)[0].upper()}{spoken(quantity)[1:]}"
 
 
 def _verdict(claim: ClaimVerdict) -> Verdict:
@@ -678,10 +694,10 @@ def _claimed(check: Mapping[str, Any]) -> str:
 def _bound(check: Mapping[str, Any], word: str, value: float) -> str:
     """Say a bound as people do: ``faster``, ``not lower``, ``at most 1.22 points lower``, ``at least 77 times``."""
     least, kind = word == "at least", check.get("kind")
-    if kind == "ratio" and value == 1 and _times(check):
-        return "faster" if least else "not faster"
-    if kind == "ratio" and not _times(check):
-        return f"a ratio of {word} {value:g}"
+    if kind == "ratio" and value == 1:
+        if _times(check):
+            return "faster" if least else "not faster"
+        return f"{spoken(str(check.get('quantity')))} not {'lower' if least else 'higher'}"
     if kind != "difference":
         return f"{word} {_number(check, value, plain=True)}"
     if value == 0:
@@ -706,7 +722,7 @@ def _range(found: Sequence[CheckResult]) -> str:
 def _number(check: Mapping[str, Any], value: float, *, plain: bool = False) -> str:
     kind, text = check.get("kind"), f"{value:g}" if plain else significant(value, 3)
     if kind == "ratio":
-        return f"{text} times" if _times(check) else text
+        return f"{text} times"
     if _points(check):
         return f"{100 * value:.3g} points" if plain else f"{100 * value:.2f} points"
     if value >= THOUSAND and value == int(value):

@@ -74,7 +74,7 @@ def test_tex_escapes_every_special_character():
     [
         ({"kind": "ratio", "quantity": "seconds", "at_least": 1}, (2, 3.5), "faster", "2.00 to 3.50 times"),
         ({"kind": "ratio", "quantity": "seconds", "at_least": 77}, (24.5,), "at least 77 times", "24.5 times"),
-        ({"kind": "ratio", "quantity": "mse", "at_most": 1}, (0.2, 0.5), "a ratio of at most 1", "0.200 to 0.500"),
+        ({"kind": "ratio", "quantity": "mse", "at_most": 1}, (0.2, 0.5), "MSE not higher", "0.200 to 0.500 times"),
         ({"kind": "difference", "quantity": "auc", "at_least": 0}, (0.01,), "AUC not lower", "1.00 points"),
         (
             {"kind": "difference", "quantity": "auc", "at_least": -0.0122},
