@@ -63,7 +63,12 @@ def _holding(claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]) -> 
     """Return the claims that hold with our numbers, in their short form where there is one."""
     short = words.get("headlines", {}) | words.get("short", {})
     held = sorted((claim for _, claim in claims if claim.verdict in HOLDING), key=lambda c: [*short, c.id].index(c.id))
-    return [f"{short.get(claim.id, claim.text)} ({numbers_of(claim)[1]})" for claim in held]
+    lines = []
+    for claim in held:
+        ours = numbers_of(claim)[1]
+        told = any(word in ours for word in ("times", "points"))  # other numbers say little without their report
+        lines.append(short.get(claim.id, claim.text) + (f" ({ours})" if told else ""))
+    return lines
 
 
 def block(overview: Overview, about: dict[str, Any]) -> str:
@@ -206,7 +211,8 @@ def texts(root: Path) -> dict[str, str]:
         raise SystemExit(f"{README}: the lines {BEGIN!r} and {END!r} must be there")
     papers = [paper for paper in overview.papers if paper in about]  # and not the atlas, which is our own
     addresses = {paper: f"../{PAGES}/{paper}.md" for paper in papers}
-    found = {README: before + block(overview, about) + after, SUMMARY: overview_markdown(overview, addresses)}
+    outcomes = {paper: outcome(overview, paper, about[paper], brief=True) for paper in papers}
+    found = {README: before + block(overview, about) + after, SUMMARY: overview_markdown(overview, addresses, outcomes)}
     found |= {f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root) for paper in papers}
     return found | {f"{RESULTS}/{e.place}/{name}": text for e in overview.entries for name, text in _files(e.report)}
 
