@@ -10,10 +10,10 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
-from mtlrun.cli.options import Command, option, without_type
+from mtlrun.cli.options import Command, Group, option
+from mtlrun.cli.usage import usage_error
 from mtlrun.errors import MtlrunError, UserError
 from mtlrun.utils.plugins import pathless
 
@@ -48,12 +48,8 @@ EPILOG = (
 )
 
 
-class Guarded(TyperGroup):
+class Guarded(Group):
     """The group of all commands; turns what they raise into one message and an exit code."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """Return the option --help."""
-        return without_type(super().get_help_option(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; user errors end with 2, an interrupt with 130, anything unexpected with 1."""
@@ -68,6 +64,9 @@ class Guarded(TyperGroup):
             complain(error.message if isinstance(error, UserError) else str(error), getattr(error, "remedy", None))
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
+            if (wrong := usage_error(error)) is not None:
+                complain(*wrong)
+                raise typer.Exit(2) from None
             # Typer handles its own exceptions (usage, exit, abort); a closed pipe is no error.
             if ctx.meta.get("debug") or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
                 raise

@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import confirm, say, say_columns, say_json
-from mtlrun.cli.options import Command, DataDir, Json, Yes, data_dir_option, option
+from mtlrun.cli.options import Command, DataDir, Group, Json, Yes, data_dir_option, option
 from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset
     from mtlrun.data.load import Fact
 
-app = typer.Typer(help="List, describe, download, add and verify data sets.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="List, describe, download, add and verify data sets.", no_args_is_help=True)
 
 Id = Annotated[
     str,

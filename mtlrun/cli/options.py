@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 WHAT = "What to run"
 HOW = "How to run it"
@@ -39,12 +39,33 @@ def option(panel: str | None, metavar: str | None, help: str, *names: str, **set
     return typer.Option(*names, metavar=metavar or "", help=help, rich_help_panel=panel, **settings)
 
 
-class Command(TyperCommand):
-    """A command whose --help takes nothing, as its help says."""
+class _InWords:
+    """Help without types of Python, and without braces around what must be given."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option --help."""
-        return without_type(super().get_help_option(ctx))
+        return without_type(super().get_help_option(ctx))  # type: ignore[misc]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters; an argument shows its choices, if it has any, and no type."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            show = getattr(param, "display_type", None)
+            if param.param_type_name == "argument" and show is not None and str(show(ctx)).startswith("<"):
+                param.display_type = lambda ctx: None
+        return params
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line."""
+        return [piece.translate({ord("{"): None, ord("}"): None}) for piece in super().collect_usage_pieces(ctx)]  # type: ignore[misc]
+
+
+class Command(_InWords, TyperCommand):
+    """A command whose help is in words."""
+
+
+class Group(_InWords, TyperGroup):
+    """A group of commands whose help is in words."""
 
 
 def without_type(option: Any) -> Any:
@@ -223,7 +244,8 @@ Reading = Annotated[
     option(
         WHAT,
         "NAME|all",
-        "Reading of what the paper leaves open, or all of them. Default: the main one.",
+        "Interpretation of the paper: how to fill in what it leaves open; or all of them. Default: the main one. "
+        "mtlrun show lists them.",
         autocompletion=readings,
     ),
 ]

@@ -280,7 +280,10 @@ def _check_roles(table: Table, roles: Roles) -> None:
     kept = [name for name in roles.keep if name != "*"]
     for name in (*roles.targets, *single, *roles.drop, *roles.categorical, *kept):
         if name not in table.columns:
-            raise UnknownNameError("column", name, table.columns, f"{table.name} has no column {name!r}")
+            wrong = f"{table.name} has no column {name!r}"
+            if "," in name and (name,) == roles.targets:
+                raise DataError(wrong, f"For several columns to predict: --targets {name}")
+            raise UnknownNameError("column", name, table.columns, wrong)
     named = [*roles.targets, *single]
     twice = [name for name in named if named.count(name) > 1]
     if twice and set(twice) != {roles.task} & {roles.group}:
