@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -222,6 +222,12 @@ class Run:
         for cell in self.planned:
             found.setdefault((cell.dataset, cell.method), []).append(cell)
         return found
+
+    def first_results(self, name: str) -> Iterator[tuple[str, str, Any]]:
+        """Yield data set, method, and what the first finished repeat that has it says under a name."""
+        for dataset, method in product(self.datasets, self.methods):
+            found = (r.result[name] for r in self.results_of(dataset, method) if r.result.get(name))
+            yield from ((dataset, method, content) for content in islice(found, 1))
 
     def results_of(self, dataset: str, method: str) -> list[Record]:
         """Return the finished records of a method on a data set, in the order of the trials."""

@@ -18,7 +18,7 @@ from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import CELLS, Record
 from mtlrun.report.cells import MISSING, MethodResult, Run, mark_simulated
-from mtlrun.report.checks import Verdict, spoken
+from mtlrun.report.checks import Check, Verdict, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, number, plain, show, significant
 from mtlrun.report.stored import KEY_LENGTH, made_and_verified
@@ -538,8 +538,8 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     """Return what the paper says and what we find, as far as these are numbers: a part for every bound."""
     groups: dict[tuple[str, str, str], list[CheckResult]] = {}
     for result in claim.results:
-        check = result.check
-        groups.setdefault((check.get("kind", ""), check.get("quantity") or "", _claimed(check)), []).append(result)
+        if check := result.check:
+            groups.setdefault((check.kind, check.quantity or "", _claimed(check)), []).append(result)
     known = {key: found for key, group in groups.items() if (found := [r for r in group if r.found is not None])}
     if not known:
         return "; ".join(dict.fromkeys(claimed for *_, claimed in groups if claimed)) or "-", "-"
@@ -633,23 +633,23 @@ def _what(kind: str, quantity: str) -> str:
     return f"{spoken(quantity)} " if kind == "value" else ""
 
 
-def _points(check: Mapping[str, Any]) -> bool:
+def _points(check: Check) -> bool:
     """Whether a number is the difference of two shares, to be told in points per cent."""
-    facts = METRIC_FACTS.get(str(check.get("quantity")))
-    return check.get("kind") == "difference" and facts is not None and facts.greater_is_better
+    facts = METRIC_FACTS.get(str(check.quantity))
+    return check.kind == "difference" and facts is not None and facts.greater_is_better
 
 
-def _times(check: Mapping[str, Any]) -> bool:
+def _times(check: Check) -> bool:
     """Whether a ratio is a factor that people call so many times; others are a share."""
-    quantity = str(check.get("quantity"))
-    return quantity.startswith("seconds") or quantity == "speedup" or check.get("at_least", 0) > 1
+    quantity = str(check.quantity)
+    return quantity.startswith("seconds") or quantity == "speedup" or check.bounds[0] > 1
 
 
-def _claimed(check: Mapping[str, Any]) -> str:
+def _claimed(check: Check) -> str:
     """Say what a check asks for: ``at least 77 times``."""
-    if "about" in check:
-        return f"about {_number(check, check['about'], plain=True)}"
-    low, high = check.get("at_least"), check.get("at_most")
+    if check.about is not None:
+        return f"about {_number(check, check.about, plain=True)}"
+    low, high = check.at_least, check.at_most
     if low is not None and low == high:
         return _number(check, low)
     parts = [(word, bound) for word, bound in (("at least", low), ("at most", high)) if bound is not None]
@@ -659,6 +659,7 @@ def _claimed(check: Mapping[str, Any]) -> str:
 def _range(found: Sequence[CheckResult]) -> str:
     values = [r.found for r in found if r.found is not None]
     check, low, high = found[0].check, min(values), max(values)
+    assert check is not None  # `numbers_of` groups the results by their checks
     first, last = _number(check, low), _number(check, high)
     word = next((_BOUND_WORDS[r.bound] for r in found if r.bound), "")
     if first == last:
@@ -668,8 +669,8 @@ def _range(found: Sequence[CheckResult]) -> str:
     return f"{word}{first} to {last.removeprefix('a ratio of ')}"
 
 
-def _number(check: Mapping[str, Any], value: float, *, plain: bool = False) -> str:
-    kind, text = check.get("kind"), f"{value:g}" if plain else significant(value, 3)
+def _number(check: Check, value: float, *, plain: bool = False) -> str:
+    kind, text = check.kind, f"{value:g}" if plain else significant(value, 3)
     if kind == "ratio":
         return f"{text} times" if _times(check) else f"a ratio of {text}"
     if _points(check):

@@ -403,7 +403,7 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         check_options(spec.id, {**variant.options, **spec.options}, interface(source_path(card)).keyword_only)
         fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
     except (UnknownNameError, TypeError) as error:
-        place = ", ".join([experiment.source, *experiment.places[setting.index : setting.index + 1]])
+        place, *_ = (*experiment.places[setting.index : setting.index + 1], experiment.source)
         message, remedy = (error.message, error.remedy) if isinstance(error, UnknownNameError) else (str(error), None)
         raise ConfigError(f"{place}: {message}", remedy) from None
     about = _given(
