@@ -378,3 +378,40 @@ class Reference(Tolerance):
     decimals: Annotated[int, Field(ge=0, le=300)] | None = None
     profile: Short = []
     source: Literal["paper", "stored"] | None = None
+
+
+class PublishedCurve(StrictModel):
+    """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
+
+    dataset: str
+    method: str
+    name: str
+    x: list[Number]
+    y: list[Number]
+    source: Any = None
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> PublishedCurve:
+        if len(self.x) != len(self.y):
+            raise ValueError("'x' and 'y' must have the same length")
+        return self
+
+
+class Curves(StrictModel):
+    """A file of published curves."""
+
+    curves: list[PublishedCurve]
+
+
+class Main(StrictModel):
+    """Why a reading is the main one: never because a claim holds under it. `of` are the methods, not the paper's own,
+    whose published level decides."""
+
+    rule: Literal["published level", "authors' code", "convention"]
+    of: list[str] = []
+
+    @model_validator(mode="after")
+    def _methods_of_level(self) -> Main:
+        if (self.rule == "published level") != bool(self.of):
+            raise ValueError("the rule 'published level' needs 'of', the methods whose level decides; others have none")
+        return self

@@ -11,7 +11,7 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.report.cells import MethodResult, Run, method_results
-from mtlrun.report.checks import HOLDING, REFERENCE_SOURCES, Claim, Reference, Tolerance, Verdict
+from mtlrun.report.checks import HOLDING, REFERENCE_SOURCES, Claim, Reference, Tolerance, Verdict, said
 from mtlrun.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.report.grid import Column, Grid, Section
 from mtlrun.report.statistics import rank_groups
@@ -286,10 +286,9 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     section.grids.append(grid)
     if others and claims:
         verdicts = Grid.of("claim", "verdict", *map(Column, shown))
-        words = {str(verdict): verdict.said for verdict in Verdict}
-        verdicts.rows = [
-            [c.id, words[c.verdict], *(words.get(c.readings.get(name, "")) for name in shown)] for c in claims
-        ]
+        for claim in claims:
+            under = (said(claim.readings[name]) if name in claim.readings else None for name in shown)
+            verdicts.rows.append([claim.id, said(claim.verdict), *under])
         section.grids.append(verdicts)
     return section
 

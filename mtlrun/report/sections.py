@@ -18,7 +18,7 @@ from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import CELLS, Record
 from mtlrun.report.cells import MISSING, MethodResult, Run, mark_simulated
-from mtlrun.report.checks import Check, Verdict, spoken
+from mtlrun.report.checks import Check, Verdict, said, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, number, plain, show, significant
 from mtlrun.report.stored import KEY_LENGTH, made_and_verified
@@ -499,7 +499,7 @@ _PLURAL = {
     UNDECIDED: "are undecided",
     UNTESTED: "were not tested here",
 }
-GROUPS = {
+GROUPS: dict[str, str] = {
     Verdict.CONFIRMED: HOLD,
     Verdict.MOSTLY: HOLD,
     Verdict.PARTLY: PART,
@@ -521,7 +521,7 @@ PUBLISHED = "published"
 def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:
     """Return the columns `COLUMNS` of a claim."""
     printed, ours = numbers_of(claim)
-    return [claim.text, printed, ours, _verdict(claim).said, data_of(run, claim)]
+    return [claim.text, printed, ours, said(claim.verdict), data_of(run, claim)]
 
 
 def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
@@ -531,7 +531,7 @@ def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
 
 def rank_of(claim: ClaimVerdict) -> int:
     """Return the place of a claim in a list that begins with those that hold; the undecided ones come last."""
-    return list(_PLURAL).index(GROUPS[_verdict(claim)])
+    return list(_PLURAL).index(GROUPS[claim.verdict])
 
 
 def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
@@ -566,7 +566,7 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
 
 def counts_text(claims: Iterable[ClaimVerdict]) -> str:
     """Say how many claims hold: ``3 hold, 2 do not hold, 1 is undecided``."""
-    found = Counter(GROUPS[_verdict(claim)] for claim in claims)
+    found = Counter(GROUPS[claim.verdict] for claim in claims)
     return ", ".join(f"{n} {name if n == 1 else _PLURAL[name]}" for name in _PLURAL if (n := found[name]))
 
 
@@ -581,7 +581,7 @@ def finding(claim: ClaimVerdict, text: str = "") -> str:
         plain = any(word in ours for word in ("times", "points")) or ours.replace(",", "").isdigit()
         whose = "claimed" if claim.source == OURS else "paper"
         numbers = f" ({whose}: {printed}; ours: {ours})" if not text else f" (we find {ours})" if plain else ""
-    return f"{(text or claim.text).rstrip('.')}: {_verdict(claim).said}{numbers}"
+    return f"{(text or claim.text).rstrip('.')}: {said(claim.verdict)}{numbers}"
 
 
 def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
@@ -590,7 +590,7 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
     First the claims that were decided.
     """
     told = [claim for claim in claims if claim.verdict != Verdict.NOT_TESTABLE]
-    told.sort(key=lambda claim: GROUPS[_verdict(claim)] not in DECIDED)
+    told.sort(key=lambda claim: GROUPS[claim.verdict] not in DECIDED)
     lines = [f"{finding(claim)}." for claim in told[:MOST_FINDINGS]]
     rest = [*told[MOST_FINDINGS:], *(claim for claim in claims if claim not in told)]
     if told and rest:
@@ -600,7 +600,7 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
 
 def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
     """Say what became of further claims."""
-    groups, many = {GROUPS[_verdict(claim)] for claim in claims}, counted(len(claims), "further claim")
+    groups, many = {GROUPS[claim.verdict] for claim in claims}, counted(len(claims), "further claim")
     if len(groups) > 1:
         return f"Of {many} {counts_text(claims)}."
     (group,) = groups
@@ -618,10 +618,6 @@ def spread_lines(run: Run, rows: Sequence[MethodResult]) -> list[str]:
     ends = [bound(found, key=lambda pair: pair[0]) for bound in (min, max)]
     texts = [f"{number(value, 3)} ({row.method}, {run.title_of(row.dataset)})" for value, row in ends]
     return [f"{spoken(quantity)} ranges from {' to '.join(texts)}."]
-
-
-def _verdict(claim: ClaimVerdict) -> Verdict:
-    return next(verdict for verdict in GROUPS if verdict == claim.verdict)
 
 
 def _what(kind: str, quantity: str) -> str:

@@ -20,9 +20,11 @@ from mtlrun.record import CELLS, Place
 from mtlrun.report.checks import (
     Claim,
     Limits,
+    Main,
     Names,
     Number,
     Paper,
+    PublishedCurve,
     Reference,
     Statistics,
     Sweep,
@@ -97,16 +99,8 @@ class _Config(Stored):
     table: TableLayout | None = None
 
 
-class _PublishedCurve(Stored):
-    dataset: str
-    method: str
-    name: str
-    x: list[Number]
-    y: list[Number]
-
-
 class _Published(Stored):
-    curves: list[_PublishedCurve] | None = None
+    curves: list[PublishedCurve] | None = None
 
 
 class _QuantityFacts(Stored):
@@ -130,7 +124,7 @@ class StoredPlan(Stored):
     id: str | None = None
     command: str | None = None
     why: str | None = None
-    main: Facts | None = None
+    main: Main | None = None
 
 
 class Provenance(Stored):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError, model_validator
+from pydantic import ValidationError
 
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
@@ -18,7 +18,7 @@ from mtlrun.data.load import check_options, source_path
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
 from mtlrun.interfaces import METRIC_FACTS, interface
 from mtlrun.papers.measure import published_path
-from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS
+from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, Curves
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.methods import (
     PUBLISHED,
@@ -34,7 +34,7 @@ from mtlrun.runs.methods import (
 )
 from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, DatasetSpec, few_candidates
 from mtlrun.utils.io import as_list
-from mtlrun.utils.schema import Finding, StrictModel, inside, rendered, schema_findings
+from mtlrun.utils.schema import Finding, inside, rendered, schema_findings
 from mtlrun.utils.yaml import KeyPath, load_text
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
@@ -394,29 +394,6 @@ def _claims(data: dict[str, Any]) -> Iterator[Finding]:
             given = (m for m in as_list(data.get("methods")) if _dict(m).get("label") == label)
             if not any(limit in _dict(m.get("params")) for m in given):
                 yield (*path, "stopped"), False, f"method {label!r} does not set the parameter {limit!r}", ""
-
-
-class PublishedCurve(StrictModel):
-    """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
-
-    dataset: str
-    method: str
-    name: str
-    x: list[float]
-    y: list[float]
-    source: Any = None
-
-    @model_validator(mode="after")
-    def _of_one_length(self) -> PublishedCurve:
-        if len(self.x) != len(self.y):
-            raise ValueError("'x' and 'y' must have the same length")
-        return self
-
-
-class Curves(StrictModel):
-    """A file of published curves."""
-
-    curves: list[PublishedCurve]
 
 
 def read_curves(name: str) -> dict[str, Any]:

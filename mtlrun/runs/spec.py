@@ -34,6 +34,7 @@ from mtlrun.report.checks import (
     Count,
     Fraction,
     Limits,
+    Main,
     Names,
     Paper,
     Reference,
@@ -226,20 +227,6 @@ class MethodSpec(StrictModel):
     def takes(self, dataset: DatasetSpec) -> bool:
         """Whether a data set has this row."""
         return self.datasets is None or dataset.id in self.datasets or dataset.name in self.datasets
-
-
-class Main(StrictModel):
-    """Why a reading is the main one: never because a claim holds under it. `of` are the methods, not the paper's own,
-    whose published level decides."""
-
-    rule: Literal["published level", "authors' code", "convention"]
-    of: list[str] = []
-
-    @model_validator(mode="after")
-    def _methods_of_level(self) -> Main:
-        if (self.rule == "published level") != bool(self.of):
-            raise ValueError("the rule 'published level' needs 'of', the methods whose level decides; others have none")
-        return self
 
 
 class Reading(StrictModel):
