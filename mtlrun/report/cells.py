@@ -27,6 +27,7 @@ from mtlrun.report.stored import (
     COMPARED,
     PROVENANCE,
     RUN_FILE,
+    TRAINED,
     VERIFIED,
     StoredPlan,
     read_json,
@@ -341,8 +342,6 @@ def _all_numbers(value: Any) -> Iterator[float]:
 
 # ---------------------------------------------------------------------- cells
 
-#: Results of a training, in its folder.
-TRAINED = "metrics.json"
 #: Columns that say what a row is, and what the solver said; metrics and chosen parameters (`param_...`) stand beside.
 HEAD = ("kind", "experiment", "profile", "reading", "dataset", "value", "method", "trial", "status")
 COST = ("seconds", PARALLEL, "seconds_predict", "seconds_search", "n_iter", "gap", "objective", "truth_error")
@@ -448,10 +447,13 @@ def cells_frame(run: Run, *, readings: bool = False) -> pd.DataFrame:
         As of `load_results`, but for ``folder``, with ``place`` (the label of the data set, in a sweep with the value),
         ``tasks`` (per metric the values of the tasks) and ``counts`` of what is finished.
     """
-    rows = list(_places(run, run.planned))
-    for other, own in run.begun if readings else ():
-        rows += _places(other, own)
-    return _frame(rows, OBJECTS)
+    return _frame(list(_of_readings(run) if readings else _places(run, run.planned)), OBJECTS)
+
+
+def _of_readings(run: Run) -> Iterator[_Row]:
+    yield from _places(run, run.planned)
+    for other, own in run.begun:
+        yield from _places(other, own)
 
 
 def _places(run: Run, planned: Iterable[Place]) -> Iterator[_Row]:
@@ -470,8 +472,7 @@ def tidy_frame(run: Run) -> pd.DataFrame:
 
 
 def _of_run(folder: Path) -> Iterator[_Row]:
-    frame = tidy_frame(read_run(folder))
-    return iter(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    return _of_readings(read_run(folder))
 
 
 def _of_comparison(folder: Path) -> Iterator[_Row]:

@@ -17,7 +17,7 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import CELLS, Record
-from mtlrun.report.cells import MISSING, MethodResult, Run, mark_simulated
+from mtlrun.report.cells import MISSING, PUBLISHED, MethodResult, Run, mark_simulated
 from mtlrun.report.checks import Check, Verdict, said, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, number, plain, show, significant
@@ -514,8 +514,6 @@ DECIDED = (HOLD, PART, FAIL)
 _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Source of claims that are not those of a paper.
 OURS = "ours"
-#: The table of published numbers is not a data set.
-PUBLISHED = "published"
 
 
 def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:

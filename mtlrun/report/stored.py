@@ -46,6 +46,8 @@ COMPARED, LEADERBOARD = "compare.json", "leaderboard.json"
 PROVENANCE = "provenance.json"
 #: Results of a training, in its folder.
 TRAINED = "metrics.json"
+#: Describes a model; the name as of `mtlrun.models`, which takes seconds to import.
+MODEL_FILE = "model.json"
 AGAIN = "Delete the file and run the experiment again."
 
 Facts = dict[str, Any]
@@ -250,7 +252,7 @@ MODELS: dict[str, type[Stored]] = {
     COMPARED: Compared,
     LEADERBOARD: Leaderboard,
     TRAINED: StoredTraining,
-    "model.json": ModelFacts,
+    MODEL_FILE: ModelFacts,
 }
 
 
@@ -309,7 +311,7 @@ def checked_as(path: Path, value: dict[str, Any]) -> Stored | None:
 
 
 def _remedy(path: Path) -> str:
-    return "Train the model again." if path.name == "model.json" else AGAIN
+    return "Train the model again." if path.name == MODEL_FILE else AGAIN
 
 
 def read_sound(path: Path) -> dict[str, Any]:
