@@ -18,8 +18,8 @@ from mtlrun.estimators.registry import METHODS
 from mtlrun.interfaces import Interface, interface
 from mtlrun.papers import measure as measures
 from mtlrun.papers.measure import MEASURES, Declaration, published_path
-from mtlrun.report.checks import as_list
 from mtlrun.runs.cell import Method, is_nested
+from mtlrun.utils.io import as_list
 
 #: Given to a measure by the runner, not by the file.
 _RESERVED = ("seed",)
