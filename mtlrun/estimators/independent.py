@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import issparse
@@ -23,9 +24,10 @@ from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.cd import descend
+from mtlrun.solvers.convex.cd import descend, descend_tasks
 from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -42,6 +44,10 @@ _NEAR, _HUGE = 1e-3, 1e8
 _SMALL = 128
 # Bytes of the objects that belong to the solution of one task.
 _PER_TASK = 1000
+# Products of the columns of all tasks are kept while they take no more bytes than this.
+_PRODUCTS = 64 << 20
+#: The products that models of one search share while their rows live, with and without intercept.
+_grams: WeakKeyDictionary[TaskData, dict[bool, Gram]] = WeakKeyDictionary()
 
 
 class Solo(NamedTuple):
@@ -92,7 +98,17 @@ class _Independent(_SingleTask):
 
     _by_sums: ClassVar = True
 
+    def _bytes(self, data: TaskData) -> float:
+        return super()._bytes(data) + (GRAM_COPIES * gram_bytes(data) if has_products(data) else 0)
+
+    def _fit_together(self, data: TaskData) -> SolverResult | None:
+        """Solve the problems of all tasks at once; None where each is solved alone."""
+        return None
+
     def _fit_data(self, data: TaskData) -> SolverResult:
+        together = self._fit_together(data)
+        if together is not None:
+            return together
         fits = [self._fit_one(*data.task(t)) for t in range(data.n_tasks)]
         W = np.column_stack([fit.coef for fit in fits])
         b = np.array([fit.intercept for fit in fits])
@@ -185,11 +201,15 @@ class IndependentRidge(_Ridge, _Independent):
     ([[2.0], [-1.0]], [0.0, 1.0])
     """
 
-    def _fit_data(self, data: TaskData) -> SolverResult:
-        if not data.shared or data.masked or (data.weights is not None and data.weights.ndim == 2):
-            return super()._fit_data(data)
-        found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return self._result(data, found.W, found.b, found.W, found.n_iter, found.converged)
+    def _fit_together(self, data: TaskData) -> SolverResult | None:
+        if data.shared and not data.masked and (data.weights is None or data.weights.ndim == 1):
+            found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+            return self._result(data, found.W, found.b, found.W, found.n_iter, found.converged)
+        gram = products(data, self.fit_intercept) if self.alpha > 0 else None
+        if gram is None or data.sizes.min() < data.n_features:  # a product of the rows is smaller there
+            return None
+        W = np.linalg.solve(gram.gram + self.alpha * np.eye(data.n_features), gram.cross.T[:, :, np.newaxis])[:, :, 0].T
+        return self._result(data, W, gram.intercept(W), W, 1, True)
 
 
 class PooledRidge(_Ridge, _Pooled):
@@ -283,6 +303,14 @@ class IndependentLasso(_Lasso, _Independent):
     """
 
     facts: ClassVar = replace(_Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)})
+
+    def _fit_together(self, data: TaskData) -> SolverResult | None:
+        gram = products(data, self.fit_intercept) if self.alpha > 0 else None
+        if gram is None or not (gram.energy < _HUGE * data.sizes).all():
+            return None
+        W, epochs = descend_tasks(gram.gram, gram.cross, gram.energy, self.alpha, self.tol, self.max_iter)
+        n_iter = int(epochs.max())
+        return self._result(data, W, gram.intercept(W), W, max(n_iter, 1), n_iter < self.max_iter)
 
 
 class PooledLasso(_Lasso, _Pooled):
@@ -477,6 +505,23 @@ class PooledSVC(_SVC, _Pooled):
 
     All rows of `coef_` are equal.
     """
+
+
+def has_products(data: TaskData) -> bool:
+    """Whether products of columns are kept, of every task: of ragged tasks with few columns, dense and not weighted."""
+    plain = not data.shared and not data.sparse and data.weights is None
+    return plain and data.n_features <= _SMALL and gram_bytes(data) <= _PRODUCTS
+
+
+def products(data: TaskData, fit_intercept: bool) -> Gram | None:
+    """Return products of the columns of every task; None where they are not kept, or lose too many digits."""
+    if not has_products(data):
+        return None
+    found = _grams.setdefault(data, {})
+    if fit_intercept not in found:
+        found[fit_intercept] = Gram(data, fit_intercept, sharp=False)
+    squares = np.einsum("tii->ti", found[fit_intercept].gram)
+    return None if is_graded(squares, squares).any() else found[fit_intercept]
 
 
 def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:
