@@ -59,6 +59,16 @@ class Solo(NamedTuple):
     converged: bool
 
 
+class Solved(NamedTuple):
+    """Solutions of some tasks: which (T,), coefficients (d, T), intercepts (T,), most iterations, success of all."""
+
+    tasks: Array
+    W: Array
+    b: Array
+    n_iter: int
+    converged: bool
+
+
 class _SingleTask(BaseMTL):
     """What the two ways of using a single-task model share.
 
@@ -101,18 +111,21 @@ class _Independent(_SingleTask):
     def _bytes(self, data: TaskData) -> float:
         return super()._bytes(data) + (GRAM_COPIES * gram_bytes(data) if has_products(data) else 0)
 
-    def _fit_together(self, data: TaskData) -> SolverResult | None:
-        """Solve the problems of all tasks at once; None where each is solved alone."""
+    def _fit_together(self, data: TaskData) -> Solved | None:
+        """Solve the problems of tasks for which that can be done at once; None where there are none."""
         return None
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        together = self._fit_together(data)
-        if together is not None:
-            return together
-        fits = [self._fit_one(*data.task(t)) for t in range(data.n_tasks)]
-        W = np.column_stack([fit.coef for fit in fits])
-        b = np.array([fit.intercept for fit in fits])
-        return self._result(data, W, b, W, max(fit.n_iter for fit in fits), all(fit.converged for fit in fits))
+        found = self._fit_together(data)
+        if found is None:
+            d, T = data.n_features, data.n_tasks
+            found = Solved(np.zeros(T, dtype=bool), np.empty((d, T)), np.empty(T), 0, True)
+        n_iter, converged = found.n_iter, found.converged
+        for t in np.flatnonzero(~found.tasks):
+            fit = self._fit_one(*data.task(int(t)))
+            found.W[:, t], found.b[t] = fit.coef, fit.intercept
+            n_iter, converged = max(n_iter, fit.n_iter), converged and fit.converged
+        return self._result(data, found.W, found.b, found.W, n_iter, converged)
 
 
 class _Pooled(_SingleTask):
@@ -201,15 +214,17 @@ class IndependentRidge(_Ridge, _Independent):
     ([[2.0], [-1.0]], [0.0, 1.0])
     """
 
-    def _fit_together(self, data: TaskData) -> SolverResult | None:
+    def _fit_together(self, data: TaskData) -> Solved | None:
         if data.shared and not data.masked and (data.weights is None or data.weights.ndim == 1):
             found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-            return self._result(data, found.W, found.b, found.W, found.n_iter, found.converged)
-        gram = products(data, self.fit_intercept) if self.alpha > 0 else None
-        if gram is None or data.sizes.min() < data.n_features:  # a product of the rows is smaller there
+            return Solved(np.ones(data.n_tasks, dtype=bool), found.W, found.b, found.n_iter, found.converged)
+        if self.alpha == 0 or not has_products(data):
             return None
-        W = np.linalg.solve(gram.gram + self.alpha * np.eye(data.n_features), gram.cross.T[:, :, np.newaxis])[:, :, 0].T
-        return self._result(data, W, gram.intercept(W), W, 1, True)
+        form, d = products(data, self.fit_intercept), data.n_features
+        tasks = data.sizes >= d  # products of rows are smaller for the others
+        W, cross = np.zeros((d, data.n_tasks)), form.cross.T[tasks, :, np.newaxis]
+        W[:, tasks] = np.linalg.solve(form.gram[tasks] + self.alpha * np.eye(d), cross)[:, :, 0].T
+        return Solved(tasks, W, form.intercept(W), 1, True)
 
 
 class PooledRidge(_Ridge, _Pooled):
@@ -304,13 +319,18 @@ class IndependentLasso(_Lasso, _Independent):
 
     facts: ClassVar = replace(_Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)})
 
-    def _fit_together(self, data: TaskData) -> SolverResult | None:
-        gram = products(data, self.fit_intercept) if self.alpha > 0 else None
-        if gram is None or not (gram.energy < _HUGE * data.sizes).all():
+    def _fit_together(self, data: TaskData) -> Solved | None:
+        if self.alpha == 0 or not has_products(data):
             return None
-        W, epochs = descend_tasks(gram.gram, gram.cross, gram.energy, self.alpha, self.tol, self.max_iter)
-        n_iter = int(epochs.max())
-        return self._result(data, W, gram.intercept(W), W, max(n_iter, 1), n_iter < self.max_iter)
+        form = products(data, self.fit_intercept)
+        squares = np.einsum("tii->ti", form.gram)
+        tasks = ~is_graded(squares, squares) & (form.energy < _HUGE * data.sizes)
+        W = np.zeros((data.n_features, data.n_tasks))
+        W[:, tasks], epochs = descend_tasks(
+            form.gram[tasks], form.cross[:, tasks], form.energy[tasks], self.alpha, self.tol, self.max_iter
+        )
+        n_iter = int(epochs.max(initial=0))
+        return Solved(tasks, W, form.intercept(W), n_iter, n_iter < self.max_iter)
 
 
 class PooledLasso(_Lasso, _Pooled):
@@ -513,15 +533,12 @@ def has_products(data: TaskData) -> bool:
     return plain and data.n_features <= _SMALL and gram_bytes(data) <= _PRODUCTS
 
 
-def products(data: TaskData, fit_intercept: bool) -> Gram | None:
-    """Return products of the columns of every task; None where they are not kept, or lose too many digits."""
-    if not has_products(data):
-        return None
+def products(data: TaskData, fit_intercept: bool) -> Gram:
+    """Return the products of the columns of every task, made once."""
     found = _grams.setdefault(data, {})
     if fit_intercept not in found:
         found[fit_intercept] = Gram(data, fit_intercept, sharp=False)
-    squares = np.einsum("tii->ti", found[fit_intercept].gram)
-    return None if is_graded(squares, squares).any() else found[fit_intercept]
+    return found[fit_intercept]
 
 
 def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:

@@ -246,8 +246,16 @@ def test_lasso_has_the_objective_of_scikit_learn(n, d, intercept, weighted):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("alpha", [1e-3, 0.3, 30.0])
-@pytest.mark.parametrize(("rows", "features"), [((7, 9, 12), 1), ((20, 31, 25, 40), 6), ((5, 30, 11), 8)])
+@pytest.mark.parametrize(
+    ("rows", "features", "alpha"),
+    [
+        ((7, 9, 12), 1, 1e-3),
+        ((20, 31, 25, 40), 6, 1e-3),
+        ((20, 31, 25, 40), 6, 3.0),
+        ((5, 30, 11), 8, 0.3),  # one task has fewer rows than features
+        ((4, 3), 6, 0.3),  # all have
+    ],
+)
 def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(rows, features, alpha, intercept):
     rng = np.random.default_rng(features)
     ids = rng.permutation(np.repeat(np.arange(len(rows)), rows))

@@ -1,4 +1,4 @@
-"""EM of clusters of tasks in compiled loops, for tasks of few columns: there numpy's calls take longer than the sums."""
+"""EM of clusters of tasks in compiled loops, for few columns: there numpy's calls take longer than the sums."""
 
 from __future__ import annotations
 
