@@ -417,8 +417,8 @@ def _arff_words(table: ArffTable, j: int) -> pd.Series:
 def _mat(file: DataFile) -> Table:
     raw, name = file.read_bytes(), file.where()
     try:
-        present = set(list_variables(raw))
-    except (ValueError, zlib.error):
+        present = set(list_variables(raw, ()))
+    except (ValueError, LookupError, zlib.error):
         present = set()  # reading it says what is wrong
     pairs = [pair for pair in _MAT_NAMES if set(pair) <= present] or [p for p in _MAT_NAMES if p[0] in present]
     x, y = pairs[0] if pairs else _MAT_NAMES[0]

@@ -1,19 +1,22 @@
-"""MATLAB files of version 5 to 7: numeric arrays, dense or sparse, and cells of them.
+"""MATLAB files of version 5 to 7: numeric arrays and cells of numeric arrays, read by scipy.
 
-They are read here, not by scipy, which trusts the tags of the elements: an unknown data type in a damaged file ends the
-process with a segmentation fault.
+scipy trusts the tags of the elements: an unknown data type in a damaged file ends the process with a segmentation
+fault. The structure of a file is therefore checked before scipy reads it.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.io import loadmat
+from scipy.io.matlab import MatReadError
 
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset, signs
@@ -22,14 +25,27 @@ from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.errors import DataError, counted, shorten
 from mtlrun.utils.sizes import CELLS, CELLS_PER_BYTE, allow, expansion
 
+#: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
+_DAMAGE = (
+    MatReadError,
+    ValueError,
+    TypeError,
+    OSError,
+    EOFError,
+    LookupError,
+    ArithmeticError,
+    RuntimeError,
+    zlib.error,
+)
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _NUMERIC_ONLY = "Numeric arrays and cells of them are read."
 
-#: numpy's types of the data types that numbers may have.
-TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+#: Bytes per value of the data types that numbers may have.
+SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
 INT8, INT32, UINT32, MATRIX, COMPRESSED = 1, 5, 6, 14, 15
+CELL, SPARSE = 1, 5
 CLASSES = {1: "cell", 2: "struct", 3: "object", 4: "char", 5: "sparse", 16: "function", 17: "opaque"}
-CLASSES |= dict.fromkeys(range(6, 16), "numeric")
+NUMERIC = range(6, 16)
 
 
 def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str, np.ndarray | list[np.ndarray]]:
@@ -62,21 +78,23 @@ def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str
         )
     wanted = list(variables)
     try:
-        present = list_variables(content)
+        present = list_variables(content, wanted)
         missing = [v for v in wanted if v not in present]
         if missing:
             raise DataError(
                 f"{name}: no variable {', '.join(map(repr, missing))}",
                 f"Variables: {', '.join(sorted(filter(None, present))) or 'none'}.",
             )
-        return {key: present[key].read(name, key) for key in wanted}
-    except DataError:
-        raise
-    except (ValueError, zlib.error) as error:
+        for key in wanted:
+            if present[key] not in ("numeric", "cell", "sparse"):
+                raise DataError(f"{name}: {key} is a MATLAB {present[key]}, not a numeric array", _NUMERIC_ONLY)
+        loaded = loadmat(io.BytesIO(content), variable_names=wanted, verify_compressed_data_integrity=True)
+    except _DAMAGE as error:
         raise DataError(
             f"{name}: not a readable MATLAB file ({shorten(str(error), 200)})",
             "The file is damaged or in another format; fetch it again or save it from MATLAB with save(..., '-v7').",
         ) from None
+    return {key: _plain(loaded[key], name, key) for key in wanted}
 
 
 def read(
@@ -228,6 +246,31 @@ def matrix(file: DataFile, variable: str, shape: tuple[int, int]) -> np.ndarray:
     return found.astype(np.float64)
 
 
+def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndarray]:
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        cells = enumerate(value.ravel(order="F"), start=1)
+        return [_numeric(cell, name, f"cell {k} of {variable}") for k, cell in cells]
+    return _numeric(value, name, variable)
+
+
+def _numeric(value: Any, name: str, what: str) -> np.ndarray:
+    if sparse.issparse(value):
+        cells = math.prod(value.shape)
+        allow(name, cells, max(CELLS, CELLS_PER_BYTE * value.nnz), f"cells in {what}, a sparse matrix", "Use .npz.")
+        try:
+            value.check_format(full_check=True)
+            value = value.toarray()
+        except ValueError as error:
+            raise DataError(f"{name}: {what} is a damaged sparse matrix ({error})") from None
+        except MemoryError:
+            size = " x ".join(map(str, value.shape))
+            raise DataError(f"{name}: {what} is sparse and too large as a dense array ({size})") from None
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
+        kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+        raise DataError(f"{name}: {what} is not an array of real numbers ({kind})", _NUMERIC_ONLY)
+    return value
+
+
 # --- the structure of a file ---
 
 
@@ -239,89 +282,21 @@ class Element(NamedTuple):
     end: int
 
 
-class Variable(NamedTuple):
-    """An array of a file: its name, kind, dimensions, whether it is complex, and where in `data` its values start."""
+def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
+    """Return the class of every variable and check the wanted ones.
 
-    name: str
-    kind: str
-    sizes: tuple[int, ...]
-    imaginary: bool
-    data: memoryview
-    start: int
-    order: str
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    wanted : collection of str
+        Variables whose data are checked down to the last element.
 
-    @classmethod
-    def of(cls, data: memoryview, order: str) -> Variable:
-        """Read what stands in front of the values."""
-        flags = _element(data, 0, order)
-        _expect(flags.type == UINT32 and len(flags.data) == 8, "wrong array flags")
-        (word,) = struct.unpack_from(order + "I", flags.data)
-        shape = _element(data, flags.end, order)
-        _expect(shape.type == INT32 and len(shape.data) >= 8 and len(shape.data) % 4 == 0, "wrong dimensions")
-        sizes = struct.unpack(f"{order}{len(shape.data) // 4}i", shape.data)
-        _expect(len(sizes) <= 32 and min(sizes) >= 0, "wrong dimensions")
-        label = _element(data, shape.end, order)
-        _expect(label.type == INT8, "a name that is not text")
-        kind = CLASSES.get(word & 0xFF, "unknown")
-        return cls(bytes(label.data).decode("latin-1"), kind, sizes, bool(word >> 11 & 1), data, label.end, order)
-
-    def read(self, where: str, what: str) -> np.ndarray | list[np.ndarray]:
-        """Return the numbers of an array, or those of the cells of a cell array, in the types that they are stored in.
-
-        Raises
-        ------
-        DataError
-            For other kinds of arrays; `where` and `what` name the file and the array.
-        ValueError
-            For damage.
-        """
-        if self.kind != "cell":
-            return self._numbers(where, what)
-        found, start = [], self.start
-        for k in range(1, math.prod(self.sizes) + 1):
-            cell = _element(self.data, start, self.order)
-            start = cell.end
-            _expect(cell.type == MATRIX, "a cell that is not an array")
-            # An empty cell may have no content at all.
-            inner = Variable.of(cell.data, self.order)._numbers(where, f"cell {k} of {what}") if cell.data else None
-            found.append(np.empty((0, 0)) if inner is None else inner)
-        return found
-
-    def _numbers(self, where: str, what: str) -> np.ndarray:
-        if self.kind not in ("numeric", "sparse"):
-            raise DataError(f"{where}: {what} is a MATLAB {self.kind}, not a numeric array", _NUMERIC_ONLY)
-        if self.imaginary:
-            raise DataError(f"{where}: {what} is not an array of real numbers (complex128)", _NUMERIC_ONLY)
-        first, start = self._values(self.start)
-        if self.kind == "numeric":
-            _expect(len(first) == math.prod(self.sizes), "values that do not fill the array")
-            return first.reshape(self.sizes, order="F")
-        starts, start = self._values(start)
-        values, _ = self._values(start)
-        cells = math.prod(self.sizes)
-        allow(where, cells, max(CELLS, CELLS_PER_BYTE * len(values)), f"cells in {what}, a sparse matrix", "Use .npz.")
-        try:
-            _expect(len(starts) == self.sizes[1] + 1 and 0 <= starts[-1] <= min(len(first), len(values)), "its columns")
-            matrix = sparse.csc_matrix((values[: starts[-1]], first[: starts[-1]], starts), shape=self.sizes)
-            matrix.check_format(full_check=True)
-            return np.asarray(matrix.toarray())
-        except ValueError as error:
-            raise DataError(f"{where}: {what} is a damaged sparse matrix ({error})") from None
-        except MemoryError:
-            size = " x ".join(map(str, self.sizes))
-            raise DataError(f"{where}: {what} is sparse and too large as a dense array ({size})") from None
-
-    def _values(self, start: int) -> tuple[np.ndarray, int]:
-        """Return the numbers of the element at a place, and where the next one starts."""
-        element = _element(self.data, start, self.order)
-        _expect(element.type in TYPES, "values of an unknown type")
-        stored = np.dtype(self.order + TYPES[element.type])
-        _expect(len(element.data) % stored.itemsize == 0, "values that do not fill the array")
-        return np.frombuffer(element.data, stored).astype(stored.newbyteorder("=")), element.end
-
-
-def list_variables(content: bytes) -> dict[str, Variable]:
-    """Return the variables of a whole file by name; their values are not looked at.
+    Returns
+    -------
+    dict of str to str
+        ``numeric``, ``cell``, ``sparse``, ``char``, ``struct`` ...; ``cell of char`` and the like for a wanted cell
+        array in which not all cells are numeric or sparse.
 
     Raises
     ------
@@ -330,11 +305,11 @@ def list_variables(content: bytes) -> dict[str, Variable]:
     zlib.error
         If a compressed element is damaged.
     """
-    # A zero among the first four bytes is the sign of version 4.
+    # A zero among the first four bytes makes scipy read the file as one of version 4.
     if len(content) < 128 or 0 in content[:4] or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI"):
         raise ValueError("not the header of a MATLAB file of version 5 to 7")
     order = "<" if content[126:128] == b"IM" else ">"
-    found: dict[str, Variable] = {}
+    found: dict[str, str] = {}
     start, whole = 128, memoryview(content)
     while start < len(whole):
         element = _element(whole, start, order, padded=False)
@@ -342,8 +317,8 @@ def list_variables(content: bytes) -> dict[str, Variable]:
         if element.type == COMPRESSED:
             element = _element(memoryview(_decompressed(element.data, len(content))), 0, order)
         _expect(element.type == MATRIX, "an element that is not an array")
-        variable = Variable.of(element.data, order)
-        found[variable.name] = variable
+        name, kind = _check_array(element.data, order, wanted)
+        found[name] = kind
     return found
 
 
@@ -372,6 +347,54 @@ def _element(data: memoryview, start: int, order: str, padded: bool = True) -> E
             end = min(end + -size % 8, len(data))
     _expect(begin + size <= len(data), "an element that ends behind the file")
     return Element(kind, data[begin : begin + size], end)
+
+
+def _check_array(data: memoryview, order: str, wanted: Collection[str] | None) -> tuple[str, str]:
+    """Check an array whose name is wanted (None: it is a cell) and return its name and class."""
+    flags = _element(data, 0, order)
+    _expect(flags.type == UINT32 and len(flags.data) == 8, "wrong array flags")
+    (word,) = struct.unpack_from(order + "I", flags.data)
+    shape = _element(data, flags.end, order)
+    _expect(shape.type == INT32 and len(shape.data) >= 8 and len(shape.data) % 4 == 0, "wrong dimensions")
+    sizes = struct.unpack(f"{order}{len(shape.data) // 4}i", shape.data)
+    _expect(len(sizes) <= 32 and min(sizes) >= 0, "wrong dimensions")
+    label = _element(data, shape.end, order)
+    _expect(label.type == INT8, "a name that is not text")
+    name, number = bytes(label.data).decode("latin-1"), word & 0xFF
+    kind = "numeric" if number in NUMERIC else CLASSES.get(number, "unknown")
+    parts = 2 if word >> 11 & 1 else 1  # real, imaginary
+    if wanted is not None and name not in wanted:
+        return name, kind
+    if number in NUMERIC:
+        _check_values(data, label.end, order, [math.prod(sizes)] * parts)
+    elif number == SPARSE:
+        # Row indices, starts of columns, values.
+        _check_values(data, label.end, order, [None, sizes[1] + 1] + [None] * parts, indices=2)
+    elif number == CELL and wanted is not None:
+        kind = _check_cells(data, label.end, order, math.prod(sizes))
+    return name, kind
+
+
+def _check_values(data: memoryview, start: int, order: str, counts: Sequence[int | None], indices: int = 0) -> None:
+    for k, count in enumerate(counts):
+        values = _element(data, start, order)
+        start = values.end
+        _expect(values.type in SIZES and (k >= indices or values.type == INT32), "values of an unknown type")
+        found, rest = divmod(len(values.data), SIZES[values.type])
+        _expect(rest == 0 and count in (None, found), "values that do not fill the array")
+
+
+def _check_cells(data: memoryview, start: int, order: str, count: int) -> str:
+    """Check the cells of a cell array and return its class."""
+    for _ in range(count):
+        cell = _element(data, start, order)
+        start = cell.end
+        _expect(cell.type == MATRIX, "a cell that is not an array")
+        if cell.data:  # an empty cell may have no content at all
+            _, kind = _check_array(cell.data, order, None)
+            if kind not in ("numeric", "sparse"):
+                return f"cell of {kind}"
+    return "cell"
 
 
 def _expect(fine: bool, otherwise: str) -> None:
