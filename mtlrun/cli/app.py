@@ -55,6 +55,8 @@ class Guarded(Group):
         """Run a command; user errors end with 2, an interrupt with 130, anything unexpected with 1."""
         try:
             return super().invoke(ctx)
+        except typer.Exit:  # the command has said all
+            raise
         except KeyboardInterrupt:
             complain("interrupted")
             raise typer.Exit(130) from None

@@ -247,7 +247,7 @@ def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> floa
 # ---------------------------------------------------------------------- conjugate gradients for many right-hand sides
 
 
-class Solved(NamedTuple):
+class ConjugateSolution(NamedTuple):
     """Solution X, its residual (the right-hand side minus the operator at X), and whether all columns are accurate."""
 
     X: np.ndarray
@@ -263,7 +263,7 @@ def conjugate_gradients(
     diagonal: np.ndarray | None = None,
     tol: float = 1e-13,
     max_iter: int = 2000,
-) -> Solved:
+) -> ConjugateSolution:
     """Solve A X = right, column by column, for a symmetric positive (semi)definite operator.
 
     Parameters
@@ -303,7 +303,7 @@ def conjugate_gradients(
         open_ = np.linalg.norm(R, axis=0) > target
     R = right - apply(X)
     accurate = np.linalg.norm(R, axis=0) <= 10.0 * target
-    return Solved(X, R, iteration, bool(accurate.all()))
+    return ConjugateSolution(X, R, iteration, bool(accurate.all()))
 
 
 def _columns(A: np.ndarray, B: np.ndarray) -> np.ndarray:
