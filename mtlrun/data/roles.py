@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -118,9 +118,19 @@ def read(
     DataError
         As `mtlrun.data.table.read_table` and `make_dataset`.
     """
-    given = locals()  # the options of a card are the roles, lists where these are tuples
-    asked = {role.name: given[role.name] for role in fields(Roles)}
-    roles = Roles(**{name: tuple(value) if isinstance(value, list) else value for name, value in asked.items()})
+    lists = {"targets": tuple(targets), "drop": tuple(drop), "categorical": tuple(categorical), "keep": tuple(keep)}
+    roles = Roles(
+        **lists,
+        task=task,
+        task_type=task_type,
+        positive=positive,
+        weight=weight,
+        group=group,
+        time=time,
+        min_rows=min_rows,
+        unseen=unseen,
+        task_order=tuple(task_order),
+    )
     rows = read_table_file(file_called(files, data, card), PurePosixPath(data).suffix.lower())
     more = None
     if test is not None:
