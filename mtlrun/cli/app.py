@@ -38,8 +38,9 @@ COMMANDS = {
     },
     "Data sets and system": {"data": "", "env": "mtlrun env"},
 }
-#: Commands whose names Python has taken.
-MODULES = {"list": "list_"}
+#: Modules that are not called like their command, and functions whose names Python has taken.
+MODULES = {"list": "list_", "show": "look", "status": "look", "validate": "look", "plot": "report"}
+FUNCTIONS = {"list": "list_"}
 EPILOG = (
     "A cell is one fit of one method on one split, the unit that is computed, kept and counted. "
     "Exit codes: 0 success; 1 a cell failed, or --check found a deviation; 2 wrong usage, configuration or data; "
@@ -151,7 +152,7 @@ def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:
     if isinstance(group, typer.Typer):
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
-        command = getattr(module, MODULES.get(name, name))
+        command = getattr(module, FUNCTIONS.get(name, name))
         # Typer keeps the line breaks of a docstring, which do not fit the width of the terminal.
         paragraphs = [" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n")]
         about = "\n\n".join(paragraphs)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import interactive, output, say_columns, say_json
 from mtlrun.errors import UserError
 
@@ -40,7 +40,7 @@ def list_(
         typer.Argument(
             metavar="NAME",
             help="Methods to describe in full: objective, losses, cost, reference.",
-            autocompletion=complete.names,
+            autocompletion=options.names,
         ),
     ] = None,
     form: Annotated[

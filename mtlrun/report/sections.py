@@ -17,8 +17,8 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import CELLS, Record
-from mtlrun.report.cells import MISSING, MethodResult, Run, mark_simulated
-from mtlrun.report.checks import Verdict, spoken
+from mtlrun.report.cells import MISSING, PUBLISHED, MethodResult, Run, mark_simulated
+from mtlrun.report.checks import Check, Verdict, said, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, number, plain, show, significant
 from mtlrun.report.stored import KEY_LENGTH, made_and_verified
@@ -499,7 +499,7 @@ _PLURAL = {
     UNDECIDED: "are undecided",
     UNTESTED: "were not tested here",
 }
-GROUPS = {
+GROUPS: dict[str, str] = {
     Verdict.CONFIRMED: HOLD,
     Verdict.MOSTLY: HOLD,
     Verdict.PARTLY: PART,
@@ -514,14 +514,12 @@ DECIDED = (HOLD, PART, FAIL)
 _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Source of claims that are not those of a paper.
 OURS = "ours"
-#: The table of published numbers is not a data set.
-PUBLISHED = "published"
 
 
 def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:
     """Return the columns `COLUMNS` of a claim."""
     printed, ours = numbers_of(claim)
-    return [claim.text, printed, ours, _verdict(claim).said, data_of(run, claim)]
+    return [claim.text, printed, ours, said(claim.verdict), data_of(run, claim)]
 
 
 def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
@@ -531,15 +529,15 @@ def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
 
 def rank_of(claim: ClaimVerdict) -> int:
     """Return the place of a claim in a list that begins with those that hold; the undecided ones come last."""
-    return list(_PLURAL).index(GROUPS[_verdict(claim)])
+    return list(_PLURAL).index(GROUPS[claim.verdict])
 
 
 def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     """Return what the paper says and what we find, as far as these are numbers: a part for every bound."""
     groups: dict[tuple[str, str, str], list[CheckResult]] = {}
     for result in claim.results:
-        check = result.check
-        groups.setdefault((check.get("kind", ""), check.get("quantity") or "", _claimed(check)), []).append(result)
+        if check := result.check:
+            groups.setdefault((check.kind, check.quantity or "", _claimed(check)), []).append(result)
     known = {key: found for key, group in groups.items() if (found := [r for r in group if r.found is not None])}
     if not known:
         return "; ".join(dict.fromkeys(claimed for *_, claimed in groups if claimed)) or "-", "-"
@@ -566,7 +564,7 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
 
 def counts_text(claims: Iterable[ClaimVerdict]) -> str:
     """Say how many claims hold: ``3 hold, 2 do not hold, 1 is undecided``."""
-    found = Counter(GROUPS[_verdict(claim)] for claim in claims)
+    found = Counter(GROUPS[claim.verdict] for claim in claims)
     return ", ".join(f"{n} {name if n == 1 else _PLURAL[name]}" for name in _PLURAL if (n := found[name]))
 
 
@@ -581,7 +579,7 @@ def finding(claim: ClaimVerdict, text: str = "") -> str:
         plain = any(word in ours for word in ("times", "points")) or ours.replace(",", "").isdigit()
         whose = "claimed" if claim.source == OURS else "paper"
         numbers = f" ({whose}: {printed}; ours: {ours})" if not text else f" (we find {ours})" if plain else ""
-    return f"{(text or claim.text).rstrip('.')}: {_verdict(claim).said}{numbers}"
+    return f"{(text or claim.text).rstrip('.')}: {said(claim.verdict)}{numbers}"
 
 
 def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
@@ -590,7 +588,7 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
     First the claims that were decided.
     """
     told = [claim for claim in claims if claim.verdict != Verdict.NOT_TESTABLE]
-    told.sort(key=lambda claim: GROUPS[_verdict(claim)] not in DECIDED)
+    told.sort(key=lambda claim: GROUPS[claim.verdict] not in DECIDED)
     lines = [f"{finding(claim)}." for claim in told[:MOST_FINDINGS]]
     rest = [*told[MOST_FINDINGS:], *(claim for claim in claims if claim not in told)]
     if told and rest:
@@ -600,7 +598,7 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
 
 def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
     """Say what became of further claims."""
-    groups, many = {GROUPS[_verdict(claim)] for claim in claims}, counted(len(claims), "further claim")
+    groups, many = {GROUPS[claim.verdict] for claim in claims}, counted(len(claims), "further claim")
     if len(groups) > 1:
         return f"Of {many} {counts_text(claims)}."
     (group,) = groups
@@ -620,7 +618,7 @@ def spread_lines(run: Run, rows: Sequence[MethodResult]) -> list[str]:
         return []
     (low, first), (high, last) = max(spans, key=lambda ends: ends[1][0] - ends[0][0])
     quantity, values = run.metrics[0], _apart(low, high)
-    gap = _number({"kind": "difference", "quantity": quantity}, high - low)
+    gap = _number(Check.model_construct(kind="difference", quantity=quantity), high - low)
     told = " to ".join(f"{value} ({row.method})" for value, row in zip(values, (first, last), strict=True))
     on = run.title_of(first.dataset)
     return [f"{_titled(quantity)} differs between the methods by at most {gap}: on {on}, from {told}."]
@@ -653,10 +651,6 @@ def _titled(quantity: str) -> str:
     return f"{spoken(quantity)[0].upper()}{spoken(quantity)[1:]}"
 
 
-def _verdict(claim: ClaimVerdict) -> Verdict:
-    return next(verdict for verdict in GROUPS if verdict == claim.verdict)
-
-
 def _what(kind: str, quantity: str) -> str:
     """Name the number where the claim alone does not: a p-value, a ratio of errors."""
     if kind == "paired":
@@ -666,38 +660,37 @@ def _what(kind: str, quantity: str) -> str:
     return f"{spoken(quantity)} " if kind == "value" else ""
 
 
-def _points(check: Mapping[str, Any]) -> bool:
+def _points(check: Check) -> bool:
     """Whether a number is the difference of two shares, to be told in points per cent."""
-    quantity = str(check.get("quantity"))
-    facts = METRIC_FACTS.get(quantity)
-    share = quantity == "auc_target" or (facts is not None and facts.greater_is_better)
-    return check.get("kind") == "difference" and share
+    facts = METRIC_FACTS.get(str(check.quantity))
+    share = check.quantity == "auc_target" or (facts is not None and facts.greater_is_better)
+    return check.kind == "difference" and share
 
 
-def _times(check: Mapping[str, Any]) -> bool:
+def _times(check: Check) -> bool:
     """Whether a ratio is a factor that people call so many times; others are a share."""
-    quantity = str(check.get("quantity"))
-    return quantity.startswith("seconds") or quantity == "speedup" or check.get("at_least", 0) > 1
+    quantity = str(check.quantity)
+    return quantity.startswith("seconds") or quantity == "speedup" or check.bounds[0] > 1
 
 
-def _claimed(check: Mapping[str, Any]) -> str:
+def _claimed(check: Check) -> str:
     """Say what a check asks for: ``at least 77 times``."""
-    if "about" in check:
-        return f"about {_number(check, check['about'], plain=True)}"
-    low, high = check.get("at_least"), check.get("at_most")
+    if check.about is not None:
+        return f"about {_number(check, check.about, plain=True)}"
+    low, high = check.at_least, check.at_most
     if low is not None and low == high:
         return _number(check, low)
     parts = [(word, bound) for word, bound in (("at least", low), ("at most", high)) if bound is not None]
     return " and ".join(_bound(check, word, bound) for word, bound in parts)
 
 
-def _bound(check: Mapping[str, Any], word: str, value: float) -> str:
+def _bound(check: Check, word: str, value: float) -> str:
     """Say a bound as people do: ``faster``, ``not lower``, ``at most 1.22 points lower``, ``at least 77 times``."""
-    least, kind = word == "at least", check.get("kind")
+    least, kind = word == "at least", check.kind
     if kind == "ratio" and value == 1:
         if _times(check):
             return "faster" if least else "not faster"
-        return f"{spoken(str(check.get('quantity')))} not {'lower' if least else 'higher'}"
+        return f"{spoken(str(check.quantity))} not {'lower' if least else 'higher'}"
     if kind != "difference":
         return f"{word} {_number(check, value, plain=True)}"
     if value == 0:
@@ -710,6 +703,7 @@ def _bound(check: Mapping[str, Any], word: str, value: float) -> str:
 def _range(found: Sequence[CheckResult]) -> str:
     values = [r.found for r in found if r.found is not None]
     check, low, high = found[0].check, min(values), max(values)
+    assert check is not None  # `numbers_of` groups the results by their checks
     first, last = _number(check, low), _number(check, high)
     word = next((_BOUND_WORDS[r.bound] for r in found if r.bound), "")
     if first == last:
@@ -719,8 +713,8 @@ def _range(found: Sequence[CheckResult]) -> str:
     return f"{word}{first} to {last}"
 
 
-def _number(check: Mapping[str, Any], value: float, *, plain: bool = False) -> str:
-    kind, text = check.get("kind"), f"{value:g}" if plain else significant(value, 3)
+def _number(check: Check, value: float, *, plain: bool = False) -> str:
+    kind, text = check.kind, f"{value:g}" if plain else significant(value, 3)
     if kind == "ratio":
         return f"{text} times"
     if _points(check):
