@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.report.checks import Verdict
+from mtlrun.report.checks import Check, Verdict
 from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, escape_tex, markdown_grid, rounded, show, significant
 from mtlrun.report.sections import numbers_of
@@ -97,6 +97,7 @@ def test_tex_escapes_every_special_character():
     ],
 )
 def test_bounds_are_said_as_people_say_them(check, found, printed, ours):
-    results = [CheckResult("", True, value, check=check) for value in found]
+    methods = {"of": ["A"]} if check["kind"] == "value" else {"of": ["A"], "over": ["B"]}
+    results = [CheckResult("", True, value, check=Check(**methods, **check)) for value in found]
     claim = ClaimVerdict("c", "It is so.", None, Verdict.CONFIRMED, "", results=results)
     assert numbers_of(claim) == (printed, ours)
