@@ -30,8 +30,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, SharedRotation, find_basis
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.robust.apg import solve_apg
-from mtlrun.solvers.robust.ladm import solve_ladm
+from mtlrun.solvers.robust import solve_apg, solve_ladm
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -200,7 +200,7 @@ class RankDiagram:
     @staticmethod
     def title_of(ranking: Ranking) -> str:
         """What is ranked in one of the diagrams, and over what."""
-        return f"{ranking.metric}, {ranking.label}"
+        return f"{spoken(ranking.metric)}, {ranking.label}"
 
     @property
     def caption(self) -> str:
@@ -238,7 +238,9 @@ class Forest:
     @property
     def caption(self) -> str:
         """What the figure shows, in one line."""
-        return f"{self.title}: {self.axis}; triangle: continues beyond the axis"
+        first, last = self.limits
+        cut = any(low < first or high > last for _, _, low, high in self.entries)
+        return f"{self.title}: {self.axis}{'; triangle: continues beyond the axis' if cut else ''}"
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -260,21 +260,24 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     claims : sequence of ClaimVerdict
         With their verdicts under all readings.
     """
-    section = Section("Readings")
+    section = Section("Interpretations")
     about = main.about
     if not about:
         return section
     names = list(main.run.info["readings"])
     rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
-    section.lines.append(f"The paper leaves choices open; {counted(len(names), 'reading')} of it were tried.")
-    section.lines.append(f"The main reading, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
+    section.lines.append(
+        f"The paper leaves choices open. An interpretation (on the command line: --reading) is a way to fill them in; "
+        f"{len(names)} were tried."
+    )
+    section.lines.append(f"The main one, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
     if about.get("because"):
         section.lines.append(str(about["because"]))
     shown = {judged.name: judged for judged in (main, *others)}
     waiting = [name for name in names if name not in shown and "config" in main.run.info["readings"][name]]
     if waiting:
         section.lines.append(f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run.")
-    grid, distances = Grid.of("reading", "why", "part"), []
+    grid, distances = Grid.of("interpretation", "why", "part"), []
     for name in names:
         facts = main.run.info["readings"][name]
         part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "for comparison only"

@@ -337,7 +337,7 @@ def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
 
 def _mark(one: Run, run: Run) -> str:
     """Return what marks a row as one of another reading than that of the report."""
-    return "" if one is run else f"reading {one.reading}: "
+    return "" if one is run else f"interpretation {one.reading}: "
 
 
 def cost_section(run: Run) -> Section:
@@ -547,7 +547,7 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
         return "as claimed", f"{holding} of {counted(len(told), 'comparison')} as claimed"
     printed = [f"{_what(kind, quantity)}{claimed}" for kind, quantity, claimed in known]
     ours = [_range(found) for found in known.values()]
-    return "; ".join(dict.fromkeys(printed)), "; ".join(ours)
+    return "; ".join(dict.fromkeys(printed)), "; ".join(dict.fromkeys(ours) if len(set(ours)) == 1 else ours)
 
 
 def data_of(run: Run, claim: ClaimVerdict) -> str:
@@ -606,16 +606,49 @@ def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
 
 
 def spread_lines(run: Run, rows: Sequence[MethodResult]) -> list[str]:
-    """Return, for a run without claims, how far its first quantity reaches, and where its ends are."""
-    if not run.metrics or run.measures:
+    """Return, for a run without claims, how far its first quantities reach, and where their ends are.
+
+    Of methods compared on data, that is the first quantity on the data set on which they differ most.
+    """
+    if run.measures:
+        return [line for quantity in run.metrics[:MOST_FINDINGS] if (line := _range_line(run, quantity, rows))]
+    by_data = [[row for row in rows if row.dataset == name] for name in dict.fromkeys(row.dataset for row in rows)]
+    spans = [ends for some in by_data if run.metrics and (ends := _ends(run.metrics[0], some))]
+    if not spans:
         return []
-    quantity = run.metrics[0]
+    (low, first), (high, last) = max(spans, key=lambda ends: ends[1][0] - ends[0][0])
+    quantity, values = run.metrics[0], _apart(low, high)
+    gap = _number(Check.model_construct(kind="difference", quantity=quantity), high - low)
+    told = " to ".join(f"{value} ({row.method})" for value, row in zip(values, (first, last), strict=True))
+    on = run.title_of(first.dataset)
+    return [f"{_titled(quantity)} differs between the methods by at most {gap}: on {on}, from {told}."]
+
+
+def _range_line(run: Run, quantity: str, rows: Sequence[MethodResult]) -> str:
+    """Say where a measured quantity is smallest and largest; "" where it is the same everywhere."""
+    if (ends := _ends(quantity, rows)) is None:
+        return ""
+    (low, first), (high, last) = ends
+    places = [f"({row.method}, {run.title_of(row.dataset)})" for row in (first, last)]
+    texts = [f"{value} {place}" for value, place in zip(_apart(low, high), places, strict=True)]
+    return f"{_titled(quantity)} ranges from {' to '.join(texts)}."
+
+
+def _ends(quantity: str, rows: Sequence[MethodResult]) -> tuple[tuple[float, MethodResult], ...] | None:
+    """Return the smallest and the largest value of some rows with these; None where there are no two."""
     found = [(value, row) for row in rows if (value := row.value(quantity)) is not None]
-    if len({value for value, _ in found}) < 2:
-        return []
-    ends = [bound(found, key=lambda pair: pair[0]) for bound in (min, max)]
-    texts = [f"{number(value, 3)} ({row.method}, {run.title_of(row.dataset)})" for value, row in ends]
-    return [f"{spoken(quantity)} ranges from {' to '.join(texts)}."]
+    ends = tuple(bound(found, key=lambda pair: pair[0]) for bound in (min, max)) if found else ()
+    return ends if ends and ends[0][0] < ends[1][0] else None
+
+
+def _apart(low: float, high: float) -> list[str]:
+    """Write two numbers with as many digits as tell them apart, three or more."""
+    digits = 3 - math.floor(math.log10((high - low) / max(abs(low), abs(high))))
+    return [number(value, min(max(digits, 3), 6)) for value in (low, high)]
+
+
+def _titled(quantity: str) -> str:
+    return f"{spoken(quantity)[0].upper()}{spoken(quantity)[1:]}"
 
 
 def _what(kind: str, quantity: str) -> str:
@@ -623,14 +656,15 @@ def _what(kind: str, quantity: str) -> str:
     if kind == "paired":
         return "p "
     if kind == "difference":
-        return f"difference in {spoken(quantity)} "
+        return f"{spoken(quantity)} "
     return f"{spoken(quantity)} " if kind == "value" else ""
 
 
 def _points(check: Check) -> bool:
     """Whether a number is the difference of two shares, to be told in points per cent."""
     facts = METRIC_FACTS.get(str(check.quantity))
-    return check.kind == "difference" and facts is not None and facts.greater_is_better
+    share = check.quantity == "auc_target" or (facts is not None and facts.greater_is_better)
+    return check.kind == "difference" and share
 
 
 def _times(check: Check) -> bool:
@@ -647,7 +681,23 @@ def _claimed(check: Check) -> str:
     if low is not None and low == high:
         return _number(check, low)
     parts = [(word, bound) for word, bound in (("at least", low), ("at most", high)) if bound is not None]
-    return " and ".join(f"{word} {_number(check, bound, plain=True)}" for word, bound in parts)
+    return " and ".join(_bound(check, word, bound) for word, bound in parts)
+
+
+def _bound(check: Check, word: str, value: float) -> str:
+    """Say a bound as people do: ``faster``, ``not lower``, ``at most 1.22 points lower``, ``at least 77 times``."""
+    least, kind = word == "at least", check.kind
+    if kind == "ratio" and value == 1:
+        if _times(check):
+            return "faster" if least else "not faster"
+        return f"{spoken(str(check.quantity))} not {'lower' if least else 'higher'}"
+    if kind != "difference":
+        return f"{word} {_number(check, value, plain=True)}"
+    if value == 0:
+        return "not lower" if least else "not higher"
+    if value < 0:
+        return f"{'at most' if least else 'at least'} {_number(check, -value, plain=True)} lower"
+    return f"{word} {_number(check, value, plain=True)} higher"
 
 
 def _range(found: Sequence[CheckResult]) -> str:
@@ -660,13 +710,13 @@ def _range(found: Sequence[CheckResult]) -> str:
         return f"{word}{last}"
     for unit in (" times", " points"):
         first = first.removesuffix(unit)
-    return f"{word}{first} to {last.removeprefix('a ratio of ')}"
+    return f"{word}{first} to {last}"
 
 
 def _number(check: Check, value: float, *, plain: bool = False) -> str:
     kind, text = check.kind, f"{value:g}" if plain else significant(value, 3)
     if kind == "ratio":
-        return f"{text} times" if _times(check) else f"a ratio of {text}"
+        return f"{text} times"
     if _points(check):
         return f"{100 * value:.3g} points" if plain else f"{100 * value:.2f} points"
     if value >= THOUSAND and value == int(value):

@@ -241,7 +241,9 @@ def _load(
         given.append(f"seed={seed}")
     spec = _validate(layers, data_dir)
     if layers.problems or spec is None:
-        raise ConfigError(render(layers.problems, layers.document))
+        # What is wrong with an option comes first: the rest of the file may only look wrong because of it.
+        of_options = [problem for problem in layers.problems if problem.where.startswith("--")]
+        raise ConfigError(render(of_options or layers.problems, layers.document))
     return Experiment(
         spec,
         plain(spec),

@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import mtlrun.estimators.registry as registry
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.estimators import registry
 from mtlrun.estimators.params import Rule, rule_of
 from mtlrun.estimators.registry import METHODS
 from mtlrun.interfaces import Interface, interface

@@ -10,8 +10,7 @@ from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, Squ
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
-from mtlrun.solvers.robust.apg import solve_apg
-from mtlrun.solvers.robust.ladm import solve_ladm
+from mtlrun.solvers.robust import solve_apg, solve_ladm
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]
 
