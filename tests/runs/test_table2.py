@@ -45,9 +45,9 @@ def test_the_bare_name_is_the_table_of_the_first_paper():
 def test_every_claim_of_the_demo_is_judged_on_its_simulated_data():
     claims = load_experiment("table2", profile="demo").spec.claims
     assert [claim.id for claim in claims] == [f"dcrmtl-{i}-demo" for i in (1, 2, 3, 4, 6, 11)]
-    assert {check["dataset"] for claim in claims for check in claim.checks} == {"simulated-rmtl"}
+    assert {name for claim in claims for check in claim.checks for name in check.dataset} == {"simulated-rmtl"}
     sequential = under(load_experiment("table2", profile="demo"), "one block after the other").spec.claims
-    quantities = {check["quantity"] for claim in sequential for check in claim.checks}
+    quantities = {check.quantity for claim in sequential for check in claim.checks}
     assert quantities == {"seconds", "auc"}
 
 
@@ -94,7 +94,7 @@ def test_claims_on_eurlex_are_asked_of_the_stand_in_at_one_precision():
     assert [claim.id for claim in spec.claims] == [
         f"dcrmtl-{i}-simulated" for i in (1, 2, 3, 4, "7-apg", "7-ladm", "8-apg", "8-ladm", 11)
     ]
-    assert {check["dataset"] for claim in spec.claims for check in claim.checks} == {
+    assert {name for claim in spec.claims for check in claim.checks for name in check.dataset} == {
         "eurlex-like (beta 0.1)",
         "eurlex-like (beta 1)",
     }

@@ -41,7 +41,7 @@ def test_readings_say_what_is_paired():
 
     def asked(reading):
         claims = readings[reading].spec.claims
-        return {(check.get("quantity"), check["unit"]) for claim in claims for check in claim.checks}
+        return {(check.quantity, check.unit) for claim in claims for check in claim.checks}
 
     assert asked("scores, labels as in the files") == {(None, "prediction")}
     assert asked("AUC per label") == {("auc", "task")}
