@@ -214,7 +214,7 @@ def test_the_kernel_solver_needs_less_work_than_the_printed_ascent_on_landmine()
     for _, primal, dual in (kernel, printed, exact):
         assert dual <= optimum * (1 + 1e-8)
         assert optimum <= primal * (1 + 1e-8)
-    # Multiplications: a row of the kernel and of the gradient, against T weights and d features at every row of a sweep.
+    # Multiplications: a row of the kernel and of the gradient, against T weights and d features per row of a sweep.
     ratio = kernel[0] * n * (d + 1) / (printed[0] * n * T * d)
     assert 0.05 < ratio < 0.5  # in seconds, on 1483 to 14,820 rows: 0.22 to 0.34
     # Its printed reason, that T is large, is not all: with M_tt = 1/15 in the step the same sweeps are far fewer.
