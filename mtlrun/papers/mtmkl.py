@@ -8,8 +8,9 @@ machines have LIBSVM's default C = 1; it reports the largest *test* accuracy of 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -24,6 +25,7 @@ from mtlrun.data.splits import paper_partition, task_partition
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.evaluation import Part
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure, published_path
+from mtlrun.papers.mtmkl_update import FIXES, consensus, repaired_update
 from mtlrun.papers.printed import read_printed
 from mtlrun.solvers.mkl.kernels import Kernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
@@ -53,6 +55,7 @@ CACHE_BYTES = 1e9
         "chosen_C": "C",
         "chosen_lam": "lam",
         "groups": "groups of tasks with the same kernel weights (within 0.02)",
+        "groups_strong": "the same with the largest lam",
         "smallest_distance": "smallest distance between the weights of two tasks",
         "claimed_distance": "largest distance between the weights of A/G, A/O and G/Y",
         "others_distance": "smallest distance from the weights of A/G, A/O and G/Y to those of another task",
@@ -62,6 +65,7 @@ CACHE_BYTES = 1e9
     higher=("accuracy",),
     digits=2,
     varies=("off_line",),
+    changes=["the groups at the largest lam are counted, too"],
 )
 def kernel_weights(
     dataset: Dataset,
@@ -106,6 +110,7 @@ def kernel_weights(
         "chosen_C": float(best[0]),
         "chosen_lam": float(best[1]),
         "groups": float(count_groups(theta)),
+        "groups_strong": float(groups[best[0], max(lam)]),
         "smallest_distance": float(apart[np.triu_indices(len(theta), 1)].min()),
         "claimed_distance": float(apart[np.ix_(claimed, claimed)].max()) if len(claimed) == 3 else np.nan,
         "others_distance": float(apart[np.ix_(claimed, others)].min()) if len(claimed) == 3 else np.nan,
@@ -201,6 +206,71 @@ def _along(values: dict[int, float], name: str, marks: dict[str, float]) -> Curv
     return Curve([float(it) for it in values], list(values.values()), "iteration", name, marks=marks)
 
 
+@measure(
+    {
+        "residual": "distance of the copies from the weights at the end, relative",
+        "iterations": "iterations until residuals are small (1e-4 absolute, 1e-2 relative), at most 1000",
+        "largest": "largest absolute weight at the end; a run that comes to 1e9 is ended",
+        "excess": "objective at the end minus the best one, relative to that",
+    },
+    lower=("residual", "iterations", "excess"),
+    digits=2,
+)
+def algorithm_2(
+    dataset: Dataset,
+    *,
+    seed: int,
+    variant: str = "paper",
+    train: float = 0.1,
+    C: float = 1.0,
+    lam: float = 0.1,
+    kernels: Sequence[str] | None = None,
+) -> Measurement:
+    """Run the consensus iteration for the weights once, from equal ones, on the slopes that the machines have there.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    seed : int
+        Of the split.
+    variant : {"paper", "corrected"}, default "paper"
+        Equations (12) and (14) to (18) as printed, or corrected.
+    train : float, default 0.1
+        Training part.
+    C, kernels
+        As of `GroupMKLClassifier`.
+    lam : float, default 0.1
+        Relative to the largest slope.
+    """
+    if variant not in _SOLVERS:
+        raise ValueError(f"variant must be one of {', '.join(map(repr, _SOLVERS))}, got {variant!r}")
+    rows, _, _ = paper_partition(dataset, train, seed)
+    designs, labels = by_task(dataset.subset(rows))
+    grams = GramStore(make_kernels(kernels), designs, CACHE_BYTES)
+    machines = _machines(grams, labels, C, 1e-4)
+    theta = np.full((len(labels), len(grams.kernels)), 1.0 / len(grams.kernels))
+    slopes = np.array([machines.solve(t, theta[t]).slope for t in range(len(labels))])
+    scale = float(np.abs(slopes).max())
+    found = consensus(theta, slopes, lam * scale, FIXES if variant == "corrected" else ())
+    coupling = Coupling(lam * scale, *theta.shape)
+    best, _ = coupling.step(theta, slopes, np.zeros((len(theta), 1)), 1e-4 * scale)
+
+    def objective(weights: np.ndarray) -> float:
+        return float(np.vdot(slopes, weights)) + coupling.value(weights)
+
+    return Measurement(
+        {
+            "residual": found.residual,
+            "iterations": float(found.n_iter),
+            "largest": found.sizes[-1],
+            "excess": (objective(found.theta) - objective(best)) / abs(objective(best)),
+        },
+        curves={"largest weight": _along(dict(enumerate(found.sizes, 1)), "largest absolute weight", {})},
+        # Whether it stops is the measurement.
+        solver={"n_iter": found.n_iter, "converged": True},
+    )
+
+
 def count_groups(theta: np.ndarray) -> int:
     """Return how many groups of tasks with the same weights there are (T, M); nearness is passed on within a group."""
     return int(_groups(theta).max()) + 1
@@ -286,9 +356,9 @@ def protocols(
     checked, final = _parts(dataset, train, seed, features, split)
     found = _path(checked, final, C, sorted(lam, reverse=True), make_kernels(kernels))
     _, clean = max((found[at] for at in product(C, lam)), key=lambda score: score[0])
-    runs = {strength: _authors(checked, final, strength, task_C, make_kernels(kernels)) for strength in lam}
+    runs = {strength: _authors(checked, final, kernels, task_C, partial(_exact_step, {}, strength)) for strength in lam}
     chosen = max(runs, key=lambda strength: runs[strength][0])
-    reported = runs[chosen][1]
+    reported = runs[chosen][1][1:]
     values = {
         "clean": clean,
         "authors": max(reported),
@@ -298,10 +368,9 @@ def protocols(
         "clean_best_on_test": max(test for _, test in found.values()),
         "authors_lam": float(chosen),
     }
-    steps = [float(i) for i in range(1, OUTER + 1)]
     return Measurement(
         values,
-        curves={"test accuracy": Curve(steps, reported, "outer iteration", "test accuracy")},
+        curves={"test accuracy": _per_iteration(reported)},
         lines=[
             f"the authors' protocol reports {values['authors']:.4f}, the largest test accuracy of {OUTER} outer "
             f"iterations; the last one has {values['authors_last']:.4f}, the clean protocol {clean:.4f}"
@@ -323,18 +392,40 @@ def _parts(
     return Part.of(dataset, rows, validation), Part.of(dataset, rows, test)
 
 
+def _per_iteration(accuracies: list[float]) -> Curve:
+    return Curve([float(i) for i in range(1, OUTER + 1)], accuracies, "outer iteration", "test accuracy")
+
+
+def _exact_step(kept: dict[float, Coupling], lam: float, theta: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Return the best weights for given slopes, beginning where the last step of this lam ended."""
+    tol = _STEP * max(float(np.abs(slopes).max()), np.finfo(np.float64).tiny)
+    coupling = kept.setdefault(lam, Coupling(lam, *theta.shape))
+    return coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol)[0]
+
+
 def _authors(
-    checked: Part, final: Part, lam: float, task_C: Sequence[float], kernels: list[Kernel]
-) -> tuple[float, list[float]]:
-    """Return the validation score of the authors' protocol for one lam, and the test accuracy of every iteration."""
+    checked: Part,
+    final: Part,
+    kernels: Sequence[str] | None,
+    task_C: Sequence[float],
+    step: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> tuple[float, list[float], np.ndarray]:
+    """Return the validation score of the authors' protocol, the test accuracy of all weights, and the last weights.
+
+    The first weights are equal; every ``step(theta, slopes)`` makes others.
+    """
     designs, labels = by_task(checked.train)
-    grams, tasks = GramStore(kernels, designs, CACHE_BYTES), range(len(labels))
+    made = make_kernels(kernels)
+    grams, tasks = GramStore(made, designs, CACHE_BYTES), range(len(labels))
     costs = sorted(task_C)
     machines = {c: _machines(grams, labels, c, _ANY_ACCURACY) for c in (*costs, 1.0)}
-    validation, test = _Rows(checked, kernels), _Rows(final, kernels)
-    theta = np.full((len(labels), len(kernels)), 1.0 / len(kernels))
-    coupling = Coupling(lam, *theta.shape)
-    scores, reported = [], []
+    validation, test = _Rows(checked, made), _Rows(final, made)
+
+    def tested(theta: np.ndarray) -> float:
+        return float(np.mean([test.accuracy(t, machines[1.0].solve(t, theta[t])) for t in tasks]))
+
+    theta = np.full((len(labels), len(made)), 1.0 / len(made))
+    scores, reported = [], [tested(theta)]
     for _ in range(OUTER):
         slopes, accuracies = np.empty_like(theta), np.empty(len(labels))
         for t in tasks:
@@ -342,10 +433,71 @@ def _authors(
             of_costs = [validation.accuracy(t, point) for point in points]
             accuracies[t], slopes[t] = max(of_costs), points[int(np.argmax(of_costs))].slope
         scores.append(float(np.mean(accuracies)))
-        tol = _STEP * max(float(np.abs(slopes).max()), np.finfo(np.float64).tiny)
-        theta, _ = coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol)
-        reported.append(float(np.mean([test.accuracy(t, machines[1.0].solve(t, theta[t])) for t in tasks])))
-    return max(scores[:SCORED]), reported
+        theta = step(theta, slopes)
+        reported.append(tested(theta))
+    return max(scores[:SCORED]), reported, theta
+
+
+@measure(
+    {
+        "first": "test accuracy of the first iterate: equal weights, C = 1",
+        "reported": "largest test accuracy of 15 iterates, the first one included",
+        "last": "test accuracy of the last of them",
+        "gain": "reported minus first",
+        "chosen_mu": "mu with the largest validation score",
+        "off_equal_small": "largest distance of a weight from 1/M at the end, with the smallest mu",
+        "off_equal_large": "the same with the largest mu",
+    },
+    higher=("first", "reported", "last"),
+    digits=2,
+)
+def repaired(
+    dataset: Dataset,
+    *,
+    seed: int,
+    train: float = 0.1,
+    features: str = "standardize",
+    mu: Sequence[float] = (0.0625, 1.0, 16.0),
+    task_C: Sequence[float] = (2.0**-17, 2.0**-8, 1.0, 2.0**8, 2.0**17),
+    split: str = "balanced",
+    kernels: Sequence[str] | None = None,
+) -> Measurement:
+    """Run the protocol of the authors' code with its own update of the weights (`repaired_update`), on one split.
+
+    Parameters
+    ----------
+    dataset, seed, train, features, task_C, split, kernels
+        As of `protocols`.
+    mu : sequence of float
+        Strengths of the coupling; the one with the largest validation score of 10 iterations is taken.
+    """
+    checked, final = _parts(dataset, train, seed, features, split)
+
+    def run(strength: float) -> tuple[float, list[float], np.ndarray]:
+        return _authors(
+            checked, final, kernels, task_C, lambda theta, slopes: repaired_update(theta, slopes, strength)[0]
+        )
+
+    runs = {strength: run(strength) for strength in sorted(mu)}
+    chosen = max(runs, key=lambda strength: runs[strength][0])
+    accuracies = runs[chosen][1][:OUTER]
+    small, large = (float(np.abs(at - 1 / at.shape[1]).max()) for at in (runs[min(mu)][2], runs[max(mu)][2]))
+    return Measurement(
+        {
+            "first": accuracies[0],
+            "reported": max(accuracies),
+            "last": accuracies[-1],
+            "gain": max(accuracies) - accuracies[0],
+            "chosen_mu": float(chosen),
+            "off_equal_small": small,
+            "off_equal_large": large,
+        },
+        curves={
+            "test accuracy": Curve(
+                [float(i) for i in range(1, OUTER + 1)], accuracies, "outer iteration", "test accuracy"
+            )
+        },
+    )
 
 
 def _solutions(machines: Mapping[float, SvmTasks], t: int, theta: np.ndarray, costs: Sequence[float]) -> list[SvmPoint]:

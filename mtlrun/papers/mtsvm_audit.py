@@ -30,8 +30,14 @@ _USEFUL = 1e-2
         "speed_up_useful": "largest ratio of the seconds to a difference of at most 1e-2, relative to obj*",
         "speed_up_rows": "largest ratio of the seconds for the same rows in Figure 2",
         "speed_up_all_rows": "ratio of the seconds for all rows in Figure 2",
+        "dcd_first_pace": "orders of magnitude that DCD gains in its first tenfold time, divided by its mean",
+        "kernel_first_pace": "the same of the kernel solver",
+        "steepness": "most orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
+        "exponent_difference": "b of seconds ~ rows^b in Figure 2, the kernel solver's minus DCD's",
+        "kernel_rows": "most rows that the kernel solver was given in Figure 2",
     },
     needs_data=False,
+    changes=["paces, steepness, the growth with the rows and the most rows are read off, too"],
 )
 def stored_runs(
     dataset: Dataset,
@@ -44,7 +50,9 @@ def stored_runs(
     """Read speed-ups and precisions off the curves of DCD and the kernel solver that the authors stored.
 
     At a time the last value known counts, as long as the kernel solver was followed; DCD was until it had converged.
-    Seconds are compared at every difference that one of the curves has and both come to.
+    Seconds are compared at every difference that one of the curves has and both come to. The pace of a curve is in
+    orders of magnitude of the difference per tenfold time, as the figure shows it; its mean is that of the run until
+    its smallest difference, its largest that between two neighbours of the stored points.
 
     Parameters
     ----------
@@ -78,6 +86,11 @@ def stored_runs(
         "speed_up_useful": ratios[useful].max() if useful.any() else np.nan,
         "speed_up_rows": many[rows] / few[rows],
         "speed_up_all_rows": many[-1] / few[-1],
+        "dcd_first_pace": _first_pace(ours),
+        "kernel_first_pace": _first_pace(theirs),
+        "steepness": _steepest(theirs) / _steepest(ours),
+        "exponent_difference": np.polyfit(np.log(n), np.log(many / few), 1)[0] if len(n) > 1 else np.nan,
+        "kernel_rows": n[-1],
     }
     return Measurement(
         {name: float(value) for name, value in values.items()},
@@ -116,3 +129,17 @@ def _first(curve: tuple[Array, Array], level: float) -> float:
 def _known(curve: tuple[Array, Array], time: float) -> float:
     """Return the last value of a curve at a time."""
     return float(curve[1][np.searchsorted(curve[0], time, side="right") - 1])
+
+
+def _first_pace(curve: tuple[Array, Array]) -> float:
+    """Return the pace in the first tenfold time, or of the whole run if it is shorter, divided by the mean pace."""
+    at, difference = curve
+    end = int(np.argmin(difference))
+    mean = np.log10(difference[0] / difference[end]) / np.log10(at[end] / at[0])
+    tenfold = min(10.0, at[end] / at[0])
+    return float(np.log10(difference[0] / _known(curve, tenfold * at[0])) / np.log10(tenfold) / mean)
+
+
+def _steepest(curve: tuple[Array, Array]) -> float:
+    """Return the most orders of magnitude per tenfold time between two neighbours."""
+    return float(np.max(-np.diff(np.log10(curve[1])) / np.diff(np.log10(curve[0]))))

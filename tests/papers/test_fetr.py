@@ -11,6 +11,7 @@ from mtlrun.errors import ConfigError
 from mtlrun.estimators.relationship import FETR
 from mtlrun.papers.fetr import (
     ESTIMATORS,
+    _block_ratio,
     _distance,
     audit_table,
     fetr_covariances,
@@ -184,6 +185,13 @@ def test_where_the_box_decides_there_is_no_correlation():
     assert found.values["task_bounds"] == 7
     narrow = fetr_covariances(SMALL, seed=0, lower=1e-7, upper=1e-6)
     assert narrow.values["cross_largest"] == narrow.values["cross_mean"] == 0
+
+
+def test_blocks_of_features_are_compared_by_the_size_of_their_correlations():
+    correlation = np.where(np.arange(14)[:, None] // 7 == np.arange(14) // 7, -0.6, 0.2)
+    assert _block_ratio(correlation) == pytest.approx(3)
+    assert np.isnan(_block_ratio(correlation[:7, :7]))
+    assert np.isnan(fetr_covariances(SMALL, seed=0, rho=0.5).values["feature_blocks"])  # six features
 
 
 def test_tasks_of_the_paper_are_needed():

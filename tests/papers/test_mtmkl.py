@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import paper_partition, split_rows, task_partition
@@ -12,12 +13,14 @@ from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.papers import mtmkl
 from mtlrun.papers.mtmkl import DOMINATED, OUTER, protocols, read_published, table_audit
+from mtlrun.papers.mtmkl_update import MAX_ITER, repaired_update
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 from mtlrun.solvers.mkl.kernels import make_kernels
 from mtlrun.solvers.mkl.machines import GramStore
+from mtlrun.solvers.mkl.mkl import Coupling
 
 METHODS = ["STL", "MTL", "CMTL", "Whom", "FlexClus", "CoClus", "MeTaG", "Proposed"]
 KERNELS = ("linear", "gaussian(1)")
@@ -122,6 +125,53 @@ def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
     assert found.values["excess"] == pytest.approx(found.values["authors"] - found.values["clean"])
     assert found.values["clean"] <= found.values["clean_best_on_test"]
     assert set(found.values) == set(protocols.declaration.quantities)
+
+
+def test_the_authors_code_repaired_reports_the_best_of_its_iterates_with_the_first(plane):
+    options = {"train": 0.2, "features": "none", "mu": (0.1, 1000.0), "task_C": (0.1, 1.0), "kernels": KERNELS}
+    found = mtmkl.repaired(plane, seed=1, **options)
+    accuracies = found.curves["test accuracy"].y
+    assert len(accuracies) == OUTER
+    assert found.values["reported"] == max(accuracies) >= found.values["first"] == accuracies[0]
+    assert found.values["gain"] == pytest.approx(found.values["reported"] - accuracies[0])
+    assert found.values["off_equal_large"] < found.values["off_equal_small"]
+    assert set(found.values) == set(mtmkl.repaired.declaration.quantities)
+    # The first iterate: a machine per task on the mean of the kernels, C = 1.
+    train, _, test = paper_partition(plane, 0.2, 1)
+    ids = plane.task_id
+    right = []
+    for t in range(plane.n_tasks):
+        rows, others = train[ids[train] == t], test[ids[test] == t]
+        grams = [np.mean([k(plane.X[a], plane.X[rows]) for k in make_kernels(KERNELS)], axis=0) for a in (rows, others)]
+        machine = SVC(C=1.0, kernel="precomputed").fit(grams[0], plane.y[rows])
+        right.append(np.mean(machine.predict(grams[1]) == plane.y[others]))
+    assert found.values["first"] == pytest.approx(np.mean(right), abs=0.005)
+
+
+def test_algorithm_2_is_run_on_the_slopes_of_equal_weights(plane):
+    printed, corrected = (mtmkl.algorithm_2(plane, seed=0, variant=v, kernels=KERNELS) for v in ("paper", "corrected"))
+    assert printed.values["residual"] > 0.01
+    assert printed.values["largest"] > 1e9
+    assert corrected.values["residual"] < 0.05
+    assert corrected.values["iterations"] < 200
+    assert abs(corrected.values["excess"]) < 0.1
+    assert set(corrected.values) == set(mtmkl.algorithm_2.declaration.quantities)
+    with pytest.raises(ValueError, match="variant must be one of"):
+        mtmkl.algorithm_2(plane, seed=0, variant="other", kernels=KERNELS)
+
+
+def test_the_repaired_update_brings_weights_to_equal_ones_and_is_no_minimiser():
+    slopes = -np.random.default_rng(0).uniform(size=(5, 4))
+    start = np.full((5, 4), 0.25)
+    strong, n_iter = repaired_update(start, slopes, 1000.0)
+    assert n_iter < MAX_ITER
+    assert np.abs(strong - 0.25).max() < 0.02
+    best, _ = Coupling(1000.0, 5, 4).step(start, slopes, np.zeros((5, 1)), 1e-6)
+    assert np.abs(best - np.eye(4)[slopes.sum(axis=0).argmin()]).max() < 1e-3  # one kernel for all
+    weak, _ = repaired_update(start, slopes, 0.1)
+    assert weak.min() >= 0
+    assert weak.sum(axis=1) == pytest.approx(1, abs=0.05)
+    assert (weak.argmax(axis=1) == slopes.argmin(axis=1)).all()
 
 
 def test_a_machine_without_bound_variables_serves_larger_costs():

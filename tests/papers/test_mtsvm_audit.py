@@ -18,6 +18,14 @@ def test_the_numbers_of_gauss2d_are_those_of_the_files():
     assert values["orders_at_one_time"] == pytest.approx(np.log10(1440 / 2.91e-11))
     assert values["speed_up_rows"] == pytest.approx(1157.04 / 2.129)
     assert values["speed_up_all_rows"] == pytest.approx(3998 / 13.589)
+    # From 1 to 8 ms of 17 DCD comes from 1020 to 277; the kernel solver from 1440 at 16 ms to 1110 at 79.
+    mean = np.log10(1020 / 2.91e-11) / np.log10(17)
+    assert values["dcd_first_pace"] == pytest.approx(np.log10(1020 / 277) / mean)
+    mean = np.log10(1440 / 0.000174) / np.log10(0.774 / 0.016)
+    assert values["kernel_first_pace"] == pytest.approx(np.log10(1440 / 1110) / mean)
+    steepest = np.log10(510 / 0.000174) / np.log10(0.774 / 0.462), np.log10(277 / 2.91e-11) / np.log10(17 / 8)
+    assert values["steepness"] == pytest.approx(steepest[0] / steepest[1])
+    assert values["kernel_rows"] == 200_000
 
 
 def test_a_made_up_pair_of_runs(monkeypatch):
@@ -37,6 +45,11 @@ def test_a_made_up_pair_of_runs(monkeypatch):
         "speed_up_useful": 6.0,
         "speed_up_rows": 0.5,
         "speed_up_all_rows": 0.5,
+        "dcd_first_pace": pytest.approx(1.0),  # all in one step
+        "kernel_first_pace": pytest.approx(1.0),
+        "steepness": pytest.approx(np.log10(2.5) / np.log10(8 / 6) * np.log10(4)),
+        "exponent_difference": pytest.approx(np.nan, nan_ok=True),
+        "kernel_rows": 10.0,
     }
     far = stored_runs(None, seed=0, data_set="", optimum=1.0, published=("a", "b")).values
     assert np.isnan(far["speed_up_useful"])
