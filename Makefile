@@ -92,10 +92,11 @@ data: $(RUN) ## Fetch data sets: DATA="enron delicious"
 bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some take long, see their --help
 	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
-docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings are errors
+docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings and broken links are errors
 	$(BIN)/python scripts/docs_source.py build/docs
 	$(BIN)/python scripts/docs_pictures.py build/docs/pictures
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/sphinx-build -W --keep-going -q -j 2 -c docs -b html -d build/doctrees build/docs site
+	$(BIN)/python scripts/docs_check.py site
 
 clean: ## Remove the environment, caches and builds; results stay
 	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache mutants .coverage .coverage.*

@@ -2,13 +2,16 @@
 
 import html
 import re
+import runpy
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
-import latex2mathml.converter
-from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util import logging
+
+example = runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "docs_examples.py"))["example"]
+#: The copy of MathJax that is installed with the extra "docs": one file, which draws formulas without fonts.
+MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax" / "tex-svg.js"
 
 project = "mtlrun"
 author = "The mtlrun authors"
@@ -16,6 +19,7 @@ copyright = "The mtlrun authors, BSD 3-Clause"
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "myst_parser",
@@ -28,7 +32,7 @@ suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "mtlrun"
-html_static_path = ["static"]
+html_static_path = ["static", str(MATHJAX)]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
@@ -44,6 +48,7 @@ html_theme_options = {
 myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "colon_fence"]
 myst_heading_anchors = 4
 math_number_all = False
+mathjax_path = MATHJAX.name
 
 autosummary_generate = True
 autodoc_typehints = "none"  # what may be passed is said in words below "Parameters"
@@ -76,17 +81,6 @@ MOVED = {
 }
 
 
-def _inline(self, node) -> None:  # type: ignore[no-untyped-def]
-    self.body.append(latex2mathml.converter.convert(node.astext()))
-    raise nodes.SkipNode
-
-
-def _block(self, node) -> None:  # type: ignore[no-untyped-def]
-    formula = latex2mathml.converter.convert(node.astext(), display="block")
-    self.body.append(f'<div class="formula" role="math">{formula}</div>')
-    raise nodes.SkipNode
-
-
 def _redirects(app: Sphinx, error: Exception | None) -> None:
     for old, new in MOVED.items():
         page = Path(app.outdir, f"{old}.html")
@@ -95,6 +89,13 @@ def _redirects(app: Sphinx, error: Exception | None) -> None:
             page.write_text(
                 f'<meta http-equiv="refresh" content="0; url={place}"><a href="{place}">Moved</a>\n', "utf-8"
             )
+
+
+def _example(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Add an example to the page of an estimator whose docstring has none."""
+    public = what == "class" and name == f"mtlrun.estimators.{name.rpartition('.')[2]}"
+    if public and hasattr(obj, "fit") and not any(">>> " in line for line in lines):
+        lines += ["", "Examples", "--------", *example(obj), ""]  # type: ignore[arg-type]
 
 
 def _plain_words(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
@@ -111,23 +112,9 @@ def _plain_words(app: Sphinx, what: str, name: str, obj: object, options: object
             literal = indent if line.rstrip().endswith("::") else -1
 
 
-def _foreign(app: Sphinx, error: Exception | None) -> None:
-    """Warn, which ends the build, about pages that load something from another host."""
-    loads = re.compile(
-        r'<(?:script|img|iframe)[^>]* src="(?:https?:)?//[^"]*|<link (?![^>]*canonical)[^>]*href="https?://[^"]*'
-    )
-    for page in [] if error else sorted(Path(app.outdir).rglob("*.html")):
-        if found := loads.search(page.read_text("utf-8")):
-            logging.getLogger(__name__).warning("%s loads %s", page.name, found[0])
-
-
 def setup(app: Sphinx) -> None:
-    """Write formulas as MathML, which browsers show without scripts or fonts, and leave pages where old ones were."""
+    """Repair docstrings on their way, and leave pages where old ones were."""
     warnings.filterwarnings("ignore", category=UserWarning, message=".*FigureCanvasAgg.*")
-    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    app.connect("autodoc-process-docstring", _example, priority=100)  # before numpydoc
     app.connect("autodoc-process-docstring", _plain_words, priority=900)
     app.connect("build-finished", _redirects)
-    app.connect("build-finished", _foreign)
-
-
-html_math_renderer = "mathml"

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from mtlrun.data.columns import ordered_columns, plain_ids, take_column
+from mtlrun.data.frames import ordered_columns, plain_ids, take_column
 from mtlrun.errors import UnknownNameError
 
 Array = np.ndarray
@@ -595,8 +595,14 @@ def _sort_by_task(task_id: Array, tasks: ArrayLike | None, n: int) -> tuple[Arra
     """Return the order that groups rows by task and the offsets of the groups; tasks without rows get empty ones."""
     if task_id.shape != (n,):
         raise ValueError(f"task_id must have shape ({n},), got {task_id.shape}")
-    positions = task_id.dtype.kind == "i" and n > 0 and task_id.min() >= 0
-    if isinstance(tasks, range) and tasks == range(len(tasks)) and positions and task_id.max() < len(tasks):
+    if (
+        isinstance(tasks, range)
+        and tasks == range(len(tasks))
+        and n
+        and task_id.dtype.kind == "i"
+        and task_id.min() >= 0
+        and task_id.max() < len(tasks)
+    ):  # positions in the list of tasks
         counts = np.bincount(task_id, minlength=len(tasks))
         return np.argsort(task_id, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
     names, index = np.unique(task_id, return_inverse=True)

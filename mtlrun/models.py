@@ -29,8 +29,8 @@ from mtlrun.fitted import Model
 from mtlrun.indices import check_indices
 from mtlrun.report.stored import read_raw
 from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
+from mtlrun.utils.outputs import finish
 from mtlrun.utils.plugins import import_named
-from mtlrun.utils.publish import finish
 from mtlrun.utils.text import cleaned
 
 SCHEMA = 1

@@ -145,7 +145,7 @@ def _sizes() -> Panels:
     found = {"truth": _factors()}
     for rows in (ROWS, 100 * ROWS):
         X, y, task = _data(_factors(), noise=4, rows=rows)
-        found[f"{rows:,} rows per task"] = IndependentRidge(1.0).fit(X, y, task_id=task).coef_
+        found[f"{rows:,} rows"] = IndependentRidge(1.0).fit(X, y, task_id=task).coef_
     return found
 
 
@@ -174,15 +174,22 @@ PICTURES: dict[str, Callable[[], Panels]] = {
 
 
 def draw(panels: Panels, path: Path) -> None:
-    """Draw matrices of shape (tasks, features) as the guide has W: a column per task."""
+    """Draw matrices of shape (tasks, features) as the guide has W, a column per task; as wide as a phone."""
     limit = max(np.nanmax(np.abs(W)) for W in panels.values())
-    fig, axes = plt.subplots(1, len(panels), figsize=(0.4 + 2.1 * len(panels), 2.5), layout="constrained")
-    for ax, (name, W) in zip(np.atleast_1d(axes), panels.items(), strict=True):
+    columns = 2 if len(panels) in (2, 4) else 3
+    rows = -(-len(panels) // columns)
+    size = (0.25 + 1.25 * columns, 1.6 * rows)
+    fig, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for ax in axes.flat[len(panels) :]:
+        ax.remove()
+    for ax, (name, W) in zip(axes.flat, panels.items(), strict=False):
         square = name == "learned relations"
         ax.imshow(W.T, cmap=COLOURS, vmin=-1 if square else -limit, vmax=1 if square else limit, aspect="auto")
-        ax.set_title(name, fontsize=11)
-        ax.set(xticks=[], yticks=[], xlabel="tasks")
-    np.atleast_1d(axes)[0].set_ylabel("rows" if "with gaps" in panels else "features")
+        ax.set_title(name, fontsize=9)
+        ax.set(xticks=[], yticks=[])
+        ax.set_xlabel("tasks", fontsize=9)
+    for row in axes:
+        row[0].set_ylabel("rows" if "with gaps" in panels else "features", fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, metadata={"Date": None})
     plt.close(fig)

@@ -27,6 +27,8 @@ REPORTS = ("*/*/*/report.md", "*/*/*/figures/*.svg", "*/*/*/table.csv")
 MOST_FIGURES = 2
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 _TITLE = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
+#: Stands in a page where the chart of its questions belongs.
+_CHART = "<!-- chart -->"
 #: Reached from the page of results; in the menu they would be too many.
 ORPHAN = "---\norphan: true\n---\n\n"
 
@@ -72,6 +74,9 @@ def page(text: str, place: Path, path: Path) -> str:
         goal = re.sub(r"\.ipynb$", ".md", goal)  # notebooks are pages of the site
         return posixpath.relpath(goal.removeprefix("docs/"), posixpath.dirname(uri) or ".")
 
+    if _CHART in text:
+        drawn = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))["chart"](text)
+        text = text.replace(_CHART, f"```{{raw}} html\n{drawn}\n```")
     text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))
     return ORPHAN + text if path.name in ("report.md", "summary.md") else text
 

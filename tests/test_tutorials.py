@@ -9,6 +9,7 @@ import io
 import re
 import runpy
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,32 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-START = ROOT / "docs" / "start"
-TUTORIALS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), START / "first-comparison.md", START / "install.md"]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+TUTORIALS = [
+    *sorted((DOCS / "tutorials").glob("*.md")),
+    DOCS / "start" / "first-comparison.md",
+    DOCS / "start" / "install.md",
+]
+#: Pages of questions, from which the site draws charts.
+CHARTS = [DOCS / "start" / "is-it-mine.md", DOCS / "guide" / "choosing.md"]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+#: Pages beside the tutorials whose blocks run: Python in test_docs.py, the other languages here, or as named.
+RUN = {
+    "python": {
+        "README.md",  # test_readme.py
+        "docs/extending.md",  # test_extending.py
+        *(str(page.relative_to(ROOT)) for folder in ("start", "guide") for page in DOCS.glob(f"{folder}/*.md")),
+        *(f"docs/{name}.md" for name in ("index", "compare", "scaling", "distributed")),
+    },
+    "sh": {
+        "README.md",  # test_readme.py
+        "docs/extending.md",  # test_extending.py
+        *(str(page.relative_to(ROOT)) for page in CHARTS),
+        "docs/compare.md",
+        "docs/scaling.md",
+    },
+    "yaml": {"docs/scaling.md"},
+}
 _BLOCK = re.compile(
     r"(?:<!-- (?P<note>[^\n]*?) -->\n\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$",
     re.DOTALL | re.MULTILINE,
@@ -57,27 +81,89 @@ def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
             assert not _unprinted(body, said), said
 
 
-def test_the_commands_for_each_kind_of_problem_run(tmp_path, monkeypatch):
+def _commands_of(page):
+    blocks = _BLOCK.finditer(page.read_text("utf-8"))
+    return [line for block in blocks if block["language"] == "sh" for line in block["body"].splitlines()]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("line", dict.fromkeys(line for page in CHARTS for line in _commands_of(page)))
+def test_the_commands_that_a_chart_ends_in_run_on_the_shipped_tables(line, tmp_path, monkeypatch):
+    """With the methods named, or one, and few splits, as all of them take minutes."""
+    monkeypatch.chdir(tmp_path)
+    table = line.split()[2]
+    shutil.copy(ROOT / "examples" / table, table)
+    named = "" if "--methods" in line else " --methods GraphMTL"
+    printed = _run(f"{line}{named} --splits 3 --repeats 1 --folds 2 --quiet", fails=False)
+    wanted = re.search(r"--methods (\S+)", line + named)[1].split(",")
+    assert [name for name in wanted if name not in printed] == []
+    assert Path("results/runs/compare", Path(table).stem, "leaderboard.html").is_file()
+
+
+def test_every_kind_of_problem_has_its_command_and_table():
+    options = [line for page in CHARTS for line in _commands_of(page)]
+    for option in ("--task school", "--targets protein,fat,water", "--targets 'tag_*'", "--group", "--time"):
+        assert any(option in line for line in options), option
+
+
+def test_the_commands_and_settings_of_large_tables_run(tmp_path, monkeypatch):
+    """Those of docs/scaling.md, on folders of small files."""
+    pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame(rng.normal(size=(72, 3)), columns=["age", "dose", "hours"])
-    names = {"school": "grade", "clinic": "pressure"}
-    grouped = rows.assign(**{name: np.arange(72) % 4 for name in names}, patient=np.arange(72) % 24)
-    grouped = grouped.assign(**{name: rows["hours"] + rng.normal(size=72) for name in names.values()})
-    grouped.drop(columns=["clinic", "patient", "pressure"]).to_csv("grades.csv", index=False)
-    visits = pd.concat([grouped.drop(columns=["school", "grade"])] * 7, ignore_index=True)
-    dates = pd.date_range("2024-01-01", periods=len(visits)).astype(str)
-    visits.assign(age=rng.normal(size=len(visits)), date=dates).to_csv("visits.csv", index=False)
-    numbers = {name: rows["age"] + rng.normal(size=72) for name in ("protein", "fat", "water")}
-    rows.assign(**numbers).to_csv("spectra.csv", index=False)
-    tags = {f"tag_{name}": (value > 0).astype("Int64").where(value < 2) for name, value in numbers.items()}
-    rows.assign(**tags).to_csv("texts.csv", index=False)  # with missing ones
-    blocks = list(_BLOCK.finditer((START / "is-it-mine.md").read_text("utf-8")))
-    lines = [line for block in blocks if block["language"] == "sh" for line in block["body"].splitlines()]
-    assert {line.split()[2] for line in lines} == {"grades.csv", "visits.csv", "spectra.csv", "texts.csv"}
+    for name in ("sales", "sensors"):
+        Path(name).mkdir()
+    for part in range(2):
+        rows = pd.DataFrame(rng.normal(size=(90, 3)), columns=["price", "size", "stock"])
+        rows.assign(y1=rows["price"] + rng.normal(size=90), y2=rows["size"]).to_parquet(f"sensors/{part}.parquet")
+        sales = rows.assign(store=np.arange(90) % 3, amount=rows["price"] + rng.normal(size=90))
+        sales.to_csv(f"sales/{part}.csv", index=False)
+    (text,) = (
+        block["body"]
+        for block in _BLOCK.finditer((DOCS / "scaling.md").read_text("utf-8"))
+        if block["language"] == "yaml"
+    )
+    Path("sales.yaml").write_text(text, encoding="utf-8")
+    for line in [*_commands_of(DOCS / "scaling.md"), "mtlrun train sales.yaml"]:
+        _run(f"{line} --quiet", fails=False)
+
+
+def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
+    """The first block of docs/compare.md, on a table of each kind."""
+    pytest.importorskip("openpyxl")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
+    rows.assign(school=np.arange(60) % 4, grade=rows["a"] + rng.normal(size=60)).to_csv("grades.csv", index=False)
+    rows.assign(**{name: rows["a"] + rng.normal(size=60) for name in ("oil", "gas", "water")}).to_csv(
+        "yields.csv", index=False
+    )
+    genes = rows.assign(**{f"y{j}": (rows["b"] + rng.normal(size=60) > 0).astype(int) for j in range(27)})
+    genes.to_csv("genes.csv", index=False)
+    genes.to_excel("genes.xlsx", index=False)
+    header = [f"@attribute {name} numeric" for name in "abc"] + [f"@attribute y{j} {{0,1}}" for j in range(4)]
+    lines = genes[["a", "b", "c", "y0", "y1", "y2", "y3"]].to_csv(index=False, header=False)
+    Path("enron.arff").write_text("\n".join(["@relation enron", *header, "@data", lines]), encoding="utf-8")
+    names = "".join(f'<label name="y{j}"></label>' for j in range(4))
+    Path("enron.xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{names}</labels>', "utf-8")
+    lines = [line for line in _commands_of(DOCS / "compare.md") if line.startswith("mtlrun compare")]
+    assert len(lines) == 5
     for line in lines:
-        printed = _run(f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 --quiet", fails=False)
+        printed = _run(f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 --force --quiet", fails=False)
         assert "GraphMTL" in printed, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_of_code_runs_or_says_why_not(page):
+    """A page is either among those that the tests run, or its blocks say why they are not run."""
+    text = page.read_text(encoding="utf-8")
+    outside = re.sub(r"^```.*?^```$|^\$\$.*?^\$\$$", "", text, flags=re.DOTALL | re.MULTILINE)
+    loose = re.findall(r"\n\n    (?:mtlrun|python|from|import) [^\n]*", outside)
+    assert loose == [], "fence code, so that the tests find it"
+    for block in _BLOCK.finditer(text):
+        if block["language"] in ("python", "sh", "yaml", "toml") and not (block["note"] or "").startswith("not run: "):
+            place = str(page.relative_to(ROOT))
+            assert page in TUTORIALS or place in RUN.get(block["language"], ()), f"{place}: {block['body']}"
 
 
 def _run(line, *, fails):

@@ -146,7 +146,8 @@ def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:
             test = validation
         else:
             data = data.subset(train)
-            train, test = list(fold_rows(data, cell.search.folds, cell.search.seed))[cell.fold]
+            folds = list(fold_rows(data, cell.search.folds, cell.search.seed))
+            train, test = folds[cell.fold % len(folds)]  # few times or groups make fewer folds: some count twice
     return with_features(Part.of(data, train, test), cell.features)
 
 

@@ -13,11 +13,11 @@ from functools import partial, reduce
 import numpy as np
 
 from mtlrun.penalties.norms import kept_parts, needed_parts
-from mtlrun.problem.confirm import confirm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import confirm
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
 from mtlrun.problem.taskdata import TaskData
