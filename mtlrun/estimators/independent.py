@@ -59,7 +59,7 @@ class Solo(NamedTuple):
     converged: bool
 
 
-class Solved(NamedTuple):
+class SolvedTasks(NamedTuple):
     """Solutions of some tasks: which (T,), coefficients (d, T), intercepts (T,), most iterations, success of all."""
 
     tasks: Array
@@ -111,7 +111,7 @@ class _Independent(_SingleTask):
     def _bytes(self, data: TaskData) -> float:
         return super()._bytes(data) + (GRAM_COPIES * gram_bytes(data) if has_products(data) else 0)
 
-    def _fit_together(self, data: TaskData) -> Solved | None:
+    def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         """Solve the problems of tasks for which that can be done at once; None where there are none."""
         return None
 
@@ -119,7 +119,7 @@ class _Independent(_SingleTask):
         found = self._fit_together(data)
         if found is None:
             d, T = data.n_features, data.n_tasks
-            found = Solved(np.zeros(T, dtype=bool), np.empty((d, T)), np.empty(T), 0, True)
+            found = SolvedTasks(np.zeros(T, dtype=bool), np.empty((d, T)), np.empty(T), 0, True)
         n_iter, converged = found.n_iter, found.converged
         for t in np.flatnonzero(~found.tasks):
             fit = self._fit_one(*data.task(int(t)))
@@ -214,17 +214,17 @@ class IndependentRidge(_Ridge, _Independent):
     ([[2.0], [-1.0]], [0.0, 1.0])
     """
 
-    def _fit_together(self, data: TaskData) -> Solved | None:
+    def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         if data.shared and not data.masked and (data.weights is None or data.weights.ndim == 1):
             found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-            return Solved(np.ones(data.n_tasks, dtype=bool), found.W, found.b, found.n_iter, found.converged)
+            return SolvedTasks(np.ones(data.n_tasks, dtype=bool), found.W, found.b, found.n_iter, found.converged)
         if self.alpha == 0 or not has_products(data):
             return None
         form, d = products(data, self.fit_intercept), data.n_features
         tasks = data.sizes >= d  # products of rows are smaller for the others
         W, cross = np.zeros((d, data.n_tasks)), form.cross.T[tasks, :, np.newaxis]
         W[:, tasks] = np.linalg.solve(form.gram[tasks] + self.alpha * np.eye(d), cross)[:, :, 0].T
-        return Solved(tasks, W, form.intercept(W), 1, True)
+        return SolvedTasks(tasks, W, form.intercept(W), 1, True)
 
 
 class PooledRidge(_Ridge, _Pooled):
@@ -319,7 +319,7 @@ class IndependentLasso(_Lasso, _Independent):
 
     facts: ClassVar = replace(_Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)})
 
-    def _fit_together(self, data: TaskData) -> Solved | None:
+    def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         if self.alpha == 0 or not has_products(data):
             return None
         form = products(data, self.fit_intercept)
@@ -330,7 +330,7 @@ class IndependentLasso(_Lasso, _Independent):
             form.gram[tasks], form.cross[:, tasks], form.energy[tasks], self.alpha, self.tol, self.max_iter
         )
         n_iter = int(epochs.max(initial=0))
-        return Solved(tasks, W, form.intercept(W), n_iter, n_iter < self.max_iter)
+        return SolvedTasks(tasks, W, form.intercept(W), n_iter, n_iter < self.max_iter)
 
 
 class PooledLasso(_Lasso, _Pooled):

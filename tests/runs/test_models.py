@@ -3,6 +3,8 @@
 import hashlib
 import io
 import json
+import subprocess
+import sys
 import threading
 import zipfile
 
@@ -288,3 +290,16 @@ def test_tasks_by_name_and_those_without_names_by_position():
     assert numbered.codes(["1", "2"], "x.csv").tolist() == [0, 1]
     with pytest.raises(UnknownNameError):
         numbered.codes(["0"], "x.csv")
+
+
+def test_a_model_is_saved_and_read_without_torch(tmp_path):
+    save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
+    code = (
+        "import sys; from pathlib import Path; from mtlrun.models import Model, load_model, save_model\n"
+        "model = load_model(sys.argv[1]); save_model(Path(sys.argv[1], 'again'), model)\n"
+        "assert not {'torch', 'cupy', 'dask'} & sys.modules.keys()\n"
+        "from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as known\n"
+        "assert len(known) > 150 and 'sklearn.linear_model._ridge.Ridge' in known\n"
+        "assert not [name for name, module in sys.modules.items() if module is None and 'array_api' in name]\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

@@ -7,6 +7,7 @@ import numpy as np
 from mtlrun.solvers.hierarchical.compress import Compressed
 from mtlrun.utils.jit import summing as compiled
 
+Arrays = tuple[np.ndarray, ...]
 #: Columns up to which compiled loops are faster than LAPACK for all tasks at once.
 FEW_COLUMNS = 10
 
@@ -73,99 +74,11 @@ def steps(
                 a[g, c] = 0.0
                 for b in range(c + 1):
                     M[g, c, b] = 0.0
-        for t in range(T):
-            trace = 0.0
-            for i in range(k):
-                for j in range(i + 1):
-                    total = 0.0
-                    for c in range(p):
-                        total += R[t, i, c] * now[c] * R[t, j, c]
-                    C[i, j] = total
-                trace += C[i, i]
-            one = 1.0 + 1e-15 * k * trace
-            logdet[t] = 0.0
-            for i in range(k):
-                C[i, i] += one
-                for j in range(i + 1):
-                    total = C[i, j]
-                    for m in range(j):
-                        total -= C[i, m] * C[j, m]
-                    C[i, j] = np.sqrt(total) if i == j else total / C[j, j]
-                logdet[t] += 2.0 * np.log(C[i, i])
-                for c in range(p):
-                    total = R[t, i, c]
-                    for m in range(i):
-                        total -= C[i, m] * q[t, m, c]
-                    q[t, i, c] = total / C[i, i]
-                    diagonal[c] += q[t, i, c] * q[t, i, c]
-                total = z[t, i]
-                for m in range(i):
-                    total -= C[i, m] * v[t, m]
-                v[t, i] = total / C[i, i]
-            for c in range(p):
-                for b in range(c + 1):
-                    total = 0.0
-                    for i in range(k):
-                        total += q[t, i, c] * q[t, i, b]
-                    A[c, b] = total
-            for g in range(K):
-                r = responsibility[t, g]
-                pi[g] += r / T
-                for c in range(p):
-                    total = 0.0
-                    for i in range(k):
-                        total += v[t, i] * q[t, i, c]
-                    a[g, c] += r * total
-                    for b in range(c + 1):
-                        M[g, c, b] += r * A[c, b]
-        for g in range(K):
-            for c in range(p):
-                ridge = share * diagonal[c] / T + 1e-12
-                M[g, c, c] += ridge
-                total = a[g, c] + ridge * mean[c]
-                for b in range(c + 1):
-                    entry = M[g, c, b]
-                    for m in range(b):
-                        entry -= M[g, c, m] * M[g, b, m]
-                    M[g, c, b] = np.sqrt(entry) if b == c else entry / M[g, b, b]
-                for b in range(c):
-                    total -= M[g, c, b] * mu[g, b]
-                mu[g, c] = total / M[g, c, c]
-            for i in range(p):
-                c = p - 1 - i
-                total = mu[g, c]
-                for b in range(c + 1, p):
-                    total -= M[g, b, c] * mu[g, b]
-                mu[g, c] = total / M[g, c, c]
-        criterion, noise = 0.0, 0.0
+        _whiten(R, z, now, responsibility, (q, v, C, logdet), (diagonal, A, M, a, pi))
+        _solve(share / T, mean, diagonal, M, a, mu)
         for c in range(p):
             G[c] = diagonal[c]
-        for t in range(T):
-            largest = -np.inf
-            for g in range(K):
-                quadratic[g] = rest[t]
-                for c in range(p):
-                    h[g, c] = 0.0
-                for i in range(k):
-                    e = v[t, i]
-                    for c in range(p):
-                        e -= mu[g, c] * q[t, i, c]
-                    quadratic[g] += e * e
-                    for c in range(p):
-                        h[g, c] += e * q[t, i, c]
-                density[g] = -0.5 * (logdet[t] + quadratic[g] / s2 + n[t] * np.log(2.0 * np.pi * s2)) + np.log(pi[g])
-                largest = max(largest, density[g])
-            total = 0.0
-            for g in range(K):
-                total += np.exp(density[g] - largest)
-            total = largest + np.log(total)
-            criterion -= 2.0 * total
-            for g in range(K):
-                r = np.exp(density[g] - total)
-                responsibility[t, g] = r
-                noise += r * quadratic[g]
-                for c in range(p):
-                    G[c] -= r * h[g, c] * h[g, c] / s2
+        criterion, noise = _expect(rest, n, s2, (q, v, logdet), (mu, pi), (quadratic, density, h), responsibility, G)
         numbers[3], numbers[5] = s2, criterion
         for c in range(p):
             theta[0, c] = now[c]
@@ -173,3 +86,130 @@ def steps(
         numbers[4] = max(noise / rows, 1e-9 * variance, 1e-200)
         if step > 5 and before - criterion < fall:
             return
+
+
+@compiled
+def _whiten(
+    R: np.ndarray, z: np.ndarray, now: np.ndarray, responsibility: np.ndarray, white: Arrays, sums: Arrays
+) -> None:
+    """Fill in V^-1/2 R, V^-1/2 z and log|V| of every task, and what the means are solved from."""
+    q, v, C, logdet = white
+    diagonal, A, M, a, pi = sums
+    T, k, p = R.shape
+    K = len(pi)
+    for t in range(T):
+        trace = 0.0
+        for i in range(k):
+            for j in range(i + 1):
+                total = 0.0
+                for c in range(p):
+                    total += R[t, i, c] * now[c] * R[t, j, c]
+                C[i, j] = total
+            trace += C[i, i]
+        one = 1.0 + 1e-15 * k * trace
+        logdet[t] = 0.0
+        for i in range(k):
+            C[i, i] += one
+            for j in range(i + 1):
+                total = C[i, j]
+                for m in range(j):
+                    total -= C[i, m] * C[j, m]
+                C[i, j] = np.sqrt(total) if i == j else total / C[j, j]
+            logdet[t] += 2.0 * np.log(C[i, i])
+            for c in range(p):
+                total = R[t, i, c]
+                for m in range(i):
+                    total -= C[i, m] * q[t, m, c]
+                q[t, i, c] = total / C[i, i]
+                diagonal[c] += q[t, i, c] * q[t, i, c]
+            total = z[t, i]
+            for m in range(i):
+                total -= C[i, m] * v[t, m]
+            v[t, i] = total / C[i, i]
+        for c in range(p):
+            for b in range(c + 1):
+                total = 0.0
+                for i in range(k):
+                    total += q[t, i, c] * q[t, i, b]
+                A[c, b] = total
+        for g in range(K):
+            r = responsibility[t, g]
+            pi[g] += r / T
+            for c in range(p):
+                total = 0.0
+                for i in range(k):
+                    total += v[t, i] * q[t, i, c]
+                a[g, c] += r * total
+                for b in range(c + 1):
+                    M[g, c, b] += r * A[c, b]
+
+
+@compiled
+def _solve(share: float, mean: np.ndarray, diagonal: np.ndarray, M: np.ndarray, a: np.ndarray, mu: np.ndarray) -> None:
+    """Fill in the means of all clusters, by Cholesky factors."""
+    K, p = mu.shape
+    for g in range(K):
+        for c in range(p):
+            ridge = share * diagonal[c] + 1e-12
+            M[g, c, c] += ridge
+            total = a[g, c] + ridge * mean[c]
+            for b in range(c + 1):
+                entry = M[g, c, b]
+                for m in range(b):
+                    entry -= M[g, c, m] * M[g, b, m]
+                M[g, c, b] = np.sqrt(entry) if b == c else entry / M[g, b, b]
+            for b in range(c):
+                total -= M[g, c, b] * mu[g, b]
+            mu[g, c] = total / M[g, c, c]
+        for i in range(p):
+            c = p - 1 - i
+            total = mu[g, c]
+            for b in range(c + 1, p):
+                total -= M[g, b, c] * mu[g, b]
+            mu[g, c] = total / M[g, c, c]
+
+
+@compiled
+def _expect(
+    rest: np.ndarray,
+    n: np.ndarray,
+    s2: float,
+    white: Arrays,
+    clusters: Arrays,
+    room: Arrays,
+    responsibility: np.ndarray,
+    G: np.ndarray,
+) -> tuple[float, float]:
+    """Set the responsibilities, take what they explain from G, and return the criterion and the sum of squares."""
+    q, v, logdet = white
+    mu, pi = clusters
+    quadratic, density, h = room
+    T, k, p = q.shape
+    K, criterion, noise = len(pi), 0.0, 0.0
+    for t in range(T):
+        largest = -np.inf
+        for g in range(K):
+            quadratic[g] = rest[t]
+            for c in range(p):
+                h[g, c] = 0.0
+            for i in range(k):
+                e = v[t, i]
+                for c in range(p):
+                    e -= mu[g, c] * q[t, i, c]
+                quadratic[g] += e * e
+                for c in range(p):
+                    h[g, c] += e * q[t, i, c]
+            density[g] = -0.5 * (logdet[t] + quadratic[g] / s2 + n[t] * np.log(2.0 * np.pi * s2)) + np.log(pi[g])
+            largest = max(largest, density[g])
+        total = 0.0
+        for g in range(K):
+            total += np.exp(density[g] - largest)
+        total = largest + np.log(total)
+        criterion -= 2.0 * total
+        for g in range(K):
+            r = np.exp(density[g] - total)
+            responsibility[t, g] = r
+            noise += r * quadratic[g]
+            for c in range(p):
+                G[c] -= r * h[g, c] * h[g, c] / s2
+    return criterion, noise
