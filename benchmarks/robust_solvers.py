@@ -39,7 +39,7 @@ from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import ProximalRun, QuadraticLoss, solve_fista
 from mtlrun.solvers.convex.subspace import solve_subspace
-from mtlrun.solvers.robust.apg import solve_apg
+from mtlrun.solvers.robust import solve_apg
 
 TOL = 1e-4
 #: What runs when nothing is named, and what has to be named because it takes long.

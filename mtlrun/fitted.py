@@ -16,9 +16,9 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.columns import column_names, ordered_columns
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.numbers import is_number
+from mtlrun.data.frames import column_names, ordered_columns
+from mtlrun.data.names import is_number
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.table import Table, table_of_frame

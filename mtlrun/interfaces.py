@@ -82,7 +82,7 @@ def interface(path: str) -> Interface:
     from mtlrun.estimators.registry import METHODS  # reports, which ask for metrics only, need no estimators
 
     name = path.partition(":")[2]
-    if name in METHODS and METHODS[name].class_path == path and not METHODS[name].foreign:
+    if name in METHODS and METHODS[name].class_path == path and path.startswith("mtlrun."):
         parameters = METHODS[name].parameters
         named = tuple(key for key, entry in parameters.items() if entry["keyword_only"])
         rules = {key: entry["rule"] for key, entry in parameters.items() if entry["rule"]}

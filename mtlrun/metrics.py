@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from mtlrun.data.columns import ordered_columns, plain_ids, take_column
+from mtlrun.data.frames import ordered_columns, plain_ids, take_column
 from mtlrun.errors import UnknownNameError
 
 Array = np.ndarray
@@ -208,12 +208,16 @@ def f1_per_task(targets: Any, labels: Any, **layout: Any) -> Array:
 
 def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     """Mean squared error."""
+    flat = np.ndim(targets) == 1 and np.shape(targets) == np.shape(values)
+    if flat and layout.get("weights") is None and _is_whole(targets, values, None):
+        squares = (targets - values) ** 2
+        return _per_task(lambda y, square, ones: float(ones @ square / len(ones)), targets, squares, **layout)
     return _per_task(_mse, targets, values, **layout)
 
 
 def rmse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     """Square root of the mean squared error."""
-    return np.sqrt(_per_task(_mse, targets, values, **layout))
+    return np.sqrt(mse_per_task(targets, values, **layout))
 
 
 def nmse_per_task(targets: Any, values: Any, *, variance: ArrayLike | None = None, **layout: Any) -> Array:
@@ -232,7 +236,7 @@ def nmse_per_task(targets: Any, values: Any, *, variance: ArrayLike | None = Non
     """
     if variance is None:
         return _per_task(_nmse, targets, values, **layout)
-    mse = _per_task(_mse, targets, values, **layout)
+    mse = mse_per_task(targets, values, **layout)
     given = np.broadcast_to(np.asarray(variance, dtype=float), mse.shape)
     return np.divide(mse, given, out=np.full(mse.shape, np.nan), where=given > 0)
 
@@ -591,6 +595,16 @@ def _sort_by_task(task_id: Array, tasks: ArrayLike | None, n: int) -> tuple[Arra
     """Return the order that groups rows by task and the offsets of the groups; tasks without rows get empty ones."""
     if task_id.shape != (n,):
         raise ValueError(f"task_id must have shape ({n},), got {task_id.shape}")
+    if (
+        isinstance(tasks, range)
+        and tasks == range(len(tasks))
+        and n
+        and task_id.dtype.kind == "i"
+        and task_id.min() >= 0
+        and task_id.max() < len(tasks)
+    ):  # positions in the list of tasks
+        counts = np.bincount(task_id, minlength=len(tasks))
+        return np.argsort(task_id, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
     names, index = np.unique(task_id, return_inverse=True)
     if tasks is not None:
         wanted = np.asarray(tasks)

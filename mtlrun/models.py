@@ -13,6 +13,7 @@ import io
 import json
 import os
 import platform
+import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from importlib.metadata import version
@@ -28,8 +29,8 @@ from mtlrun.fitted import Model
 from mtlrun.indices import check_indices
 from mtlrun.report.stored import read_raw
 from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
+from mtlrun.utils.outputs import finish
 from mtlrun.utils.plugins import import_named
-from mtlrun.utils.publish import finish
 from mtlrun.utils.text import cleaned
 
 SCHEMA = 1
@@ -64,6 +65,25 @@ ARCHIVE_SCHEMA = "schema.json"
 MOST_BYTES, MOST_TIMES = 256 << 20, 20
 UNTRUSTED_REMEDY = "Train the model again, or get it from somebody you trust."
 
+#: Modules of scikit-learn that adapt other packages, and import them: none of them has an estimator.
+_ADAPTERS = tuple(f"sklearn.externals.array_api_compat.{name}" for name in ("torch", "cupy", "dask"))
+
+
+def import_skops() -> Any:
+    """Return the package skops, with `skops.io` imported.
+
+    That asks scikit-learn for its estimators, which imports all packages inside it, and with the adapters all of torch:
+    they are kept out meanwhile, as if what they adapt were not installed.
+    """
+    kept_out = [name for name in _ADAPTERS if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(kept_out))  # type: ignore[arg-type]
+    try:
+        import skops.io
+    finally:
+        for name in kept_out:
+            sys.modules.pop(name, None)
+    return skops
+
 
 def save_model(folder: Path, model: Model) -> dict[str, Any]:
     """Write a model into a folder, every file whole or not at all; returns the facts as written.
@@ -73,8 +93,7 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
     UserError
         If a part of the model cannot be stored without pickle.
     """
-    import skops.io  # with all of scikit-learn and more, 200 MB
-
+    skops = import_skops()
     try:
         archive = skops.io.dumps({"estimator": model.estimator, "step": model.step})
         # Some objects are written and cannot be read again: find out while the model is still there.
@@ -120,7 +139,7 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     UserError
         If the archive holds a type that is not trusted.
     """
-    import skops.io
+    skops = import_skops()
     from skops.io.exceptions import UntrustedTypesFoundException
 
     path = Path(path)
@@ -171,8 +190,7 @@ def _options(types: Iterable[str]) -> str:
 
 def _unknown_types(archive: bytes, known: Set[str] = frozenset()) -> list[str]:
     """Return the types in an archive that are only loaded when they are trusted by name."""
-    import skops.io
-
+    skops = import_skops()
     return sorted(set(skops.io.get_untrusted_types(data=archive)) - TRUSTED - CONTAINERS - known)
 
 

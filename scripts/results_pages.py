@@ -16,11 +16,12 @@ from typing import Any
 
 import yaml
 
+from mtlrun.errors import listed
 from mtlrun.report.build import Report
-from mtlrun.report.checks import said
+from mtlrun.report.checks import HOLDING, Verdict, said
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import Grid, Styled, markdown_grid
-from mtlrun.report.sections import COLUMNS, claim_row, finding, rank_of
+from mtlrun.report.sections import COLUMNS, claim_row, finding, numbers_of, rank_of
 from mtlrun.report.summary import Overview, RunReport, counts_line, overview_markdown, read_overview
 from mtlrun.report.writers import FILES
 
@@ -30,6 +31,8 @@ PAGES, ERRATA, WORDS = "docs/papers", "docs/errata.md", Path(__file__).with_name
 BEGIN, END = "<!-- results: begin (scripts/results_pages.py) -->", "<!-- results: end -->"
 #: Figures of a run on the page of its paper; its report has all.
 MOST_FIGURES = 2
+#: Claims that hold which the README names one by one.
+MOST_HELD = 4
 
 #: What the columns and verdicts of a table of claims mean.
 LEGEND = (
@@ -41,22 +44,41 @@ LEGEND = (
 )
 
 
-def outcome(overview: Overview, paper: str, words: dict[str, Any]) -> str:
-    """Return what became of a paper, in two or three sentences."""
+def outcome(overview: Overview, paper: str, words: dict[str, Any], *, brief: bool = False) -> str:
+    """Return what became of a paper, in a few sentences; a `brief` account names the claims that hold, if they are few.
+
+    The page of the paper lists them.
+    """
     entries = overview.papers[paper]
     named = {claim.id: claim for _, claim in reversed(overview.claims(entries))}  # of one claim the first counts
     told = [f"{finding(named[name], text)}" for name, text in words.get("headlines", {}).items() if name in named]
-    sentences = [counts_line(overview.theirs(entries)), *(f"{text[0].upper()}{text[1:]}." for text in told)]
-    return " ".join(sentences)
+    theirs = overview.theirs(entries)
+    held = _holding(theirs, words)
+    if brief and 0 < len(held) <= MOST_HELD:
+        told.insert(0, f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}")
+    return " ".join([counts_line(theirs), *(f"{text[0].upper()}{text[1:]}." for text in told)])
+
+
+def _holding(claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]) -> list[str]:
+    """Return the claims that hold with our numbers, in their short form where there is one."""
+    short = words.get("headlines", {}) | words.get("short", {})
+    held = sorted((claim for _, claim in claims if claim.verdict in HOLDING), key=lambda c: [*short, c.id].index(c.id))
+    lines = []
+    for claim in held:
+        ours = numbers_of(claim)[1]
+        told = any(word in ours for word in ("times", "points"))  # other numbers say little without their report
+        lines.append(short.get(claim.id, claim.text) + (f" ({ours})" if told else ""))
+    return lines
 
 
 def block(overview: Overview, about: dict[str, Any]) -> str:
     """Return what stands between the markers of the README: a sentence or two per paper."""
-    lines = [
-        f"* [{about[paper].get('name', paper)}]({PAGES}/{paper}.md). {outcome(overview, paper, about[paper])}"
-        for paper in overview.papers
-        if paper in about
-    ]
+    lines = []
+    for paper in overview.papers:
+        if words := about.get(paper):
+            speed = words.get("speed", "").replace("](../", "](docs/")
+            told = [f"[{words.get('name', paper)}]({PAGES}/{paper}.md).", outcome(overview, paper, words, brief=True)]
+            lines.append(f"* {' '.join(filter(None, [*told, speed]))}")
     return "\n".join([BEGIN, *lines, END])
 
 
@@ -65,12 +87,15 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     entries = overview.papers[paper]
     cite = min((str(e.report.run.info["paper"]["cite"]) for e in entries), key=len)
     blocks = [f"# {words.get('name', paper)}", cite + ".", words.get("about", ""), "## Outcome"]
-    blocks += [outcome(overview, paper, words), words.get("speed", "")]
     theirs, ours = overview.theirs(entries), overview.ours(entries)
+    held = [f"* {text[0].upper()}{text[1:]}" for text in _holding(theirs, words)]
+    lines = "\n".join(["What holds, with our numbers in parentheses:", "", *held]) if held else ""
+    blocks += [outcome(overview, paper, words), lines]
+    blocks += [words.get("speed", ""), words.get("note", ""), *_own(words.get("own"))]
     if theirs:
-        blocks += ["## What the paper claims", LEGEND, markdown_grid(_table(theirs))]
+        blocks += ["## What the paper claims", LEGEND, markdown_grid(_table(overview, theirs))]
     if ours:
-        blocks += ["## What we claim", markdown_grid(_table(ours))]
+        blocks += ["## What we claim", markdown_grid(_table(overview, ours))]
     blocks += [*_figures(entries, root), *_readings(overview, theirs), *_errata(words.get("errata"), root)]
     reports = Grid.of("report", "what it is", "made with")
     for e in entries:
@@ -82,13 +107,28 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     return f"{text}\n"
 
 
-def _table(claims: Sequence[tuple[RunReport, Any]]) -> Grid:
+def _own(own: dict[str, str] | None) -> list[str]:
+    """Return how to use the method of the paper on a table of one's own: a sentence, and what to type."""
+    return ["## On your own table", own["text"], f"```sh\n{own['command']}\n```"] if own else []
+
+
+def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Grid:
     grid = Grid.of(*COLUMNS)
     for entry, claim in sorted(claims, key=lambda pair: rank_of(pair[1])):
         text, printed, ours, verdict, data = claim_row(entry.report.run, claim)
-        link = Styled(verdict, address=f"../../{RESULTS}/{entry.place}/report.md#claims")
+        why = _dependence(overview.under_readings(entry, claim)[1]) if claim.verdict == Verdict.DEPENDS else ""
+        link = Styled(verdict + why, address=f"../../{RESULTS}/{entry.place}/report.md#claims")
         grid.rows.append([text, printed, ours, link, data])
     return grid
+
+
+def _dependence(claim: Any) -> str:
+    """Say under which of the interpretations that count a claim holds or fails, whichever are fewer."""
+    decisive = {name: verdict for name, verdict in claim.readings.items() if name not in claim.compared_only}
+    holds = [name for name, verdict in decisive.items() if verdict in HOLDING]
+    fails = [name for name, verdict in decisive.items() if verdict == Verdict.NOT_CONFIRMED]
+    few, names = ("does not hold under", fails) if len(fails) <= len(holds) else ("holds only under", holds)
+    return f": {few} {listed([repr(name) for name in names])}"
 
 
 def _figures(entries: Sequence[RunReport], root: Path) -> list[str]:
@@ -146,9 +186,12 @@ def _errata(title: str | None, root: Path) -> list[str]:
 
 def _wrapped(text: str) -> str:
     """Break prose at 100 characters; tables, pictures and headings stay on their line."""
-    if text.startswith(("|", "#", "!", "<")):
+    if text.startswith(("|", "#", "!", "<", "```")):
         return text
-    return textwrap.fill(" ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False)
+    intro, _, bullets = text.partition("\n\n")
+    fill = {"width": 100, "break_long_words": False, "break_on_hyphens": False}
+    lines = [textwrap.fill(line, **fill, subsequent_indent="  ") for line in bullets.splitlines()]
+    return "\n\n".join(filter(None, [textwrap.fill(" ".join(intro.split()), **fill), "\n".join(lines)]))
 
 
 def texts(root: Path) -> dict[str, str]:
@@ -168,7 +211,8 @@ def texts(root: Path) -> dict[str, str]:
         raise SystemExit(f"{README}: the lines {BEGIN!r} and {END!r} must be there")
     papers = [paper for paper in overview.papers if paper in about]  # and not the atlas, which is our own
     addresses = {paper: f"../{PAGES}/{paper}.md" for paper in papers}
-    found = {README: before + block(overview, about) + after, SUMMARY: overview_markdown(overview, addresses)}
+    outcomes = {paper: outcome(overview, paper, about[paper], brief=True) for paper in papers}
+    found = {README: before + block(overview, about) + after, SUMMARY: overview_markdown(overview, addresses, outcomes)}
     found |= {f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root) for paper in papers}
     return found | {f"{RESULTS}/{e.place}/{name}": text for e in overview.entries for name, text in _files(e.report)}
 

@@ -224,3 +224,20 @@ def test_direction(metric):
     Y = np.column_stack([y, -y])
     good, bad = metric(Y, Y)[0], metric(Y, -Y)[0]
     assert (good > bad) == metric.greater_is_better
+
+
+@pytest.mark.parametrize("name", ["mse", "rmse", "nmse_all"])
+def test_squares_taken_at_once_are_those_of_every_task(name):
+    rng = np.random.default_rng(0)
+    y, p, ids = rng.normal(size=60), rng.normal(size=60), rng.integers(0, 7, size=60)
+    ids[ids == 4] = 5  # a task without rows
+    metric, sizes = m.METRICS[name], np.bincount(ids, minlength=7)
+    more = {"variance": np.ones(7)} if metric.task_variance else {}
+    found = metric(y, p, task_id=ids, tasks=range(7), **more)
+    named = metric(y, p, task_id=ids, tasks=list(range(7)), weights=np.ones(60), **more)
+    np.testing.assert_array_equal(found, named)
+    alone = [
+        float(metric(y[ids == t], p[ids == t], **({"variance": 1.0} if more else {}))[0]) for t in range(7) if t != 4
+    ]
+    np.testing.assert_allclose(found[sizes > 0], alone, rtol=1e-14)
+    assert np.isnan(found[4])

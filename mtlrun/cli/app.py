@@ -10,10 +10,10 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
-from mtlrun.cli.options import Command, option, without_type
+from mtlrun.cli.options import Command, Group, option
+from mtlrun.cli.usage import usage_error
 from mtlrun.errors import MtlrunError, UserError
 from mtlrun.utils.plugins import pathless
 
@@ -38,8 +38,9 @@ COMMANDS = {
     },
     "Data sets and system": {"data": "", "env": "mtlrun env"},
 }
-#: Commands whose names Python has taken.
-MODULES = {"list": "list_"}
+#: Modules that are not called like their command, and functions whose names Python has taken.
+MODULES = {"list": "list_", "show": "look", "status": "look", "validate": "look", "plot": "report"}
+FUNCTIONS = {"list": "list_"}
 EPILOG = (
     "A cell is one fit of one method on one split, the unit that is computed, kept and counted. "
     "Exit codes: 0 success; 1 a cell failed, or --check found a deviation; 2 wrong usage, configuration or data; "
@@ -47,12 +48,8 @@ EPILOG = (
 )
 
 
-class Guarded(TyperGroup):
+class Guarded(Group):
     """The group of all commands; turns what they raise into one message and an exit code."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """Return the option --help."""
-        return without_type(super().get_help_option(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; user errors end with 2, an interrupt with 130, anything unexpected with 1."""
@@ -67,6 +64,9 @@ class Guarded(TyperGroup):
             complain(error.message if isinstance(error, UserError) else str(error), getattr(error, "remedy", None))
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
+            if (wrong := usage_error(error)) is not None:
+                complain(*wrong)
+                raise typer.Exit(2) from None
             # Typer handles its own exceptions (usage, exit, abort); a closed pipe is no error.
             if ctx.meta.get("debug") or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
                 raise
@@ -152,7 +152,7 @@ def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:
     if isinstance(group, typer.Typer):
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
-        command = getattr(module, MODULES.get(name, name))
+        command = getattr(module, FUNCTIONS.get(name, name))
         # Typer keeps the line breaks of a docstring, which do not fit the width of the terminal.
         paragraphs = [" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n")]
         about = "\n\n".join(paragraphs)

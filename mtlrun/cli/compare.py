@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import interactive, messages, output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.utils.text import sanitize
@@ -52,7 +52,7 @@ def compare(
         column(
             "TYPE",
             "binary, regression or multiclass (one task per class). Default: inferred from the targets.",
-            autocompletion=complete.words("binary", "regression", "multiclass"),
+            autocompletion=options.words("binary", "regression", "multiclass"),
         ),
     ] = None,
     positive: Annotated[str | None, column("LABEL", "Label of the positive class (+1).")] = None,
@@ -87,7 +87,7 @@ def compare(
         protocol(
             "error|mean",
             "Tasks without training rows: raise an error, or predict with the mean of all task models.",
-            autocompletion=complete.words("error", "mean"),
+            autocompletion=options.words("error", "mean"),
         ),
     ] = "error",
     methods: Annotated[
@@ -97,7 +97,7 @@ def compare(
             "Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Always included: "
             "TaskMean (the mean of every task), IndependentRidge and IndependentRidgeCV (a model per task) and "
             "PooledRidge (one for all), or the same for labels.",
-            autocompletion=complete.methods,
+            autocompletion=options.methods,
         ),
     ] = None,
     family: Annotated[
@@ -113,7 +113,7 @@ def compare(
         protocol(
             "NAME",
             "Score to compare by. Default: auc for labels, rmse or nmse for numbers.",
-            autocompletion=complete.metrics,
+            autocompletion=options.metrics,
         ),
     ] = None,
     budget: Annotated[

@@ -189,8 +189,7 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool, opt
 def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
     """Return (card, variant, missing files) for the data sets of an experiment."""
     from mtlrun.data.cards import load_card
-    from mtlrun.data.fetch import missing_files
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.files import data_directory, missing_files
 
     folder = data_directory(data_dir)
     found: Missing = []

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import complete
+from mtlrun.cli import options
 from mtlrun.cli.console import confirm, say, say_columns, say_json
-from mtlrun.cli.options import Command, DataDir, Json, Yes, data_dir_option, option
+from mtlrun.cli.options import Command, DataDir, Group, Json, Yes, data_dir_option, option
 from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset
     from mtlrun.data.load import Fact
 
-app = typer.Typer(help="List, describe, download, add and verify data sets.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="List, describe, download, add and verify data sets.", no_args_is_help=True)
 
 Id = Annotated[
     str,
-    typer.Argument(metavar="ID", help="Name of a data set, see `mtlrun data list`.", autocompletion=complete.datasets),
+    typer.Argument(metavar="ID", help="Name of a data set, see `mtlrun data list`.", autocompletion=options.datasets),
 ]
 VariantName = Annotated[
     str | None, option(None, "NAME", "Variant of the data set, see `mtlrun data info`.", "--variant")
@@ -89,7 +89,7 @@ def verify(
         typer.Argument(
             metavar="[ID]...",
             help="Data sets to check. Default: all that are available.",
-            autocompletion=complete.datasets,
+            autocompletion=options.datasets,
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -117,7 +117,7 @@ def verify(
 def fetch(
     ids: Annotated[
         list[str],
-        typer.Argument(metavar="ID", help="Data sets to download.", autocompletion=complete.datasets),
+        typer.Argument(metavar="ID", help="Data sets to download.", autocompletion=options.datasets),
     ],
     data_dir: DataDir = None,
     variant: VariantName = None,
@@ -127,8 +127,8 @@ def fetch(
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
     from mtlrun.cli.console import download_progress, size_of
-    from mtlrun.data.fetch import fetch_dataset, missing_files
-    from mtlrun.data.files import get_it
+    from mtlrun.data.fetch import fetch_dataset
+    from mtlrun.data.files import get_it, missing_files
 
     if url is not None and len(ids) > 1:
         raise UserError("--url needs a single data set", "Fetch the data sets one by one.")
@@ -160,7 +160,8 @@ def add(
     data_dir: DataDir = None,
 ) -> None:
     """Add a file that you already have to the data directory; it is recognised by its content, not its name."""
-    from mtlrun.data.fetch import add_file, missing_files
+    from mtlrun.data.fetch import add_file
+    from mtlrun.data.files import missing_files
 
     folder, (card,) = _cards(data_dir, id)
     for stored in add_file(card, file, folder):
@@ -183,7 +184,7 @@ def _title(card: Card) -> str:
 
 
 def _availability(card: Card, folder: Path) -> str:
-    from mtlrun.data.fetch import missing_files
+    from mtlrun.data.files import missing_files
 
     needed = card.needed()
     if not needed:

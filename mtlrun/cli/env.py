@@ -26,7 +26,7 @@ def env(
         importlib.import_module(name)  # a BLAS can be asked for its kind only once it is loaded
     source, host = source_facts(), host_facts()
     found = [plugin for group in (METHODS_GROUP, DATASETS_GROUP) for plugin in plugins(group)]
-    commit = f"{source['commit'][:12]}{' (changed)' * bool(source['dirty'])}" if source["commit"] else None
+    commit = f"{source['commit'][:12]}{' (changed)' if source['dirty'] else ''}" if source["commit"] else None
     rows = {
         "mtlrun": source["mtlrun"],
         "commit": commit,

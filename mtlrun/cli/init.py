@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import say, write_or_print
 from mtlrun.errors import ConfigError, UserError
 from mtlrun.utils.outputs import check_ending
@@ -45,7 +45,7 @@ def init(
         typer.Argument(
             metavar="[DATASET]",
             help="Name of a data set, see `mtlrun data list`.",
-            autocompletion=complete.datasets,
+            autocompletion=options.datasets,
         ),
     ] = None,
     method: Annotated[
@@ -56,7 +56,7 @@ def init(
             "Method from `mtlrun list methods`, or package.module:Class. Default: one that shares features.",
             "--method",
             "-m",
-            autocompletion=complete.methods,
+            autocompletion=options.methods,
         ),
     ] = None,
     schema: Annotated[

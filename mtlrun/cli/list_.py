@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import interactive, output, say_columns, say_json
 from mtlrun.errors import UserError
 
@@ -32,17 +32,24 @@ class Format(enum.StrEnum):
 
 
 def list_(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.EXPERIMENTS,
+    kind: Annotated[
+        Kind, typer.Argument(metavar="KIND", help="What to list: experiments, methods, datasets or measures.")
+    ] = Kind.EXPERIMENTS,
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help="Methods to describe in full: objective, losses, cost, reference.",
-            autocompletion=complete.names,
+            autocompletion=options.names,
         ),
     ] = None,
     form: Annotated[
-        Format, typer.Option("--format", help="For methods: all facts as json, or their references as bibtex.")
+        Format,
+        typer.Option(
+            "--format",
+            metavar="text|json|bibtex",
+            help="For methods: all facts as json, or their references as bibtex.",
+        ),
     ] = (Format.TEXT),
     as_json: options.Json = False,
     debug: options.Debug = False,

@@ -1,17 +1,16 @@
-"""Options that several commands share, written once."""
+"""Options that several commands share, written once, and the values that the shell completes them with."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
-
-from mtlrun.cli import complete
+from typer.core import TyperCommand, TyperGroup
 
 WHAT = "What to run"
 HOW = "How to run it"
@@ -40,12 +39,33 @@ def option(panel: str | None, metavar: str | None, help: str, *names: str, **set
     return typer.Option(*names, metavar=metavar or "", help=help, rich_help_panel=panel, **settings)
 
 
-class Command(TyperCommand):
-    """A command whose --help takes nothing, as its help says."""
+class _InWords:
+    """Help without types of Python, and without braces around what must be given."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option --help."""
-        return without_type(super().get_help_option(ctx))
+        return without_type(super().get_help_option(ctx))  # type: ignore[misc]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters; an argument shows its choices, if it has any, and no type."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            show = getattr(param, "display_type", None)
+            if param.param_type_name == "argument" and show is not None and str(show(ctx)).startswith("<"):
+                param.display_type = lambda ctx: None
+        return params
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line."""
+        return [piece.translate({ord("{"): None, ord("}"): None}) for piece in super().collect_usage_pieces(ctx)]  # type: ignore[misc]
+
+
+class Command(_InWords, TyperCommand):
+    """A command whose help is in words."""
+
+
+class Group(_InWords, TyperGroup):
+    """A group of commands whose help is in words."""
 
 
 def without_type(option: Any) -> Any:
@@ -68,13 +88,126 @@ def _refuse_file(folder: Path) -> Path:
     return refuse_file(folder)
 
 
+# ---------------------------------------------------------------------- completion
+# Called at every press of TAB: nothing here imports NumPy, and nothing may fail.
+
+Found = Iterable[tuple[str, str]]
+#: Profiles of an experiment that cannot be read, or is not named yet.
+PROFILES = {"smoke": "seconds", "demo": "no download", "quick": "minutes", "full": "the paper's protocol"}
+
+
+def completer(find: Callable[[typer.Context], Found]) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+    """Return a callback of Typer: the values, with help, that begin like the word; after a comma, the last part."""
+
+    @functools.wraps(find)
+    def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        before, comma, word = incomplete.rpartition(",")
+        try:
+            found = dict(find(ctx))
+        except Exception:  # a damaged file or an option half written: there is nothing to offer
+            return []
+        return [(f"{before}{comma}{value}", about) for value, about in found.items() if value.startswith(word)]
+
+    # Typer looks at the annotations of the callback; those of the wrapped function are others.
+    del complete.__wrapped__
+    complete.__annotations__ = {"ctx": typer.Context, "incomplete": str, "return": list}
+    return complete
+
+
+def _files(ending: str) -> Found:
+    return [(str(path), "file") for path in sorted(Path().glob(f"*{ending}"))]
+
+
+def _experiments(*kinds: str) -> Found:
+    """Return experiments by id and, where that is enough, by the last part of it."""
+    from mtlrun.runs.catalogue import catalogue
+
+    entries = [entry for entry in catalogue() if (entry.kind == "train") == ("train" in kinds)]
+    bare = [entry.artefact for entry in entries]
+    for entry in entries:
+        if entry.kind != "train" and (bare.count(entry.artefact) == 1 or entry.artefact in entry.default_for):
+            yield entry.artefact, entry.title
+        yield entry.id, entry.title
+    yield from _files(".yaml")
+
+
+def _methods() -> Found:
+    from mtlrun.estimators.registry import METHODS
+
+    return [(name, info.summary) for name, info in METHODS.items()]
+
+
+#: What is offered for arguments and options.
+targets = completer(lambda ctx: _experiments())
+targets_and_all = completer(lambda ctx: [("all", "every artefact of every paper"), *_experiments()])
+trainings = completer(lambda ctx: _experiments("train"))
+methods = completer(lambda ctx: _methods())
+names = completer(lambda ctx: _methods() if ctx.params.get("kind") == "methods" else [])  # of `list methods`
+
+
+@completer
+def datasets(ctx: typer.Context) -> Found:
+    """Data sets: shipped, of other packages, and of the user's data directory."""
+    from mtlrun.data.cards import card_paths
+    from mtlrun.data.files import data_directory
+
+    return [(id, "") for id in card_paths(data_directory(ctx.params.get("data_dir")))]
+
+
+@completer
+def metrics(ctx: typer.Context) -> Found:
+    """Metrics."""
+    from mtlrun.interfaces import METRIC_FACTS
+
+    return [(name, "greater" if m.greater_is_better else "smaller") for name, m in METRIC_FACTS.items()]
+
+
+@completer
+def profiles(ctx: typer.Context) -> Found:
+    """Profiles of the experiment."""
+    own = [name for layer in _layers(ctx) for name in layer.get("profiles") or ()]
+    return [(name, PROFILES.get(name, "")) for name in ([*own, "full"] if own else PROFILES)]
+
+
+@completer
+def readings(ctx: typer.Context) -> Found:
+    """Readings of the experiment."""
+    own = {name: about for layer in _layers(ctx) for name, about in (layer.get("readings") or {}).items()}
+    return [*((name, str((about or {}).get("why", ""))) for name, about in own.items()), ("all", "all of them")]
+
+
+def _layers(ctx: typer.Context) -> list[dict[str, Any]]:
+    """Return the content of the file of the experiment and of those that it extends."""
+    import yaml
+
+    from mtlrun.runs.catalogue import find
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    found: list[dict[str, Any]] = []
+    # Where the word to complete is the value of an option, the parser has stopped and left the arguments as they are.
+    name, folder = ctx.params.get("target") or next(iter(ctx.args), None), Path()
+    while name and name != "all" and len(found) < len(PROFILES):
+        beside = folder / name
+        path = beside if beside.is_file() else find(name)
+        found.append(yaml.load(path.read_text(encoding="utf-8"), Loader=loader))
+        name, folder = found[-1].get("extends"), path.parent
+    return found
+
+
+def words(*choices: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+    """Return a callback that offers some words."""
+    return completer(lambda ctx: [(choice, "") for choice in choices])
+
+
+# ---------------------------------------------------------------------- options that commands share
+
 Target = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
         help="Experiment: <paper>/<artefact> (an artefact is a table, a figure or a claim of a paper), a short name "
         "such as table2, or a YAML file.",
-        autocompletion=complete.targets,
+        autocompletion=targets,
     ),
 ]
 #: Of commands that read finished runs.
@@ -83,7 +216,7 @@ Runs = Annotated[
     typer.Argument(
         metavar="TARGET|FOLDER",
         help="Experiment, folder of a run, or folder of many runs (`all`: DIR of --output).",
-        autocompletion=complete.targets_and_all,
+        autocompletion=targets_and_all,
     ),
 ]
 Profile = Annotated[
@@ -93,7 +226,7 @@ Profile = Annotated[
         "NAME",
         "Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's protocol); "
         "some have others, such as real (the real data sets at hand), see mtlrun show. Default: quick.",
-        autocompletion=complete.profiles,
+        autocompletion=profiles,
         envvar=VARIABLES["profile"],
     ),
 ]
@@ -111,8 +244,9 @@ Reading = Annotated[
     option(
         WHAT,
         "NAME|all",
-        "Reading of what the paper leaves open, or all of them. Default: the main one.",
-        autocompletion=complete.readings,
+        "Interpretation of the paper: how to fill in what it leaves open; or all of them. Default: the main one. "
+        "mtlrun show lists them.",
+        autocompletion=readings,
     ),
 ]
 Seed = Annotated[int | None, option(WHAT, "N", "Seed of the random splits; takes precedence over the file.", min=0)]
@@ -150,7 +284,7 @@ Backend = Annotated[
         HOW,
         "NAME",
         "How to run in parallel: loky (processes), threading or dask.",
-        autocompletion=complete.words("loky", "threading", "dask"),
+        autocompletion=words("loky", "threading", "dask"),
     ),
 ]
 Scheduler = Annotated[
@@ -207,7 +341,7 @@ Format = Annotated[
         "Print the full report as md, json, csv or tex instead of the table; html writes report.html, parquet every "
         "cell to results.parquet.",
         "--format",
-        autocompletion=complete.words("md", "json", "csv", "tex", "html", "parquet"),
+        autocompletion=words("md", "json", "csv", "tex", "html", "parquet"),
     ),
 ]
 Open = Annotated[bool, option(OUT, None, "Show the report in the browser.", "--open")]

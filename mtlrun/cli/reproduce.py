@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import open_page, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, REPORT, check_format
@@ -82,7 +82,7 @@ def reproduce(
             metavar="TARGET",
             help="Experiment: <paper>/<artefact>, a short name such as table2, or a YAML file; `all` runs every "
             "artefact of every paper.",
-            autocompletion=complete.targets_and_all,
+            autocompletion=options.targets_and_all,
         ),
     ],
     profile: options.Profile = None,
@@ -272,8 +272,8 @@ def _say_plans(batch: Batch, force: bool) -> None:
     counts = to_compute(batch.plans, force=force)
     width = max((len(made.experiment.id) for made in batch.plans), default=0)
     for made, (cells, folds, shared) in zip(batch.plans, counts, strict=True):
-        more = f" and {counted(folds, 'search fold')}" * bool(folds)
-        more += f"; {shared} shared with artefacts above" * bool(shared)
+        more = f" and {counted(folds, 'search fold')}" if folds else ""
+        more += f"; {shared} shared with artefacts above" if shared else ""
         of = f"{cells} of {len(made.wanted)} cells{more}"
         say(f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}")
     for name, why in batch.left_out.items():

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import open_page, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import ConfigError
@@ -19,7 +19,7 @@ def train(
         typer.Argument(
             metavar="CONFIG",
             help="Training file, or the name of one that comes with mtlrun, for example train/school.",
-            autocompletion=complete.trainings,
+            autocompletion=options.trainings,
         ),
     ],
     overrides: options.Overrides = None,

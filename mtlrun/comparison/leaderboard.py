@@ -252,7 +252,14 @@ def sections(board: Board) -> list[Section]:
         Section(
             "Verdict", [board.answer.sentence, *next_steps(board), *(f"* {line}" for line in board.answer.details)]
         ),
-        Section("Leaderboard", [f"{caption(board)} Seconds: search and fit of one split."], [leaderboard_grid(board)]),
+        Section(
+            "Leaderboard",
+            [
+                f"{caption(board)} Std: standard deviation over the splits. "
+                "Better in: tasks with less error than with the reference. Seconds: search and fit of one split."
+            ],
+            [leaderboard_grid(board)],
+        ),
         Section("What was done", [f"* {line}" for line in board.facts]),
         Section("Left out", [f"* {line}" for line in board.left_out]),
         Section("Parameters", ["Chosen in every split, by cross-validation inside its training part."], [search]),

@@ -25,7 +25,7 @@ from mtlrun.comparison.leaderboard import (
 from mtlrun.comparison.verdict import NMSE
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file, digest, suffix_of
-from mtlrun.data.formats.frames import dump_frame
+from mtlrun.data.frames import dump_frame
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError, UserError
@@ -37,7 +37,7 @@ from mtlrun.report.grid import Column, Grid, Section, csv_grid, html_block, text
 from mtlrun.report.stored import COMPARED, read_sound
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
-from mtlrun.utils.publish import publish
+from mtlrun.utils.outputs import publish
 from mtlrun.utils.text import sanitize
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"

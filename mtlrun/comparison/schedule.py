@@ -88,13 +88,19 @@ class CompareSchedule:
         return list(self.entries.values())
 
     def _waves(self) -> Iterator[list[Place]]:
-        """Yield what is computed together: a method on the splits of a repeat."""
+        """Yield what is computed together: a method on the splits of a repeat, those that come later on all splits.
+
+        Before a deadline every repeat of these is computed for itself, too: half of the splits are better than half of
+        the folds of all searches.
+        """
         folds = self.tested.folds
         first = [candidate.label for candidate in core(self.candidates)]
         rest = [candidate.label for candidate in self.candidates if candidate.label not in first]
         repeats = [range(r * folds, (r + 1) * folds) for r in range(self.tested.repeats)]
         for splits in repeats:
             yield from ([(label, split) for split in splits] for label in first)
+        if self.deadline is None and repeats:
+            repeats = [range(repeats[-1].stop)]
         for label in rest:
             yield from ([(label, split) for split in splits] for splits in repeats)
 

@@ -19,13 +19,11 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import data_file, suffix_of
-from mtlrun.data.formats.frames import whole_frame
 from mtlrun.data.formats.text import checked_names, decode, one_line_name
-from mtlrun.data.names import MISSING, Names
-from mtlrun.data.numbers import is_number
+from mtlrun.data.frames import typed, whole_frame
+from mtlrun.data.names import MISSING, Names, is_number
 from mtlrun.data.selectors import matching, several, target_columns
 from mtlrun.data.table import Table
-from mtlrun.data.typed import typed
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow

@@ -1,16 +1,16 @@
 """Files of a card from the network or from the user.
 
-Downloads try every address in turn, go on where they stopped, and are verified before use. Files of the user are
-recognised by their content, whatever their name and container.
+Downloads try every address in turn and are verified before use. Files of the user are recognised by their content,
+whatever their name and container.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import shutil
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ from mtlrun.data.files import (
     container_of,
     data_directory,
     digest,
-    find_file,
+    missing_files,
     open_tar,
     open_zip,
     reading,
@@ -33,7 +33,7 @@ from mtlrun.data.files import (
     verify_files,
 )
 from mtlrun.errors import DataError
-from mtlrun.utils.io import replacing, writing
+from mtlrun.utils.io import replacing, temporary, writing
 from mtlrun.utils.processes import tidy_folders
 from mtlrun.utils.sizes import MEMBERS, allow, allow_members
 from mtlrun.utils.text import hidden
@@ -46,11 +46,6 @@ Report = Callable[[str, int, int | None], None]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ARCHIVE_LIMIT = 4 << 30
-
-
-def missing_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> list[FileSpec]:
-    """Return the files that a variant needs and that are not in the data directory (their content is not checked)."""
-    return [spec for spec in card.needed(variant) if find_file(card, spec, data_dir) is None]
 
 
 def fetch_dataset(
@@ -92,14 +87,10 @@ def fetch_dataset(
     """
     if url is not None:
         _check_address(url, url)
-        with_hint = PurePosixPath(urlsplit(url).path).name
-        verifiable = all(spec.sha256 is not None for spec in card.files)
-        part = _part_path(card, with_hint or "download", url, data_dir, verifiable)
-        download(url, part, limit=_ARCHIVE_LIMIT, report=report, timeout=timeout)
-        try:
-            return add_file(card, part, data_dir, name=with_hint)
-        finally:
-            part.unlink(missing_ok=True)
+        name = PurePosixPath(urlsplit(url).path).name
+        options = {"limit": _ARCHIVE_LIMIT, "report": report, "timeout": timeout}
+        with _downloaded(card, name or "download", url, data_dir, **options) as part:
+            return add_file(card, part, data_dir, name=name)
     for spec in missing_files(card, variant, data_dir):
         fetch_file(card, spec, [u.url for u in spec.urls], data_dir=data_dir, report=report, timeout=timeout)
     return list(verify_files(card, variant, data_dir).values())
@@ -126,34 +117,39 @@ def fetch_file(
         If the data directory cannot be written.
     """
     limit = _ARCHIVE_LIMIT if spec.archives or spec.bytes is None else spec.bytes + (1 << 16)
-    failures = []
+    failures, name = [], PurePosixPath(spec.name).name
     for url in urls:
-        part = _part_path(card, spec.name, url, data_dir, spec.sha256 is not None)
-        for resumed in (True, False) if part.exists() else (False,):
-            try:
-                download(url, part, limit=limit, report=report, timeout=timeout)
-                found = recognise(part, [spec], PurePosixPath(spec.name).name).get(spec.name)
-            except DataError as error:  # the piece stays for a later start
-                failures.append(f"  {error.message}")
-                break
-            try:
+        try:
+            with _downloaded(card, name, url, data_dir, limit=limit, report=report, timeout=timeout) as part:
+                found = recognise(part, [spec], name).get(spec.name)
                 if found is not None:
                     return store(card, spec, found, data_dir)
-                if not resumed:  # else perhaps the old piece did not fit what is served now
-                    failures.append(f"  {url}: {_wrong_content(part, spec)}")
-            finally:
-                part.unlink()
+                failures.append(f"  {url}: {_wrong_content(part, spec)}")
+        except DataError as error:
+            failures.append(f"  {error.message}")
     raise _failure(card, spec, failures, data_dir)
 
 
+@contextlib.contextmanager
+def _downloaded(card: Card, name: str, url: str, data_dir: str | Path | None, **options: Any) -> Iterator[Path]:
+    """Download an address into a temporary folder beside the files of a card; options as of `download`."""
+    folder = data_directory(data_dir) / card.folder
+    with writing(folder, WRITABLE):
+        folder.mkdir(parents=True, exist_ok=True)
+        place = tempfile.TemporaryDirectory(**temporary(folder))
+    with place as made:
+        part = Path(made) / name
+        download(url, part, **options)
+        yield part
+
+
 def download(url: str, part: Path, *, limit: int, report: Report | None = None, timeout: float = 30.0) -> None:
-    """Download an address into a file; an interrupted download goes on where it stopped.
+    """Download an address into a file.
 
     Parameters
     ----------
     url : str
     part : Path
-        The file; its content is taken as the beginning if the server can resume there.
     limit : int
         Bytes at which the download is given up.
     report, timeout
@@ -162,17 +158,14 @@ def download(url: str, part: Path, *, limit: int, report: Report | None = None, 
     Raises
     ------
     DataError
-        Names the address and what went wrong; the piece that came stays in `part` unless it is useless.
+        Names the address and what went wrong.
     UserError
         If `part` cannot be written.
     """
     import requests
 
     _check_address(url, url)
-    before = part.stat().st_size if part.exists() else 0
-    headers = {"Accept-Encoding": "identity"}  # ranges would count the encoded bytes
-    if before:
-        headers["Range"] = f"bytes={before}-"
+    headers = {"Accept-Encoding": "identity"}  # so that the length is that of the file
 
     def check_redirect(response: Any, *args: Any, **kwargs: Any) -> None:
         if response.is_redirect:
@@ -181,22 +174,15 @@ def download(url: str, part: Path, *, limit: int, report: Report | None = None, 
     try:
         hooks = {"response": check_redirect}
         with requests.get(url, headers=headers, timeout=timeout, stream=True, hooks=hooks) as response:
-            if response.status_code == 416 and before:  # the piece is as long as the file, or longer
-                part.unlink()
-                return download(url, part, limit=limit, report=report, timeout=timeout)
             response.raise_for_status()
-            resumed = response.status_code == 206 and _range_start(response) == before
-            done = before if resumed else 0
-            length = response.headers.get("content-length", "")
-            total = done + int(length) if length.isdecimal() and len(length) < 20 else None
+            done, length = 0, response.headers.get("content-length", "")
+            total = int(length) if length.isdecimal() and len(length) < 20 else None
             with writing(part, WRITABLE):
-                part.parent.mkdir(parents=True, exist_ok=True)
-                stream = part.open("ab" if resumed else "wb")
+                stream = part.open("wb")
             with stream:
                 for piece in response.iter_content(1 << 14):
                     done += len(piece)
                     if done > limit:
-                        part.unlink()
                         raise DataError(f"{url}: the download is longer than the {limit} bytes it may have")
                     with writing(part, WRITABLE):
                         stream.write(piece)
@@ -204,11 +190,6 @@ def download(url: str, part: Path, *, limit: int, report: Report | None = None, 
                         report(part.name, done, total)
     except requests.RequestException as error:
         raise DataError(f"{url}: {_reason(error)}") from None
-
-
-def _range_start(response: Any) -> int:
-    start = response.headers.get("content-range", "").removeprefix("bytes ").partition("-")[0]
-    return int(start) if start.isdecimal() and len(start) < 20 else -1
 
 
 def _check_address(url: str, first: str) -> None:
@@ -222,18 +203,6 @@ def _check_address(url: str, first: str) -> None:
     if local[0][0] != "https" and local != [("http", True)] * 2:
         remedy = "Download the file yourself and use `mtlrun data add`."
         raise DataError(f"{url}: only https addresses are fetched", remedy)
-
-
-def _part_path(card: Card, name: str, url: str, data_dir: str | Path | None, verifiable: bool) -> Path:
-    """Return where a download is collected: one file per address, so that a later start can go on with it.
-
-    Without a hash nothing shows whether an old piece fits: it goes.
-    """
-    tag = hashlib.sha256(url.encode()).hexdigest()[:12]
-    part = data_directory(data_dir) / card.folder / f".{PurePosixPath(name).name}.{tag}.part"
-    if not verifiable:
-        part.unlink(missing_ok=True)
-    return part
 
 
 def _reason(error: Exception) -> str:

@@ -190,6 +190,11 @@ def find_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) ->
     return None
 
 
+def missing_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> list[FileSpec]:
+    """Return the files that a variant needs and that are not in the data directory (their content is not checked)."""
+    return [spec for spec in card.needed(variant) if find_file(card, spec, data_dir) is None]
+
+
 def get_it(card: Card, files: Iterable[FileSpec], more: str = "") -> str:
     """Say how to get missing files of a card; `more` are further options of the commands."""
     add = f"mtlrun data add {card.id} FILE{more}"

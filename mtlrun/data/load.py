@@ -28,7 +28,7 @@ READERS = {
     "idx": "formats.images:read",
     "letter": "formats.images:read_letter",
     "mat": "formats.mat:read",
-    "mulan": "formats.mulan:read",
+    "mulan": "formats.arff:read",
     "sarcos": "formats.sarcos:read",
     "school": "formats.mat:read_school",
     "table": "roles:read",
@@ -109,7 +109,7 @@ def load_dataset(
     import numpy as np
     from threadpoolctl import threadpool_limits
 
-    from mtlrun.data.ranges import check_read
+    from mtlrun.data.dataset import check_read
 
     card, chosen, files, fingerprint = _prepare(
         id, data_dir, variant=variant, sample=sample, sample_seed=sample_seed, coding=coding, **options

@@ -9,7 +9,9 @@ had, so that ``01`` stays ``01`` whatever else stands in the column.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
+import sys
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -19,7 +21,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.data.numbers import EXACT_INTEGERS, is_number, number_name
 from mtlrun.errors import DataError, listed
 
 #: Texts that stand for a missing value in files of text; the empty one does everywhere.
@@ -169,12 +170,6 @@ def is_missing(text: str) -> bool:
     return text in MISSING
 
 
-def names_of(column: pd.Series) -> list[str]:
-    """Return the name of every cell of a column without missing cells; see `Names.of`."""
-    found = Names.of(column)
-    return [found.names[code] for code in found.codes]
-
-
 def name_order(names: Iterable[str]) -> list[str]:
     """Return names in order: by value if all are numbers, else as texts in which digits count as numbers (w2 < w10)."""
     known = sorted(set(names))
@@ -220,3 +215,46 @@ def is_plain(names: Iterable[str]) -> bool:
     """Whether names are numbers, each written in its one way but for a plus sign, and mean no more than the numbers."""
     texts = [name.removeprefix("+") for name in names]
     return len(set(texts)) == len(texts) and all(map(_canonical, texts))
+
+
+# ---------------------------------------------------------------------- numbers as text and as names
+
+#: Up to here, floats represent every integer exactly.
+EXACT_INTEGERS = 2.0**53
+#: A number of this many digits exceeds every index.
+_INDEX_DIGITS = 18
+
+#: A number with a decimal comma, groups of thousands, a currency or a percent sign.
+_MARK = "[%‰°]|[^\\W\\d_]{0,3}[$€£¥₹₽]|[A-Z]{3}|Fr\\.?|kr\\.?|zł|Kč"
+_AMOUNT = r"(?:\d{1,3}(?:[\s,.'’_]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
+#: Times and durations, such as 12:30 and 1 days 00:00:30.5.
+_TIME = r"[-+−]?(?:\d+ days?,? )?[-+]?\d{1,3}:\d\d(?::\d\d(?:[.,]\d+)?)?"
+_WRITTEN_NUMBER = re.compile(rf"{_TIME}|\(?(?:{_MARK})?\s?[-+−–]?\s?(?:{_MARK})?\s?{_AMOUNT}\s?-?(?:{_MARK})?\)?")
+#: The same with a unit behind it, as in 12 kg.
+_WITH_UNIT = re.compile(rf"[-+−–]?\s?{_AMOUNT}\s*(?P<unit>[^\W\d_].{{0,11}})")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number; Python's 1_000 and digits of other scripts do not count."""
+    try:
+        return text.isascii() and "_" not in text and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def number_name(value: float) -> str:
+    """Return a number that names something (a task, a class, a category) as text: ``7`` for 7.0, all digits kept."""
+    return f"{value + 0.0:.0f}" if abs(value) < EXACT_INTEGERS and value == int(value) else str(float(value))
+
+
+def whole(digits: str) -> int:
+    """Return the integer that a text of digits stands for; Python itself converts a few thousand digits at most."""
+    return int(digits) if len(digits) < _INDEX_DIGITS else sys.maxsize
+
+
+def written_numbers(names: Sequence[str], many: int) -> bool:
+    """Whether names are numbers with marks, such as 1 234,5 or $3, or more than so many numbers with one unit."""
+    if all(map(_WRITTEN_NUMBER.fullmatch, names)):
+        return True
+    units = [_WITH_UNIT.fullmatch(name) for name in names] if len(names) > many else [None]
+    return None not in units and len({unit["unit"] for unit in units if unit is not None}) == 1

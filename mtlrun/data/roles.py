@@ -13,12 +13,10 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy import sparse
 
 from mtlrun.data.cards import Card
-from mtlrun.data.dataset import TASK_TYPES, Dataset
-from mtlrun.data.dates import instants, spoken_dates
+from mtlrun.data.dataset import TASK_TYPES, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
-from mtlrun.data.names import Names, is_plain, name_order
-from mtlrun.data.numbers import is_number, written_numbers
-from mtlrun.data.ranges import check_read
+from mtlrun.data.frames import instants, spoken_dates
+from mtlrun.data.names import Names, is_number, is_plain, name_order, written_numbers
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
@@ -171,7 +169,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         raise DataError(f"{table.name}: no target", f"{remedy} The columns are {listed(table.columns, SHOWN)}.")
     if test is not None:
         table = table.stacked(test, [name for name in table.columns if name not in roles.drop])
-    make = _Building(table, roles, n_train)
+    make = _DatasetBuilder(table, roles, n_train)
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
     if task is not None:
@@ -212,7 +210,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
 
 
 @dataclass
-class _Building:
+class _DatasetBuilder:
     """What is known while a data set is made."""
 
     table: Table
@@ -292,7 +290,10 @@ def _check_roles(table: Table, roles: Roles) -> None:
     kept = [name for name in roles.keep if name != "*"]
     for name in (*roles.targets, *single, *roles.drop, *roles.categorical, *kept):
         if name not in table.columns:
-            raise UnknownNameError("column", name, table.columns, f"{table.name} has no column {name!r}")
+            wrong = f"{table.name} has no column {name!r}"
+            if "," in name and (name,) == roles.targets:
+                raise DataError(wrong, f"For several columns to predict: --targets {name}")
+            raise UnknownNameError("column", name, table.columns, wrong)
     named = [*roles.targets, *single]
     twice = [name for name in named if named.count(name) > 1]
     if twice and set(twice) != {roles.task} & {roles.group}:
@@ -323,7 +324,7 @@ def _check_roles(table: Table, roles: Roles) -> None:
 _Targets = tuple[np.ndarray, str, list[str], dict[str, list[str]]]
 
 
-def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
+def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targets:
     columns = {name: make.typed(name) for name in names}
     for name in names:
         make.refuse_odd_words(name)
@@ -355,7 +356,7 @@ def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
     return y[:, 0] if task else y, kind, names, labels
 
 
-def _group_like(make: _Building, target: str) -> str:
+def _group_like(make: _DatasetBuilder, target: str) -> str:
     """Name a column that could be one of tasks: few names, each in several rows, words before numbers."""
     table, found = make.table, []
     for name in table.columns[:MOST_COLUMNS]:
@@ -366,7 +367,7 @@ def _group_like(make: _Building, target: str) -> str:
     return f" (for example --task {min(found)[2]})" if found else ""
 
 
-def _task_type(make: _Building, columns: Mapping[str, pd.Series]) -> str:
+def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
     """Return the task type that is asked for, or that of the targets."""
     asked = make.roles.task_type or (make.roles.positive and "binary")
     if asked is not None:
@@ -399,7 +400,7 @@ def _kind(column: pd.Series) -> str:
 
 
 def _labels(
-    make: _Building, columns: Mapping[str, pd.Series], kind: str
+    make: _DatasetBuilder, columns: Mapping[str, pd.Series], kind: str
 ) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column for each target of two labels and for each class of the others, their names and labels."""
     parts, labels, codings, several = {}, {}, [], []
@@ -458,7 +459,7 @@ def _classes_of_tasks(
     return np.column_stack(parts), names, labels
 
 
-def _classes(make: _Building, name: str) -> Names:
+def _classes(make: _DatasetBuilder, name: str) -> Names:
     """Return the labels of a target, sorted: by value if they are numbers, else as texts; sets their type.
 
     Numbers that a file of text writes in more than one way, or with zeros in front, are texts.
@@ -480,7 +481,7 @@ def _same_number(word: str, words: Sequence[str]) -> list[str]:
     return [other for other in words if is_number(word) and is_number(other) and float(word) == float(other)][:1]
 
 
-def _varying(make: _Building, columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
+def _varying(make: _DatasetBuilder, columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
     """Return the targets that have two values; several of which some have not are left out, and said.
 
     Raises
@@ -511,7 +512,7 @@ def _varying(make: _Building, columns: dict[str, pd.Series]) -> dict[str, pd.Ser
 
 
 def _kept(
-    make: _Building, y: np.ndarray, kind: str, tasks: list[str], task_id: np.ndarray | None
+    make: _DatasetBuilder, y: np.ndarray, kind: str, tasks: list[str], task_id: np.ndarray | None
 ) -> tuple[np.ndarray, list[str], np.ndarray | None]:
     """Return the rows that stay, and their tasks: rows have a target, tasks enough rows and more than one class."""
     labels, classes = kind != "regression", kind == "multiclass"
@@ -543,7 +544,7 @@ def _kept(
                 make.notes.append(f"{counted(gone.sum(), 'task')} with {why} left out: {names}")
         left = np.flatnonzero(~small & ~single)
         if not len(left):
-            text = f"{make.table.name}: no task has {need} rows" + " of more than one class" * classes
+            text = f"{make.table.name}: no task has {need} rows" + (" of more than one class" if classes else "")
             raise DataError(text, "Choose another task column or --min-rows.")
         rows = rows[np.isin(task_id[rows], left)]
         tasks, task_id = [tasks[t] for t in left], np.searchsorted(left, task_id[rows])
@@ -552,7 +553,7 @@ def _kept(
     return rows, tasks, task_id
 
 
-def _source(make: _Building) -> dict[str, np.ndarray]:
+def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
     roles, found = make.roles, {}
     if roles.weight:
         weights = pd.to_numeric(make.table.column(roles.weight), errors="coerce").to_numpy(dtype=float)
@@ -585,7 +586,7 @@ def _published(data: Dataset, tested: np.ndarray, roles: Roles) -> tuple[np.ndar
 # --- features ---
 
 
-def _is_numbering(make: _Building, name: str) -> bool:
+def _is_numbering(make: _DatasetBuilder, name: str) -> bool:
     """Whether a column holds another whole number in every row, as row numbers and the numbers of persons do."""
     column = make.typed(name)[: make.n_train]
     if not is_numeric_dtype(column) or is_bool_dtype(column) or len(column) < MIN_NUMBERED or column.isna().any():
@@ -605,7 +606,7 @@ def _shifts(X: np.ndarray, codes: np.ndarray, features: list[str]) -> list[str]:
     return [f"constant within every task, so it can only shift a task as a whole: {listed(names)}"] if names else []
 
 
-def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], dict[str, list[str]]]:
+def _features(make: _DatasetBuilder, taken: set[str | None]) -> tuple[Any, list[str], dict[str, list[str]]]:
     """Return X, the names of its columns, and the words of those that hold categories."""
     table = make.table
     columns: dict[str, np.ndarray] = {}

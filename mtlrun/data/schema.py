@@ -12,8 +12,8 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
+from mtlrun.data.dataset import check_large
 from mtlrun.data.names import Known, Names, as_written
-from mtlrun.data.ranges import check_large
 from mtlrun.data.table import SEQUENCE, Table, read_table
 from mtlrun.errors import DataError, counted, listed
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.data.files import data_file
-from mtlrun.data.formats.mulan import read_labels
+from mtlrun.data.formats.arff import read_labels
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError, UnknownNameError, counted
 

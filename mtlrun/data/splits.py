@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -12,8 +13,8 @@ from sklearn.model_selection import BaseCrossValidator, GroupKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
-from mtlrun.data.columns import plain_values, take_column
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.frames import plain_values, take_column
 from mtlrun.errors import DataError
 from mtlrun.utils.io import derive_seed
 
@@ -85,6 +86,31 @@ class _TaskSplitter(BaseCrossValidator):
         """Return the number of splits."""
         return self.n_splits
 
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None, *, task_id: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (train, test) row indices.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,), optional
+            Class labels; needed with ``labels=True``.
+        groups, task_id : array-like of shape (n,), optional
+            Task of every row (two names for the same thing). Without them all rows are one task.
+
+        Raises
+        ------
+        ValueError
+            If lengths differ, there are fewer rows than folds, or y holds no class labels but they are asked for.
+        """
+        tasks = self._tasks(X, groups, task_id)
+        yield from self._parts(tasks, self._strata(tasks, y))
+
+    @abstractmethod
+    def _parts(self, tasks: np.ndarray, strata: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield training and test rows of every split, given the number of every row's task and of its label."""
+
     def _tasks(self, X: Any, groups: Any, task_id: Any) -> np.ndarray:
         """Return the number 0..T-1 of every row's task; all rows are one task when there are no ids."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -155,25 +181,7 @@ class TaskStratifiedKFold(_TaskSplitter):
         self.task_column = task_column
         self.random_state = random_state
 
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None, *, task_id: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (train, test) row indices.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,), optional
-            Class labels; needed with ``labels=True``.
-        groups, task_id : array-like of shape (n,), optional
-            Task of every row (two names for the same thing). Without them all rows are one task.
-
-        Raises
-        ------
-        ValueError
-            If lengths differ, there are fewer rows than folds, or y holds no class labels but they are asked for.
-        """
-        tasks = self._tasks(X, groups, task_id)
+    def _parts(self, tasks: np.ndarray, strata: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         sizes = np.bincount(tasks)
         if len(tasks) < self.n_splits:
             raise ValueError(f"{self.n_splits} folds need as many rows, there are {len(tasks)}")
@@ -182,11 +190,11 @@ class TaskStratifiedKFold(_TaskSplitter):
             warnings.warn(
                 f"{few} of {len(sizes)} tasks have fewer rows than n_splits={self.n_splits}: some folds lack them",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         n = len(tasks)
         tie = check_random_state(self.random_state).permutation(n) if self.shuffle else np.arange(n)
-        order = np.lexsort((tie, self._strata(tasks, y), tasks))
+        order = np.lexsort((tie, strata, tasks))
         fold = np.empty(n, dtype=np.int64)
         fold[order] = np.arange(n) % self.n_splits  # dealt out like cards: every stratum evenly
         for k in range(self.n_splits):
@@ -229,18 +237,7 @@ class TaskShuffleSplit(_TaskSplitter):
         self.task_column = task_column
         self.random_state = random_state
 
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None, *, task_id: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (train, test) row indices; parameters and errors as in `TaskStratifiedKFold.split`.
-
-        Raises
-        ------
-        ValueError
-            If lengths differ, or y holds no class labels but they are asked for.
-        """
-        tasks = self._tasks(X, groups, task_id)
-        strata = self._strata(tasks, y)
+    def _parts(self, tasks: np.ndarray, strata: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         starts = np.concatenate([[0], np.cumsum(np.bincount(tasks))])
         rng = check_random_state(self.random_state)
         for _ in range(self.n_splits):

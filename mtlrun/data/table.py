@@ -23,18 +23,15 @@ from pandas.api.types import is_numeric_dtype, is_object_dtype
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from mtlrun.data.columns import column_names, take_column
 from mtlrun.data.files import DataFile, Snapshot, data_file
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
-from mtlrun.data.formats.frames import is_frame, load_frame, whole_frame
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
 from mtlrun.data.formats.text import checked_names, names_columns, one_line_name, read_text
 from mtlrun.data.formats.xlsx import check_empty, check_workbook
-from mtlrun.data.names import MISSING, Names
-from mtlrun.data.numbers import number_name
-from mtlrun.data.typed import nameable, no_date, typed
+from mtlrun.data.frames import column_names, is_frame, load_frame, nameable, no_date, take_column, typed, whole_frame
+from mtlrun.data.names import MISSING, Names, number_name
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import SPARSE_COLUMNS, SizeError, allow, allow_cells, allow_members
@@ -332,9 +329,10 @@ def _excel(file: DataFile, like: TrainingColumns | None) -> Table:
     raw, name = file.read_bytes(), file.where()
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            check_workbook(archive, len(raw), name)
+            computes = check_workbook(archive, len(raw), name)
         sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=[""])
-        check_empty(raw, sheet, name)
+        if computes:
+            check_empty(raw, sheet, name)
     except DataError:
         raise
     except (*_DAMAGE, SyntaxError, AttributeError) as error:  # of an archive that is no workbook; XML has SyntaxErrors

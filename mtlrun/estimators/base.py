@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mtlrun.data.columns import column_names, drop_column, ordered_columns, take_column
-from mtlrun.data.ranges import check_fitted
+from mtlrun.data.dataset import check_fitted
+from mtlrun.data.frames import column_names, drop_column, ordered_columns, take_column
 from mtlrun.estimators.inputs import (
     TaskLayout,
     check_targets,
@@ -31,7 +31,7 @@ from mtlrun.estimators.params import NONE, Declared, check_params, choice, insta
 from mtlrun.estimators.similarity import task_similarity
 from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
-from mtlrun.problem.confirm import BADLY_SCALED
+from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData

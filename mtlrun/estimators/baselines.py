@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
 
-from mtlrun.data.columns import column_names, plain_values
+from mtlrun.data.frames import column_names, plain_values
 from mtlrun.estimators.inputs import TaskLayout, check_task_id, check_weights, refuse_list_of_arrays, signs, task_codes
 from mtlrun.estimators.params import NamedParameters
 from mtlrun.metrics import accuracy_per_task, r2_per_task

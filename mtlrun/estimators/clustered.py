@@ -17,11 +17,10 @@ from mtlrun.penalties.norms import SquaredFrobenius
 from mtlrun.problem.losses import LOSSES
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.rotation import Rotation, preparation_bytes
+from mtlrun.problem.rotation import Rotation, RowSpace, preparation_bytes
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered.coclus import solve_coclus
 from mtlrun.solvers.clustered.metag import solve_metag
-from mtlrun.solvers.clustered.rowspace import RowSpace
 from mtlrun.solvers.clustered.whom import Groups, merge_tasks, move_tasks, random_groups
 
 #: A number of clusters, a fraction of the tasks, or None.

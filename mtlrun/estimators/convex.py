@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
-from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key, usual_bytes
+from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, usual_bytes
 from mtlrun.estimators.params import Count, NonNegative, choice
 from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept, primal_value
@@ -30,7 +30,7 @@ ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 class ConvexWarmStart(NamedTuple):
     """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
-    key: str
+    key: tuple[str, str, str, bool]
     data: TaskData
     rotation: Rotation | None
     result: SolverResult
@@ -78,7 +78,7 @@ class ConvexMTL(BaseMTL):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if not self.warm_start:
             return self._solve(data)
-        key = content_key(data, self._solver_for(data), type(self._loss()).__name__, self.fit_intercept)
+        key = (data.digest, self._solver_for(data), type(self._loss()).__name__, self.fit_intercept)
         kept: ConvexWarmStart | None = getattr(self, "_memory", None)
         if kept is None or kept.key != key:
             start, rotation = None, self._decompose(data)

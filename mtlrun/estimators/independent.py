@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import issparse
@@ -23,9 +24,10 @@ from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.cd import descend
+from mtlrun.solvers.convex.cd import descend, descend_tasks
 from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -42,6 +44,10 @@ _NEAR, _HUGE = 1e-3, 1e8
 _SMALL = 128
 # Bytes of the objects that belong to the solution of one task.
 _PER_TASK = 1000
+# Products of the columns of all tasks are kept while they take no more bytes than this.
+_PRODUCTS = 64 << 20
+#: The products that models of one search share while their rows live, with and without intercept.
+_grams: WeakKeyDictionary[TaskData, dict[bool, Gram]] = WeakKeyDictionary()
 
 
 class Solo(NamedTuple):
@@ -49,6 +55,16 @@ class Solo(NamedTuple):
 
     coef: Array
     intercept: float
+    n_iter: int
+    converged: bool
+
+
+class Solved(NamedTuple):
+    """Solutions of some tasks: which (T,), coefficients (d, T), intercepts (T,), most iterations, success of all."""
+
+    tasks: Array
+    W: Array
+    b: Array
     n_iter: int
     converged: bool
 
@@ -92,11 +108,24 @@ class _Independent(_SingleTask):
 
     _by_sums: ClassVar = True
 
+    def _bytes(self, data: TaskData) -> float:
+        return super()._bytes(data) + (GRAM_COPIES * gram_bytes(data) if has_products(data) else 0)
+
+    def _fit_together(self, data: TaskData) -> Solved | None:
+        """Solve the problems of tasks for which that can be done at once; None where there are none."""
+        return None
+
     def _fit_data(self, data: TaskData) -> SolverResult:
-        fits = [self._fit_one(*data.task(t)) for t in range(data.n_tasks)]
-        W = np.column_stack([fit.coef for fit in fits])
-        b = np.array([fit.intercept for fit in fits])
-        return self._result(data, W, b, W, max(fit.n_iter for fit in fits), all(fit.converged for fit in fits))
+        found = self._fit_together(data)
+        if found is None:
+            d, T = data.n_features, data.n_tasks
+            found = Solved(np.zeros(T, dtype=bool), np.empty((d, T)), np.empty(T), 0, True)
+        n_iter, converged = found.n_iter, found.converged
+        for t in np.flatnonzero(~found.tasks):
+            fit = self._fit_one(*data.task(int(t)))
+            found.W[:, t], found.b[t] = fit.coef, fit.intercept
+            n_iter, converged = max(n_iter, fit.n_iter), converged and fit.converged
+        return self._result(data, found.W, found.b, found.W, n_iter, converged)
 
 
 class _Pooled(_SingleTask):
@@ -185,11 +214,17 @@ class IndependentRidge(_Ridge, _Independent):
     ([[2.0], [-1.0]], [0.0, 1.0])
     """
 
-    def _fit_data(self, data: TaskData) -> SolverResult:
-        if not data.shared or data.masked or (data.weights is not None and data.weights.ndim == 2):
-            return super()._fit_data(data)
-        found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return self._result(data, found.W, found.b, found.W, found.n_iter, found.converged)
+    def _fit_together(self, data: TaskData) -> Solved | None:
+        if data.shared and not data.masked and (data.weights is None or data.weights.ndim == 1):
+            found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+            return Solved(np.ones(data.n_tasks, dtype=bool), found.W, found.b, found.n_iter, found.converged)
+        if self.alpha == 0 or not has_products(data):
+            return None
+        form, d = products(data, self.fit_intercept), data.n_features
+        tasks = data.sizes >= d  # products of rows are smaller for the others
+        W, cross = np.zeros((d, data.n_tasks)), form.cross.T[tasks, :, np.newaxis]
+        W[:, tasks] = np.linalg.solve(form.gram[tasks] + self.alpha * np.eye(d), cross)[:, :, 0].T
+        return Solved(tasks, W, form.intercept(W), 1, True)
 
 
 class PooledRidge(_Ridge, _Pooled):
@@ -283,6 +318,19 @@ class IndependentLasso(_Lasso, _Independent):
     """
 
     facts: ClassVar = replace(_Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)})
+
+    def _fit_together(self, data: TaskData) -> Solved | None:
+        if self.alpha == 0 or not has_products(data):
+            return None
+        form = products(data, self.fit_intercept)
+        squares = np.einsum("tii->ti", form.gram)
+        tasks = ~is_graded(squares, squares) & (form.energy < _HUGE * data.sizes)
+        W = np.zeros((data.n_features, data.n_tasks))
+        W[:, tasks], epochs = descend_tasks(
+            form.gram[tasks], form.cross[:, tasks], form.energy[tasks], self.alpha, self.tol, self.max_iter
+        )
+        n_iter = int(epochs.max(initial=0))
+        return Solved(tasks, W, form.intercept(W), n_iter, n_iter < self.max_iter)
 
 
 class PooledLasso(_Lasso, _Pooled):
@@ -477,6 +525,20 @@ class PooledSVC(_SVC, _Pooled):
 
     All rows of `coef_` are equal.
     """
+
+
+def has_products(data: TaskData) -> bool:
+    """Whether products of columns are kept, of every task: of ragged tasks with few columns, dense and not weighted."""
+    plain = not data.shared and not data.sparse and data.weights is None
+    return plain and data.n_features <= _SMALL and gram_bytes(data) <= _PRODUCTS
+
+
+def products(data: TaskData, fit_intercept: bool) -> Gram:
+    """Return the products of the columns of every task, made once."""
+    found = _grams.setdefault(data, {})
+    if fit_intercept not in found:
+        found[fit_intercept] = Gram(data, fit_intercept, sharp=False)
+    return found[fit_intercept]
 
 
 def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:

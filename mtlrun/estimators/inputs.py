@@ -12,8 +12,8 @@ from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.columns import ordered_columns, plain_ids, plain_values, take_column
-from mtlrun.data.ranges import check_fitted
+from mtlrun.data.dataset import check_fitted
+from mtlrun.data.frames import ordered_columns, plain_ids, plain_values, take_column
 from mtlrun.metrics import average, seen_rows
 from mtlrun.problem.arrays import as_weights
 

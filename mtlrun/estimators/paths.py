@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.data.columns import take_column
+from mtlrun.data.frames import take_column
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.estimators.base import EQUAL_SOLVERS
 from mtlrun.estimators.convex import PathMTL

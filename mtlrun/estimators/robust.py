@@ -30,8 +30,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, SharedRotation, find_basis
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.robust.apg import solve_apg
-from mtlrun.solvers.robust.ladm import solve_ladm
+from mtlrun.solvers.robust import solve_apg, solve_ladm
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -64,11 +63,12 @@ class _Robust(PathMTL):
         others solve the objective above: "corrected" in both parts at once, with a penalty parameter that grows from
         the printed start; "sequential" with the printed order and length of the steps, one part after the other;
         "accelerated" as "corrected", but with a penalty parameter that falls from the curvature of the loss on, which
-        reaches a small duality gap in the fewest iterations.
+        reaches a small duality gap in the fewest iterations; "balanced" lets it fall no further than the parts can
+        follow, which saves most iterations where there is little regularization.
     stop : {"auto", "gap", "paper"}, default "auto"
         Relative duality gap `tol`, or the paper's relative changes (25)/(26) with `eps` (for "apg" and "ladm", for the
         latter together with a test of feasibility). "auto" is "gap", but "paper" for APG as printed and for LADM that
-        is not accelerated.
+        is neither accelerated nor balanced.
     form : {"eigenbasis", "paper"}, default "eigenbasis"
         For "apg" and "ladm": with the squared loss on a shared design in an eigenbasis of it, which changes no iterate;
         or as in the paper with products of `X` itself and the full SVD of every iterate, which takes longer.
@@ -112,7 +112,9 @@ class _Robust(PathMTL):
     beta: Positive = 1.0
     _: KW_ONLY
     solver: Annotated[str, choice("auto", "admm", "subspace", "fista", "apg", "ladm")] = "auto"
-    variant: Literal["corrected", "accelerated", "sequential", "paper", "paper-past-zero", "backtracking"] = "corrected"
+    variant: Literal[
+        "corrected", "accelerated", "balanced", "sequential", "paper", "paper-past-zero", "backtracking"
+    ] = "corrected"
     stop: Literal["auto", "gap", "paper"] = "auto"
     form: Literal["eigenbasis", "paper"] = "eigenbasis"
     eps: Positive = 1e-5
@@ -151,7 +153,7 @@ class _Robust(PathMTL):
             "max_iter": self.max_iter,
         }
         if self.solver == "apg":
-            if self.variant in ("sequential", "accelerated", "paper-past-zero"):
+            if self.variant in ("sequential", "accelerated", "balanced", "paper-past-zero"):
                 raise ValueError(f"variant={self.variant!r} needs solver='ladm', got solver='apg'")
             options["variant"] = "fast" if self.variant == "corrected" else self.variant
             return solve_apg(data, self._loss(), self._penalties(), **options)
@@ -175,7 +177,7 @@ class _Robust(PathMTL):
     def _stop(self) -> str:
         if self.stop != "auto":
             return self.stop
-        grows = self.solver == "ladm" and self.variant != "accelerated"
+        grows = self.solver == "ladm" and self.variant not in ("accelerated", "balanced")
         return "paper" if self.variant == "paper" or grows else "gap"
 
     def _knob(self) -> str:

@@ -80,7 +80,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         fill = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
         with_gaps = bool(np.isnan(X[:, numbers]).any())
         scale = make_pipeline(fill, StandardScaler()) if with_gaps else StandardScaler()
-        steps = [("numbers", scale, numbers)] * bool(numbers) + [("words", encode, words)] * bool(words)
+        steps = [step for step in (("numbers", scale, numbers), ("words", encode, words)) if step[-1]]
         self.transformer_ = ColumnTransformer(steps, verbose_feature_names_out=False).fit(X)
         return self
 

@@ -158,7 +158,7 @@ def svm_convergence(
         For an unknown solver.
     """
     data, links = task_data(dataset), couple(dataset)
-    warm_up()
+    warm_up(dataset)
     reference = optimum_of(data, links, C, reference_seconds)
     goal = _END * max(1.0, abs(reference.optimum))
     race = certificates(ascend(BASELINE, data, links, C, _END, seed, reference_seconds))
@@ -272,7 +272,7 @@ def svm_seconds(
     """
     dataset = part_of(dataset, fraction, seed)
     n, links = dataset.n_samples, couple(dataset)
-    warm_up()
+    warm_up(dataset)
     data = task_data(dataset)
     del dataset  # strings beside packed letters would double the memory
     aim = tol if precision == "gap" else tol / 10

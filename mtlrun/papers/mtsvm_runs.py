@@ -88,15 +88,17 @@ def couple(dataset: Dataset) -> TaskCoupling:
     return couple_tasks(check_similarity(given, np.arange(dataset.n_tasks)))
 
 
-def warm_up() -> None:
-    """Compile the solvers, or load what was compiled, before anything is timed."""
+def warm_up(dataset: Dataset) -> None:
+    """Compile the solvers, or load what was compiled, for dense rows and for those of `dataset`."""
     rng = np.random.default_rng(0)
     data = TaskData.from_list(list(rng.normal(size=(2, 30, 3))), list(np.sign(rng.normal(size=(2, 30)))))
     links = couple_tasks(check_similarity("all", data.tasks))
-    for form in ("block", "example"):
-        solve_block_dcd(data, links, form=form)
     solve_svm_newton(data, links)
-    climb_kernel(data, links, 1.0, 1e-4)
+    few = part_of(dataset, 1e-9, seed=0)  # two rows of every task
+    for rows, coupling in ((data, links), (task_data(few), couple(few))):
+        for form in ("block", "example"):
+            solve_block_dcd(rows, coupling, form=form)
+        climb_kernel(rows, coupling, 1.0, 1e-4)
 
 
 # ---------------------------------------------------------------- runs

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
-from mtlrun.problem.conjugate import conjugate_gradients
 from mtlrun.problem.memory import require
+from mtlrun.problem.operator import conjugate_gradients
 
 # Eigenvalues of M below this, relative to the largest and times the number of tasks, are zero.
 _ROUNDING = 4.0 * np.finfo(np.float64).eps

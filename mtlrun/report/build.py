@@ -119,7 +119,7 @@ class Report:
     def other_results(self) -> list[Section]:
         """The tables under the other readings."""
         return [
-            replace(part, title=f"Reading {one.name}: {part.title}" if part.title else f"Reading {one.name}")
+            replace(part, title=": ".join(filter(None, [f"Interpretation {one.name}", part.title])))
             for one in self.readings
             if one.name in self.other_tables
             for part in table_sections(one.run, one.rows, self.other_tables[one.name])
@@ -159,7 +159,7 @@ class Report:
     @property
     def findings(self) -> list[str]:
         """What was found, in words with numbers."""
-        return findings(self.claims) or spread_lines(self.run, self.rows)
+        return findings(self.claims) or ([] if self.references else spread_lines(self.run, self.rows))
 
     @property
     def summary(self) -> list[str]:

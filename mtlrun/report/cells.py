@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -27,6 +27,7 @@ from mtlrun.report.stored import (
     COMPARED,
     PROVENANCE,
     RUN_FILE,
+    TRAINED,
     VERIFIED,
     StoredPlan,
     read_json,
@@ -223,6 +224,12 @@ class Run:
             found.setdefault((cell.dataset, cell.method), []).append(cell)
         return found
 
+    def first_results(self, name: str) -> Iterator[tuple[str, str, Any]]:
+        """Yield data set, method, and what the first finished repeat that has it says under a name."""
+        for dataset, method in product(self.datasets, self.methods):
+            found = (r.result[name] for r in self.results_of(dataset, method) if r.result.get(name))
+            yield from ((dataset, method, content) for content in islice(found, 1))
+
     def results_of(self, dataset: str, method: str) -> list[Record]:
         """Return the finished records of a method on a data set, in the order of the trials."""
         return [r for c in self.cells_of(dataset, method) if (r := self.cells.get(c.key)) is not None and r.done]
@@ -335,8 +342,6 @@ def _all_numbers(value: Any) -> Iterator[float]:
 
 # ---------------------------------------------------------------------- cells
 
-#: Results of a training, in its folder.
-TRAINED = "metrics.json"
 #: Columns that say what a row is, and what the solver said; metrics and chosen parameters (`param_...`) stand beside.
 HEAD = ("kind", "experiment", "profile", "reading", "dataset", "value", "method", "trial", "status")
 COST = ("seconds", PARALLEL, "seconds_predict", "seconds_search", "n_iter", "gap", "objective", "truth_error")
@@ -442,10 +447,13 @@ def cells_frame(run: Run, *, readings: bool = False) -> pd.DataFrame:
         As of `load_results`, but for ``folder``, with ``place`` (the label of the data set, in a sweep with the value),
         ``tasks`` (per metric the values of the tasks) and ``counts`` of what is finished.
     """
-    rows = list(_places(run, run.planned))
-    for other, own in run.begun if readings else ():
-        rows += _places(other, own)
-    return _frame(rows, OBJECTS)
+    return _frame(list(_of_readings(run) if readings else _places(run, run.planned)), OBJECTS)
+
+
+def _of_readings(run: Run) -> Iterator[_Row]:
+    yield from _places(run, run.planned)
+    for other, own in run.begun:
+        yield from _places(other, own)
 
 
 def _places(run: Run, planned: Iterable[Place]) -> Iterator[_Row]:
@@ -464,8 +472,7 @@ def tidy_frame(run: Run) -> pd.DataFrame:
 
 
 def _of_run(folder: Path) -> Iterator[_Row]:
-    frame = tidy_frame(read_run(folder))
-    return iter(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    return _of_readings(read_run(folder))
 
 
 def _of_comparison(folder: Path) -> Iterator[_Row]:

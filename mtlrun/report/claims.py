@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Any
 
 from mtlrun.errors import counted, listed
 from mtlrun.record import DONE, NOT_CONVERGED
 from mtlrun.report.cells import MethodResult, Run, std
-from mtlrun.report.checks import ABOUT, ALL_DATA, AVERAGE_RANK, CHOICES, PREDICTION, Verdict, said
+from mtlrun.report.checks import ALL_DATA, PREDICTION, Check, Claim, Stopped, Verdict, said
 from mtlrun.report.grid import Grid, Section, show, significant
 from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
 from mtlrun.utils.io import as_list
@@ -72,8 +71,7 @@ class CheckResult:
     undecided : bool
         The difference is too small, a bound is on the wrong side, fits did not converge, or a finished run has no such
         number.
-    check : mapping
-        With its defaults.
+    check : Check or None
     dataset : str
         Where it was evaluated.
     bound : {"lower", "upper"} or None
@@ -85,7 +83,7 @@ class CheckResult:
     found: float | None = None
     why: str | None = None
     undecided: bool = False
-    check: Mapping[str, Any] = field(default_factory=dict)
+    check: Check | None = None
     dataset: str = ""
     bound: str | None = None
 
@@ -212,27 +210,16 @@ _WORDS: dict[str, str] = {
 }
 
 
-def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
+def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
     """Judge one claim under one reading (`verdict_of`)."""
-    reason = claim.get("not_testable")
-    checks = [] if reason else as_list(claim.get("checks"))
+    checks = [] if claim.not_testable else claim.checks
     results = [result for check in checks for result in evaluate(check, evidence)]
-    verdict = verdict_of(results, conjunction=bool(claim.get("all")))
-    why = _summary(results)
+    verdict, why = verdict_of(results, conjunction=claim.all), _summary(results)
     if verdict == Verdict.NOT_TESTABLE:
-        why = reason or "; ".join(dict.fromkeys(f.why for f in results if f.why)) or "the claim has no checks"
-    expect = claim.get("expect") or Verdict.CONFIRMED
-    expect = expect["verdict"] if isinstance(expect, Mapping) else expect
-    return ClaimVerdict(
-        id=str(claim["id"]),
-        text=str(claim["text"]),
-        where=claim.get("where"),
-        verdict=verdict,
-        why=why,
-        expect=expect,
-        results=results,
-        source=claim.get("source", "paper"),
-    )
+        reasons = dict.fromkeys(result.why for result in results if result.why)
+        why = claim.not_testable or "; ".join(reasons) or "the claim has no checks"
+    expect = claim.expect.verdict if claim.expect else Verdict.CONFIRMED
+    return ClaimVerdict(claim.id, claim.text, claim.where, verdict, why, expect, results, source=claim.source)
 
 
 def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> Verdict:
@@ -302,39 +289,28 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
 # ---------------------------------------------------------------- checks
 
 
-def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
+def evaluate(check: Check, evidence: Evidence) -> list[CheckResult]:
     """Evaluate one check on every data set (or group of them), pair of methods and task that it names."""
-    defaults = {name: choices[0] for name, choices in CHOICES.items() if name != "bound"}
-    check = {**defaults, **{name: value for name, value in check.items() if value is not None}}
-    if "about" in check:
-        check |= {"at_least": check["about"] / ABOUT, "at_most": check["about"] * ABOUT}
-    ranked = check["kind"] == "rejections" or check.get("quantity") == AVERAGE_RANK
-    table, greater = evidence.table, greater_is_better(str(check.get("quantity")), evidence.run)
     results = []
-    for place, why in _groups(check, evidence) if ranked else _datasets(check, evidence.run):
+    for place, why in _groups(check, evidence) if check.ranked else _datasets(check.dataset, evidence.run):
         if why is not None:
             found = [CheckResult(_title(check, place), None, why=why)]
-        elif check["kind"] == "rejections":
+        elif check.kind == "rejections":
             found = [_rejections(check, next(g for g in evidence.groups if g.label == place))]
-        elif check["unit"] == PREDICTION:
+        elif check.unit == PREDICTION:
             found = [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
-            asked, found = _of_ranks(check, place, evidence) if ranked else check, []
-            for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
-                group = [table.get((place, m)) for m in methods]
-                run_check = _as_run(asked, group, evidence)
-                one = _on_methods(run_check, place, methods, task, group, greater)
-                bound = run_check.get("bound") or _bound_by_name(check, group, evidence.run)
-                found.append(replace(one, bound=bound if bound in CHOICES["bound"] else None))
+            tasks: Sequence[str | None] = check.task or [None]
+            asked = product(_method_tuples(check), tasks)
+            found = [_on_methods(check, place, methods, task, evidence) for methods, task in asked]
         results += [replace(one, check=check, dataset=place) for one in found]
     return results
 
 
-def _datasets(check: Mapping[str, Any], run: Run) -> Iterator[tuple[str, str | None]]:
+def _datasets(named: Sequence[str], run: Run) -> Iterator[tuple[str, str | None]]:
     """Yield the labels of the data sets to look at, or a name with the reason why it cannot be looked at."""
     ran = run.datasets
     profile = f"profile {run.profile}" if run.profile else "this run"
-    named = as_list(check.get("dataset"))
     found = False
     for name in named or as_list(run.info.get("paper_datasets")) or list(ran):
         labels = [label for label, facts in ran.items() if name in (label, facts.get("id"))]
@@ -348,43 +324,44 @@ def _datasets(check: Mapping[str, Any], run: Run) -> Iterator[tuple[str, str | N
         yield "the paper's data", why
 
 
-def _groups(check: Mapping[str, Any], evidence: Evidence) -> Iterator[tuple[str, str | None]]:
+def _groups(check: Check, evidence: Evidence) -> Iterator[tuple[str, str | None]]:
     """Yield the labels of the groups of data sets to look at, or a name with the reason why it cannot be looked at."""
     ranked = [g.label for g in evidence.groups]
-    place, why = next(_datasets({}, evidence.run), ("", None))
-    for name in as_list(check.get("dataset")) or ranked or [ALL_DATA]:
+    place, why = next(_datasets([], evidence.run), ("", None))
+    for name in check.dataset or ranked or [ALL_DATA]:
         if why is not None:
             yield place, why
             return
         yield name, None if name in ranked else f"{name}: fewer than two data sets with a number of every method"
 
 
-def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    if check["kind"] == "order":
-        return list(pairwise(check["methods"]))
-    if check["kind"] == "value":
-        return [(m,) for m in as_list(check["of"])]
-    return list(product(as_list(check["of"]), as_list(check["over"])))
+def _method_tuples(check: Check) -> list[tuple[str, ...]]:
+    if check.kind == "order":
+        return list(pairwise(check.methods))
+    return [(m,) for m in check.of] if check.kind == "value" else list(product(check.of, check.over))
 
 
-def _as_run(check: Mapping[str, Any], group: Sequence[MethodResult | None], evidence: Evidence) -> Mapping[str, Any]:
-    """Return a check as it applies to these rows: where none of them was stopped, the number is no bound."""
-    if "stopped" not in check:
-        return check
-    late = any(row is not None and _was_stopped(check["stopped"], row, evidence) for row in group)
-    return {**check, "bound": check.get("bound", _NO_BOUND) if late else None}
+def _bound(check: Check, group: Sequence[MethodResult | None], evidence: Evidence) -> str | None:
+    """Return what the number of a check on some rows is: a bound where it says so and, with `stopped`, one of them was.
+
+    `_NO_BOUND`: one was stopped, and the check does not say on which side the true number lies.
+    """
+    if check.stopped is None:
+        return check.bound
+    late = any(row is not None and _was_stopped(check.stopped, row, evidence) for row in group)
+    return check.bound or _NO_BOUND if late else None
 
 
-def _bound_by_name(check: Mapping[str, Any], group: Sequence[MethodResult | None], run: Run) -> str | None:
+def _bound_by_name(check: Check, group: Sequence[MethodResult | None], run: Run) -> str | None:
     """Say how a number is told whose quantity is called ``seconds_at_least``; it decides as any other.
 
     That is another quantity of the same unit, ``seconds_to_1e-6``, where a run has it, and else what the run had used
     when it was stopped.
     """
-    quantity = str(check.get("quantity"))
+    quantity = str(check.quantity)
     stem = quantity.removesuffix(_AT_LEAST)
     exact = next((name for name in run.metrics if name.startswith(f"{stem}_to_")), None)
-    if stem == quantity or exact is None or check["kind"] not in ("ratio", "difference", "value"):
+    if stem == quantity or exact is None or check.kind not in ("ratio", "difference", "value"):
         return None
     late = [row is not None and len(row.by_trial(exact)) < len(row.by_trial(quantity)) for row in group]
     if not any(late):
@@ -395,41 +372,32 @@ def _bound_by_name(check: Mapping[str, Any], group: Sequence[MethodResult | None
     return "lower"
 
 
-def _was_stopped(stopped: Mapping[str, Any], row: MethodResult, evidence: Evidence) -> bool:
+def _was_stopped(stopped: Stopped, row: MethodResult, evidence: Evidence) -> bool:
     """Whether a row reached the limit that it was given, or fell short of another method."""
-    quantity, value = stopped["quantity"], row.value(stopped["quantity"])
+    value = row.value(stopped.quantity)
     if value is None:
         return False
-    if "below" in stopped:
-        other = evidence.table.get((row.dataset, stopped["below"]))
-        whole = None if other is None else other.value(quantity)
+    if stopped.below is not None:
+        other = evidence.table.get((row.dataset, stopped.below))
+        whole = None if other is None else other.value(stopped.quantity)
         return whole is not None and value < whole
     methods = {m.get("label"): m.get("params") or {} for m in as_list(evidence.run.config.get("methods"))}
-    return bool(value >= methods[row.method][stopped["at_least"]])
-
-
-def _of_ranks(check: Mapping[str, Any], place: str, evidence: Evidence) -> Mapping[str, Any]:
-    """Return a check on average ranks as it applies to a group: differences count beyond their standard error."""
-    if len(_method_tuples(check)[0]) < 2:
-        return check
-    error = next(group.standard_error for group in evidence.groups if group.label == place)
-    return {**check, "effect": max(check.get("effect", 0.0), error)}
+    return bool(value >= methods[row.method][stopped.at_least])
 
 
 def _on_methods(
-    check: Mapping[str, Any],
-    dataset: str,
-    methods: tuple[str, ...],
-    task: str | None,
-    group: Sequence[MethodResult | None],
-    greater: bool,
+    check: Check, dataset: str, methods: tuple[str, ...], task: str | None, evidence: Evidence
 ) -> CheckResult:
     """Compare the rows of one or two methods, or the values of one task in them."""
-    where, quantity = dataset, check["quantity"]
+    group, where, quantity = [evidence.table.get((dataset, m)) for m in methods], dataset, str(check.quantity)
+    bound = _bound(check, group, evidence)
+    told = bound or _bound_by_name(check, group, evidence.run)
+    told = None if told == _NO_BOUND else told
     if task is not None:
         where = f"{dataset}, {task}"
         if any(row is not None and task not in row.task_names for row in group):
-            return CheckResult(_title(check, where, methods), None, why=f"no task {task!r} is known in {dataset}")
+            why = f"no task {task!r} is known in {dataset}"
+            return CheckResult(_title(check, where, methods), None, why=why, bound=told)
         group = [row and row.of_task(task) for row in group]
     rows = []
     for method, row in zip(methods, group, strict=True):
@@ -441,36 +409,51 @@ def _on_methods(
                 lacking = f"{method} on {where} has no {quantity}: it did not get there, or it is not defined"
             else:
                 lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
-            return CheckResult(_title(check, where, methods), None, why=lacking, undecided=finished)
+            return CheckResult(_title(check, where, methods), None, why=lacking, undecided=finished, bound=told)
         rows.append(row)
-    return _compared(check, _title(check, where, methods), where, rows, greater)
+    effect = check.effect
+    if check.ranked and len(rows) > 1:  # differences of average ranks count beyond their standard error
+        effect = max(effect or 0.0, next(g.standard_error for g in evidence.groups if g.label == dataset))
+    greater = greater_is_better(quantity, evidence.run)
+    result = _compared(check, _title(check, where, methods), where, rows, greater, effect, bound)
+    return replace(result, bound=told)
 
 
 def _compared(
-    check: Mapping[str, Any], title: str, where: str, rows: Sequence[MethodResult], greater: bool
+    check: Check,
+    title: str,
+    where: str,
+    rows: Sequence[MethodResult],
+    greater: bool,
+    effect: float | None,
+    bound: str | None,
 ) -> CheckResult:
-    """Compare rows that have a number each; `greater` says whether greater ones are better."""
-    kind, quantity = check["kind"], check["quantity"]
+    """Compare rows that have a number each.
+
+    `greater` says whether greater numbers are better, `effect` is the smallest difference that counts (None:
+    `smallest_effect`), `bound` what the number is where it is not the true one.
+    """
+    kind, quantity = check.kind, str(check.quantity)
     values = [r.value(quantity) or 0.0 for r in rows]
     short = next((f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), "")
     pairs, worse = None, False
     if kind == "paired":
-        result = paired(rows[0], rows[1], quantity, check["unit"], check["test"], check.get("ties", 0.0))
+        result = paired(rows[0], rows[1], quantity, check.unit, check.test, check.ties)
         if result is None or result.pvalue is None:
             return CheckResult(title, None, why="a single split gives no p-value")
         found, effect = result.pvalue, 0.0
-        pairs = result.n if check["test"] == "wilcoxon" else None
+        pairs = result.n if check.test == "wilcoxon" else None
         worse = result.mean_difference != 0 and (result.mean_difference > 0) != greater
     elif kind == "ratio":
         if values[1] == 0:
             return CheckResult(title, None, why=f"{quantity} of {rows[1].method} on {where} is 0")
         found = values[0] / values[1]
-        effect = found * smallest_effect(check, rows, math.log)
+        effect = found * (smallest_effect(quantity, rows, math.log) if effect is None else effect)
     else:
-        found = values[0] - values[1] if kind in ("difference", "order") else values[0]
-        effect = smallest_effect(check, rows)
+        found = values[0] - sum(values[1:])
+        effect = smallest_effect(quantity, rows) if effect is None else effect
     if kind == "order":
-        increasing = check["direction"] == "increasing"
+        increasing = check.direction == "increasing"
         margin = -found if increasing else found
         sign = ("" if margin > 0 else "not ") + ("<" if increasing else ">")
         text = f"{title}: {significant(values[0], 4)} {sign} {significant(values[1], 4)}{short}"
@@ -478,23 +461,18 @@ def _compared(
     else:
         margin = _margin(check, found)
         text, holds = f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", margin >= 0
-        if holds and worse and "at_most" in check:  # a significant difference, but against the claim
+        if holds and worse and check.at_most is not None:  # a significant difference, but against the claim
             text, holds = f"{text}, but {rows[0].method} is the worse one", False
-    unsettled = _unsettled(check, rows, found, margin, effect, holds, pairs)
+    unsettled = _unsettled(check, rows, found, margin, effect, holds, pairs, bound)
     return CheckResult(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
 
 
-def smallest_effect(
-    check: Mapping[str, Any], rows: Sequence[MethodResult], of: Callable[[float], float] = float
-) -> float:
-    """Return the smallest difference that counts: that of the check, else one standard error.
+def smallest_effect(quantity: str, rows: Sequence[MethodResult], of: Callable[[float], float] = float) -> float:
+    """Return one standard error: the smallest difference that counts where a check does not say another.
 
-    The standard error is that of the differences (of logarithms, for ratios) between the rows over the splits that all
-    of them have; with a single split, over its tasks, and of average ranks over the data sets. 0 where none can be had.
+    It is that of the differences (of logarithms, for ratios) between the rows over the splits that all of them have;
+    with a single split, over its tasks, and of average ranks over the data sets. 0 where none can be had.
     """
-    if "effect" in check:
-        return float(check["effect"])
-    quantity = check["quantity"]
     samples = [row.by_trial(quantity) for row in rows]
     trials = [t for t in samples[0] if all(t in values for values in samples)]
     pairs: list[list[float | None]] = [[values[t] for values in samples] for t in trials]
@@ -508,87 +486,85 @@ def smallest_effect(
 
 
 def _unsettled(
-    check: Mapping[str, Any],
+    check: Check,
     rows: Sequence[MethodResult],
     found: float,
     margin: float,
     effect: float,
     holds: bool,
     pairs: int | None,
+    bound: str | None,
 ) -> str | None:
     """Say why a comparison, or a signed-rank test of so many pairs, is undecided; None when it decides."""
-    quantity = check["quantity"]
-    if pairs is not None and (least := 2.0 ** (1 - pairs)) >= check.get("at_least", check.get("at_most")):
+    quantity, (low, high) = check.quantity, check.bounds
+    if pairs is not None and (least := 2.0 ** (1 - pairs)) >= (high if check.at_least is None else low):
         return f"{pairs} pairs give no p-value below {show(least, 'small')}"
     for row in rows:
         if row.status == NOT_CONVERGED and quantity not in ACCURACY:
             return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
     if abs(margin) < effect:
         return f"{_distance(check, margin)}, less than the {show(effect, 'small')} that we count as a difference"
-    # A lower bound can show that something is large enough, an upper one that it is small enough.
-    bound, shows_large = check.get("bound"), holds == ("at_least" in check)
     if bound == _NO_BOUND:
         return "a run was stopped"
-    if bound is not None and "about" in check:  # beyond the size on its own side it contradicts it, and else nothing
-        beyond = found > check["at_most"] if bound == "lower" else found < check["at_least"]
+    if bound is not None and check.about is not None:  # beyond the size on its own side it contradicts it
+        beyond = found > high if bound == "lower" else found < low
         return None if beyond else f"{quantity} is a bound, which can only lie beyond a size"
-    if bound is not None and shows_large != (bound == "lower"):
+    # A lower bound can show that something is large enough, an upper one that it is small enough.
+    if bound is not None and (holds == (check.at_least is not None)) != (bound == "lower"):
         return f"{quantity} is a bound, which can decide the other side only"
     return None
 
 
-def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> CheckResult:
+def _on_predictions(check: Check, run: Run, dataset: str, methods: tuple[str, ...]) -> CheckResult:
     """Test the kept scores split by split; the split that speaks most against the bound decides."""
     title = _title(check, dataset, methods)
-    tests = paired_predictions(run, dataset, methods[0], methods[1], check["test"], check.get("ties", 0.0))
+    tests = paired_predictions(run, dataset, methods[0], methods[1], check.test, check.ties)
     values = [t.pvalue for t in tests if t.pvalue is not None]
     if not values:
         return CheckResult(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
-    extreme, word = (min, "smallest") if "at_least" in check else (max, "largest")
+    extreme, word = (max, "largest") if check.at_least is None else (min, "smallest")
     found = extreme(values)
     splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
     text = f"{title}: {word} p-value {show(found, 'small')} of {splits} ({_bounds(check)})"
     return CheckResult(text, all(_margin(check, value) >= 0 for value in values), found)
 
 
-def _rejections(check: Mapping[str, Any], group: Ranking) -> CheckResult:
-    control = str(check["control"])
+def _rejections(check: Check, group: Ranking) -> CheckResult:
     title = _title(check, f"{group.label} ({len(group.blocks)} data sets)")
-    ranking = replace(group, control=control)
+    ranking = replace(group, control=check.control)
     if not ranking.tests:
-        return CheckResult(title, None, why=f"{control} has no rank")
+        return CheckResult(title, None, why=f"{check.control} has no rank")
     found, tests = ranking.rejections, ranking.tests
     return CheckResult(f"{title}: {found} of {len(tests)} ({_bounds(check)})", _margin(check, found) >= 0, float(found))
 
 
-def _margin(check: Mapping[str, Any], found: float) -> float:
+def _margin(check: Check, found: float) -> float:
     """Return how far a number is inside its bounds, negative outside."""
-    return min(found - check.get("at_least", -math.inf), check.get("at_most", math.inf) - found)
+    low, high = check.bounds
+    return min(found - low, high - found)
 
 
-def _distance(check: Mapping[str, Any], margin: float) -> str:
+def _distance(check: Check, margin: float) -> str:
     """Say how far a number lies on which side of what is claimed."""
     distance = show(abs(margin), "small")
-    if check["kind"] == "order":
+    if check.kind == "order":
         return f"they differ by {distance}"
     return f"it {'misses' if margin < 0 else 'keeps'} the claimed bound by {distance}"
 
 
-def _bounds(check: Mapping[str, Any]) -> str:
-    if "about" in check:
-        return f"claimed: about {check['about']:g}, so {check['at_least']:g} to {check['at_most']:g}"
-    bounds = [f"{name.replace('_', ' ')} {check[name]:g}" for name in ("at_least", "at_most") if name in check]
-    return f"claimed: {' and '.join(bounds)}"
+def _bounds(check: Check) -> str:
+    (low, high), words = check.bounds, {"at least": check.at_least, "at most": check.at_most}
+    if check.about is not None:
+        return f"claimed: about {check.about:g}, so {low:g} to {high:g}"
+    return f"claimed: {' and '.join(f'{word} {bound:g}' for word, bound in words.items() if bound is not None)}"
 
 
-def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()) -> str:
+def _title(check: Check, dataset: str, methods: tuple[str, ...] = ()) -> str:
     """Say what a check compares."""
-    kind = check["kind"]
+    kind = check.kind
     if kind == "rejections":
-        return f"methods that rank significantly worse than {check['control']} on {dataset}"
-    quantity = check.get("quantity") or "predictions"
-    names = methods or tuple(", ".join(as_list(check.get(k))) for k in ("of", "over", "methods") if check.get(k))
+        return f"methods that rank significantly worse than {check.control} on {dataset}"
+    names = methods or [", ".join(names) for names in (check.of, check.over, check.methods) if names]
     joined = {"ratio": " / ", "difference": " minus ", "paired": " against ", "order": ", "}.get(kind, "")
-    prefix = "p-value of " if kind == "paired" else ""
-    unit = f" by {check['unit']}" if kind == "paired" else ""
-    return f"{prefix}{quantity} of {joined.join(names)}{unit} on {dataset}"
+    prefix, unit = ("p-value of ", f" by {check.unit}") if kind == "paired" else ("", "")
+    return f"{prefix}{check.quantity or 'predictions'} of {joined.join(names)}{unit} on {dataset}"

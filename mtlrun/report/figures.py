@@ -200,7 +200,7 @@ class RankDiagram:
     @staticmethod
     def title_of(ranking: Ranking) -> str:
         """What is ranked in one of the diagrams, and over what."""
-        return f"{ranking.metric}, {ranking.label}"
+        return f"{spoken(ranking.metric)}, {ranking.label}"
 
     @property
     def caption(self) -> str:
@@ -238,7 +238,9 @@ class Forest:
     @property
     def caption(self) -> str:
         """What the figure shows, in one line."""
-        return f"{self.title}: {self.axis}; triangle: continues beyond the axis"
+        first, last = self.limits
+        cut = any(low < first or high > last for _, _, low, high in self.entries)
+        return f"{self.title}: {self.axis}{'; triangle: continues beyond the axis' if cut else ''}"
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -460,17 +462,12 @@ def published_line(run: Run) -> str | None:
 def matrix_figures(run: Run) -> list[Figure]:
     """Return one figure per data set and method whose first finished repeat has matrices, a heat map for each."""
     figures = []
-    for dataset in run.datasets:
-        for method in run.methods:
-            found = (r.result["matrices"] for r in run.results_of(dataset, method) if r.result.get("matrices"))
-            stored: dict[str, Any] = next(found, {})
-            maps = [
-                HeatMap(name, m["values"], list(map(str, m["rows"])), list(map(str, m["columns"])), m.get("centre"))
-                for name, m in stored.items()
-            ]
-            if maps:
-                title = f"{run.title_of(dataset)}: {method}"
-                figures.append(Figure(file_name(dataset, method, "matrices"), title, maps))
+    for dataset, method, stored in run.first_results("matrices"):
+        maps = [
+            HeatMap(name, m["values"], list(map(str, m["rows"])), list(map(str, m["columns"])), m.get("centre"))
+            for name, m in stored.items()
+        ]
+        figures.append(Figure(file_name(dataset, method, "matrices"), f"{run.title_of(dataset)}: {method}", maps))
     return figures
 
 
@@ -548,18 +545,11 @@ def rank_diagrams(run: Run, rows: list[MethodResult]) -> list[RankDiagram]:
 def measured_ranks(run: Run) -> list[RankDiagram]:
     """Return one figure per data set and method whose first finished repeat has rankings, a diagram for each."""
     figures = []
-    for dataset in run.datasets:
-        for method in run.methods:
-            found = (r.result["rankings"] for r in run.results_of(dataset, method) if r.result.get("rankings"))
-            rankings = [
-                Ranking(
-                    stored["label"],
-                    stored["quantity"],
-                    *(stored[name] for name in ("blocks", "methods", "values", "greater")),
-                )
-                for stored in next(found, [])
-            ]
-            if rankings:
-                heading = f"{run.title_of(dataset)}: {method}"
-                figures.append(RankDiagram(file_name(dataset, method, "ranks"), rankings, heading))
+    for dataset, method, stored in run.first_results("rankings"):
+        rankings = [
+            Ranking(one["label"], one["quantity"], one["blocks"], one["methods"], one["values"], one["greater"])
+            for one in stored
+        ]
+        heading = f"{run.title_of(dataset)}: {method}"
+        figures.append(RankDiagram(file_name(dataset, method, "ranks"), rankings, heading))
     return figures

@@ -13,11 +13,10 @@ import numpy as np
 from mtlrun.errors import DataError, UserError
 from mtlrun.evaluation import innermost
 from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts, transformed_names
-from mtlrun.report.cells import TRAINED
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
 from mtlrun.report.grid import Column, Grid, number
-from mtlrun.report.stored import read_json
+from mtlrun.report.stored import TRAINED, read_json
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize

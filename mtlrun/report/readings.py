@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.report.cells import MethodResult, Run, method_results
-from mtlrun.report.checks import HOLDING, REFERENCE_SOURCES, Verdict
+from mtlrun.report.checks import HOLDING, REFERENCE_SOURCES, Claim, Reference, Tolerance, Verdict, said
 from mtlrun.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.report.grid import Column, Grid, Section
 from mtlrun.report.statistics import rank_groups
@@ -65,32 +65,34 @@ class ReferenceVerdict:
 def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
     """Compare every reference number that concerns the profile of a run."""
     run, table = evidence.run, evidence.table
+    tolerances = [Tolerance.model_validate(entry) for entry in as_list(run.config.get("tolerance"))]
     results = []
-    for entry in as_list(run.config.get("reference")):
-        profiles = as_list(entry.get("profile"))
-        if profiles and run.profile not in profiles:
+    for entry in map(Reference.model_validate, as_list(run.config.get("reference"))):
+        if entry.profile and run.profile not in entry.profile:
             continue
-        name, method, task = entry["dataset"], entry["method"], entry.get("task")
-        label = name if (name, method) in table else run.label_of(name)
-        row = table.get((label, method)) if label is not None else None
-        without = "method not in this run"
-        if task is not None:
-            name, row, without = f"{label or name}, {task}", row and row.of_task(task), f"no task {task!r} known"
+        label = entry.dataset if (entry.dataset, entry.method) in table else run.label_of(entry.dataset)
+        row = None if label is None else table.get((label, entry.method))
+        name, without = entry.dataset, "method not in this run"
+        if entry.task is not None:
+            name, row, without = (
+                f"{label or name}, {entry.task}",
+                row and row.of_task(entry.task),
+                f"no task {entry.task!r} known",
+            )
         if label is None:
             without = f"data set not in this run (profile {run.profile}: {run.names_of_data})"
-        results.append(_compare({**entry, "dataset": name}, row, without, as_list(run.config.get("tolerance"))))
+        results.append(_compare(entry, name, row, without, tolerances))
     return results
 
 
 def _compare(
-    entry: Mapping[str, Any], row: MethodResult | None, without: str, tolerances: Sequence[Mapping[str, Any]]
+    entry: Reference, name: str, row: MethodResult | None, without: str, tolerances: Sequence[Tolerance]
 ) -> ReferenceVerdict:
-    quantity, value = str(entry["quantity"]), float(entry["value"])
-    source = entry.get("source") or REFERENCE_SOURCES[0]
+    quantity, value, source = entry.quantity, entry.value, entry.source or REFERENCE_SOURCES[0]
     ours = row.value(quantity) if row else None
     if row is None or ours is None:
         without = f"no {quantity} ({row.status_text})" if row else without
-        return ReferenceVerdict(entry["dataset"], entry["method"], quantity, source, value, why=without)
+        return ReferenceVerdict(name, entry.method, quantity, source, value, why=without)
     std = None if quantity in row.medians else row.std(quantity)
     n = len(row.samples.get(quantity, ())) or row.n
     tolerance, rule = tolerance_of(entry, tolerances, std, n)
@@ -103,9 +105,7 @@ def _compare(
     )
 
 
-def tolerance_of(
-    entry: Mapping[str, Any], tolerances: Sequence[Mapping[str, Any]], std: float | None, n: int
-) -> tuple[float, str]:
+def tolerance_of(entry: Reference, tolerances: Sequence[Tolerance], std: float | None, n: int) -> tuple[float, str]:
     """Return the largest absolute difference that counts as the same, and which rule gave it.
 
     The largest of: absolute; error_rate times (1 - the printed value); relative times the printed value; half a unit
@@ -114,26 +114,24 @@ def tolerance_of(
 
     Parameters
     ----------
-    entry : mapping
+    entry : Reference
         The reference number; its own `absolute`, `error_rate`, `relative`, `sigmas` win over the experiment's.
-    tolerances : sequence of mapping
+    tolerances : sequence of Tolerance
         Rules of the experiment; the first that names the quantity, else the first without a quantity.
     std : float or None
         Ours.
     n : int
         Splits behind ours.
     """
-    value = float(entry["value"])
-    rule = next((t for t in tolerances if t.get("quantity") == entry["quantity"]), None)
-    rule = rule or next((t for t in tolerances if not t.get("quantity")), {})
-    rule = {**rule, **{k: v for k, v in entry.items() if k in RULES and v is not None}}
-    decimals = entry.get("decimals")
-    digits = _decimals(entry["value"]) if decimals is None else decimals
-    absolute, rate, relative, sigmas = (rule.get(name) for name in RULES)
-    candidates = [(0.5 * 10.0**-digits, "printed digits"), (float(absolute or 0), "absolute")]
-    candidates.append((float(rate or 0) * abs(1 - value), f"{rate or 0:.0%} of the error rate"))
-    candidates.append((float(relative or 0) * abs(value), f"{relative or 0:.0%} of the value"))
-    theirs, n_theirs = entry.get("std"), entry.get("n") or n
+    rule = next((t for t in tolerances if t.quantity == entry.quantity), None)
+    rule = rule or next((t for t in tolerances if not t.quantity), Tolerance())
+    own = ((getattr(entry, name), getattr(rule, name)) for name in RULES)
+    absolute, rate, relative, sigmas = (first if first is not None else other for first, other in own)
+    digits = _decimals(entry.value) if entry.decimals is None else entry.decimals
+    candidates = [(0.5 * 10.0**-digits, "printed digits"), (absolute or 0.0, "absolute")]
+    candidates.append(((rate or 0.0) * abs(1 - entry.value), f"{rate or 0:.0%} of the error rate"))
+    candidates.append(((relative or 0.0) * abs(entry.value), f"{relative or 0:.0%} of the value"))
+    theirs, n_theirs = entry.std, entry.n or n
     if sigmas is not None and std is not None and theirs is not None and min(n, n_theirs) >= 2:
         error = math.sqrt(theirs**2 / n_theirs + std**2 / n)
         candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
@@ -225,7 +223,7 @@ def judged(run: Run) -> JudgedRun:
     """Judge a run under its reading."""
     rows = method_results(run)
     evidence = Evidence(run, rows, rank_groups(run, rows))
-    claims = [judge(claim, evidence) for claim in as_list(run.config.get("claims"))]
+    claims = [judge(Claim.model_validate(claim), evidence) for claim in as_list(run.config.get("claims"))]
     return JudgedRun(run, rows, evidence.groups, claims, compare_references(evidence))
 
 
@@ -262,21 +260,24 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     claims : sequence of ClaimVerdict
         With their verdicts under all readings.
     """
-    section = Section("Readings")
+    section = Section("Interpretations")
     about = main.about
     if not about:
         return section
     names = list(main.run.info["readings"])
     rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
-    section.lines.append(f"The paper leaves choices open; {counted(len(names), 'reading')} of it were tried.")
-    section.lines.append(f"The main reading, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
+    section.lines.append(
+        f"The paper leaves choices open. An interpretation (on the command line: --reading) is a way to fill them in; "
+        f"{len(names)} were tried."
+    )
+    section.lines.append(f"The main one, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
     if about.get("because"):
         section.lines.append(str(about["because"]))
     shown = {judged.name: judged for judged in (main, *others)}
     waiting = [name for name in names if name not in shown and "config" in main.run.info["readings"][name]]
     if waiting:
         section.lines.append(f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run.")
-    grid, distances = Grid.of("reading", "why", "part"), []
+    grid, distances = Grid.of("interpretation", "why", "part"), []
     for name in names:
         facts = main.run.info["readings"][name]
         part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "for comparison only"
@@ -288,10 +289,9 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     section.grids.append(grid)
     if others and claims:
         verdicts = Grid.of("claim", "verdict", *map(Column, shown))
-        words = {str(verdict): verdict.said for verdict in Verdict}
-        verdicts.rows = [
-            [c.id, words[c.verdict], *(words.get(c.readings.get(name, "")) for name in shown)] for c in claims
-        ]
+        for claim in claims:
+            under = (said(claim.readings[name]) if name in claim.readings else None for name in shown)
+            verdicts.rows.append([claim.id, said(claim.verdict), *under])
         section.grids.append(verdicts)
     return section
 

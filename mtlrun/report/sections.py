@@ -17,8 +17,8 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import CELLS, Record
-from mtlrun.report.cells import MISSING, MethodResult, Run, mark_simulated
-from mtlrun.report.checks import Verdict, spoken
+from mtlrun.report.cells import MISSING, PUBLISHED, MethodResult, Run, mark_simulated
+from mtlrun.report.checks import Check, Verdict, said, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, number, plain, show, significant
 from mtlrun.report.stored import KEY_LENGTH, made_and_verified
@@ -337,7 +337,7 @@ def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
 
 def _mark(one: Run, run: Run) -> str:
     """Return what marks a row as one of another reading than that of the report."""
-    return "" if one is run else f"reading {one.reading}: "
+    return "" if one is run else f"interpretation {one.reading}: "
 
 
 def cost_section(run: Run) -> Section:
@@ -499,7 +499,7 @@ _PLURAL = {
     UNDECIDED: "are undecided",
     UNTESTED: "were not tested here",
 }
-GROUPS = {
+GROUPS: dict[str, str] = {
     Verdict.CONFIRMED: HOLD,
     Verdict.MOSTLY: HOLD,
     Verdict.PARTLY: PART,
@@ -514,14 +514,12 @@ DECIDED = (HOLD, PART, FAIL)
 _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Source of claims that are not those of a paper.
 OURS = "ours"
-#: The table of published numbers is not a data set.
-PUBLISHED = "published"
 
 
 def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:
     """Return the columns `COLUMNS` of a claim."""
     printed, ours = numbers_of(claim)
-    return [claim.text, printed, ours, _verdict(claim).said, data_of(run, claim)]
+    return [claim.text, printed, ours, said(claim.verdict), data_of(run, claim)]
 
 
 def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
@@ -531,15 +529,15 @@ def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
 
 def rank_of(claim: ClaimVerdict) -> int:
     """Return the place of a claim in a list that begins with those that hold; the undecided ones come last."""
-    return list(_PLURAL).index(GROUPS[_verdict(claim)])
+    return list(_PLURAL).index(GROUPS[claim.verdict])
 
 
 def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     """Return what the paper says and what we find, as far as these are numbers: a part for every bound."""
     groups: dict[tuple[str, str, str], list[CheckResult]] = {}
     for result in claim.results:
-        check = result.check
-        groups.setdefault((check.get("kind", ""), check.get("quantity") or "", _claimed(check)), []).append(result)
+        if check := result.check:
+            groups.setdefault((check.kind, check.quantity or "", _claimed(check)), []).append(result)
     known = {key: found for key, group in groups.items() if (found := [r for r in group if r.found is not None])}
     if not known:
         return "; ".join(dict.fromkeys(claimed for *_, claimed in groups if claimed)) or "-", "-"
@@ -549,7 +547,7 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
         return "as claimed", f"{holding} of {counted(len(told), 'comparison')} as claimed"
     printed = [f"{_what(kind, quantity)}{claimed}" for kind, quantity, claimed in known]
     ours = [_range(found) for found in known.values()]
-    return "; ".join(dict.fromkeys(printed)), "; ".join(ours)
+    return "; ".join(dict.fromkeys(printed)), "; ".join(dict.fromkeys(ours) if len(set(ours)) == 1 else ours)
 
 
 def data_of(run: Run, claim: ClaimVerdict) -> str:
@@ -566,7 +564,7 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
 
 def counts_text(claims: Iterable[ClaimVerdict]) -> str:
     """Say how many claims hold: ``3 hold, 2 do not hold, 1 is undecided``."""
-    found = Counter(GROUPS[_verdict(claim)] for claim in claims)
+    found = Counter(GROUPS[claim.verdict] for claim in claims)
     return ", ".join(f"{n} {name if n == 1 else _PLURAL[name]}" for name in _PLURAL if (n := found[name]))
 
 
@@ -581,7 +579,7 @@ def finding(claim: ClaimVerdict, text: str = "") -> str:
         plain = any(word in ours for word in ("times", "points")) or ours.replace(",", "").isdigit()
         whose = "claimed" if claim.source == OURS else "paper"
         numbers = f" ({whose}: {printed}; ours: {ours})" if not text else f" (we find {ours})" if plain else ""
-    return f"{(text or claim.text).rstrip('.')}: {_verdict(claim).said}{numbers}"
+    return f"{(text or claim.text).rstrip('.')}: {said(claim.verdict)}{numbers}"
 
 
 def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
@@ -590,7 +588,7 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
     First the claims that were decided.
     """
     told = [claim for claim in claims if claim.verdict != Verdict.NOT_TESTABLE]
-    told.sort(key=lambda claim: GROUPS[_verdict(claim)] not in DECIDED)
+    told.sort(key=lambda claim: GROUPS[claim.verdict] not in DECIDED)
     lines = [f"{finding(claim)}." for claim in told[:MOST_FINDINGS]]
     rest = [*told[MOST_FINDINGS:], *(claim for claim in claims if claim not in told)]
     if told and rest:
@@ -600,7 +598,7 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
 
 def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
     """Say what became of further claims."""
-    groups, many = {GROUPS[_verdict(claim)] for claim in claims}, counted(len(claims), "further claim")
+    groups, many = {GROUPS[claim.verdict] for claim in claims}, counted(len(claims), "further claim")
     if len(groups) > 1:
         return f"Of {many} {counts_text(claims)}."
     (group,) = groups
@@ -608,20 +606,49 @@ def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
 
 
 def spread_lines(run: Run, rows: Sequence[MethodResult]) -> list[str]:
-    """Return, for a run without claims, how far its first quantity reaches, and where its ends are."""
-    if not run.metrics or run.measures:
+    """Return, for a run without claims, how far its first quantities reach, and where their ends are.
+
+    Of methods compared on data, that is the first quantity on the data set on which they differ most.
+    """
+    if run.measures:
+        return [line for quantity in run.metrics[:MOST_FINDINGS] if (line := _range_line(run, quantity, rows))]
+    by_data = [[row for row in rows if row.dataset == name] for name in dict.fromkeys(row.dataset for row in rows)]
+    spans = [ends for some in by_data if run.metrics and (ends := _ends(run.metrics[0], some))]
+    if not spans:
         return []
-    quantity = run.metrics[0]
+    (low, first), (high, last) = max(spans, key=lambda ends: ends[1][0] - ends[0][0])
+    quantity, values = run.metrics[0], _apart(low, high)
+    gap = _number(Check.model_construct(kind="difference", quantity=quantity), high - low)
+    told = " to ".join(f"{value} ({row.method})" for value, row in zip(values, (first, last), strict=True))
+    on = run.title_of(first.dataset)
+    return [f"{_titled(quantity)} differs between the methods by at most {gap}: on {on}, from {told}."]
+
+
+def _range_line(run: Run, quantity: str, rows: Sequence[MethodResult]) -> str:
+    """Say where a measured quantity is smallest and largest; "" where it is the same everywhere."""
+    if (ends := _ends(quantity, rows)) is None:
+        return ""
+    (low, first), (high, last) = ends
+    places = [f"({row.method}, {run.title_of(row.dataset)})" for row in (first, last)]
+    texts = [f"{value} {place}" for value, place in zip(_apart(low, high), places, strict=True)]
+    return f"{_titled(quantity)} ranges from {' to '.join(texts)}."
+
+
+def _ends(quantity: str, rows: Sequence[MethodResult]) -> tuple[tuple[float, MethodResult], ...] | None:
+    """Return the smallest and the largest value of some rows with these; None where there are no two."""
     found = [(value, row) for row in rows if (value := row.value(quantity)) is not None]
-    if len({value for value, _ in found}) < 2:
-        return []
-    ends = [bound(found, key=lambda pair: pair[0]) for bound in (min, max)]
-    texts = [f"{number(value, 3)} ({row.method}, {run.title_of(row.dataset)})" for value, row in ends]
-    return [f"{spoken(quantity)} ranges from {' to '.join(texts)}."]
+    ends = tuple(bound(found, key=lambda pair: pair[0]) for bound in (min, max)) if found else ()
+    return ends if ends and ends[0][0] < ends[1][0] else None
 
 
-def _verdict(claim: ClaimVerdict) -> Verdict:
-    return next(verdict for verdict in GROUPS if verdict == claim.verdict)
+def _apart(low: float, high: float) -> list[str]:
+    """Write two numbers with as many digits as tell them apart, three or more."""
+    digits = 3 - math.floor(math.log10((high - low) / max(abs(low), abs(high))))
+    return [number(value, min(max(digits, 3), 6)) for value in (low, high)]
+
+
+def _titled(quantity: str) -> str:
+    return f"{spoken(quantity)[0].upper()}{spoken(quantity)[1:]}"
 
 
 def _what(kind: str, quantity: str) -> str:
@@ -629,49 +656,67 @@ def _what(kind: str, quantity: str) -> str:
     if kind == "paired":
         return "p "
     if kind == "difference":
-        return f"difference in {spoken(quantity)} "
+        return f"{spoken(quantity)} "
     return f"{spoken(quantity)} " if kind == "value" else ""
 
 
-def _points(check: Mapping[str, Any]) -> bool:
+def _points(check: Check) -> bool:
     """Whether a number is the difference of two shares, to be told in points per cent."""
-    facts = METRIC_FACTS.get(str(check.get("quantity")))
-    return check.get("kind") == "difference" and facts is not None and facts.greater_is_better
+    facts = METRIC_FACTS.get(str(check.quantity))
+    share = check.quantity == "auc_target" or (facts is not None and facts.greater_is_better)
+    return check.kind == "difference" and share
 
 
-def _times(check: Mapping[str, Any]) -> bool:
+def _times(check: Check) -> bool:
     """Whether a ratio is a factor that people call so many times; others are a share."""
-    quantity = str(check.get("quantity"))
-    return quantity.startswith("seconds") or quantity == "speedup" or check.get("at_least", 0) > 1
+    quantity = str(check.quantity)
+    return quantity.startswith("seconds") or quantity == "speedup" or check.bounds[0] > 1
 
 
-def _claimed(check: Mapping[str, Any]) -> str:
+def _claimed(check: Check) -> str:
     """Say what a check asks for: ``at least 77 times``."""
-    if "about" in check:
-        return f"about {_number(check, check['about'], plain=True)}"
-    low, high = check.get("at_least"), check.get("at_most")
+    if check.about is not None:
+        return f"about {_number(check, check.about, plain=True)}"
+    low, high = check.at_least, check.at_most
     if low is not None and low == high:
         return _number(check, low)
     parts = [(word, bound) for word, bound in (("at least", low), ("at most", high)) if bound is not None]
-    return " and ".join(f"{word} {_number(check, bound, plain=True)}" for word, bound in parts)
+    return " and ".join(_bound(check, word, bound) for word, bound in parts)
+
+
+def _bound(check: Check, word: str, value: float) -> str:
+    """Say a bound as people do: ``faster``, ``not lower``, ``at most 1.22 points lower``, ``at least 77 times``."""
+    least, kind = word == "at least", check.kind
+    if kind == "ratio" and value == 1:
+        if _times(check):
+            return "faster" if least else "not faster"
+        return f"{spoken(str(check.quantity))} not {'lower' if least else 'higher'}"
+    if kind != "difference":
+        return f"{word} {_number(check, value, plain=True)}"
+    if value == 0:
+        return "not lower" if least else "not higher"
+    if value < 0:
+        return f"{'at most' if least else 'at least'} {_number(check, -value, plain=True)} lower"
+    return f"{word} {_number(check, value, plain=True)} higher"
 
 
 def _range(found: Sequence[CheckResult]) -> str:
     values = [r.found for r in found if r.found is not None]
     check, low, high = found[0].check, min(values), max(values)
+    assert check is not None  # `numbers_of` groups the results by their checks
     first, last = _number(check, low), _number(check, high)
     word = next((_BOUND_WORDS[r.bound] for r in found if r.bound), "")
     if first == last:
         return f"{word}{last}"
     for unit in (" times", " points"):
         first = first.removesuffix(unit)
-    return f"{word}{first} to {last.removeprefix('a ratio of ')}"
+    return f"{word}{first} to {last}"
 
 
-def _number(check: Mapping[str, Any], value: float, *, plain: bool = False) -> str:
-    kind, text = check.get("kind"), f"{value:g}" if plain else significant(value, 3)
+def _number(check: Check, value: float, *, plain: bool = False) -> str:
+    kind, text = check.kind, f"{value:g}" if plain else significant(value, 3)
     if kind == "ratio":
-        return f"{text} times" if _times(check) else f"a ratio of {text}"
+        return f"{text} times"
     if _points(check):
         return f"{100 * value:.3g} points" if plain else f"{100 * value:.2f} points"
     if value >= THOUSAND and value == int(value):

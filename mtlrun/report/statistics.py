@@ -17,13 +17,11 @@ from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import OK, Records
 from mtlrun.report.cells import MethodResult, Run
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES, Statistics
 from mtlrun.report.grid import Column, Grid, Section, show
 from mtlrun.stats import ControlTest, FriedmanTest, PairedTest, control_tests, friedman, holm, paired_test, rank_table
 from mtlrun.utils.io import as_list
 
-#: Level of the tests of the section `statistics`, unless it says another.
-SIGNIFICANCE = 0.05
 #: A test of fewer pairs or data sets cannot give a p-value worth printing.
 MIN_BLOCKS = 2
 #: Fewer methods are not ranked, unless the experiment asks for it.
@@ -64,7 +62,7 @@ class Ranking:
     values: list[list[float]]
     greater: bool
     control: str | None = None
-    significance: float = SIGNIFICANCE
+    significance: float = 0.05
     left_out: list[str] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
 
@@ -131,9 +129,9 @@ def greater_is_better(quantity: str, run: Run | None = None) -> bool:
 
 def rank_groups(run: Run, rows: Sequence[MethodResult]) -> list[Ranking]:
     """Return the groups of data sets of an experiment with the section `statistics`, those that can be ranked."""
-    wanted = run.config.get("statistics") or {}
-    if not wanted:
+    if not run.config.get("statistics"):
         return []
+    wanted = Statistics.model_validate(run.config["statistics"])
     groups = [_group(run, rows, wanted, label, names) for label, names in group_labels(run).items()]
     return [g for g in groups if len(g.values) >= MIN_BLOCKS and len(g.methods) >= 2]
 
@@ -158,8 +156,8 @@ def rank_rows(groups: Sequence[Ranking]) -> list[MethodResult]:
     return rows
 
 
-def _group(run: Run, rows: Sequence[MethodResult], wanted: dict[str, Any], label: str, names: list[str]) -> Ranking:
-    metric = str(wanted.get("metric") or run.metrics[0])
+def _group(run: Run, rows: Sequence[MethodResult], wanted: Statistics, label: str, names: list[str]) -> Ranking:
+    metric = wanted.metric
     own = _own_metrics(run, metric)
     table = {(r.dataset, r.method): r.value(own.get(r.dataset, metric)) for r in rows}
     measured = [m for m in run.methods if any(table.get((d, m)) is not None for d in names)]
@@ -172,8 +170,8 @@ def _group(run: Run, rows: Sequence[MethodResult], wanted: dict[str, Any], label
     better = greater_is_better(metric, run)
     signs = {d: 1.0 if greater_is_better(own.get(d, metric), run) == better else -1.0 for d in whole}
     values = [[signs[d] * float(table[d, m] or 0.0) for m in measured] for d in whole]
-    control, level = wanted.get("control"), float(wanted.get("significance") or SIGNIFICANCE)
     by_own = {d: own[d] for d in whole if d in own}
+    control, level = wanted.control, wanted.significance
     return Ranking(label, metric, whole, measured, values, better, control, level, left_out, by_own)
 
 

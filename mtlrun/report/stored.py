@@ -17,6 +17,21 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from mtlrun.errors import DataError, counted
 from mtlrun.record import CELLS, Place
+from mtlrun.report.checks import (
+    Claim,
+    Limits,
+    Main,
+    Names,
+    Number,
+    Paper,
+    PublishedCurve,
+    Reference,
+    Statistics,
+    Sweep,
+    TableLayout,
+    TimingSpec,
+    Tolerance,
+)
 from mtlrun.utils.io import as_list
 from mtlrun.utils.sizes import allow_json
 from mtlrun.utils.text import cleaned
@@ -24,26 +39,18 @@ from mtlrun.utils.text import cleaned
 RUN_FILE = "run.json"
 #: What `mtlrun verify` found of a run.
 VERIFIED = "verified.json"
-#: Options of a comparison and the keys of its cells; its leaderboard.
 #: Characters of the key of a cell that are shown.
 KEY_LENGTH = 16
+#: Options of a comparison and the keys of its cells; its leaderboard.
 COMPARED, LEADERBOARD = "compare.json", "leaderboard.json"
 PROVENANCE = "provenance.json"
 #: Results of a training, in its folder.
 TRAINED = "metrics.json"
+#: Describes a model; the name as of `mtlrun.models`, which takes seconds to import.
+MODEL_FILE = "model.json"
 AGAIN = "Delete the file and run the experiment again."
 
 Facts = dict[str, Any]
-#: Numbers that are computed with; booleans are none.
-Number = Annotated[int | float, Field(ge=-1e150, le=1e150)]
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-#: One value stands for a list of one, as in experiment files.
-Texts = Annotated[list[str], BeforeValidator(_listed)]
 
 
 class Stored(BaseModel):
@@ -58,27 +65,16 @@ class _Axis(Stored):
 
 
 class _Data(Stored):
-    id: str | None = None
-    title: str | None = None
     axis: _Axis | None = None
     files: Facts | None = None
     options: Facts | None = None
     statistics: Facts | None = None
     tasks: list[Any] | None = None
-    licence: str | None = None
-    citation: str | None = None
-    notes: str | None = None
-    fingerprint: str | None = None
-    simulated: bool | None = None
 
 
 class _DataSpec(Stored):
     id: str | None = None
     label: str | None = None
-
-
-class _Quantity(Stored):
-    name: str
 
 
 class _Method(Stored):
@@ -89,113 +85,24 @@ class _Method(Stored):
     grid: Facts | None = None
 
 
-class _Timing(Stored):
-    baseline: str | None = None
-
-
-class _Limits(Stored):
-    seconds: Number | None = None
-
-
-class _Sweep(Stored):
-    name: str | None = None
-    values: list[Any] | None = None
-    quantities: Texts | None = None
-    scale: str | None = None
-    marks: dict[str, Number | str] | None = None
-    params: Texts | None = None
-    leave_out: dict[str, list[Any]] | None = None
-
-
-class _TableSpec(Stored):
-    rows: Literal["dataset", "method", "quantity", "value", "task"] | None = None
-    columns: Literal["dataset", "method", "quantity", "value", "task"] | None = None
-    show: Texts | None = None
-    percent: bool | None = None
-    foot: bool | None = None
-
-
-class _Statistics(Stored):
-    metric: str | None = None
-    control: str | None = None
-    significance: Number | None = None
-
-
-class _Check(Stored):
-    kind: str
-    quantity: str | None = None
-    of: Texts | None = None
-    over: Texts | None = None
-    dataset: Texts | None = None
-    task: Texts | None = None
-    at_least: Number | None = None
-    at_most: Number | None = None
-    about: Number | None = None
-    ties: Number | None = None
-    stopped: Facts | None = None
-
-
-class _Claim(Stored):
-    id: str
-    text: str | None = None
-    checks: list[_Check] | None = None
-    expect: Any = None
-
-
-class _Reference(Stored):
-    dataset: str | None = None
-    method: str | None = None
-    quantity: str | None = None
-    value: Number | None = None
-    std: Number | None = None
-    n: int | None = None
-    decimals: Annotated[int, Field(ge=0, le=300)] | None = None
-    task: str | None = None
-    profile: Texts | None = None
-    source: str | None = None
-    absolute: Number | None = None
-    relative: Number | None = None
-    error_rate: Number | None = None
-    sigmas: Number | None = None
-
-
 class _Config(Stored):
-    metrics: Annotated[list[str | _Quantity], BeforeValidator(_listed)] | None = None
-    methods: Annotated[list[_Method], BeforeValidator(_listed)] | None = None
-    datasets: Annotated[list[_DataSpec | str], BeforeValidator(_listed)] | None = None
-    claims: Annotated[list[_Claim], BeforeValidator(_listed)] | None = None
-    reference: Annotated[list[_Reference], BeforeValidator(_listed)] | None = None
-    tolerance: Annotated[list[_Reference], BeforeValidator(_listed)] | None = None
-    deviations: Texts | None = None
-    timing: _Timing | None = None
-    limits: _Limits | None = None
+    metrics: Annotated[list[str], BeforeValidator(as_list)] | None = None
+    methods: Annotated[list[_Method], BeforeValidator(as_list)] | None = None
+    datasets: Annotated[list[_DataSpec | str], BeforeValidator(as_list)] | None = None
+    claims: Annotated[list[Claim], BeforeValidator(as_list)] | None = None
+    reference: Annotated[list[Reference], BeforeValidator(as_list)] | None = None
+    tolerance: Annotated[list[Tolerance], BeforeValidator(as_list)] | None = None
+    timing: TimingSpec | None = None
+    limits: Limits | None = None
     selection: Facts | None = None
-    statistics: _Statistics | None = None
+    statistics: Statistics | None = None
     split: Facts | None = None
-    sweep: _Sweep | None = None
-    table: _TableSpec | None = None
-    average: str | None = None
-    seed: int | None = None
-    repeats: int | None = None
-
-
-class _Paper(Stored):
-    cite: str | None = None
-    artefact: str | None = None
-    doi: str | None = None
-    url: str | None = None
-
-
-class _PublishedCurve(Stored):
-    dataset: str
-    method: str
-    name: str
-    x: list[Number]
-    y: list[Number]
+    sweep: Sweep | None = None
+    table: TableLayout | None = None
 
 
 class _Published(Stored):
-    curves: list[_PublishedCurve] | None = None
+    curves: list[PublishedCurve] | None = None
 
 
 class _QuantityFacts(Stored):
@@ -210,50 +117,22 @@ class StoredPlan(Stored):
     methods: list[str] | None = None
     datasets: dict[str, _Data | None] | None = None
     config: _Config | None = None
-    paper: _Paper | None = None
-    paper_datasets: Texts | None = None
+    paper: Paper | None = None
+    paper_datasets: Names | None = None
     published: _Published | None = None
     quantities: dict[str, _QuantityFacts] | None = None
     readings: dict[str, StoredPlan] | None = None
     overrides: list[Any] | None = None
     id: str | None = None
-    kind: str | None = None
-    profile: str | None = None
-    title: str | None = None
     command: str | None = None
-    reading: str | None = None
     why: str | None = None
-    because: str | None = None
-    plausible: bool | None = None
-    main: Facts | None = None
-
-
-class _Invocation(Stored):
-    started: str | None = None
-    finished: str | None = None
-    command: list[str] | str | None = None
-    packages: dict[str, str | None] | None = None
-    statuses: dict[str, int] | None = None
-    copied: dict[str, Any] | None = None
-    blas: list[str] | None = None
-    cpu: str | None = None
-    os: str | None = None
-    python: str | None = None
-    mtlrun: str | None = None
-    commit: str | None = None
-    backend: str | None = None
-    dirty: bool | None = None
-    cores: int | None = None
-    jobs: int | None = None
-    threads: int | None = None
-    n_computed: int | None = None
-    ram_gb: Number | None = None
+    main: Main | None = None
 
 
 class Provenance(Stored):
     """``provenance.json``."""
 
-    runs: list[_Invocation] | None = None
+    runs: list[Facts] | None = None
 
 
 class _Maker(Stored):
@@ -323,9 +202,6 @@ class StoredTraining(Stored):
     method: str | None = None
     status: str | None = None
     metrics: dict[str, Number | None] | None = None
-    per_task: dict[str, list[Number | None]] | None = None
-    params: Facts | None = None
-    counts: dict[str, Number] | None = None
     seconds: dict[str, Any] | None = None
     solver: dict[str, Any] | None = None
     selection: _Choice | None = None
@@ -376,7 +252,7 @@ MODELS: dict[str, type[Stored]] = {
     COMPARED: Compared,
     LEADERBOARD: Leaderboard,
     TRAINED: StoredTraining,
-    "model.json": ModelFacts,
+    MODEL_FILE: ModelFacts,
 }
 
 
@@ -435,7 +311,7 @@ def checked_as(path: Path, value: dict[str, Any]) -> Stored | None:
 
 
 def _remedy(path: Path) -> str:
-    return "Train the model again." if path.name == "model.json" else AGAIN
+    return "Train the model again." if path.name == MODEL_FILE else AGAIN
 
 
 def read_sound(path: Path) -> dict[str, Any]:

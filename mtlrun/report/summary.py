@@ -249,31 +249,34 @@ def run_counts(entry: RunReport) -> tuple[str, str | None]:
     return f"{cells['done']} of {cells['planned']}", met
 
 
-def overview_markdown(overview: Overview, pages: Mapping[str, str] | None = None) -> str:
-    """Return the summary as Markdown, on two screens: per paper what was found, and its reports.
+def overview_markdown(
+    overview: Overview, pages: Mapping[str, str] | None = None, outcomes: Mapping[str, str] | None = None
+) -> str:
+    """Return the summary as Markdown, on two screens: per paper what was found, and its reports; counts come last.
 
     Parameters
     ----------
     overview : Overview
     pages : mapping of str to str, optional
         Paper -> address of its page.
+    outcomes : mapping of str to str, optional
+        Paper -> what was found, in the place of its first claims.
     """
-    blocks = [f"# {overview.title}", "\n".join(f"* {line}" for line in overview.summary)]
-    if overview.command:
-        blocks.append(f"Made with `{overview.command}`.")
+    blocks = [f"# {overview.title}", f"Made with `{overview.command}`." if overview.command else ""]
     for paper, entries in overview.papers.items():
-        claims = overview.theirs(entries)
-        told = findings([claim for _, claim in claims])
+        claims = overview.theirs(entries) or overview.ours(entries)
+        told, outcome = findings([claim for _, claim in claims]), (outcomes or {}).get(paper)
         page = (pages or {}).get(paper)
         more = [f"[Every claim with its numbers]({page})."] if page else []
         links = ", ".join(f"[{e.place}]({e.place}/report.md)" for e in entries)
-        lines = [*([counts_line(claims)] if claims else []), *more]
+        lines = [outcome or (counts_line(claims) if claims else ""), *more]
         blocks += [
             f"## {_cite(entries) or paper}",
-            " ".join(lines),
-            "\n".join(f"* {line}" for line in told[:MOST_FINDINGS]),
+            " ".join(filter(None, lines)),
+            "" if outcome else "\n".join(f"* {line}" for line in told[:MOST_FINDINGS]),
         ]
         blocks.append(f"Reports: {links}.")
+    blocks += ["## In numbers", "\n".join(f"* {line}" for line in overview.summary)]
     rest = [s for s in overview_sections(overview) if s.title in ("Comparisons of methods", "Left out")]
     blocks += [markdown_section(section) for section in rest]
     return escape_html("\n\n".join(filter(None, blocks)) + "\n")

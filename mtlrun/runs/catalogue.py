@@ -103,6 +103,9 @@ def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
     if artefacts := [e.id for e in entries if e.id.startswith(f"{target.rstrip('/')}/")]:
         error = UnknownNameError("experiment", target, (), f"{target!r} is a paper, not one of its artefacts")
         error.remedy = f"Name one: {', '.join(artefacts)}."
+    elif Path(target).is_file():
+        error = UnknownNameError("experiment", target, (), f"{target}: not an experiment, which is a .yaml file")
+        error.remedy = f"If it is a table: mtlrun compare {target} --target COLUMN --task COLUMN"
     elif target.count("/") > 1 or Path(target).is_absolute() or Path(target).is_dir():
         what = "a folder, not an experiment" if Path(target).is_dir() else "no folder, and no experiment"
         error = UnknownNameError("experiment", target, (), f"{target}: {what}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError, model_validator
+from pydantic import ValidationError
 
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
@@ -18,7 +18,7 @@ from mtlrun.data.load import check_options, source_path
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
 from mtlrun.interfaces import METRIC_FACTS, interface
 from mtlrun.papers.measure import published_path
-from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
+from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, Curves
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.methods import (
     PUBLISHED,
@@ -33,7 +33,8 @@ from mtlrun.runs.methods import (
     quantities_of,
 )
 from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, DatasetSpec, few_candidates
-from mtlrun.utils.schema import Finding, StrictModel, inside, rendered, schema_findings
+from mtlrun.utils.io import as_list
+from mtlrun.utils.schema import Finding, inside, rendered, schema_findings
 from mtlrun.utils.yaml import KeyPath, load_text
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
@@ -311,6 +312,8 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
         (("claims", ANY, "expect", "verdict"), VERDICTS, "verdict"),
         *((("claims", ANY, "checks", ANY, n), labels, "method") for n in ("of", "over", "methods", "control")),
         (("claims", ANY, "checks", ANY, "stopped", "below"), labels, "method"),
+        (("claims", ANY, "checks", ANY, "stopped", "quantity"), metrics, "quantity"),
+        (("claims", ANY, "checks", ANY, "quantity"), quantities, "quantity"),
         (("reference", ANY, "method"), labels, "method"),
         (("reference", ANY, "quantity"), quantities, "quantity"),
         (("reference", ANY, "profile"), [*_dict(data.get("profiles")), FULL], "profile"),
@@ -379,7 +382,6 @@ def _all_metrics(data: dict[str, Any]) -> list[str]:
 
 
 def _claims(data: dict[str, Any]) -> Iterator[Finding]:
-    metrics = tuple(_all_metrics(data))
     for path, claim in _at(data, "claims", ANY):
         if isinstance(claim, dict) and not claim.get("checks") and not claim.get("not_testable"):
             yield path, True, "a claim needs 'checks' or 'not_testable'", ""
@@ -387,36 +389,11 @@ def _claims(data: dict[str, Any]) -> Iterator[Finding]:
         ranks = _dict(check).get("kind") == "rejections" or _dict(check).get("quantity") == AVERAGE_RANK
         if ranks and not data.get("statistics"):
             yield (*path, "kind"), False, "ranks need the section 'statistics'", ""
-        for name, message in check_problems(_dict(check), metrics):
-            yield (*path, name), name not in check, message, ""
         limit = _dict(_dict(check).get("stopped")).get("at_least")
         for label in (*as_list(check.get("of")), *as_list(check.get("over"))) if limit else ():
             given = (m for m in as_list(data.get("methods")) if _dict(m).get("label") == label)
             if not any(limit in _dict(m.get("params")) for m in given):
                 yield (*path, "stopped"), False, f"method {label!r} does not set the parameter {limit!r}", ""
-
-
-class PublishedCurve(StrictModel):
-    """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
-
-    dataset: str
-    method: str
-    name: str
-    x: list[float]
-    y: list[float]
-    source: Any = None
-
-    @model_validator(mode="after")
-    def _of_one_length(self) -> PublishedCurve:
-        if len(self.x) != len(self.y):
-            raise ValueError("'x' and 'y' must have the same length")
-        return self
-
-
-class Curves(StrictModel):
-    """A file of published curves."""
-
-    curves: list[PublishedCurve]
 
 
 def read_curves(name: str) -> dict[str, Any]:

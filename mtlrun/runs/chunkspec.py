@@ -10,9 +10,10 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from mtlrun.errors import ConfigError
 from mtlrun.record import private_path
+from mtlrun.report.checks import Values
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.layers import Layers
-from mtlrun.runs.spec import Folds, Values, experiment_id, few_candidates
+from mtlrun.runs.spec import Folds, experiment_id, few_candidates
 from mtlrun.utils.schema import StrictModel, schema_findings
 from mtlrun.utils.yaml import load_file, render
 

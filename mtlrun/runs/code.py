@@ -63,7 +63,8 @@ def versions_of(paths: Iterable[str], source: str = "") -> Versions:
         module = path.partition(":")[0]
         top = module.partition(".")[0]
         if top == OWN:
-            found[measure_name(short_name(path))] = 1 + len(interface(path).changes)
+            method = short_name(path)
+            found[method if method != path else measure_name(path)] = 1 + len(interface(path).changes)
         elif (package := _package(top)) is not None:
             found[top] = package
         else:

@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mtlrun.errors import ConfigError, UserError, suggest
+from mtlrun.report.checks import Claim
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.methods import has_parameter
-from mtlrun.runs.spec import ONE_OF, TRAIN, Claim, as_experiment
+from mtlrun.runs.spec import ONE_OF, TRAIN, as_experiment
 from mtlrun.utils.yaml import Document, KeyPath, Mark, YamlProblem, load_text
 
 #: What a file that extends another one does not take from it.
@@ -30,15 +31,12 @@ class Origin:
 
     Attributes
     ----------
-    text : str
-        For people: ``line 14``, ``profile smoke, line 60``, ``--set``.
     key, value : Mark or None
         Its place in the file.
     where : str
-        What messages name instead of a place, for values from the command line.
+        What messages name instead of a place, for values of other files and from the command line.
     """
 
-    text: str
     key: Mark | None = None
     value: Mark | None = None
     where: str = ""
@@ -51,8 +49,6 @@ class _Source:
     Attributes
     ----------
     document : Document
-    text : str
-        Before the line in the texts of origins.
     foreign : bool
         Whether it is another file than the one that problems are shown in.
     new_methods : bool
@@ -60,18 +56,15 @@ class _Source:
     """
 
     document: Document
-    text: str = ""
     foreign: bool = False
     new_methods: bool = True
 
     def origin(self, path: KeyPath) -> Origin:
         """Return the origin of the value at a path of the file."""
         value, key = self.document.value_mark(path), self.document.key_mark(path)
-        line = f"{self.text}line {value.line}" if value else self.text
         if not self.foreign:
-            return Origin(line, key, value)
-        place = f":{value.line}:{value.column}" if value else ""
-        return Origin(f"{self.document.name}, {line}", where=f"{self.document.name}{place}")
+            return Origin(key, value)
+        return Origin(where=f"{self.document.name}:{value.line}:{value.column}" if value else self.document.name)
 
 
 class Layers:
@@ -107,9 +100,9 @@ class Layers:
             self.origins[()] = source.origin(())  # what is missing is missing in the file that was given
         self.training = self.data.get("kind") == TRAIN
 
-    def _sources(self, text: str = "") -> list[_Source]:
+    def _sources(self) -> list[_Source]:
         """Return all files from the lowest to that of the experiment."""
-        return [*(_Source(base, text, foreign=True) for base in self.bases), _Source(self.document, text)]
+        return [*(_Source(base, foreign=True) for base in self.bases), _Source(self.document)]
 
     @property
     def profiles(self) -> list[str]:
@@ -130,7 +123,7 @@ class Layers:
         self._apply("reading", ("readings", name, "changes"))
 
     def _apply(self, what: str, place: KeyPath) -> None:
-        for source in self._sources(f"{what} {place[1]}, "):
+        for source in self._sources():
             changes = _at(source.document.data, place)
             for key, value in changes.items() if isinstance(changes, dict) else ():
                 if key in FIXED:
@@ -140,7 +133,7 @@ class Layers:
 
     def apply_override(self, text: str) -> None:
         """Apply one ``a.b=c``; the value is YAML, a method is named by its label."""
-        origin = Origin("--set", where=f"--set {text}")
+        origin = Origin(where=f"--set {text}")
         self._lengthen()
         name, equals, value = text.partition("=")
         path = self._path_of(name.strip())
@@ -190,7 +183,13 @@ class Layers:
         """Return the origin of the value at a path, or of its nearest parent."""
         while path and path not in self.origins:
             path = path[:-1]
-        return self.origins.get(path, Origin("default"))
+        return self.origins.get(path, Origin())
+
+    def place(self, path: KeyPath) -> str:
+        """Return how messages call the place of a value."""
+        origin = self.origin(path)
+        mark = f":{origin.value.line}:{origin.value.column}" if origin.value else ""
+        return origin.where or f"{self.document.name}{mark}"
 
     def _lengthen(self) -> None:
         """Make mappings of the short forms in a training file, so that overrides reach into them."""

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from mtlrun.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.papers.printed import KEYS, read_printed
-from mtlrun.report.checks import as_list
 from mtlrun.runs.catalogue import find, name_of, shown_path
 from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.chunkspec import chunk_training
@@ -28,6 +27,7 @@ from mtlrun.runs.spec import (
     experiment_id,
     plain,
 )
+from mtlrun.utils.io import as_list
 from mtlrun.utils.schema import Finding, schema_findings, unknown_key
 from mtlrun.utils.yaml import Document, KeyPath, Mark, load_file, render
 
@@ -237,11 +237,13 @@ def _load(
     for text in given:
         layers.apply_override(text)
     if seed is not None:
-        layers.put(("seed",), seed, Origin("--seed", where=f"--seed {seed}"))
+        layers.put(("seed",), seed, Origin(where=f"--seed {seed}"))
         given.append(f"seed={seed}")
     spec = _validate(layers, data_dir)
     if layers.problems or spec is None:
-        raise ConfigError(render(layers.problems, layers.document))
+        # What is wrong with an option comes first: the rest of the file may only look wrong because of it.
+        of_options = [problem for problem in layers.problems if problem.where.startswith("--")]
+        raise ConfigError(render(of_options or layers.problems, layers.document))
     return Experiment(
         spec,
         plain(spec),
@@ -249,7 +251,7 @@ def _load(
         profile,
         tuple(dict.fromkeys([*spec.profiles, FULL])),
         tuple(given),
-        tuple(layers.origin(("datasets", i)).text for i in range(len(spec.datasets))),
+        tuple(layers.place(("datasets", i)) for i in range(len(spec.datasets))),
         tuple(dict.fromkeys(name for name in ids if isinstance(name, str))),
         reading,
     )

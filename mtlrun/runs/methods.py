@@ -11,15 +11,15 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import mtlrun.estimators.registry as registry
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.estimators import registry
 from mtlrun.estimators.params import Rule, rule_of
 from mtlrun.estimators.registry import METHODS
 from mtlrun.interfaces import Interface, interface
 from mtlrun.papers import measure as measures
 from mtlrun.papers.measure import MEASURES, Declaration, published_path
-from mtlrun.report.checks import as_list
 from mtlrun.runs.cell import Method, is_nested
+from mtlrun.utils.io import as_list
 
 #: Given to a measure by the runner, not by the file.
 _RESERVED = ("seed",)

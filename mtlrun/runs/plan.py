@@ -25,7 +25,7 @@ from mtlrun.interfaces import interface
 from mtlrun.papers.measure import measure_name
 from mtlrun.record import FAILED, PROTOCOL, Place, Record, Records, private_path
 from mtlrun.report.grid import show
-from mtlrun.report.stored import COMPARED, RUN_FILE, read_sound
+from mtlrun.report.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.runs.catalogue import name_of
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
@@ -403,7 +403,7 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         check_options(spec.id, {**variant.options, **spec.options}, interface(source_path(card)).keyword_only)
         fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
     except (UnknownNameError, TypeError) as error:
-        place = ", ".join([experiment.source, *experiment.places[setting.index : setting.index + 1]])
+        place, *_ = (*experiment.places[setting.index : setting.index + 1], experiment.source)
         message, remedy = (error.message, error.remedy) if isinstance(error, UnknownNameError) else (str(error), None)
         raise ConfigError(f"{place}: {message}", remedy) from None
     about = _given(
@@ -565,9 +565,6 @@ def _key(entry: Mapping[str, Any], name: str) -> str | None:
 
 #: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
 NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
-
-#: The file that describes a model, as `mtlrun.models` names it, which takes seconds to import.
-MODEL_FILE = "model.json"
 
 #: Files and differences that are named before the rest is counted.
 NAMED = 3

@@ -278,57 +278,47 @@ def merge(folder: Path, other: Path) -> Merged:
     OSError
         If the folder cannot be written.
     """
-    run = read_run(folder)
-    if (Path(other) / "run.json").is_file():
-        _refuse_other_plan(run, read_run(Path(other)), Path(other))
-    theirs, stored = _records(Path(other))
-    here = {key: record for key, record in run.cells.items() if record.done}
-    wanted = {cell.key for cell in run.all_planned}
-    output = Records.of_run(folder).cells.parent
-    store = Store(output, folder)
-    merged = Merged()
-    for key, record in theirs.items():
-        if record is None or not record.done:
+    run, other = read_run(folder), Path(other)
+    is_run = (other / "run.json").is_file()
+    if is_run:
+        _refuse_other_plan(run, read_run(other), other)
+    theirs = Records.of_run(other) if is_run else Records(other)
+    if not (other / PACKED).is_file() and not theirs.cells.is_dir():
+        raise DataError(
+            f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it",
+            "Give <output>/<paper>/<artefact>/<profile>.",
+        )
+    wanted = dict.fromkeys(cell.key for cell in run.all_planned)
+    store, merged = Store(Records.of_run(folder).cells.parent, folder), Merged()
+    if not is_run:
+        merged.foreign = sum(path.stem not in wanted for path in theirs.cells.glob("*.json"))
+    for key in filter(theirs.has, wanted):
+        record = _finished(theirs, key)
+        if record is None:
             merged.unfinished += 1
-        elif key not in wanted:
-            merged.foreign += 1
-        elif key in here:
+        elif key in run.cells and run.cells[key].done:
             merged.known += 1
         else:
-            if (scores := stored.scores(record)) is not None:
+            if (scores := theirs.scores(record)) is not None:
                 store.copy_scores(key, scores)
             store.save(record)
             merged.copied += 1
     if merged.copied:
         store.pack(wanted)
-        store.add_provenance((read_json(Path(other) / PROVENANCE) or {}).get("runs") or [])
+        store.add_provenance((read_json(other / PROVENANCE) or {}).get("runs") or [])
     return merged
 
 
-def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
-    """Return the records of another folder by key, None for those that cannot be read."""
-    stored = Records.of_run(other) if (other / "run.json").is_file() else Records(other)
-    if not (other / PACKED).is_file() and not stored.cells.is_dir():
-        raise DataError(
-            f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it",
-            "Give <output>/<paper>/<artefact>/<profile>.",
-        )
-    keys: Iterable[str]
-    if (other / "run.json").is_file():
-        keys = dict.fromkeys(cell.key for cell in read_run(other).all_planned)
-        keys = [key for key in keys if stored.has(key)]
-    else:
-        keys = sorted(path.stem for path in stored.cells.glob("*.json") if not path.is_symlink())
-    found: dict[str, Record | None] = {}
-    for key in keys:
-        try:
-            record = stored.read(key)
-            if record is not None:
-                stored.scores(record)  # raises where they are damaged
-            found[key] = None if record is None else checked(record)
-        except ValueError:
-            found[key] = None
-    return found, stored
+def _finished(stored: Records, key: str) -> Record | None:
+    """Return a finished record whose test scores, if it keeps some, are sound; None for others."""
+    try:
+        record = stored.read(key)
+        if record is None or not record.done:
+            return None
+        stored.scores(record)  # raises where they are damaged
+        return checked(record)
+    except ValueError:
+        return None
 
 
 def _refuse_other_plan(run: Run, there: Run, other: Path) -> None:

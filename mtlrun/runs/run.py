@@ -24,8 +24,9 @@ from mtlrun.runs.store import Stamp, Store, TimingLock, settled
 NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5
-#: Seconds of computing that a process is handed at once where single cells take less.
-AT_ONCE = 0.3
+#: Seconds of computing that a process is handed at once where single cells take less, but no fewer times than this:
+#: while it works on one part, the records of the last one are written.
+AT_ONCE, PARTS = 0.3, 2
 #: Numbers of a finished cell that are shown; measures may return many.
 SHOWN = 6
 
@@ -383,7 +384,8 @@ class Runner:
         """Return how many cells a process is handed at once: small ones cost more to hand over than to compute."""
         if pool.serial or pool.backend is not None or pool.left() is not None:
             return 1
-        return max(1, min(math.ceil(cells / max(len(pool.workers), 1)), int(AT_ONCE / max(self.seconds, 1e-3))))
+        parts = PARTS * max(len(pool.workers), 1)
+        return max(1, min(math.ceil(cells / parts), int(AT_ONCE / max(self.seconds, 1e-3))))
 
     def _claim(self, cell: Cell, busy: list[Cell]) -> bool:
         """Lock a cell that is still to be computed."""

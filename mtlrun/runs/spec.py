@@ -1,7 +1,8 @@
 """What an experiment or training file may say: pydantic models that refuse unknown keys.
 
-A training file is an experiment with one data set and one method (`mtlrun.runs.spec`). `load` turns the
-findings of pydantic into problems with a place in the file; what needs more than one field is checked in `checks`.
+The sections that a report reads, too, are in `mtlrun.report.checks`. A training file is an experiment with one data set
+and one method. `load` turns the findings of pydantic into problems with a place in the file; what needs more than one
+field is checked in `checks`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,9 +29,28 @@ from pydantic import (
 from mtlrun.estimators.registry import METHODS
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.papers.measure import MEASURES
+from mtlrun.report.checks import (
+    Claim,
+    Count,
+    Fraction,
+    Limits,
+    Main,
+    Names,
+    Paper,
+    Reference,
+    Short,
+    Statistics,
+    Sweep,
+    TableLayout,
+    TimingSpec,
+    Tolerance,
+    Values,
+    distinct,
+)
 from mtlrun.runs.methods import quantities_of
+from mtlrun.utils.io import as_list
 from mtlrun.utils.schema import StrictModel
-from mtlrun.utils.sizes import CANDIDATES, FOLDS, PLANNED
+from mtlrun.utils.sizes import CANDIDATES, FOLDS
 
 SCHEMA = 1
 #: The profile that is the file as it stands; it need not be declared.
@@ -45,23 +64,6 @@ MEASURE_KINDS = ("inspect", "trace", "scaling", "audit")
 TIMED_KINDS = ("trace", "scaling")
 #: Label of the one place of an experiment without data sets.
 PUBLISHED = "published"
-
-
-def _distinct(value: list[Any]) -> list[Any]:
-    if not value:
-        raise ValueError("must not be empty")
-    if len({repr(v) for v in value}) != len(value):
-        raise ValueError("must not hold the same value twice")
-    return value
-
-
-def _iso_date(value: Any) -> Any:
-    """Return a date of YAML, or a text that is one, as text; raises ValueError."""
-    return str(date.fromisoformat(str(value)))
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, dict | str) else value
 
 
 def experiment_id(value: str) -> str:
@@ -84,21 +86,7 @@ def few_candidates(grid: dict[str, Any]) -> dict[str, Any]:
     return grid
 
 
-Values = Annotated[list[Any], AfterValidator(_distinct)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Fraction = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1, le=PLANNED)]
 Folds = Annotated[int, Field(ge=2, le=FOLDS)]
-
-
-class Paper(StrictModel):
-    """Where the published numbers are printed."""
-
-    cite: str
-    artefact: str
-    doi: str | None = None
-    url: str | None = None
 
 
 class SplitSpec(StrictModel):
@@ -187,7 +175,7 @@ class DatasetSpec(BaseModel):
     id: str
     label: str = ""
     split: SplitSpec | None = None
-    metrics: Annotated[list[str], AfterValidator(_distinct)] | None = None
+    metrics: Annotated[list[str], AfterValidator(distinct)] | None = None
     features: FeatureStep | None = None
 
     @model_validator(mode="before")
@@ -221,54 +209,6 @@ class Selection(StrictModel):
     metric: str | None = None
 
 
-class TimingSpec(StrictModel):
-    """How seconds are measured: an untimed first fit, then `repeats` timed ones (the median counts), with a fixed
-    number of BLAS threads."""
-
-    repeats: Count = 1
-    threads: Count = 1
-    warmup: bool = True
-    baseline: str | None = None
-
-
-class Limits(StrictModel):
-    """Wall-clock limit, in seconds, of one fit and of one fold of a search."""
-
-    seconds: Positive
-
-
-class Sweep(StrictModel):
-    """The axis of a sweep: everything is repeated at each of `values`.
-
-    Exactly one of: `split`, the field of the split that varies; `option`, the option of the data sets; `params`, one
-    or several parameters, which vary in the methods that have them (`lam` and `base__lam`) while other methods stay as
-    they are. `name` and `scale` describe the axis of the figure, which draws `quantities` (default: the metrics, and
-    seconds when they are measured). `marks` are lines across it: a text and its value. `leave_out` names data sets and
-    the values at which they are not computed."""
-
-    name: Annotated[str, Field(min_length=1)]
-    split: Literal["train"] | None = None
-    option: str | None = None
-    params: Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_distinct)] | None = None
-    values: Values
-    scale: Literal["linear", "log"] = "linear"
-    quantities: list[str] = []
-    marks: dict[str, float | Literal["1/sqrt(tasks)"]] = {}
-    leave_out: dict[str, Values] = {}
-
-    @model_validator(mode="after")
-    def _one_axis(self) -> Sweep:
-        given = [name for name in ("split", "option", "params") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"a sweep needs one of split, option and params, not {', '.join(given) or 'none'}")
-        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.values)
-        if self.split and not (numbers and all(0 < v < 1 for v in self.values)):
-            raise ValueError("values of split.train must be between 0 and 1")
-        if self.scale == "log" and not (numbers and all(v > 0 for v in self.values)):
-            raise ValueError("a log scale needs positive numbers as values")
-        return self
-
-
 class MethodSpec(StrictModel):
     """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
     parameters during the search (a fast solver of the same objective). `scored`: a method without a grid is scored in
@@ -287,57 +227,6 @@ class MethodSpec(StrictModel):
     def takes(self, dataset: DatasetSpec) -> bool:
         """Whether a data set has this row."""
         return self.datasets is None or dataset.id in self.datasets or dataset.name in self.datasets
-
-
-class Expectation(StrictModel):
-    """The verdict that a claim had: `from` is the profile of the run that it was taken from, `set` the day."""
-
-    verdict: str
-    set: Annotated[str, BeforeValidator(_iso_date)]
-    from_: str = Field(alias="from")
-
-
-class TableLayout(StrictModel):
-    """The table as the paper prints it: what its rows and columns stand for, the quantities shown (default: the
-    metrics, and measured seconds), scores per cent, average ranks below. What is neither rows nor columns makes a
-    table of its own for each of its values."""
-
-    rows: Literal["dataset", "method", "quantity", "value", "task"] | None = None
-    columns: Literal["dataset", "method", "quantity", "value", "task"] | None = None
-    show: Annotated[list[str], BeforeValidator(_as_list)] = []
-    percent: bool = False
-    foot: bool = False
-
-
-class Claim(StrictModel):
-    """A statement and the checks that decide it (`mtlrun.report.checks`).
-
-    `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it, and one
-    that is undecided or was not made leaves it undecided. `source`: the paper's statement, asked of its data or of
-    other data, or our own; they are counted separately."""
-
-    id: str
-    text: str
-    source: Literal["paper", "other data", "ours"] = "paper"
-    where: str | None = None
-    expect: Expectation | None = None
-    not_testable: str | None = None
-    all: bool = False
-    checks: list[dict[str, Any]] = []
-
-
-class Main(StrictModel):
-    """Why a reading is the main one: never because a claim holds under it. `of` are the methods, not the paper's own,
-    whose published level decides."""
-
-    rule: Literal["published level", "authors' code", "convention"]
-    of: list[str] = []
-
-    @model_validator(mode="after")
-    def _methods_of_level(self) -> Main:
-        if (self.rule == "published level") != bool(self.of):
-            raise ValueError("the rule 'published level' needs 'of', the methods whose level decides; others have none")
-        return self
 
 
 class Reading(StrictModel):
@@ -362,39 +251,6 @@ class Reading(StrictModel):
         return self
 
 
-class Statistics(StrictModel):
-    """Ranks of the methods by a metric over the data sets, Friedman's test, Holm's procedure against the `control`."""
-
-    metric: str
-    control: str
-    significance: Fraction = 0.05
-
-
-class Tolerance(StrictModel):
-    """How far a number may be from a reference. `error_rate` is a share of 1 - the number: for accuracies and AUCs."""
-
-    quantity: str | None = None
-    absolute: NotNegative | None = None
-    error_rate: NotNegative | None = None
-    relative: NotNegative | None = None
-    sigmas: NotNegative | None = None
-
-
-class Reference(Tolerance):
-    """A published number (`source: paper`) or one of ours (`source: stored`), of all tasks or of one."""
-
-    dataset: str
-    method: str
-    quantity: str
-    task: str | None = None
-    value: float
-    std: float | None = None
-    n: Count | None = None
-    decimals: Annotated[int, Field(ge=0)] | None = None
-    profile: str | list[str] | None = None
-    source: Literal["paper", "stored"] | None = None
-
-
 class ReferenceFile(Tolerance):
     """Numbers as the paper prints them, in a csv file beside the experiment (`mtlrun.papers.printed`).
 
@@ -409,7 +265,7 @@ class ReferenceFile(Tolerance):
     leave_out: list[str] = []
     """Names under ``data set`` whose numbers are not compared."""
     n: Count | None = None
-    profile: str | list[str] | None = None
+    profile: Short = []
     source: Literal["paper", "stored"] | None = None
 
 
@@ -434,7 +290,7 @@ class Spec(StrictModel):
     kind: Literal["evaluate", "sweep", "test", "inspect", "trace", "scaling", "audit", "train"] = "evaluate"
     extends: str | None = None
     description: str | None = None
-    default_for: Annotated[list[str], BeforeValidator(_as_list)] = []
+    default_for: Names = []
     paper: Paper | None = None
     datasets: list[DatasetSpec] = []
     split: SplitSpec | None = None
@@ -453,9 +309,9 @@ class Spec(StrictModel):
     methods: Annotated[list[MethodSpec], Field(min_length=1)]
     statistics: Statistics | None = None
     claims: list[Claim] = []
-    reference: Annotated[list[AnyReference], BeforeValidator(_as_list)] = []
+    reference: Annotated[list[AnyReference], BeforeValidator(as_list)] = []
     published: str | None = None
-    tolerance: Annotated[list[Tolerance], BeforeValidator(_as_list)] = []
+    tolerance: Annotated[list[Tolerance], BeforeValidator(as_list)] = []
     deviations: list[str] = []
     readings: dict[str, Reading] = {}
     profiles: dict[str, dict[str, Any] | None] = {}
@@ -597,7 +453,7 @@ class Experiment:
     overrides : tuple of str
         ``key=value`` as given, the seed included.
     places : tuple of str
-        Where each data set stands: ``line 5``, or ``profile smoke, line 23``.
+        Where each data set stands: ``configs/fetr/school.yaml:5:3``, or ``--set ...``.
     paper_datasets : tuple of str
         Ids of the data sets that the file names before a profile changes them.
     reading : str
@@ -646,14 +502,13 @@ def config_schema() -> dict[str, Any]:
     """
     schema: dict[str, Any] = Spec.model_json_schema(by_alias=True)
     models = schema.pop("$defs")
-    method, sweep, experiment = models["MethodSpec"]["properties"], models["Sweep"]["properties"], schema["properties"]
+    method, experiment = models["MethodSpec"]["properties"], schema["properties"]
     method["estimator"], method["measure"] = _name("Estimator"), _name("Measure")
-    sweep["params"] = {"anyOf": [{"type": "string"}, *sweep["params"]["anyOf"]], "default": None}
     models["DatasetSpec"] = {"anyOf": [{"type": "string"}, models["DatasetSpec"]]}
     step = models["FeatureStep"]
     models["FeatureStep"] = {"anyOf": [{"enum": step["properties"]["kind"]["enum"]}, step]}
     training = _training(schema, models["MethodSpec"])
-    for name in ("default_for", "tolerance", "reference"):
+    for name in ("tolerance", "reference"):
         experiment[name] = {"anyOf": [experiment[name]["items"], experiment[name]], "default": []}
     experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}
     own = {"required": ["schema", "id", "title"]}  # the rest may stand in the file that it extends

@@ -18,7 +18,7 @@ from mtlrun.errors import UserError
 from mtlrun.record import MEASURE, PACKED, PREDICTIONS, SCORES, SCORES_DIGEST, TIMEOUT, Record, Records, pack
 from mtlrun.utils.arrays import array_digest, npz
 from mtlrun.utils.io import TEMPORARY, jsonable, write_atomic
-from mtlrun.utils.processes import NO_LOCKS, alone, file_system, tidy
+from mtlrun.utils.processes import NO_LOCKS, exclusive_lock, file_system, tidy
 
 PROVENANCE = "provenance.json"
 #: Bytes written as a trial: enough to detect a full disk.
@@ -322,8 +322,8 @@ class Locks:
                 stack.callback(self.release, name)
 
     def mutex(self) -> contextlib.AbstractContextManager[str | None]:
-        """Hold the folder for the moment of a decision, as `alone` does."""
-        return alone(self.folder / ".mutex")
+        """Hold the folder for the moment of a decision, as `exclusive_lock` does."""
+        return exclusive_lock(self.folder / ".mutex")
 
     def unguarded(self) -> str | None:
         """Return the file system of the folder and why nothing is locked there; None where locks work."""

@@ -31,7 +31,7 @@ from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import jsonable, write_atomic, writing
-from mtlrun.utils.publish import publish
+from mtlrun.utils.outputs import publish
 
 METRICS, PREDICTIONS, CONFIG, PAGE = "metrics.json", "predictions.csv", "config.json", "report.html"
 SCHEMA = 1

@@ -2,21 +2,29 @@
 
 Files inside the folders of results are written by `mtlrun.utils.io.write_atomic`, which replaces links: a folder may
 come from others, and no link in it may lead out of it. A file that was named on the command line is the user's will.
-Standard library only.
+
+`publish` replaces several files of a folder: whenever a process is killed, all are old or all are new. The new ones are
+written into a temporary folder inside the folder. Renaming it to ``.publish`` decides; then its files take their
+places, which the next `publish` or `finish` completes if the process is killed in between. Other files in the folder
+are not touched, and the folder itself stays the same one. Standard library only.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
+import shutil
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mtlrun.errors import UserError
-from mtlrun.utils.io import write_atomic
-from mtlrun.utils.processes import tidy_folders
+from mtlrun.utils.io import TEMPORARY, temporary, write_atomic
+from mtlrun.utils.processes import exclusive_lock, tidy, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -106,3 +114,133 @@ def _same(path: Path, other: Path) -> bool:
         return path.samefile(other)
     except (OSError, ValueError):
         return False
+
+
+# ---------------------------------------------------------------------- several files at once
+
+READY, FILES, OBSOLETE = ".publish", "files", "obsolete"
+
+
+@contextlib.contextmanager
+def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
+    """Give a new folder to write into, and move its files into `folder` at the end of the ``with`` block, all at once.
+
+    Nothing is changed if the block raises. Of processes that publish into one folder at once, all files are those of
+    the one that ends last.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    obsolete : iterable of str
+        Files, by their paths inside the folder, that go when the new ones come, unless they are among these.
+
+    Raises
+    ------
+    OSError
+        If the files cannot be written, or a folder or a link is in the place of one of them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with publish(folder) as new:
+    ...     _ = (new / "a.txt").write_text("1")
+    ...     sorted(path.name for path in folder.glob("*.txt"))
+    []
+    >>> sorted(path.name for path in folder.iterdir())
+    ['a.txt']
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(**temporary(folder)))
+    try:
+        files = made / FILES
+        files.mkdir()
+        yield files
+        gone = [name for name in obsolete if not (files / name).exists()]
+        (made / OBSOLETE).write_text("\n".join(gone), encoding="utf-8")
+        _flush(made)
+        with exclusive_lock(folder):
+            _move(folder)
+            targets = [target for _, target in _moves(files, folder)]
+            for target in targets:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if target.is_dir():  # found out now: from the renaming on there is no way back
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+            made.rename(folder / READY)
+            _flush_folder(folder)
+            _move(folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    with contextlib.suppress(OSError):
+        for place in {folder, *(target.parent for target in targets)}:
+            tidy(place.glob(f".*{TEMPORARY}"))
+
+
+def finish(folder: Path) -> None:
+    """Complete what a process that was killed had decided to publish; call it before the files are read.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    if (folder / READY).is_dir():
+        with exclusive_lock(folder):
+            _move(folder)
+
+
+def _move(folder: Path) -> None:
+    """Move the files of a decided publication, if there is one, to their places."""
+    ready = folder / READY
+    # A folder may come from elsewhere: links in it do not lead out of it.
+    if not ready.is_dir() or ready.is_symlink() or (ready / FILES).is_symlink():
+        return
+    moves = list(_moves(ready / FILES, folder))
+    if (ready / OBSOLETE).is_file():
+        for name in filter(None, (ready / OBSOLETE).read_text(encoding="utf-8").split("\n")):
+            path = _inside(folder, name)
+            if path.is_file() or path.is_symlink():
+                path.unlink()
+    for source, target in moves:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(source, target)
+    for place in {folder, *(target.parent for _, target in moves)}:
+        _flush_folder(place)
+    shutil.rmtree(ready)
+
+
+def _moves(files: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield every file below `files` with its place in the folder."""
+    for source in sorted(files.rglob("*")):
+        if source.is_symlink() or not source.is_dir():
+            yield source, _inside(folder, str(source.relative_to(files)))
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Return a path in a folder, which no link leads out of."""
+    path = folder / name
+    between = [parent for parent in path.parents if folder in parent.parents]
+    if folder not in path.parents or ".." in Path(name).parts or any(parent.is_symlink() for parent in between):
+        raise OSError(errno.ELOOP, "a link leads out of the folder", str(path))
+    return path
+
+
+def _flush(folder: Path) -> None:
+    """Wait until the disk has a folder and all that is in it."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb+") as stream:
+                os.fsync(stream.fileno())
+    for place in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+        _flush_folder(place)
+
+
+def _flush_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system can
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)

@@ -28,7 +28,7 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[str | None]:
+def exclusive_lock(path: Path) -> Iterator[str | None]:
     """Lock a file or folder, waiting if necessary; the kernel releases the locks of dead processes.
 
     Yields None, or why there is no lock: the system or the file system does not support them.

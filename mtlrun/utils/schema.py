@@ -38,6 +38,15 @@ _EXPECTED = {
 }
 
 
+#: What pydantic says, and how people say it.
+_WORDS = {
+    "Input should be": "must be",
+    "String should match": "must match",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+}
+
+
 def _as_it_is(path: KeyPath) -> KeyPath:
     return path
 
@@ -66,8 +75,9 @@ def schema_findings(
         elif finding["type"] == "missing":
             yield path, True, f"missing key {shown(rest[-1:])[0]!r}{inside(shown(path))}", ""
         elif path not in seen:  # one message per value, not one per alternative of a union
-            text = _reworded(finding)
-            yield path, False, f"{_titled(shown(path))} {text}" if text.startswith("must") else text, ""
+            text, value = reworded(finding), finding.get("input")
+            hint = f"write [{value}]" if finding["type"] == "list_type" and isinstance(value, str | int | float) else ""
+            yield path, False, f"{_titled(shown(path))} {text}" if text.startswith("must") else text, hint
         seen.add(path)
 
 
@@ -114,9 +124,11 @@ def _titled(path: KeyPath) -> str:
     return f"an entry of {names[-1]!r}" if isinstance(path[-1], int) and names else repr(path[-1])
 
 
-def _reworded(finding: Any) -> str:
+def reworded(finding: Any) -> str:
+    """Return what pydantic found wrong with one value, in plain words: ``must be a number, not 'ten'``."""
     text = _EXPECTED.get(finding["type"]) or str(finding["msg"]).removeprefix("Value error, ")
-    text = text.replace("Input should be", "must be").replace("String should match", "must match")
+    for wording, words in _WORDS.items():
+        text = text.replace(wording, words)
     value = finding.get("input")
     if not text.startswith("must be ") or ", not " in text or isinstance(value, dict | list):
         return text

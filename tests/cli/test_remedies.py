@@ -36,6 +36,52 @@ def test_a_wrong_name_is_told_with_what_helps(mtlrun, tmp_path, monkeypatch, wor
     assert remedy in "\n".join(error.splitlines()[1:])
 
 
+@pytest.mark.parametrize(
+    ("line", "place", "remedy"),
+    [
+        ("compare t.csv --target grade --task school --smallest-gain 7%", "--smallest-gain must be a number", "0.07"),
+        (
+            "compare t.csv --target grade --task school --budget ten",
+            "--budget must be a number, not 'ten'",
+            "Time limit",
+        ),
+        ("compare t.csv --target grade --task school --repeats 0", "--repeats must be at least 1", "folds are drawn"),
+        ("compare t.csv --target grade,age --task school", "t.csv has no column 'grade,age'", "--targets grade,age"),
+        ("compare t.csv --target grades --task school", "t.csv has no column 'grades'", "'grade'"),
+        ("compare t.csv --targt grade", "mtlrun compare has no option --targt", "--target"),
+        ("compare t.csv --target", "--target needs a value", "--help"),
+        ("compare", "mtlrun compare needs DATA", ".csv"),
+        ("comapre t.csv", "no such command 'comapre'", "'compare'"),
+        ("data ftch", "mtlrun data: no such command 'ftch'", "'fetch'"),
+        ("train t.csv --target grade", "mtlrun train has no option --target", "mtlrun compare has it"),
+        ("validate t.csv", "t.csv: not an experiment", "mtlrun compare t.csv"),
+        ("list method", "KIND must be one of 'experiments', 'methods'", "methods"),
+        ("plot table2", "mtlrun plot needs --kind", "heatmap"),
+        ("predict", "mtlrun predict needs MODEL", "mtlrun compare"),
+        ("reproduce table2 again", "takes no further argument (again)", "mtlrun reproduce --help"),
+        ("reproduce table2 --jobs two", "--jobs must be a whole number, not 'two'", "all cores"),
+        ("reproduce table2 --profile demo --set metrics=AUC", "--set metrics=AUC: unknown metric 'AUC'", "[AUC]"),
+    ],
+)
+def test_a_careless_command_line_is_answered_with_its_place_and_a_remedy(mtlrun, tmp_path, line, place, remedy):
+    (tmp_path / "t.csv").write_text("school,age,grade\n" + "a,1,2.5\nb,2,3.5\n" * 10)
+    result = mtlrun(*line.split())
+    assert result.exit_code == 2
+    first, *rest = result.stderr[result.stderr.index("error: ") :].splitlines()
+    assert place in first
+    assert remedy in "\n".join(rest)
+    told = result.stdout + result.stderr
+    assert "Traceback" not in told
+    assert "configs/" not in told, "the file is right, only the option is wrong"
+
+
+def test_help_has_no_types_of_python(mtlrun):
+    for words in (["compare"], ["list"], ["data"], ["data", "fetch"], ["reproduce"]):
+        text = mtlrun(*words, "--help").stdout
+        assert "--help" in text
+        assert not {mark for mark in ("<str>", "<bool>", "<list[", "{DATA}", "{TARGET}") if mark in text}
+
+
 def test_a_run_without_its_data_names_the_command_with_the_options_that_were_given(mtlrun, tmp_path):
     given = ["--reading", "60 epochs", "--output", "my runs", "--jobs", "2"]
     result = mtlrun("reproduce", "fetr/table1", "--data-dir", str(tmp_path), *given)

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from mtlrun.data.cards import Card, FileSpec, Source, Url
-from mtlrun.data.fetch import download, fetch_dataset, fetch_file, missing_files
+from mtlrun.data.fetch import download, fetch_dataset, fetch_file
+from mtlrun.data.files import missing_files
 from mtlrun.errors import DataError, UserError
 
 CONTENT = bytes(range(256)) * 400
@@ -87,22 +88,6 @@ def serve(body: bytes, code: int = 200, **headers: str) -> Answer:
 
 def redirect(to: str, code: int = 302) -> Answer:
     return lambda handler: send(handler, code, Location=to)
-
-
-def ranged(body: bytes) -> Answer:
-    """Serve from the offset asked for, or 416 when there is nothing from there on."""
-
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        asked = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
-        start = int(asked[1]) if asked else 0
-        if asked and start >= len(body):
-            send(handler, 416)
-        elif asked:
-            send(handler, 206, body[start:], Content_Range=f"bytes {start}-{len(body) - 1}/{len(body)}")
-        else:
-            send(handler, 200, body)
-
-    return answer
 
 
 def cut(body: bytes, at: int) -> Answer:
@@ -179,8 +164,7 @@ def test_addresses_in_turn_and_all_reasons(tmp_path: Path, server: Server, lacki
     assert "/page: a web page instead of the file;" in text
     assert not lacking(text, "/pointer", "Git LFS")
     assert f"{len(CONTENT) + (1 << 16)} bytes" in text
-    # only the piece that a later start can go on with stays
-    assert [name.endswith(".part") for name in left(tmp_path)] == [True]
+    assert left(tmp_path) == []
     assert fetch(tmp_path, *bad, server.url("/good", serve(CONTENT))).read_bytes() == CONTENT
 
 
@@ -196,53 +180,15 @@ def test_wrong_hash_never_reaches_its_place(tmp_path: Path, server: Server) -> N
     assert left(tmp_path) == []
 
 
-def test_interrupted_download_goes_on_where_it_stopped(tmp_path: Path, server: Server) -> None:
+def test_an_interrupted_download_leaves_nothing_and_starts_again(tmp_path: Path, server: Server) -> None:
     url = server.url("/x", cut(CONTENT, 70_000))
     assert "the connection broke" in failure(tmp_path, url)
-    assert not (tmp_path / "f" / "a.bin").exists()
-    server.url("/x", ranged(CONTENT))
+    assert left(tmp_path) == []
+    server.url("/x", serve(CONTENT))
     seen: list[tuple[str, int, int | None]] = []
     assert fetch(tmp_path, url, report=lambda *facts: seen.append(facts)).read_bytes() == CONTENT
-    start = int(str(server.requests[-1][1]).removeprefix("bytes=").removesuffix("-"))
-    assert 0 < start <= 70_000
-    assert seen[0][1] > start
-    assert seen[-1][1:] == (len(CONTENT), len(CONTENT))
+    assert seen[-1] == ("a.bin", len(CONTENT), len(CONTENT))
     assert left(tmp_path) == ["a.bin"]
-
-
-def test_a_server_without_ranges_starts_again(tmp_path: Path, server: Server) -> None:
-    url = server.url("/x", cut(CONTENT, 70_000))
-    failure(tmp_path, url)
-    server.url("/x", serve(CONTENT))
-    assert fetch(tmp_path, url).read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("old", [b"old" * 1000, CONTENT, CONTENT + b"more"], ids=["other", "complete", "longer"])
-def test_an_old_piece_that_does_not_fit(tmp_path: Path, server: Server, old: bytes) -> None:
-    url = server.url("/x", cut(CONTENT, 70_000))
-    card = make_card(bytes=None)
-    failure(tmp_path, url, card=card)
-    (part,) = (tmp_path / "f").iterdir()
-    part.write_bytes(old)
-    server.url("/x", ranged(CONTENT))
-    assert fetch(tmp_path, url, card=card).read_bytes() == CONTENT
-    assert left(tmp_path) == ["a.bin"]
-
-
-def test_a_wrong_range_is_not_appended(tmp_path: Path, server: Server) -> None:
-    url = server.url("/x", cut(CONTENT, 70_000))
-    failure(tmp_path, url)
-    server.url("/x", serve(CONTENT, code=206, Content_Range=f"bytes 0-{len(CONTENT) - 1}/{len(CONTENT)}"))
-    assert fetch(tmp_path, url).read_bytes() == CONTENT
-
-
-def test_unknown_hash_is_never_resumed(tmp_path: Path, server: Server) -> None:
-    card = make_card(sha256=None, bytes=None)
-    url = server.url("/x", cut(CONTENT, 70_000))
-    failure(tmp_path, url, card=card)
-    server.url("/x", ranged(CONTENT))
-    assert fetch(tmp_path, url, card=card).read_bytes() == CONTENT
-    assert server.requests[-1][1] is None
 
 
 @pytest.mark.parametrize("when", ["before the answer", "within the body"])
@@ -326,7 +272,7 @@ def test_interruption_by_the_user_leaves_no_half_file(tmp_path: Path, server: Se
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    url = server.url("/x", ranged(CONTENT))
+    url = server.url("/x", serve(CONTENT))
     with pytest.raises(KeyboardInterrupt):
         fetch(tmp_path, url, report=interrupt)
     assert not (tmp_path / "f" / "a.bin").exists()

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 import mtlrun.data
 from mtlrun.data import Dataset, dataset_fingerprint, load_dataset
 from mtlrun.data.cards import card_paths, load_card
-from mtlrun.data.fetch import missing_files
+from mtlrun.data.files import missing_files
 from mtlrun.data.load import compare_statistics
 from mtlrun.errors import DataError, UnknownNameError
 

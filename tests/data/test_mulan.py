@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from mtlrun.data.files import DataFile
-from mtlrun.data.formats.mulan import read_labels
+from mtlrun.data.formats.arff import read_labels
 from mtlrun.errors import DataError
 
 ARFF = (

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.data.numbers import number_name
+from mtlrun.data.names import number_name
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, read_rows
 from mtlrun.data.table import table_of_frame

@@ -10,8 +10,7 @@ import pytest
 from scipy import sparse
 
 from mtlrun.data import load_dataset
-from mtlrun.data.dataset import Dataset
-from mtlrun.data.ranges import LARGEST, SMALLEST, check_large, check_read
+from mtlrun.data.dataset import LARGEST, SMALLEST, Dataset, check_large, check_read
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, read_rows
 from mtlrun.data.table import read_table, table_of_frame

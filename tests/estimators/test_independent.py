@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.svm import SVC, LinearSVC
 
+from mtlrun.estimators import independent
 from mtlrun.estimators.independent import (
     IndependentLasso,
     IndependentLogistic,
@@ -20,6 +22,8 @@ from mtlrun.estimators.independent import (
     PooledRidge,
     PooledSVC,
 )
+from mtlrun.evaluation import TaskRows
+from mtlrun.problem.quadratic import Gram
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.ridge import solve_ridge
 
@@ -239,3 +243,52 @@ def test_lasso_has_the_objective_of_scikit_learn(n, d, intercept, weighted):
 
             best = value(other.coef_, other.intercept_)
             assert value(model.coef_[t], model.intercept_[t]) <= best + 1e-6 * max(best, 1)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "features", "alpha"),
+    [
+        ((7, 9, 12), 1, 1e-3),
+        ((20, 31, 25, 40), 6, 1e-3),
+        ((20, 31, 25, 40), 6, 3.0),
+        ((5, 30, 11), 8, 0.3),  # one task has fewer rows than features
+        ((4, 3), 6, 0.3),  # all have
+    ],
+)
+def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(rows, features, alpha, intercept):
+    rng = np.random.default_rng(features)
+    ids = rng.permutation(np.repeat(np.arange(len(rows)), rows))
+    X = rng.normal(size=(len(ids), features)) + 2.0
+    y = (X * rng.normal(size=(len(rows), features))[ids]).sum(axis=1) + rng.normal(size=len(ids)) + ids
+
+    def objective(task, coef, constant, penalty):
+        residual = y[ids == task] - X[ids == task] @ coef - constant
+        return 0.5 * residual @ residual + penalty(coef)
+
+    for ours, theirs, penalty in (
+        (IndependentRidge(alpha, fit_intercept=intercept), lambda n: Ridge(alpha), lambda w: 0.5 * alpha * w @ w),
+        (
+            IndependentLasso(alpha, fit_intercept=intercept, tol=1e-12),
+            lambda n: Lasso(alpha / n, tol=1e-12, max_iter=100_000),
+            lambda w: alpha * np.abs(w).sum(),
+        ),
+    ):
+        model = clone(ours).fit(X, y, task_id=ids)
+        for task, n in enumerate(rows):
+            alone = theirs(n).set_params(fit_intercept=intercept).fit(X[ids == task], y[ids == task])
+            best = objective(task, alone.coef_, alone.intercept_, penalty)
+            found = objective(task, model.coef_[task], model.intercept_[task], penalty)
+            assert found == pytest.approx(best, rel=1e-6), (type(model).__name__, task)
+
+
+def test_models_of_one_search_do_not_multiply_the_columns_again(monkeypatch):
+    X, Y = problem(40, 3, 2)
+    ids = np.repeat([0, 1], 20)
+    made = []
+    monkeypatch.setattr(independent, "Gram", lambda *args, **more: made.append(args) or Gram(*args, **more))
+    rows = TaskRows(X, Y[:, 0], ids)
+    for alpha in (0.1, 1.0):
+        rows.fit(IndependentRidge(alpha))
+        rows.fit(IndependentLasso(alpha))
+    assert len(made) == 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mtlrun.data.cards import load_card
-from mtlrun.data.fetch import missing_files
+from mtlrun.data.files import missing_files
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
 

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from mtlrun.data.formats.frames import dump_frame
-from mtlrun.data.typed import typed
+from mtlrun.data.frames import dump_frame, typed
 
 #: Texts that look like numbers, dates, truth values, formulas or gaps.
 LOOKALIKES = [

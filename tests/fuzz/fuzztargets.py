@@ -25,7 +25,7 @@ from mtlrun.data import table
 from mtlrun.data.cards import Card, FileSpec, Source, read_card
 from mtlrun.data.fetch import add_file
 from mtlrun.data.files import DataFile
-from mtlrun.data.formats import images, mat, mulan, sequences, svmlight
+from mtlrun.data.formats import arff, images, mat, sequences, svmlight
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.errors import UserError
 from mtlrun.runs.load import load_experiment, load_training
@@ -75,12 +75,12 @@ def read_arff(content: bytes) -> None:
     """Read an ARFF file as such, as a multi-label set of MEKA, and as a user's table."""
     file = memory_file(content)
     table.read_table_file(file, ".arff")
-    mulan.read({NAME: file}, card(), arff=[NAME])
+    arff.read({NAME: file}, card(), arff=[NAME])
 
 
 def read_xml(content: bytes) -> None:
     """Read a list of labels."""
-    mulan.read_labels(memory_file(content))
+    arff.read_labels(memory_file(content))
 
 
 def read_fasta(content: bytes) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mutation import VALID, mutated
 
 from mtlrun.data import table
-from mtlrun.data.formats import arff, images, mat, mulan, svmlight
+from mtlrun.data.formats import arff, images, mat, svmlight
 from mtlrun.data.formats import sequences as strings
 
 
@@ -68,7 +68,7 @@ def _arff(content, found):
 
 
 def _xml(content, found):
-    assert mulan.read_labels(memory_file(content)) == found
+    assert arff.read_labels(memory_file(content)) == found
 
 
 def _fasta(content, found):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from mtlrun.penalties.graph import laplacian
 from mtlrun.penalties.taskforms import ChainForm, DenseForm, MeanForm, SparseForm
-from mtlrun.problem.conjugate import conjugate_gradients
+from mtlrun.problem.operator import conjugate_gradients
 
 
 def ring(n_tasks):

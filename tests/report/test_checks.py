@@ -1,10 +1,12 @@
-"""Validation of checks as plain data."""
+"""What a check of a claim may say."""
 
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
-from mtlrun.report.checks import CHECKS, as_list, check_problems
+from mtlrun.report.checks import CHECKS, Check
+from mtlrun.utils.io import as_list
 
 GOOD = [
     {"kind": "ratio", "quantity": "seconds", "of": "A", "over": "B", "at_least": 2},
@@ -23,7 +25,7 @@ OTHER_GOOD = [
 
 @pytest.mark.parametrize("check", [*GOOD, *OTHER_GOOD], ids=lambda c: c["kind"])
 def test_good_checks(check):
-    assert check_problems(check, ("auc",)) == []
+    assert Check(**check).kind == check["kind"]
 
 
 def test_every_kind_is_covered():
@@ -33,28 +35,36 @@ def test_every_kind_is_covered():
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [
-        ({"kind": "ration"}, "kind", "known: ratio, difference"),
-        ({"over": None}, "over", "needs 'over'"),
-        ({"atleast": 3}, "atleast", "has no 'atleast'; it may have: kind, quantity"),
-        ({"at_least": None}, "kind", "needs 'at_least' or 'at_most'"),
-        ({"quantity": "ouc"}, "quantity", "unknown quantity 'ouc'; known: auc, seconds"),
-        ({"kind": "paired", "unit": "row"}, "unit", "one of trial, task, prediction, not 'row'"),
-        ({"kind": "paired", "unit": "task", "quantity": None}, "quantity", "needs 'quantity'"),
-        ({"kind": "paired", "unit": "prediction", "test": "corrected_t"}, "test", "split by split"),
-        ({"kind": "paired", "task": "t1"}, "task", "has no 'task'"),
+        ({"kind": "ration"}, "kind", "'ratio', 'difference'"),
+        ({"over": None}, "", "needs 'over'"),
+        ({"atleast": 3}, "atleast", "not permitted"),
+        ({"at_least": None}, "", "needs 'at_least' or 'at_most'"),
+        ({"at_least": True}, "at_least", "number"),
+        ({"effect": -1}, "effect", "greater than or equal to 0"),
+        ({"about": 3}, "", "either 'about' or bounds"),
+        ({"kind": "paired", "unit": "row"}, "unit", "'trial', 'task' or 'prediction'"),
+        ({"kind": "paired", "unit": "task", "quantity": None}, "", "needs 'quantity'"),
+        ({"kind": "paired", "unit": "prediction", "test": "corrected_t"}, "", "split by split"),
+        ({"kind": "paired", "task": "t1"}, "", "has no 'task'"),
         ({"stopped": {"quantity": "auc"}}, "stopped", "one of 'at_least' (a parameter) and 'below' (a method)"),
-        ({"stopped": {"quantity": "rows", "below": "B"}}, "stopped", "unknown quantity 'rows'; known: auc"),
     ],
 )
 def test_bad_checks(change, field, words):
-    problems = check_problems({**GOOD[0], **change}, ("auc",))
-    assert [f for f, _ in problems] == [field]
-    assert words in problems[0][1]
+    with pytest.raises(ValidationError) as caught:
+        Check(**{**GOOD[0], **change})
+    problems = caught.value.errors()
+    assert {error["loc"][0] if error["loc"] else "" for error in problems} == {field}
+    assert words in problems[0]["msg"]
 
 
 def test_order_needs_two_methods():
-    check = {"kind": "order", "quantity": "auc", "methods": ["A"]}
-    assert check_problems(check) == [("methods", "an order check needs at least two methods")]
+    with pytest.raises(ValidationError, match="at least two methods"):
+        Check(kind="order", quantity="auc", methods=["A"])
+
+
+def test_a_size_lies_within_a_factor_of_two():
+    assert Check(kind="value", quantity="auc", of="A", about=3).bounds == (1.5, 6)
+    assert Check(kind="value", quantity="auc", of="A", at_most=3).bounds == (float("-inf"), 3)
 
 
 def test_as_list():

@@ -15,7 +15,7 @@ import pytest
 
 from mtlrun.record import Record
 from mtlrun.report.cells import MethodResult, Run, read_run
-from mtlrun.report.checks import Verdict
+from mtlrun.report.checks import Check, Verdict
 from mtlrun.report.claims import Evidence, evaluate
 from mtlrun.report.readings import judged
 from mtlrun.runs.load import load_experiment
@@ -96,7 +96,7 @@ def test_a_spoiled_record_flips_every_check(path):
                 info = {"config": config, "datasets": {dataset: {"id": dataset}}, "paper_datasets": [dataset]}
                 rows = rows_of(check, numbers(check, good), dataset)
                 rows += [stop(rows, check, config)] if late else []
-                found = evaluate({**check, "dataset": dataset}, Evidence(Run(Path(), info, []), rows))
+                found = evaluate(Check(**{**check, "dataset": dataset}), Evidence(Run(Path(), info, []), rows))
                 held[good] = {result.holds for result in found}
             if late and check.get("bound") is None:
                 assert held == {True: {None}, False: {None}}, name

@@ -9,7 +9,9 @@ import pytest
 
 from mtlrun.report import claims
 from mtlrun.report.cells import MethodResult, Run
-from mtlrun.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate, judge
+from mtlrun.report.checks import Check, Claim
+from mtlrun.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate
+from mtlrun.report.claims import judge as judge_claim
 from mtlrun.report.statistics import Ranking
 
 INFO = {"datasets": {"alpha": {"id": "alpha"}}, "paper_datasets": ["alpha"], "profile": "quick"}
@@ -39,7 +41,7 @@ def made(dataset, method, samples, status="ok", planned=0, affected=None, tasks=
 
 
 def results(check, *rows, groups=(), **info):
-    return evaluate(check, Evidence(Run(Path(), {**INFO, **info}, []), list(rows), list(groups)))
+    return evaluate(Check(**check), Evidence(Run(Path(), {**INFO, **info}, []), list(rows), list(groups)))
 
 
 def only(check, *rows, **more):
@@ -49,7 +51,12 @@ def only(check, *rows, **more):
 
 def check(kind, of="A", over=("B",), quantity="auc", effect=0, **fields):
     over = {} if kind == "value" else {"over": list(over)}
-    return {"kind": kind, "quantity": quantity, "of": of, **over, "effect": effect, **fields}
+    effect = {} if kind == "paired" else {"effect": effect}
+    return {"kind": kind, "quantity": quantity, "of": of, **over, **effect, **fields}
+
+
+def judge(claim, evidence):
+    return judge_claim(Claim(**claim), evidence)
 
 
 # --- limits
@@ -78,7 +85,8 @@ def test_both_bounds_must_hold():
 
 @pytest.mark.parametrize("direction", ["increasing", "decreasing", None])
 def test_equal_values_are_in_no_order(direction):
-    methods = {"kind": "order", "quantity": "auc", "methods": ["A", "B"], "direction": direction, "effect": 0}
+    methods = {"kind": "order", "quantity": "auc", "methods": ["A", "B"], "effect": 0}
+    methods |= {"direction": direction} if direction else {}
     assert only(methods, row("A", 0.5), row("B", 0.5)).holds is False
     found = only(methods, row("A", 0.5), row("B", 0.75))
     assert (found.holds, found.found) == (direction != "decreasing", 0.25)
@@ -201,8 +209,7 @@ def test_the_splits_behind_a_number_are_told_where_some_are_missing():
 def test_the_smallest_effect_is_a_standard_error_over_the_splits(kind, rows, expected):
     rows = [row(name, *values) for name, values in zip("AB", rows, strict=False)]
     of = math.log if kind == "ratio" else float
-    assert claims.smallest_effect({"quantity": "auc"}, rows, of) == pytest.approx(expected)
-    assert claims.smallest_effect({"quantity": "auc", "effect": 0.3}, rows, of) == 0.3
+    assert claims.smallest_effect("auc", rows, of) == pytest.approx(expected)
     value = only(check(kind, effect=None, at_least=-99), *rows).found
     unit = value if kind == "ratio" else 1.0
     near, far = (value - factor * expected * unit for factor in (0.99, 1.01))
@@ -211,7 +218,7 @@ def test_the_smallest_effect_is_a_standard_error_over_the_splits(kind, rows, exp
 
 
 def effect(*rows, of=float):
-    return claims.smallest_effect({"quantity": "auc"}, rows, of)
+    return claims.smallest_effect("auc", rows, of)
 
 
 def test_only_splits_of_both_rows_count_for_the_smallest_effect():
@@ -411,12 +418,19 @@ def test_the_place_of_a_claim_says_whose_it_is():
 
 def test_a_claim_keeps_what_the_experiment_says_of_it():
     evidence = Evidence(Run(Path(), INFO, []), [row("A", 0.5)])
-    claim = {"id": 4, "text": "so", "checks": [check("value", at_least=0)]}
+    claim = {"id": "4", "text": "so", "checks": [check("value", at_least=0)]}
     plain = judge(claim, evidence)
     assert (plain.id, plain.where, plain.source, plain.expect) == ("4", None, "paper", "confirmed")
-    full = judge({**claim, "where": "Table 2", "source": "ours", "expect": {"verdict": "partly"}}, evidence)
+    full = judge(
+        {
+            **claim,
+            "where": "Table 2",
+            "source": "ours",
+            "expect": {"verdict": "partly", "set": "2026-11-25", "from": "quick"},
+        },
+        evidence,
+    )
     assert (full.where, full.source, full.expect) == ("Table 2", "ours", "partly")
-    assert judge({**claim, "expect": "mostly"}, evidence).expect == "mostly"
     assert [one.found for one in full.results] == [0.5]
     untested = judge({**claim, "not_testable": "lost"}, evidence)
     assert (untested.results, untested.why, untested.verdict) == ([], "lost", "not testable here")

@@ -90,7 +90,7 @@ def test_what_was_merged_is_in_the_run_folder_too(halves, tmp_path):
 def test_what_is_not_taken_is_counted(halves):
     _, first, second = halves
     (second / "cells" / "foreign.json").write_text(Record("foreign", "fit", {}).line())
-    (second / "cells" / "damaged.json").write_text("{")
+    (second / "cells" / f"alpha-{DC}-0.json").write_text("{")
     rewritten(second / "cells" / f"alpha-{DC}-1.json", status="failed")
     shutil.copy(first / "cells" / "alpha-APG-RMTL-0.json", second / "cells")
     merged = merge(first / RUN, second)

@@ -55,10 +55,10 @@ def test_critical_differences(maker, tmp_path):
     assert first.read_bytes() == second.read_bytes()
     text = first.read_text()
     assert all(method in text for method in maker.info["methods"])
-    assert ">auc, 4 splits of alpha<" in text
+    assert ">AUC, 4 splits of alpha<" in text
     report = build_report(folder)
     (diagram,) = rank_diagrams(report.run, report.rows)
-    assert diagram.caption.startswith("Average ranks by auc, 4 splits of alpha (1 is best)")
+    assert diagram.caption.startswith("Average ranks by AUC, 4 splits of alpha (1 is best)")
 
 
 def test_rankings_of_measurements_are_drawn_below_each_other(maker, tmp_path):

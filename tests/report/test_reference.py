@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mtlrun.report.build import Report, build_report
+from mtlrun.report.checks import Reference, Tolerance
 from mtlrun.report.readings import tolerance_of
 
 
@@ -53,7 +54,8 @@ def test_printed_precision_counts(maker):
 )
 def test_tolerance_rule(entry, std, n, tolerance):
     rules = [{"quantity": "seconds", "absolute": 9.0}, {"absolute": 0.001, "sigmas": 2}]
-    assert tolerance_of(entry, rules, std, n)[0] == pytest.approx(tolerance)
+    found = tolerance_of(Reference(**entry), [Tolerance(**rule) for rule in rules], std, n)
+    assert found[0] == pytest.approx(tolerance)
 
 
 def test_relative_tolerance_of_a_speedup(maker):

@@ -149,3 +149,25 @@ def test_a_damaged_pack_matters_only_without_the_cells(made, tmp_path):
     assert (result.exit_code, "bug" in result.stderr) == (2, False)
     (folder / PACKED).write_bytes(gzip.compress(b"no record\n"))
     assert CliRunner().invoke(app, ["report", str(folder)]).exit_code in (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {
+            "claims": [
+                {"id": "c", "text": "t", "checks": [{"kind": "ration", "quantity": "auc", "of": "A", "at_least": 1}]}
+            ]
+        },
+        {"claims": [{"id": "c", "text": "t", "checks": [{"kind": "value", "quantity": "auc", "of": "A"}]}]},
+        {"reference": [{"dataset": "alpha", "method": "A", "value": 1}]},
+        {"statistics": {"metric": "auc"}},
+    ],
+)
+def test_what_a_report_reads_of_an_experiment_is_checked(maker, change):
+    maker.config.update(change)
+    with pytest.raises(DataError) as caught:
+        build_report(maker.fill().write())
+    (section,) = change
+    assert f"run.json: config.{section}" in caught.value.message
+    assert caught.value.remedy

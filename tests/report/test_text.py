@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtlrun.report.checks import Verdict
+from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, escape_tex, markdown_grid, rounded, show, significant
+from mtlrun.report.sections import numbers_of
 
 
 @pytest.mark.parametrize(
@@ -64,3 +67,36 @@ def test_tex_escapes_every_special_character():
     assert escape_tex("10% & $5_x {a} ~^\\#") == (
         r"10\% \& \$5\_x \{a\} \textasciitilde{}\textasciicircum{}\textbackslash{}\#"
     )
+
+
+@pytest.mark.parametrize(
+    ("check", "found", "printed", "ours"),
+    [
+        ({"kind": "ratio", "quantity": "seconds", "at_least": 1}, (2, 3.5), "faster", "2.00 to 3.50 times"),
+        ({"kind": "ratio", "quantity": "seconds", "at_least": 77}, (24.5,), "at least 77 times", "24.5 times"),
+        ({"kind": "ratio", "quantity": "mse", "at_most": 1}, (0.2, 0.5), "MSE not higher", "0.200 to 0.500 times"),
+        ({"kind": "difference", "quantity": "auc", "at_least": 0}, (0.01,), "AUC not lower", "1.00 points"),
+        (
+            {"kind": "difference", "quantity": "auc", "at_least": -0.0122},
+            (-0.0214, -0.0101),
+            "AUC at most 1.22 points lower",
+            "-2.14 to -1.01 points",
+        ),
+        (
+            {"kind": "difference", "quantity": "accuracy", "at_least": 0.005},
+            (0.02,),
+            "accuracy at least 0.5 points higher",
+            "2.00 points",
+        ),
+        (
+            {"kind": "value", "quantity": "times_paper", "at_most": 1},
+            (0.25,),
+            "seconds over those of DCD as printed at most 1",
+            "0.25",
+        ),
+    ],
+)
+def test_bounds_are_said_as_people_say_them(check, found, printed, ours):
+    results = [CheckResult("", True, value, check=check) for value in found]
+    claim = ClaimVerdict("c", "It is so.", None, Verdict.CONFIRMED, "", results=results)
+    assert numbers_of(claim) == (printed, ours)

@@ -38,7 +38,7 @@ def test_large_cells_and_cells_with_limits_go_alone(lab, many):
         assert runner._at_once(12, pool) == size
     runner.seconds = 1e-3
     with Pool(2).keeping() as pool:
-        assert runner._at_once(12, pool) == 6
+        assert runner._at_once(12, pool) == 3  # two parts for each process
 
 
 def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, many, monkeypatch):

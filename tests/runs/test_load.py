@@ -156,7 +156,15 @@ GOLDEN = {
     ),
     "field of a check": (
         changed("at_least: 3", "at_leest: 3"),
-        "bad.yaml:18:38: a ratio check needs 'at_least' or 'at_most' or 'about'\n",
+        "bad.yaml:18:84: unknown key 'at_leest' in claims[0].checks[0]\n",
+    ),
+    "a check without a bound": (
+        changed(", at_least: 3", ""),
+        "bad.yaml:18:31: a ratio check needs 'at_least' or 'at_most' or 'about'\n",
+    ),
+    "quantity of a check": (
+        changed("quantity: seconds", "quantity: secnds"),
+        "bad.yaml:18:55: unknown quantity 'secnds'\n",
     ),
     "duplicate label": (
         changed("label: two", "label: one"),

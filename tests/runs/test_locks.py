@@ -6,7 +6,8 @@ import sys
 import threading
 import time
 
-from mtlrun.runs.store import Locks, alone
+from mtlrun.runs.store import Locks
+from mtlrun.utils.processes import exclusive_lock
 
 ME = f"process {os.getpid()} on "
 
@@ -46,6 +47,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from mtlrun.runs.store import Locks
+from mtlrun.utils.processes import exclusive_lock
 locks = Locks(Path(sys.argv[1]))
 locks.acquire("a")
 print("taken", flush=True)
@@ -71,6 +73,7 @@ CONTEST = """
 import sys, time
 from pathlib import Path
 from mtlrun.runs.store import Locks
+from mtlrun.utils.processes import exclusive_lock
 folder, start = Path(sys.argv[1]), float(sys.argv[2])
 locks = Locks(folder)
 while time.time() < start:
@@ -102,11 +105,11 @@ def test_a_folder_is_held_by_one_at_a_time_and_nothing_is_left_in_it(tmp_path):
     order = []
 
     def second():
-        with alone(tmp_path):
+        with exclusive_lock(tmp_path):
             order.append("second")
 
     other = threading.Thread(target=second)
-    with alone(tmp_path):
+    with exclusive_lock(tmp_path):
         other.start()
         other.join(0.2)
         order.append("first")

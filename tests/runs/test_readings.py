@@ -144,8 +144,8 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
         "n_blocks": 3,
         "base": {"estimator": "RobustMTL", "params": {"lam": 0.7, "fit_intercept": False}},
     }
-    assert [check["quantity"] for check in grouped.spec.claims[0].checks] == ["mse", "mse"]
-    assert [check["quantity"] for check in made.spec.claims[0].checks] == ["rmse", "rmse"]
+    assert [check.quantity for check in grouped.spec.claims[0].checks] == ["mse", "mse"]
+    assert [check.quantity for check in made.spec.claims[0].checks] == ["rmse", "rmse"]
 
     line = next(i for i, row in enumerate(text.split("\n"), 1) if '"*Mean"' in row)
     file.write_text(text.replace('"*Mean"', '"*Meen"'))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from mtlrun.cli.status import status
+from mtlrun.cli.look import status
 from mtlrun.record import PACKED, Record, Records, pack, unpack
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import FILES
 from mtlrun.runs.plan import other_versions, rerun_reasons, survey, write_plan
-from mtlrun.utils.publish import publish
+from mtlrun.utils.outputs import publish
 
 
 def record(key="a", **fields):

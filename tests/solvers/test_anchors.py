@@ -12,7 +12,7 @@ from mtlrun.problem.rotation import prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
-from mtlrun.solvers.robust.apg import solve_apg
+from mtlrun.solvers.robust import solve_apg
 
 pytestmark = pytest.mark.data
 

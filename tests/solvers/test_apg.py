@@ -9,7 +9,7 @@ from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm
-from mtlrun.solvers.robust.apg import solve_apg
+from mtlrun.solvers.robust import solve_apg
 
 ROBUST = [TraceNorm(0.9), L12(0.7)]
 LOSSES = [SquaredLoss(0.7), SquaredHingeLoss(0.8), LogisticLoss(1.5)]

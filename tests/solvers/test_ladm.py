@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
-from mtlrun.solvers.robust.apg import solve_apg
-from mtlrun.solvers.robust.ladm import solve_ladm
+from mtlrun.solvers.robust import solve_apg, solve_ladm
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]
 
@@ -126,9 +126,10 @@ def test_the_penalised_optimum_of_losses_on_classes(small, loss, layout):
 
 @pytest.mark.parametrize("layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_accelerated_certifies_the_optimum_of_least_squares(small, layout, fit_intercept):
+@pytest.mark.parametrize("variant", ["accelerated", "balanced"])
+def test_falling_mu_certifies_the_optimum_of_least_squares(small, layout, fit_intercept, variant):
     data, loss = small.make(layout), SquaredLoss(1.0)
-    how = {"variant": "accelerated", "stop": "gap", "tol": 1e-5, "fit_intercept": fit_intercept}
+    how = {"variant": variant, "stop": "gap", "tol": 1e-5, "fit_intercept": fit_intercept}
     result = solve_ladm(data, loss, ROBUST, **how)
     best = solve_admm(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-8)
     assert result.converged
@@ -141,10 +142,11 @@ def test_accelerated_certifies_the_optimum_of_least_squares(small, layout, fit_i
 @pytest.mark.parametrize("loss", [SquaredHingeLoss(1.0), LogisticLoss(1.0)], ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_accelerated_certifies_the_optimum_of_losses_on_classes(small, loss, layout, fit_intercept):
+@pytest.mark.parametrize("variant", ["accelerated", "balanced"])
+def test_falling_mu_certifies_the_optimum_of_losses_on_classes(small, loss, layout, fit_intercept, variant):
     data = small.make(layout, labels=True)
     how = {"stop": "gap", "tol": 1e-4, "fit_intercept": fit_intercept}
-    result = solve_ladm(data, loss, ROBUST, variant="accelerated", **how)
+    result = solve_ladm(data, loss, ROBUST, variant=variant, **how)
     best = solve_split(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-7)
     assert result.converged
     assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-4)
@@ -176,6 +178,22 @@ def test_accelerated_needs_fewer_iterations_than_apg_at_one_gap_whatever_the_sca
     ladm = solve_ladm(data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(0.5)], variant="accelerated", **how)
     assert ladm.converged
     assert ladm.n_iter <= apg.n_iter
+
+
+@pytest.mark.parametrize("beta", [0.02, 5.0])
+def test_balanced_needs_fewer_iterations_than_apg_also_where_the_loss_weighs_much(beta):
+    rng = np.random.default_rng(5)
+    X = rng.random((600, 120)) < np.geomspace(0.005, 0.2, 120)  # as words of a text; much of y is out of reach
+    data = TaskData.from_matrix(X.astype(float), np.sign(X @ rng.normal(size=(120, 15)) - 1.5))
+    problem = (data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(0.3)])
+    apg = solve_apg(*problem, variant="paper", stop="gap", tol=1e-3)
+    taken = {
+        variant: solve_ladm(*problem, variant=variant, stop="gap", tol=1e-3) for variant in ("accelerated", "balanced")
+    }
+    assert taken["balanced"].converged
+    assert taken["balanced"].n_iter <= apg.n_iter
+    assert taken["balanced"].n_iter <= 1.15 * taken["accelerated"].n_iter
+    assert duality_gap(data, problem[1], problem[2], list(taken["balanced"].parts)).primal <= apg.objective[-1] * 1.001
 
 
 def test_warm_start_and_callback():

@@ -9,8 +9,7 @@ from mtlrun.penalties.norms import L1, L12, TraceNorm
 from mtlrun.problem.losses import SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.rotation import find_basis, prepare
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.robust.apg import solve_apg
-from mtlrun.solvers.robust.ladm import solve_ladm
+from mtlrun.solvers.robust import solve_apg, solve_ladm
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]
 

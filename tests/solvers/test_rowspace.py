@@ -44,7 +44,7 @@ def _both(data, model, monkeypatch):
     """Fit without and with the span of the rows."""
     found = []
     for function in (lambda d: (d, None), in_row_space):
-        monkeypatch.setattr("mtlrun.solvers.clustered.rowspace.in_row_space", function)
+        monkeypatch.setattr("mtlrun.problem.rotation.in_row_space", function)
         if model == "coclus":
             found.append(coclus.solve_coclus(data, SquaredLoss(), 0.5, 2.0, 1, tol=1e-9))
         else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.utils.publish import FILES, OBSOLETE, READY, finish, publish
+from mtlrun.utils.outputs import FILES, OBSOLETE, READY, finish, publish
 
 OLD = {"a.txt": "old", "sub/b.txt": "old", "sub/gone.txt": "old"}
 NEW = {"a.txt": "new", "sub/b.txt": "new", "more/c.txt": "new"}

@@ -1,7 +1,8 @@
-"""ARFF files: dense and sparse rows, quoted names, nominal values, comments, missing values.
+"""ARFF files: dense and sparse rows, quoted names, nominal values, comments, missing values; multi-label sets of them.
 
 The rows are parsed in blocks of bounded size. A block whose rows are plain numbers goes to numpy at once; any other
-block is read value by value, which also finds the line and column of what is wrong.
+block is read value by value, which also finds the line and column of what is wrong. `read` takes the multi-label sets
+as Mulan (an XML list of labels beside the file) and MEKA (``-C n`` in the relation) write them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from xml.parsers import expat
 
 import numpy as np
 from scipy import sparse
 
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.numbers import is_number, whole
+from mtlrun.data.names import is_number, whole
 from mtlrun.errors import DataError, counted, shorten
 
 _BLOCK = 1 << 20  # characters
@@ -320,3 +324,121 @@ def _unquote(text: str) -> tuple[str, str]:
 
 def _wrong(file: DataFile, line: int, column: int, text: str) -> DataError:
     return DataError(f"{file.where(line, column)}: {text}")
+
+
+# ---------------------------------------------------------------------- multi-label sets of Mulan and MEKA
+
+
+def read(
+    files: dict[str, DataFile],
+    card: Card,
+    *,
+    arff: list[str],
+    xml: str | None = None,
+    split_rows: dict[str, int] | None = None,
+) -> Dataset:
+    """Read a multi-label set: one shared X, one -1/+1 column per label.
+
+    Parameters
+    ----------
+    arff : list of str
+        Files whose rows follow each other; all have the same columns.
+    xml : str, optional
+        File with Mulan's list of labels; their order there is the order of the tasks. Without it the first columns are
+        labels (the last ones if negative), as many as MEKA writes into the relation as ``-C n``.
+    split_rows : dict of str to int, optional
+        Published splits by name: so many first rows are the training part, the others the test part.
+
+    Returns
+    -------
+    Dataset
+        X is CSR when the rows of the files are sparse, else dense; NaN stands for ``?``.
+
+    Raises
+    ------
+    DataError
+        With ``file:line:column`` of what is wrong, a label that is not a column, or files that do not fit together.
+    """
+    tables = [read_arff(files[name]) for name in arff]
+    first, file = tables[0], files[arff[0]]
+    for name, table in zip(arff, tables, strict=True):
+        if [a.name for a in table.attributes] != [a.name for a in first.attributes]:
+            raise DataError(f"{files[name].where()}: its columns differ from those of {file.where()}")
+    columns = _label_columns(first, file, None if xml is None else files[xml])
+    for attribute in first.attributes:
+        if attribute.open:
+            text = f"{file.where(attribute.line)}: the attribute {attribute.name!r} holds texts"
+            raise DataError(text, "Use `mtlrun compare`, which may drop it, or take it out of the file.")
+    blocks = [table.X for table in tables]
+    X = sparse.vstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.concatenate(blocks)
+    keep = np.setdiff1d(np.arange(len(first.attributes)), columns)
+    return Dataset(
+        X=X[:, keep],
+        y=_targets(X, columns, first, file),
+        task_type="binary",
+        tasks=[first.attributes[j].name for j in columns],
+        features=[first.attributes[j].name for j in keep],
+        splits={name: [(np.arange(k), np.arange(k, X.shape[0]))] for name, k in (split_rows or {}).items()},
+    )
+
+
+def read_labels(file: DataFile) -> list[str]:
+    """Return the names in Mulan's XML list of labels, in document order (nested labels included).
+
+    Document types are refused, so that no entity is ever expanded.
+
+    Raises
+    ------
+    DataError
+        With line and column if it is not a well-formed list of labels.
+    """
+    parser = expat.ParserCreate(namespace_separator=" ")
+    names: dict[str, None] = {}  # a set that keeps the order
+
+    def fail(text: str) -> None:
+        raise DataError(f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: {text}")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        kind = tag.rpartition(" ")[2]
+        if kind == "labels" and not names:
+            return
+        if kind != "label" or "name" not in attributes:
+            fail(f"expected <labels> with <label name=...> in it, found <{kind}>")
+        if attributes["name"] in names:
+            fail(f"the label {attributes['name']!r} is listed twice")
+        names[attributes["name"]] = None
+
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = lambda *_: fail("a DOCTYPE is refused (it could define entities)")
+    try:
+        parser.Parse(file.read_bytes(), True)
+    except expat.ExpatError as error:
+        place = file.where(error.lineno, error.offset + 1)
+        raise DataError(f"{place}: not well-formed XML: {expat.ErrorString(error.code)}") from None
+    except (LookupError, ValueError) as error:  # of the codec that the first line names
+        raise DataError(f"{file.where(1)}: not an encoding of XML: {error}", "Save the file as UTF-8.") from None
+    if not names:
+        raise DataError(f"{file.where()}: the list of labels is empty")
+    return list(names)
+
+
+def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> list[int]:
+    if xml is not None:
+        return columns_of(table, read_labels(xml), file)
+    width, labels = len(table.attributes), meka_labels(table.relation) or 0
+    if not 0 < abs(labels) < width:
+        text = (
+            f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation for some of its columns"
+        )
+        raise DataError(text, "Name the XML file.")
+    return list(range(labels)) if labels > 0 else list(range(width + labels, width))
+
+
+def _targets(X: Any, columns: list[int], table: ArffTable, file: DataFile) -> np.ndarray:
+    part = X[:, columns]
+    Y = part.toarray() if sparse.issparse(part) else part
+    wrong = ((Y != 0) & (Y != 1) & ~np.isnan(Y)).any(axis=0)
+    if wrong.any():
+        label = table.attributes[columns[int(np.argmax(wrong))]]
+        raise DataError(f"{file.where(label.line)}: the label {label.name!r} has values other than 0 and 1")
+    return 2.0 * Y - 1.0

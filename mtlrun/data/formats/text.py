@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import DataFile
-from mtlrun.data.names import MISSING, as_written, with_point
-from mtlrun.data.numbers import is_number
+from mtlrun.data.names import MISSING, as_written, is_number, with_point
 from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 

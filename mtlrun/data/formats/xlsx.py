@@ -6,7 +6,6 @@ import importlib
 import io
 import re
 import zipfile
-from collections.abc import Iterator
 from typing import IO, Any
 from xml.parsers import expat
 
@@ -16,34 +15,31 @@ import pandas as pd
 from mtlrun.errors import DataError
 from mtlrun.utils.sizes import SHEET_CELLS, SHEET_CELLS_PER_BYTE, allow, allow_members
 
-_PIECE = 1 << 20
-_TAG = re.compile(rb"<(?:\w+:)?(?:c|row)[\s/>]")
-#: As Excel, LibreOffice and openpyxl write rows and cells; everything else is read by a parser of XML.
-_ROW = re.compile(rb'<(?:\w+:)?row r="([0-9]{1,7})"')
-_CELL = re.compile(rb'<(?:\w+:)?c r="([A-Z]{1,3})([0-9]{1,7})"')
-#: Formulas and errors.
-_COMPUTED = re.compile(rb'<(?:\w+:)?f[\s/>]|\bt="e"')
 _NO_VALUE = "#N/A"
 _PLACE = re.compile(r"([A-Z]{0,3})([0-9]{1,7})")
 
 
-def check_workbook(archive: zipfile.ZipFile, size: int, name: str) -> None:
+def check_workbook(archive: zipfile.ZipFile, size: int, name: str) -> bool:
     """Refuse a workbook of `size` bytes whose sheets would make tables out of proportion to their cells.
 
-    A sheet with a single cell in its last corner is a table of 17 thousand million cells.
+    A sheet with a single cell in its last corner is a table of 17 thousand million cells. Returns whether a sheet has
+    formulas or errors.
 
     Raises
     ------
     SizeError
     """
     allow_members(name, archive.infolist(), size)
+    computes = False
     for member in archive.namelist():
         if member.startswith("xl/") and member.endswith(".xml"):
             with archive.open(member) as stream:
-                rows, columns = _extent(stream)
+                rows, columns, computed = _extent(stream)
+            computes |= computed
             most = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * size)
             text = f"cells from the first to the last used one in {member}"
             allow(name, rows * columns, most, text, "Delete what lies far from the table, or save it as csv.")
+    return computes
 
 
 def check_empty(raw: bytes, sheet: pd.DataFrame, name: str) -> None:
@@ -65,7 +61,7 @@ def check_empty(raw: bytes, sheet: pd.DataFrame, name: str) -> None:
         Names the first such cell.
     """
     empty = sheet.isna().to_numpy()
-    if not empty.any() or not _computes(raw):
+    if not empty.any():
         return
     openpyxl: Any = importlib.import_module("openpyxl")
     for stored in (True, False):
@@ -82,52 +78,16 @@ def check_empty(raw: bytes, sheet: pd.DataFrame, name: str) -> None:
                     raise DataError(text, "Open the workbook in a spreadsheet program, save it and try again.")
 
 
-def _computes(raw: bytes) -> bool:
-    """Whether a workbook has formulas or errors."""
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        for member in archive.namelist():
-            if member.startswith("xl/worksheets/"):
-                with archive.open(member) as stream:
-                    if any(_COMPUTED.search(piece) for piece in _pieces(stream)):
-                        return True
-    return False
-
-
-def _extent(stream: IO[bytes]) -> tuple[int, int]:
-    """Return the last row and the last column that a sheet names."""
-    rows, letters, unusual = {0}, set(), False
-    for piece in _pieces(stream):
-        cells = _CELL.findall(piece)
-        found = _ROW.findall(piece)
-        if len(cells) + len(found) != len(_TAG.findall(piece)):
-            unusual = True
-            break
-        letters |= {letter for letter, _ in cells}
-        rows |= {max(map(int, found), default=0), max((int(row) for _, row in cells[-1:]), default=0)}
-    if not unusual:
-        return max(rows), max((_number(letter.decode()) for letter in letters), default=0)
-    stream.seek(0)
-    return _parsed(stream)
-
-
-def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield the content in pieces that end where a tag begins."""
-    rest = b""
-    while piece := stream.read(_PIECE):
-        whole = rest + piece
-        cut = whole.rfind(b"<")
-        rest = whole[cut:] if cut >= 0 else whole
-        yield whole[: max(cut, 0)]
-    yield rest
-
-
-def _parsed(stream: IO[bytes]) -> tuple[int, int]:
-    """Return the same of a sheet that is written in another way."""
+def _extent(stream: IO[bytes]) -> tuple[int, int, bool]:
+    """Return the last row and the last column that a sheet names, and whether it has formulas or errors."""
     last = {"row": 0, "column": 0}
     here = {"row": 0, "column": 0}
+    computed = False
 
     def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal computed
         tag = tag.rpartition(":")[2]
+        computed |= tag == "f" or attributes.get("t") == "e"
         given = _PLACE.fullmatch(attributes.get("r", ""))
         if tag == "row":
             here.update(row=int(given[2]) if given else here["row"] + 1, column=0)
@@ -144,7 +104,7 @@ def _parsed(stream: IO[bytes]) -> tuple[int, int]:
         parser.ParseFile(stream)
     except expat.ExpatError as error:
         raise zipfile.BadZipFile(f"damaged XML: {error}") from None
-    return last["row"], last["column"]
+    return last["row"], last["column"], computed
 
 
 def _refuse_entities(*_: object) -> None:

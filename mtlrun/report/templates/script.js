@@ -39,7 +39,7 @@ if (board && matrices.length > 1) {
     if (values.length < 2) continue;
     chosen[name] = values[0];
     const line = document.createElement("div");
-    if (name === "reading") line.append("reading");
+    if (name === "reading") line.append("interpretation of what the paper leaves open:");
     for (const value of values) {
       const button = document.createElement("button");
       button.type = "button";
@@ -62,8 +62,15 @@ for (const button of document.querySelectorAll("button.copy")) {
     button.textContent = "copied";
   });
 }
-// A table that is cut says so.
-const cut = () => document.querySelectorAll(".wide").forEach((w) => w.classList.toggle("cut", w.scrollWidth > w.clientWidth + 1));
+// A figure that is not much too wide shrinks to fit; a table or figure that is cut says so.
+const MOST_SHRINKING = 1.6;
+const cut = () => {
+  for (const image of document.querySelectorAll("figure img")) {
+    image.classList.toggle("fits", image.naturalWidth <= MOST_SHRINKING * image.parentNode.clientWidth);
+  }
+  document.querySelectorAll(".wide, figure").forEach((w) => w.classList.toggle("cut", w.scrollWidth > w.clientWidth + 1));
+};
+window.addEventListener("load", cut);
 window.addEventListener("resize", cut);
 document.addEventListener("toggle", cut, true);
 cut();

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from mtlrun.problem.confirm import BADLY_SCALED
 from mtlrun.problem.losses import Loss
+from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.rotation import Rotation
+from mtlrun.problem.rotation import Rotation, RowSpace
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.clustered.rowspace import RowSpace
 
 # The equations for W are solved to this part of their residual at the last W, in at most so many steps.
 _INNER, _INNER_STEPS = 1e-1, 50

@@ -8,8 +8,8 @@ import numpy as np
 
 from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.result import SolverResult
+from mtlrun.problem.rotation import RowSpace
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.clustered.rowspace import RowSpace
 from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
 from mtlrun.utils.jit import compiled
 

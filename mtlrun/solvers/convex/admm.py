@@ -13,11 +13,11 @@ from functools import partial, reduce
 import numpy as np
 
 from mtlrun.penalties.norms import kept_parts, needed_parts
-from mtlrun.problem.confirm import confirm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import confirm
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
 from mtlrun.problem.taskdata import TaskData
@@ -240,14 +240,17 @@ def _iterate(
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Run until the tracker says stop; `U` is overwritten, `Z` is not."""
     rotation, K, balance_at = space.rotation, len(Z), next_balance(0)
+    below = rotation.squares + rho / K / scale
     for it in range(1, tracker.max_iter + 1):
+        due = tracker.due(it)
         # q are the coordinates of S = argmin scale/2 ||y - X S||^2 + rho/(2 K) ||S - sum_k (z_k - u_k)||^2
         start = space.coordinates(total(Z) - total(U))
         change = rotation.cross - rotation.squares * start
-        change /= rotation.squares + rho / K / scale
-        q = start + change
+        change /= below
+        q = start + change if due else start
         moved = space.lift(change)
-        moved /= K
+        if K > 1:
+            moved /= K
         W = [z - u + moved for z, u in zip(Z, U, strict=True)] if it == balance_at else []
         before, values = Z, []
         Z = []
@@ -257,11 +260,11 @@ def _iterate(
             u *= 1.0 - RELAXATION
             u += z
             u += moved
-            prox, value = p.prox_value(u, 1.0 / rho)
+            prox, value = p.prox_value(u, 1.0 / rho) if due else (p.prox(u, 1.0 / rho), 0.0)
             u -= prox
             Z.append(prox)
             values.append(value)
-        if tracker.due(it):
+        if due:
             primal = scale * rotation.value(space.coordinates(total(Z))) + sum(values)
             dual = rotation.dual(q, space.penalties, scale, lifted=not space.rotated)
             if tracker.check(it, primal, dual, (Z, q)):
@@ -269,6 +272,7 @@ def _iterate(
         if it == balance_at:
             factor = balance(W, before, Z, U)
             rho *= factor
+            below = rotation.squares + rho / K / scale
             for u in U:
                 u /= factor
             balance_at = next_balance(it)

@@ -96,6 +96,68 @@ def descend_all(
     return max(epochs), sum(primal), sum(dual)
 
 
+def descend_tasks(
+    G: np.ndarray, c: np.ndarray, energy: np.ndarray, alpha: float, tol: float, max_epochs: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve the Lassos of tasks with designs of their own from zero, all of them in one compiled loop.
+
+    Every task takes the steps that `descend` takes for it alone.
+
+    Parameters
+    ----------
+    G : ndarray of shape (T, k, k)
+    c : ndarray of shape (k, T)
+    energy : ndarray of shape (T,)
+    alpha : float
+        Positive.
+    tol : float
+        The gap of a task may be so large, relative to its energy.
+    max_epochs : int
+
+    Returns
+    -------
+    W : ndarray of shape (k, T)
+    epochs : ndarray of int, shape (T,)
+    """
+    T, k, _ = G.shape
+    c = np.ascontiguousarray(c.T)[:, :, None]
+    W, Q, past = np.zeros_like(c), c.copy(), np.zeros((T, 2, DEPTH + 1, k, 1))
+    stop = np.column_stack([tol * energy, np.zeros(T)])
+    epochs, open_ = np.zeros(T, dtype=np.int64), np.arange(T)
+    while True:
+        done = np.minimum(DEPTH, max_epochs - epochs[open_])
+        _epochs_of_tasks(G, W, Q, c, energy, alpha, stop, past, open_, done)
+        epochs[open_] += np.abs(done)
+        open_ = open_[(done == DEPTH) & (epochs[open_] < max_epochs)]
+        if not open_.size:
+            return W[:, :, 0].T, epochs
+        weights = _combinations(past[open_, 0, :, :, 0])[:, None, :]
+        new_W, new_Q = ((weights @ past[open_, i, 1:, :, 0])[:, 0, :, None] for i in range(2))
+        better = _values(new_W, new_Q, c[open_], alpha) < _values(W[open_], Q[open_], c[open_], alpha)
+        W[open_[better]], Q[open_[better]] = new_W[better], new_Q[better]
+
+
+@compiled
+def _epochs_of_tasks(
+    G: np.ndarray,
+    W: np.ndarray,
+    Q: np.ndarray,
+    c: np.ndarray,
+    energy: np.ndarray,
+    alpha: float,
+    stop: np.ndarray,
+    past: np.ndarray,
+    open_: np.ndarray,
+    done: np.ndarray,
+) -> None:
+    """Do the epochs that `done` allows each of the open tasks, and note there what `_epochs` returns."""
+    move, values = np.empty(1), np.empty(2)
+    for i in range(len(open_)):
+        t = open_[i]
+        past[t, 0, 0], past[t, 1, 0] = W[t], Q[t]
+        done[i] = _epochs(G[t], W[t], Q[t], c[t], energy[t], alpha, stop[t], past[t], move, values, done[i])
+
+
 def _until(
     G: np.ndarray,
     W: np.ndarray,
@@ -212,6 +274,25 @@ def combination(past: np.ndarray) -> np.ndarray:
         weights = np.eye(DEPTH)[-1]
     total = weights.sum()
     return weights / total if np.isfinite(total) and total != 0.0 else np.eye(DEPTH)[-1]
+
+
+def _combinations(past: np.ndarray) -> np.ndarray:
+    """Return what `combination` does for iterates of several problems, (m, DEPTH + 1, k), as (m, DEPTH)."""
+    changes = np.diff(past, axis=1)
+    M = changes @ changes.transpose(0, 2, 1)
+    M += 1e-12 * np.trace(M, axis1=1, axis2=2)[:, None, None] * np.eye(DEPTH)
+    try:
+        weights = np.linalg.solve(M, np.ones((len(M), DEPTH, 1)))[:, :, 0]
+    except np.linalg.LinAlgError:
+        return np.array([combination(one) for one in past])
+    total = weights.sum(axis=1, keepdims=True)
+    usable = np.isfinite(total) & (total != 0.0)
+    return np.where(usable, weights / np.where(usable, total, 1.0), np.eye(DEPTH)[-1])
+
+
+def _values(W: np.ndarray, Q: np.ndarray, c: np.ndarray, alpha: float) -> np.ndarray:
+    """Return what `_value` does for problems of one column each, (m, k, 1), as (m,)."""
+    return np.asarray((alpha * np.abs(W) - 0.5 * W * (c + Q)).sum(axis=(1, 2)))
 
 
 def _combined(weights: np.ndarray, past: np.ndarray) -> np.ndarray:

@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from mtlrun.penalties.norms import kept_parts, needed_parts
-from mtlrun.problem.confirm import confirm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import centre, dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Gram, Quadratic, gram_pays
+from mtlrun.problem.quadratic import Gram, Quadratic, confirm, gram_pays
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
 

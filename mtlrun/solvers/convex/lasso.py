@@ -17,11 +17,10 @@ import scipy.sparse as sp
 
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem import memory
-from mtlrun.problem.confirm import take_back
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import centre, duality_gap
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import keeps_digits
+from mtlrun.problem.quadratic import keeps_digits, take_back
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, rotation_bytes
 from mtlrun.problem.taskdata import TaskData

@@ -11,10 +11,9 @@ import numpy as np
 import scipy.linalg
 
 from mtlrun.problem import memory
-from mtlrun.problem.conjugate import conjugate_gradients
 from mtlrun.problem.losses import is_graded
 from mtlrun.problem.objective import centre
-from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.operator import TaskOperator, conjugate_gradients
 from mtlrun.problem.rotation import Rotation, prepare
 from mtlrun.problem.taskdata import TaskData
 

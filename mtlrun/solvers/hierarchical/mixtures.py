@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from scipy.stats import invgamma
 from sklearn.cluster import KMeans
 
+from mtlrun.solvers.hierarchical import smallclusters as small
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
 from mtlrun.solvers.hierarchical.fit import Result
 from mtlrun.solvers.hierarchical.marginal import inverse_by_halves, whitened
@@ -24,6 +25,7 @@ from mtlrun.solvers.hierarchical.posterior import Posterior
 from mtlrun.solvers.hierarchical.structures import Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_Rows = tuple[Array, Array, Array, Array]
 
 #: Degrees of freedom that are tried, infinity beside them; scales per distribution.
 DEGREES, SCALES = (10.0, 4.0, 2.0), 9
@@ -281,38 +283,41 @@ class _Corrected:
 
 def clusters(result: Result) -> Mixture | None:
     """Return clusters of tasks, their number by BIC; None where one normal distribution is better."""
-    start = result.posterior()
-    one = _clustered(result, start, 1)
+    start, data = result.posterior(), result.m.data
+    rows = small.stacked(data) if data.p <= small.FEW_COLUMNS else None
+    one = _clustered(result, start, 1, rows)
     best, lowest, worse = None, one.bic, 0
     for K in CLUSTERS:
-        if K * TASKS_PER_CLUSTER > result.m.data.T or worse == WORSE:
+        if K * TASKS_PER_CLUSTER > data.T or worse == WORSE:
             break
-        found = _clustered(result, start, K)
+        found = _clustered(result, start, K, rows)
         worse = 0 if found.bic < lowest else worse + 1
         if found.bic < lowest:
             best, lowest = found, found.bic
     if best is None:
         return None
-    T = result.m.data.T
-    return Mixture(best.posterior(), best.criterion, np.ones(T), best.responsibility.argmax(axis=1))
+    return Mixture(best.posterior(), best.criterion, np.ones(data.T), best.responsibility.argmax(axis=1))
 
 
-def _clustered(result: Result, start: Posterior, K: int) -> _EM:
+def _clustered(result: Result, start: Posterior, K: int, rows: _Rows | None) -> _EM:
     """Run EM from the best of some starts."""
-    runs = [_EM(result, start, K, seed) for seed in range(STARTS if K > 1 else 1)]
+    runs = [_EM(result, start, K, seed, rows) for seed in range(STARTS if K > 1 else 1)]
     if len(runs) > 1:
         for run in runs:
             run.solve(SHORT)
-    best = min(runs, key=lambda run: run.criterion)
+    best = runs[0]
+    for run in runs[1:]:
+        if run.criterion < best.criterion - 1e-9 * abs(best.criterion):  # equal ones differ in rounding
+            best = run
     best.solve(STEPS)
     return best
 
 
 class _EM:
-    """EM of K normal distributions of coefficients with one diagonal covariance."""
+    """EM of K normal distributions of coefficients with one diagonal covariance; `rows` are for compiled steps."""
 
-    def __init__(self, result: Result, start: Posterior, K: int, seed: int) -> None:
-        self.data, self.K = result.m.data, K
+    def __init__(self, result: Result, start: Posterior, K: int, seed: int, rows: _Rows | None) -> None:
+        self.data, self.K, self.rows = result.m.data, K, rows
         v = result.fit.value
         self.mean, self.random = start.mu, result.m.random
         self.unit = np.zeros(self.data.p)
@@ -334,11 +339,26 @@ class _EM:
 
     def solve(self, steps: int) -> None:
         """Step until the criterion falls by little."""
+        if self.rows is not None:
+            self._compiled(steps)
+            return
         for step in range(steps):
             before = self.criterion
             self._step()
             if step > 5 and before - self.criterion < FALL:
                 break
+
+    def _compiled(self, most: int) -> None:
+        """Do the same in compiled loops."""
+        assert self.rows is not None
+        p = self.data.p
+        self.mu, self.pi, theta = np.empty((self.K, p)), np.empty(self.K), np.array([self.theta, self.theta])
+        numbers = np.array([self.data.variance, _RIDGE, FALL, self.s2, self.s2, self.criterion])
+        small.steps(*self.rows, self.unit, self.mean, numbers, theta, self.responsibility, self.mu, self.pi, most)
+        self.theta, self.s2, self.criterion = theta[1], float(numbers[4]), float(numbers[5])
+        self.point = (theta[0], float(numbers[3]))
+        if not np.isfinite(self.criterion):
+            raise np.linalg.LinAlgError("the likelihood of clusters is not finite")
 
     def _step(self) -> None:
         """Means given responsibilities; responsibilities; variances."""

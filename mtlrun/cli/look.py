@@ -1,0 +1,236 @@
+"""``mtlrun show``, ``status`` and ``validate``: an experiment, what is done of it, and whether its file is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mtlrun.cli import options
+from mtlrun.cli.console import complain, say, say_columns, say_json
+from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.errors import counted, listed
+
+if TYPE_CHECKING:
+    from mtlrun.runs.plan import CellState, Plan
+    from mtlrun.runs.spec import Experiment
+
+
+def show(
+    target: options.Target,
+    profile: options.Profile = None,
+    overrides: options.Overrides = None,
+    seed: options.Seed = None,
+    data_dir: options.DataDir = None,
+    output_dir: options.Output = OUTPUT_DEFAULT,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """Show an experiment in full: every setting, the paper's numbers and claims."""
+    import json
+
+    import yaml
+
+    from mtlrun.runs.catalogue import same_name
+    from mtlrun.runs.load import load_experiment
+
+    experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    if as_json:
+        facts = {name: getattr(experiment, name) for name in ("id", "profile", "profiles", "config")}
+        say_json({**facts, "title": experiment.spec.title, "folder": experiment.folder(output_dir)})
+        return
+    if others := same_name(target, experiment.id):
+        say(f"{target} means {experiment.id} here; there are also {listed(others)}", error=True)
+    for line in _head(experiment):
+        say(line)
+    say(f"run folder: {experiment.folder(output_dir)}")
+    say("")
+    config = json.loads(json.dumps(experiment.config))  # a list that two methods share is written twice
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None)
+    typer.echo(text, nl=False)
+    for title, lines in (
+        ("Claims", _claims(experiment.config)),
+        ("Numbers in the paper", _numbers(experiment.config)),
+        ("References of the methods", _sources(experiment)),
+    ):
+        if lines:
+            say(f"\n{title}")
+            for line in lines:
+                say(f"  {line}")
+
+
+def _head(experiment: Experiment) -> list[str]:
+    paper = experiment.config.get("paper") or {}
+    others = ", ".join(name for name in experiment.profiles if name != experiment.profile)
+    lines = [f"{experiment.id}: {experiment.spec.title}"]
+    if paper:
+        lines.append(", ".join(str(paper[k]) for k in ("cite", "artefact", "doi", "url") if paper.get(k)))
+    return [*lines, f"profile: {experiment.profile} (others: {others})"]
+
+
+def _claims(config: dict[str, Any]) -> list[str]:
+    lines = []
+    for claim in config.get("claims") or ():
+        how = claim.get("not_testable") or "; ".join(map(_check, claim.get("checks") or ())) or "no check"
+        lines.append(f"{claim['id']}: {claim['text']} [{how}]")
+    return lines
+
+
+def _check(check: dict[str, Any]) -> str:
+    from mtlrun.report.sections import facts
+
+    return facts({"": check["kind"], **{k: v for k, v in check.items() if k != "kind"}}).strip()
+
+
+def _numbers(config: dict[str, Any]) -> list[str]:
+    lines = []
+    for entry in config.get("reference") or ():
+        spread = f" ± {entry['std']:g}" if entry.get("std") is not None else ""
+        source = f" ({entry['source']})" if entry.get("source") else ""
+        name = f"{entry['dataset']} / {entry['method']}: {entry['quantity']}"
+        lines.append(f"{name} {entry['value']:g}{spread}{source}")
+    return lines
+
+
+def _sources(experiment: Experiment) -> list[str]:
+    from mtlrun.estimators.registry import METHODS
+    from mtlrun.runs.methods import declared
+
+    names = {m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS}
+    known = {m.measure: declared(m.measure) for m in experiment.spec.methods if m.measure}
+    measures = [f"{name}: {found[0]}" for name, found in known.items() if found]
+    return [f"{name}: {METHODS[name].source}" for name in names] + measures
+
+
+# ---------------------------------------------------------------------- status
+
+STATES = ("done", "failed", "damaged", "outdated", "missing")
+
+
+def status(
+    target: options.Target,
+    profile: options.Profile = None,
+    overrides: options.Overrides = None,
+    reading: options.Reading = None,
+    seed: options.Seed = None,
+    only: options.Only = None,
+    data_dir: options.DataDir = None,
+    output_dir: options.Output = OUTPUT_DEFAULT,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
+    from mtlrun.runs.load import load_experiment
+    from mtlrun.runs.plan import other_versions, plan, rerun_reasons, survey, unused_cells
+
+    experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
+    states = survey(made)
+    if as_json:
+        cells = [
+            {
+                "reading": row.reading,
+                "dataset": row.dataset,
+                "method": row.method,
+                "trial": row.trial,
+                "key": row.cell.key,
+            }
+            | {"state": state.name, "reason": state.reason}
+            for row, state in zip(made.rows, states, strict=True)
+            if row.wanted
+        ]
+        facts = {"id": experiment.id, "profile": experiment.profile, "folder": str(made.folder)}
+        say_json({**facts, "counts": Counter(cell["state"] for cell in cells), "cells": cells})
+        return
+    say(f"{experiment.id}, profile {experiment.profile}: {made.folder}")
+    _table(made, states)
+    for line in rerun_reasons(made, states):
+        say(line)
+    for line in [*filter(None, [other_versions(made, states)]), *_made(made, states), *_own_code(made)]:
+        say(line)
+    unused = unused_cells(made.output)
+    if unused:
+        say(f"no run, comparison or model needs {counted(len(unused), 'cell')} of {made.output}: they may be deleted")
+    say(totals(made, states))
+
+
+def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
+    """Say which commits made the finished cells, and whether the present code still gives the same."""
+    from mtlrun.record import commits_since
+    from mtlrun.report.stored import VERIFIED, made_and_verified, read_sound
+
+    def age(commit: str) -> str:
+        number = commits_since(commit)
+        return "" if number is None else f", {counted(number, 'commit')} ago" if number else ", the present commit"
+
+    commits = [state.commit for row, state in zip(plan.rows, states, strict=True) if row.wanted]
+    return made_and_verified(commits, read_sound(plan.folder / VERIFIED), age)
+
+
+def _own_code(plan: Plan) -> list[str]:
+    """Say how far the code of classes and measures of the user's own counts."""
+    from mtlrun.runs.code import OWN_CODE
+
+    names = {name for row in plan.wanted for name in row.cell.versions if name.endswith(OWN_CODE)}
+    if not names:
+        return []
+    return [f"own code, followed as far as it is imported by name: {', '.join(sorted(names))}"]
+
+
+def totals(plan: Plan, states: Sequence[CellState]) -> str:
+    """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
+    counts = Counter[str](state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted)
+    shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    return f"{counted(len(plan.wanted), 'cell')}: {shown}"
+
+
+def _table(plan: Plan, states: Sequence[CellState]) -> None:
+    counts: dict[tuple[str, str, str], Counter[str]] = {}
+    for row, state in zip(plan.rows, states, strict=True):
+        if row.wanted:
+            counts.setdefault((row.reading, row.dataset, row.method), Counter())[state.name] += 1
+    shown = [state for state in STATES if any(count[state] for count in counts.values())]
+    first = 0 if any(reading for reading, *_ in counts) else 1
+    rows = [[*names[first:], *(count[state] or "" for state in shown)] for names, count in counts.items()]
+    say_columns([["reading", "data set", "method"][first:] + shown, *rows])
+
+
+# ---------------------------------------------------------------------- validate
+
+
+def validate(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]...",
+            help="Files or names of experiments. Default: all that come with mtlrun.",
+            autocompletion=options.targets,
+        ),
+    ] = None,
+    data_dir: options.DataDir = None,
+    debug: options.Debug = False,
+) -> None:
+    """Check experiment and training files, with all profiles, without running them.
+
+    All problems are listed at once, each with file, line and column.
+    """
+    from mtlrun.errors import UserError
+    from mtlrun.runs.catalogue import catalogue
+    from mtlrun.runs.load import validate_file
+
+    targets = paths or [str(entry.path) for entry in catalogue()]
+    bad = 0
+    for target in targets:
+        try:
+            document = validate_file(target, data_dir=data_dir)
+        except UserError as error:
+            bad += 1
+            complain(error.message, error.remedy)
+        else:
+            say(f"{document.name}: ok")
+    if bad and len(targets) > 1:
+        say(f"problems in {bad} of {len(targets)} files", error=True)
+    if bad:
+        raise typer.Exit(2)

@@ -1,0 +1,410 @@
+"""Columns of data frames and arrays by name or position, by what their cells are, as dates, and in numpy archives."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import itertools
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from pandas.api.types import (
+    is_bool_dtype,
+    is_complex_dtype,
+    is_datetime64_any_dtype,
+    is_integer_dtype,
+    is_numeric_dtype,
+    is_object_dtype,
+)
+from sklearn.utils import _safe_indexing
+
+from mtlrun.errors import DataError, listed
+from mtlrun.problem.arrays import is_sparse
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def column_names(table: Any) -> list[Any] | None:
+    """Return the names of the columns of a data frame (pandas, polars, pyarrow); None for anything else."""
+    # Of the class: a pandas frame offers its columns as attributes, and one may have this name.
+    names = getattr(table, "column_names" if hasattr(type(table), "column_names") else "columns", None)
+    return None if names is None else list(names)
+
+
+def take_column(X: Any, column: int | str, what: str = "task_column") -> tuple[Array, int]:
+    """Return one column of X and its position.
+
+    Parameters
+    ----------
+    X : data frame, ndarray, sparse matrix or nested list
+    column : int or str
+        Position (negative ones count from the end) or, for a data frame, name.
+    what : str
+        The argument that chose the column, for messages.
+
+    Returns
+    -------
+    values : ndarray of shape (n,)
+    position : int
+
+    Raises
+    ------
+    ValueError
+        If X has not two dimensions, no such column, or several of that name.
+    """
+    X = _indexable(X)
+    if len(X.shape) != 2:
+        raise ValueError(f"X must have two dimensions, got {len(X.shape)}. Reshape your data.")
+    position = _position(column, column_names(X), X.shape[1], what)
+    if is_sparse(X):
+        return X[:, [position]].toarray().ravel(), position
+    return np.asarray(_safe_indexing(X, position, axis=1)), position
+
+
+def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
+    """Return targets with their columns in the order of the names; those without names of their own stay as they are.
+
+    Parameters
+    ----------
+    y : array-like or data frame
+    names : sequence
+        Of the targets of a model.
+
+    Raises
+    ------
+    ValueError
+        If columns have names, and these are others.
+    """
+    found = column_names(y)
+    wanted = list(names)
+    if found is None or len(getattr(y, "shape", ())) != 2 or found == wanted or found == list(range(len(found))):
+        return y
+    if sorted(map(str, found)) != sorted(map(str, wanted)):
+        if len(found) == len(wanted) == 1:
+            return y
+        raise ValueError(f"the columns of y are {found}, but the targets of the model are {wanted}")
+    order = [str(name) for name in found]
+    return _safe_indexing(y, [order.index(str(name)) for name in wanted], axis=1)
+
+
+def _position(column: int | str, names: list[Any] | None, n_columns: int, what: str) -> int:
+    if names is not None and column in names:
+        if names.count(column) > 1:
+            raise ValueError(f"X has {names.count(column)} columns named {column!r}")
+        return names.index(column)
+    if isinstance(column, str):
+        if names is None:
+            raise ValueError(f"{what}={column!r} is a name, but X has no column names; give its position")
+        raise ValueError(f"X has no column {column!r} ({what}); its columns are {names}")
+    if not -n_columns <= column < n_columns:
+        raise ValueError(f"{what}={column}, but X has only {n_columns} columns")
+    return column % n_columns
+
+
+def drop_column(X: Any, position: int) -> Any:
+    """Return X without one column: a data frame of the same kind, CSR for a sparse matrix, else an ndarray."""
+    X = _indexable(X)
+    rest = _safe_indexing(X, [j for j in range(X.shape[1]) if j != position], axis=1)
+    return sp.csr_array(rest) if is_sparse(rest) else rest
+
+
+def _indexable(X: Any) -> Any:
+    """Return X as something whose columns can be chosen."""
+    if is_sparse(X):
+        return sp.csc_array(X)
+    return X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+
+
+def plain_ids(values: Any) -> Array:
+    """Return ids as an array in which equal ones are equal: dates, of whatever unit and type, as datetime64 in UTC.
+
+    The unit is the microsecond, but for dates that need a finer one.
+    """
+    ids = np.asarray(values)
+    if ids.dtype.kind == "O" and pd.api.types.infer_dtype(ids.ravel(), skipna=True) in ("date", "datetime"):
+        ids = pd.to_datetime(pd.Series(ids.ravel()), utc=True).dt.tz_localize(None).to_numpy().reshape(ids.shape)
+    if ids.dtype.kind == "M":
+        coarse = ids.astype("datetime64[us]")
+        return coarse if (pd.isna(ids) | (coarse == ids)).all() else ids
+    return ids
+
+
+def plain_values(values: Array, name: str) -> tuple[Array, Array]:
+    """Return an array of objects as numbers or booleans, where all are such, and where entries are missing.
+
+    Missing are NaN, None, NaT and pandas' NA. All become NaN, booleans then numbers. Strings stay objects, and an array
+    that does not hold objects stays as it is.
+
+    Parameters
+    ----------
+    values : ndarray
+    name : str
+        For messages.
+
+    Returns
+    -------
+    values : ndarray of the same shape
+    missing : bool ndarray of the same shape
+
+    Raises
+    ------
+    ValueError
+        If strings are mixed with other types.
+    """
+    missing = np.asarray(pd.isna(values))
+    if values.dtype.kind != "O":
+        return values, missing
+    given = values[~missing]
+    words = {isinstance(value, str) for value in given.tolist()}
+    if len(words) > 1:
+        raise ValueError(f"{name} mixes strings with other types; make all entries strings or all numbers")
+    if True not in words and (plain := np.asarray(given.tolist())).shape == given.shape:
+        given = plain
+    if not missing.any():
+        return given.reshape(values.shape), missing
+    out = np.full(values.shape, np.nan, dtype=np.float64 if given.dtype.kind in "biuf" else object)
+    out[~missing] = given
+    return out, missing
+
+
+# ---------------------------------------------------------------------- archives without pickle
+
+COLUMNS = "columns"
+
+
+def whole_frame(stored: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame of a Parquet file with all columns of the file: pandas makes an index of some of them."""
+    levels = [name for name in stored.index.names if name is not None and name not in stored.columns]
+    if not levels or isinstance(stored.index, pd.RangeIndex):  # a range is not stored as a column
+        return stored
+    return pd.concat([stored.index.to_frame(index=False)[levels], stored.reset_index(drop=True)], axis=1)
+
+
+def is_frame(arrays: Mapping[str, Any]) -> bool:
+    """Whether the arrays of an archive are a data frame."""
+    return COLUMNS in arrays
+
+
+def dump_frame(frame: pd.DataFrame) -> bytes:
+    """Return a data frame with the columns of `mtlrun.data.table.typed` as an archive; equal frames give equal bytes.
+
+    ``columns`` has the names. Column j is ``j.values`` (with ``j.missing``, where integers or booleans have gaps), or
+    ``j.codes`` (-1 for missing) into ``j.words``, which are numbers in a column of categories; what is neither number
+    nor date is stored as text.
+    """
+    arrays: dict[str, Any] = {COLUMNS: np.array([str(name) for name in frame.columns], dtype=str)}
+    for j in range(frame.shape[1]):
+        column = frame.iloc[:, j]
+        kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
+        if kind and kind in "fiubM":
+            arrays[f"{j}.values"] = column.to_numpy()
+        elif pd.api.types.is_numeric_dtype(column.dtype):
+            missing = column.isna().to_numpy()
+            standard = bool if pd.api.types.is_bool_dtype(column.dtype) else np.int64
+            arrays[f"{j}.values"] = column.fillna(standard(0)).to_numpy(dtype=standard)
+            arrays[f"{j}.missing"] = missing
+        else:
+            codes, values = pd.factorize(column)
+            words = pd.Index(np.asarray(values))  # of a column of categories: those that occur, with their type
+            numbers = isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub"
+            if not numbers:
+                words = pd.Index([str(word) for word in words], dtype=object)
+                again, words = pd.factorize(words)
+                codes = np.append(again, -1)[codes]
+            arrays[f"{j}.codes"] = codes.astype(np.int32)
+            arrays[f"{j}.words"] = np.asarray(words) if numbers else np.array([_closed(w) for w in words], dtype=str)
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Return the data frame of an archive.
+
+    Raises
+    ------
+    ValueError, LookupError, TypeError
+        If it is damaged.
+    """
+    columns = []
+    for j in range(len(arrays[COLUMNS])):
+        if f"{j}.codes" in arrays:
+            found = arrays[f"{j}.words"]
+            words = pd.Index([str(word)[:-1] for word in found], dtype=object) if found.dtype.kind == "U" else found
+            columns.append(pd.Series(pd.Categorical.from_codes(arrays[f"{j}.codes"], words)))
+            continue
+        column = pd.Series(arrays[f"{j}.values"])
+        if f"{j}.missing" in arrays:
+            nullable = "boolean" if column.dtype == bool else "Int64"
+            column = column.astype(nullable).mask(arrays[f"{j}.missing"])
+        columns.append(column)
+    frame = pd.concat(columns, axis=1)
+    return frame.set_axis([str(name) for name in arrays[COLUMNS]], axis=1)
+
+
+def _closed(word: str) -> str:
+    """Return a text that ends with a mark: numpy's texts lose NUL characters at their end."""
+    return f"{word}."
+
+
+# ---------------------------------------------------------------------- what cells are
+
+
+def typed(column: pd.Series) -> pd.Series:
+    """Return a column as numbers, booleans, dates or texts of one kind, whatever holds them.
+
+    Decimals become floats, and columns of objects the type that all their cells have. Categories stay categories, also
+    of numbers. Integers and booleans with gaps stay what they are (``Int64``, ``boolean``); times lose their zone and
+    are UTC. A column of objects of several types stays as it is.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers, of which a part would be lost.
+    """
+    dtype = column.dtype
+    if is_complex_dtype(dtype):
+        raise TypeError(f"column {column.name!r} has complex numbers")
+    if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":
+        return column
+    if isinstance(dtype, pd.CategoricalDtype):
+        return column
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return column.dt.tz_convert(None)
+    if isinstance(dtype, pd.StringDtype):
+        return column
+    if isinstance(dtype, pd.SparseDtype):
+        return pd.Series(np.asarray(column), index=column.index, name=column.name)
+    if is_bool_dtype(dtype) or is_numeric_dtype(dtype):
+        return _without_gaps(column)
+    if not is_object_dtype(dtype):  # periods, durations, and what other packages store
+        return _of_objects(column.astype(object))
+    return _of_objects(column)
+
+
+def _without_gaps(column: pd.Series) -> pd.Series:
+    """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
+    kind = "b" if is_bool_dtype(column.dtype) else "i" if is_integer_dtype(column.dtype) else "f"
+    if kind == "f" and getattr(column.dtype, "numpy_dtype", None) == np.float32:  # its names have its own digits
+        return column.astype(np.float32)
+    if column.isna().any():
+        return column.astype({"b": "boolean", "i": "Int64", "f": "Float64"}[kind]).pipe(
+            lambda c: c.astype(np.float64) if kind == "f" else c
+        )
+    return column.astype({"b": bool, "i": np.int64, "f": np.float64}[kind])
+
+
+def _of_objects(column: pd.Series) -> pd.Series:
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind == "boolean":
+        return _without_gaps(column.where(column.notna(), None).astype("boolean"))
+    if kind in ("decimal", "floating", "mixed-integer-float"):
+        return column.where(column.notna(), np.nan).astype(np.float64)
+    if kind == "integer":
+        try:
+            return _without_gaps(column.where(column.notna(), None).astype("Int64"))
+        except (OverflowError, TypeError, ValueError):
+            return column.where(column.notna(), np.nan).astype(np.float64)
+    if kind in ("date", "datetime", "datetime64"):
+        found = pd.to_datetime(column, utc=True, errors="coerce")
+        return found.dt.tz_convert(None) if (found.isna() == column.isna()).all() else column.astype(str)
+    if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
+        return column.where(column.notna(), None).map(str, na_action="ignore")
+    return column
+
+
+def nameable(column: pd.Series) -> bool:
+    """Whether the cells of a column can be names: lists cannot."""
+    return not (is_object_dtype(column.dtype) and pd.api.types.infer_dtype(column, skipna=True) == "mixed")
+
+
+def no_date(cell: Any) -> Any:
+    """Return a cell that is no number only because pandas would count the nanoseconds of a date."""
+    return str(cell) if isinstance(cell, dt.date | np.datetime64) else cell
+
+
+# ---------------------------------------------------------------------- dates: one format for a whole column, or none
+
+#: Days, months and years as numbers, and the orders in which they are read; a time may follow.
+_PARTS = re.compile(
+    r"\d{1,4}([-/. ]+)\d{1,2}\1\d{1,4}(?:(?P<blank>[ T,]+)(?P<time>\d{1,2}:\d{2}(?::\d{2})?(?P<part>\.\d+)?))?"
+)
+_ORDERS = ("dmy", "mdy", "ymd")
+_REMEDY = "Write dates as 2023-12-31, all in one way, or choose another column."
+
+
+def instants(column: pd.Series, table: str) -> pd.Series:
+    """Return a column of numbers or dates as something that can be ranked, NaN or NaT where a cell is neither.
+
+    Texts are dates in ISO order, or in the one order of day, month and year that fits the whole column.
+
+    Raises
+    ------
+    DataError
+        If more than one order fits and they rank the rows differently, or the column mixes dates with texts.
+    """
+    if is_numeric_dtype(column) or is_datetime64_any_dtype(column):
+        return column
+    texts = column.astype(object).where(column.notna(), None)
+    kinds = {isinstance(cell, dt.date) for cell in texts.dropna().unique()}
+    if len(kinds) > 1:
+        text = f"{table}: the column {column.name!r} mixes dates and texts"
+        raise DataError(text, _REMEDY)
+    readings = _readings(texts)
+    if not readings:
+        return pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
+    ranks = [found.rank(method="dense") for found in readings.values()]
+    if any(not rank.equals(ranks[0]) for rank in ranks[1:]):
+        example = texts.dropna().iloc[0]
+        ways = listed(list(readings))
+        text = f"{table}: the dates of column {column.name!r}, such as {example!r}, may be read as {ways}"
+        raise DataError(text, _REMEDY)
+    return next(iter(readings.values()))
+
+
+def spoken_dates(column: pd.Series) -> bool:
+    """Whether all texts of a column are dates, in whatever order."""
+    return bool(_readings(column.dropna().astype(object)))
+
+
+def _readings(texts: pd.Series) -> dict[str, pd.Series]:
+    """Return the ways to read all texts as dates, by what they are called."""
+    given = texts.dropna()
+    unique = pd.Series(given.astype(str).str.strip().unique(), dtype=object)
+    if unique.empty:
+        return {}
+    found = {}
+    if (iso := _read(unique, "ISO8601")) is not None:
+        found["ISO"] = iso
+    elif (match := _PARTS.fullmatch(unique[0])) and all(map(_PARTS.fullmatch, unique)):
+        for order, wide in itertools.product(_ORDERS, "yY"):
+            if (read := _read(unique, _format(order, wide, match))) is not None:
+                found[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = read
+    else:
+        either = [_read(unique, "mixed", dayfirst=first) for first in (False, True)]
+        if either[0] is not None and either[1] is not None and either[0].equals(either[1]):
+            found["words"] = either[0]
+    place = {name: pd.Series(read.to_numpy(), index=unique) for name, read in found.items()}
+    return {name: texts.astype(str).str.strip().where(texts.notna()).map(values) for name, values in place.items()}
+
+
+def _format(order: str, wide: str, match: re.Match[str]) -> str:
+    date = match[1].join(f"%{part if part != 'y' else wide}" for part in order)
+    if match["time"] is None:
+        return date
+    seconds = ":%S" if match["time"].count(":") == 2 else ""
+    return f"{date}{match['blank']}%H:%M{seconds}{'.%f' if match['part'] else ''}"
+
+
+def _read(texts: pd.Series, form: str, **options: bool) -> pd.Series | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return pd.to_datetime(texts, format=form, utc=True, **options).dt.tz_localize(None)
+        except (ValueError, OverflowError):
+            return None
