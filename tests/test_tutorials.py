@@ -94,7 +94,7 @@ def test_the_commands_that_a_chart_ends_in_run_on_the_shipped_tables(line, tmp_p
     table = line.split()[2]
     shutil.copy(ROOT / "examples" / table, table)
     named = "" if "--methods" in line else " --methods GraphMTL"
-    printed = _run(f"{line}{named} --splits 3 --repeats 1 --folds 2 --quiet", fails=False)
+    printed = _run(f"{line}{named} --splits 3 --repeats 1 --folds 3 --quiet", fails=False)
     wanted = re.search(r"--methods (\S+)", line + named)[1].split(",")
     assert [name for name in wanted if name not in printed] == []
     assert Path("results/runs/compare", Path(table).stem, "leaderboard.html").is_file()
