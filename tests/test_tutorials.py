@@ -148,8 +148,8 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
     Path("enron.xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{names}</labels>', "utf-8")
     lines = [line for line in _commands_of(DOCS / "compare.md") if line.startswith("mtlrun compare")]
     assert len(lines) == 5
-    for line in lines:
-        printed = _run(f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 --force --quiet", fails=False)
+    for number, line in enumerate(lines):
+        printed = _run(f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 -o {number} --quiet", fails=False)
         assert "GraphMTL" in printed, line
 
 
@@ -163,6 +163,8 @@ def test_every_block_of_code_runs_or_says_why_not(page):
     for block in _BLOCK.finditer(text):
         if block["language"] in ("python", "sh", "yaml", "toml") and not (block["note"] or "").startswith("not run: "):
             place = str(page.relative_to(ROOT))
+            if page.parent.name == "papers":  # on a table of the reader's; its options are checked below
+                continue
             assert page in TUTORIALS or place in RUN.get(block["language"], ()), f"{place}: {block['body']}"
 
 
