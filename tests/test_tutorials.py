@@ -149,7 +149,9 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
     lines = [line for line in _commands_of(DOCS / "compare.md") if line.startswith("mtlrun compare")]
     assert len(lines) == 5
     for number, line in enumerate(lines):
-        printed = _run(f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 -o {number} --quiet", fails=False)
+        printed = _run(
+            f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 --output {number} --quiet", fails=False
+        )
         assert "GraphMTL" in printed, line
 
 
