@@ -45,6 +45,8 @@ html_theme_options = {
     "header_links_before_dropdown": 7,
 }
 
+highlight_language = "none"  # literal blocks of docstrings are formulas; examples are known by their prompt
+
 myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "colon_fence"]
 myst_heading_anchors = 4
 math_number_all = False

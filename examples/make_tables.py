@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-CLINICS, PATIENTS, VISITS = 8, 6, 10
+CLINICS, PATIENTS, VISITS = 8, 12, 8
 TAGS = ("beach", "boat", "forest", "mountain", "snow", "sunset")
 
 

@@ -43,9 +43,13 @@ class Page(HTMLParser):
             self.loads.append(place)
 
 
+def _pages(site: Path) -> list[Path]:
+    return [path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts]  # templates of the theme
+
+
 def faults(site: Path) -> Iterator[str]:
     """Yield what is wrong: a link or a load that leads nowhere, and loads and styles from another host."""
-    pages = {path: Page(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
+    pages = {path: Page(path.read_text("utf-8")) for path in _pages(site)}
     for path, page in pages.items():
         name = path.relative_to(site).as_posix()
         for place in page.loads:

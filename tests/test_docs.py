@@ -91,10 +91,11 @@ def test_what_a_package_exports_is_in_the_api(package):
 @pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
     for code in re.findall(r"^```python[^\n]*\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
         if "MTNetwork" in code:
             pytest.importorskip("torch")
-        exec(compile(code, page.name, "exec"), {"__name__": "__main__"})
+        exec(compile(code, page.name, "exec"), names)
 
 
 def test_the_python_code_of_compare_runs(tmp_path, monkeypatch):
@@ -189,6 +190,7 @@ def test_the_check_of_the_site_finds_what_is_broken(tmp_path):
     assert check["main"](tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_an_estimator_without_an_example_gets_one_that_runs():
     """On its page of the API; all others have theirs in the docstring (test_doctests.py)."""
     example = runpy.run_path(str(ROOT / "scripts" / "docs_examples.py"))["example"]
