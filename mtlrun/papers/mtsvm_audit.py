@@ -32,12 +32,18 @@ _USEFUL = 1e-2
         "speed_up_all_rows": "ratio of the seconds for all rows in Figure 2",
         "dcd_first_pace": "orders of magnitude that DCD gains in its first tenfold time, divided by its mean",
         "kernel_first_pace": "the same of the kernel solver",
+        "first_pace": "the larger of the two",
+        "first_tenth": "the same with seconds in place of their logarithm: ten times what the first tenth of a run gains",
+        "mean_steepness": "mean orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
         "steepness": "most orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
         "exponent_difference": "b of seconds ~ rows^b in Figure 2, the kernel solver's minus DCD's",
         "kernel_rows": "most rows that the kernel solver was given in Figure 2",
     },
     needs_data=False,
-    changes=["paces, steepness, the growth with the rows and the most rows are read off, too"],
+    changes=[
+        "paces, steepness, the growth with the rows and the most rows are read off, too",
+        "the paces of both solvers together, in logarithmic and in plain time, and mean steepness",
+    ],
 )
 def stored_runs(
     dataset: Dataset,
@@ -88,6 +94,9 @@ def stored_runs(
         "speed_up_all_rows": many[-1] / few[-1],
         "dcd_first_pace": _first_pace(ours),
         "kernel_first_pace": _first_pace(theirs),
+        "first_pace": max(_first_pace(ours), _first_pace(theirs)),
+        "first_tenth": max(_first_tenth(ours), _first_tenth(theirs)),
+        "mean_steepness": _mean_pace(theirs) / _mean_pace(ours),
         "steepness": _steepest(theirs) / _steepest(ours),
         "exponent_difference": np.polyfit(np.log(n), np.log(many / few), 1)[0] if len(n) > 1 else np.nan,
         "kernel_rows": n[-1],
@@ -134,10 +143,24 @@ def _known(curve: tuple[Array, Array], time: float) -> float:
 def _first_pace(curve: tuple[Array, Array]) -> float:
     """Return the pace in the first tenfold time, or of the whole run if it is shorter, divided by the mean pace."""
     at, difference = curve
+    tenfold = min(10.0, at[np.argmin(difference)] / at[0])
+    gained = np.log10(difference[0] / _known(curve, tenfold * at[0]))
+    return float(gained / np.log10(tenfold) / _mean_pace(curve))
+
+
+def _mean_pace(curve: tuple[Array, Array]) -> float:
+    """Return the orders of magnitude per tenfold time until the smallest difference."""
+    at, difference = curve
     end = int(np.argmin(difference))
-    mean = np.log10(difference[0] / difference[end]) / np.log10(at[end] / at[0])
-    tenfold = min(10.0, at[end] / at[0])
-    return float(np.log10(difference[0] / _known(curve, tenfold * at[0])) / np.log10(tenfold) / mean)
+    return float(np.log10(difference[0] / difference[end]) / np.log10(at[end] / at[0]))
+
+
+def _first_tenth(curve: tuple[Array, Array]) -> float:
+    """Return the share of its orders of magnitude that a run gains in the first tenth of its time, times ten."""
+    at, difference = curve
+    end = int(np.argmin(difference))
+    known = _known(curve, max(at[0], at[end] / 10))
+    return float(10 * np.log10(difference[0] / known) / np.log10(difference[0] / difference[end]))
 
 
 def _steepest(curve: tuple[Array, Array]) -> float:

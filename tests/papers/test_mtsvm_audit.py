@@ -25,6 +25,10 @@ def test_the_numbers_of_gauss2d_are_those_of_the_files():
     assert values["kernel_first_pace"] == pytest.approx(np.log10(1440 / 1110) / mean)
     steepest = np.log10(510 / 0.000174) / np.log10(0.774 / 0.462), np.log10(277 / 2.91e-11) / np.log10(17 / 8)
     assert values["steepness"] == pytest.approx(steepest[0] / steepest[1])
+    assert values["mean_steepness"] == pytest.approx(mean / (np.log10(1020 / 2.91e-11) / np.log10(17)))
+    # In a tenth of its 774 ms the kernel solver comes from 1440 to 1110, DCD in a tenth of its 17 ms nowhere.
+    assert values["first_tenth"] == pytest.approx(10 * np.log10(1440 / 1110) / np.log10(1440 / 0.000174))
+    assert values["first_pace"] == values["dcd_first_pace"]
     assert values["kernel_rows"] == 200_000
 
 
@@ -47,6 +51,9 @@ def test_a_made_up_pair_of_runs(monkeypatch):
         "speed_up_all_rows": 0.5,
         "dcd_first_pace": pytest.approx(1.0),  # all in one step
         "kernel_first_pace": pytest.approx(1.0),
+        "first_pace": pytest.approx(1.0),
+        "first_tenth": 0.0,  # before 0.4 and 0.8 s nothing is known but where they begin
+        "mean_steepness": pytest.approx(np.log10(50)),
         "steepness": pytest.approx(np.log10(2.5) / np.log10(8 / 6) * np.log10(4)),
         "exponent_difference": pytest.approx(np.nan, nan_ok=True),
         "kernel_rows": 10.0,
