@@ -33,7 +33,7 @@ _USEFUL = 1e-2
         "dcd_first_pace": "orders of magnitude that DCD gains in its first tenfold time, divided by its mean",
         "kernel_first_pace": "the same of the kernel solver",
         "first_pace": "the larger of the two",
-        "first_tenth": "the same with seconds in place of their logarithm: ten times what the first tenth of a run gains",
+        "first_tenth": "the same in plain time: ten times the share that the first tenth of a run gains",
         "mean_steepness": "mean orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
         "steepness": "most orders of magnitude in a tenfold time, the kernel solver's divided by DCD's",
         "exponent_difference": "b of seconds ~ rows^b in Figure 2, the kernel solver's minus DCD's",
