@@ -30,7 +30,7 @@ MEASURES = {
     "fetr-learning-curve": "mtlrun.papers.fetr:learning_curve",
     "fetr-w-step": "mtlrun.papers.fetr_seconds:w_step_seconds",
     "mtmkl-algorithm": "mtlrun.papers.mtmkl:algorithm",
-    "mtmkl-audit": "mtlrun.papers.mtmkl:table_audit",
+    "mtmkl-audit": "mtlrun.papers.mtmkl_audit:table_audit",
     "mtmkl-consensus": "mtlrun.papers.mtmkl:algorithm_2",
     "mtmkl-protocols": "mtlrun.papers.mtmkl:protocols",
     "mtmkl-repaired": "mtlrun.papers.mtmkl:repaired",

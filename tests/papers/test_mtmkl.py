@@ -12,7 +12,8 @@ from mtlrun.data.splits import paper_partition, split_rows, task_partition
 from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.papers import mtmkl
-from mtlrun.papers.mtmkl import DOMINATED, OUTER, protocols, read_published, table_audit
+from mtlrun.papers.mtmkl import OUTER, protocols
+from mtlrun.papers.mtmkl_audit import DOMINATED, read_published, table_audit
 from mtlrun.papers.mtmkl_update import MAX_ITER, repaired_update
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.papers.mtmkl import DOMINATED, Published, audit, read_published, table_audit, verdict_lines
+from mtlrun.papers.mtmkl_audit import DOMINATED, Published, audit, read_published, table_audit, verdict_lines
 from mtlrun.stats import rank_table
 
 
