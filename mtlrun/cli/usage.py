@@ -29,9 +29,12 @@ def usage_error(error: Any) -> tuple[str, str] | None:
         text = text.replace("Got unexpected extra argument(s)", "takes no further argument").rstrip(".")
         return f"{command}: {text[:1].lower()}{text[1:]}", f"Did you mean {near}" if near else _HELP.format(command)
     name = _name(param)
+    source = getattr(context.get_parameter_source(param.name), "name", "")
+    if source == "ENVIRONMENT" and param.envvar:  # nobody typed the option
+        name = f"{param.envvar if isinstance(param.envvar, str) else param.envvar[0]} ({name})"
     about = " ".join(str(getattr(param, "help", None) or "").split())
     if about and param.param_type_name == "option":
-        about = f"{name} {param.metavar or ''}".strip() + f": {about}"
+        about = f"{_name(param)} {param.metavar or ''}".strip() + f": {about}"
     if kind == "MissingParameter":
         return f"{command} needs {name}", about or _HELP.format(command)
     from pydantic import ValidationError

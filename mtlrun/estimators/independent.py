@@ -109,7 +109,7 @@ class _Independent(_SingleTask):
     _by_sums: ClassVar = True
 
     def _bytes(self, data: TaskData) -> float:
-        return super()._bytes(data) + (GRAM_COPIES * gram_bytes(data) if has_products(data) else 0)
+        return super()._bytes(data) + ((GRAM_COPIES + 1) * gram_bytes(data) if has_products(data) else 0)
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         """Solve the problems of tasks for which that can be done at once; None where there are none."""

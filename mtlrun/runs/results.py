@@ -292,7 +292,9 @@ def merge(folder: Path, other: Path) -> Merged:
     store, merged = Store(Records.of_run(folder).cells.parent, folder), Merged()
     if not is_run:
         merged.foreign = sum(path.stem not in wanted for path in theirs.cells.glob("*.json"))
-    for key in filter(theirs.has, wanted):
+    for key in wanted:
+        if not theirs.has(key) or (theirs.cells / f"{key}.json").is_symlink():  # a link may lead out of the folder
+            continue
         record = _finished(theirs, key)
         if record is None:
             merged.unfinished += 1
