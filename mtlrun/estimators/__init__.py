@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 #: Module of every public class.
-HOMES: dict[str, str] = {}
-_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-for _module, _name in re.findall(r"^from (\S+) import \w+ as (\w+)$", _STUB, re.MULTILINE):
-    HOMES[_name] = _module
+HOMES: dict[str, str] = {
+    name: module
+    for module, name in re.findall(
+        r"^from (\S+) import \w+ as (\w+)$",
+        Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+}
 
 __all__ = [*HOMES]
 

@@ -349,9 +349,11 @@ def protocols(
         The paper's ten by default.
     """
     checked, final = _parts(dataset, train, seed, features, split)
-    found = _path(checked, final, C, sorted(lam, reverse=True), make_kernels(kernels))
+    made = make_kernels(kernels)
+    found = _path(checked, final, C, sorted(lam, reverse=True), made)
     _, clean = max((found[at] for at in product(C, lam)), key=lambda score: score[0])
-    runs = {strength: _authors(checked, final, kernels, task_C, partial(_exact_step, {}, strength)) for strength in lam}
+    couplings = {strength: Coupling(strength, dataset.n_tasks, len(made)) for strength in lam}
+    runs = {at: _authors(checked, final, kernels, task_C, partial(_exact_step, couplings[at])) for at in lam}
     chosen = max(runs, key=lambda strength: runs[strength][0])
     reported = runs[chosen][1][1:]
     values = {
@@ -391,10 +393,9 @@ def _per_iteration(accuracies: list[float]) -> Curve:
     return Curve([float(i) for i in range(1, OUTER + 1)], accuracies, "outer iteration", "test accuracy")
 
 
-def _exact_step(kept: dict[float, Coupling], lam: float, theta: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Return the best weights for given slopes, beginning where the last step of this lam ended."""
+def _exact_step(coupling: Coupling, theta: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Return the best weights for given slopes, beginning where the last step of this coupling ended."""
     tol = _STEP * max(float(np.abs(slopes).max()), np.finfo(np.float64).tiny)
-    coupling = kept.setdefault(lam, Coupling(lam, *theta.shape))
     return coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol)[0]
 
 
@@ -487,11 +488,7 @@ def repaired(
             "off_equal_small": small,
             "off_equal_large": large,
         },
-        curves={
-            "test accuracy": Curve(
-                [float(i) for i in range(1, OUTER + 1)], accuracies, "outer iteration", "test accuracy"
-            )
-        },
+        curves={"test accuracy": _per_iteration(accuracies)},
     )
 
 

@@ -108,6 +108,11 @@ def dual_value(
 ) -> float:
     """Return the dual objective at the feasible point made from theta, at least 0 (the value at theta = 0)."""
     theta, Z = dual_point(theta, data, penalties, intercept=intercept, loss=loss, operator=operator)
+    return value_at_dual(theta, Z, data, loss, penalties)
+
+
+def value_at_dual(theta: np.ndarray, Z: np.ndarray, data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> float:
+    """Return the dual objective at a feasible point theta with Z = X'theta, at least 0."""
     value = -loss.conjugate(-theta, data.targets, data.effective_weights())
     value -= sum(p.conjugate(Z) for p in penalties if not p.is_norm)
     return max(value, 0.0) + 0.0  # no negative zero

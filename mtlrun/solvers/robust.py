@@ -14,7 +14,7 @@ import numpy as np
 from mtlrun.penalties.norms import TraceNorm
 from mtlrun.penalties.spectral import svt_full
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
-from mtlrun.problem.objective import centre, dual_point, dual_value, relative_gap
+from mtlrun.problem.objective import centre, dual_point, dual_value, relative_gap, value_at_dual
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import BADLY_SCALED, EXACT_SIZE, confirm
@@ -567,8 +567,7 @@ class _BalancedRun(_AcceleratedRun):
         if self.rotated:
             # The last row of an eigenbasis holds what no coefficients can fit: its part need not be scaled.
             theta = np.vstack([theta[:-1], self.loss.scale * self.data.targets[-1:]])
-        value = -self.loss.conjugate(-theta, self.data.targets, self.weights)
-        return max(value - sum(p.conjugate(Z) for p in self.penalties if not p.is_norm), 0.0)
+        return value_at_dual(theta, Z, self.data, self.loss, self.penalties)
 
 
 class _SequentialRun(_PenalisedRun):
