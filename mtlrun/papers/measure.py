@@ -165,6 +165,9 @@ class Declaration:
     varies : sequence of str
         Quantities of clocks and of memory, and those that are the rounding left at the end of a run: they need not
         agree at all. ``*`` stands for any text.
+    differences : sequence of str
+        Quantities that are differences of shares: their digits count from the point on. Relative to themselves, one
+        row that changes sides would leave no digit of a difference near 0.
 
     Raises
     ------
@@ -179,11 +182,12 @@ class Declaration:
     changes: Sequence[str] = ()
     digits: int = 6
     varies: Sequence[str] = ()
+    differences: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.quantities, dict):
             raise TypeError("the quantities of a measure must be a dict of names to texts")
-        for pattern in (*self.lower, *self.higher, *self.varies):
+        for pattern in (*self.lower, *self.higher, *self.varies, *self.differences):
             if not fnmatch.filter(self.quantities, pattern):
                 raise ValueError(f"{pattern!r} is not among the quantities of the measure")
 
@@ -209,12 +213,13 @@ def measure(
     changes: Sequence[str] = (),
     digits: int = 6,
     varies: Sequence[str] = (),
+    differences: Sequence[str] = (),
 ) -> Callable[[Function], Function]:
     """Declare what the function below returns; parameters as of `Declaration`.
 
     A function without it may return anything.
     """
-    declaration = Declaration(quantities, lower, higher, needs_data, changes, digits, varies)
+    declaration = Declaration(quantities, lower, higher, needs_data, changes, digits, varies, differences)
 
     def declare(function: Function) -> Function:
         function.declaration = declaration  # type: ignore[attr-defined]

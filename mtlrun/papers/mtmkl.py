@@ -315,6 +315,7 @@ def _fitted(
     },
     higher=("clean", "authors", "authors_last", "clean_best_on_test"),
     digits=2,
+    differences=("excess", "leak"),
 )
 def protocols(
     dataset: Dataset,
@@ -446,6 +447,7 @@ def _authors(
     },
     higher=("first", "reported", "last"),
     digits=2,
+    differences=("gain",),
 )
 def repaired(
     dataset: Dataset,
@@ -540,6 +542,7 @@ class _Rows:
     },
     higher=("stl", "mtl", "proposed", "one_kernel", "best_on_test", "gain", "gain_over_stl", "gain_over_one_kernel"),
     digits=2,
+    differences=("*gain*",),
 )
 def sharing(
     dataset: Dataset,

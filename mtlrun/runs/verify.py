@@ -247,9 +247,12 @@ def _try(trial: Trial, search: bool, data_dir: Path | None) -> None:
 def _agreement(record: Record, found: Record) -> dict[str, float]:
     """Return by quantity the digits to which two records agree; clocks and rounding are left out."""
     known = declared(record.inputs["method"]["measure"]) if record.family == MEASURE else None
-    varies = known[1].varies if known else ()
-    names = [name for name in record.metrics if not any(fnmatch.fnmatch(name, pattern) for pattern in varies)]
-    digits = {name: digits_of(record.metrics[name], found.metrics.get(name)) for name in names}
+    varies, differences = (known[1].varies, known[1].differences) if known else ((), ())
+    digits = {
+        name: digits_of(value, found.metrics.get(name), scale=1.0 if _among(name, differences) else 0.0)
+        for name, value in record.metrics.items()
+        if not _among(name, varies)
+    }
     for name, values in record.per_task.items():
         again = found.per_task.get(name) or [None] * len(values)
         if len(again) == len(values):
@@ -259,14 +262,21 @@ def _agreement(record: Record, found: Record) -> dict[str, float]:
     return digits
 
 
-def digits_of(before: float | None, after: float | None) -> float:
-    """Return the decimal digits to which two numbers agree, relative to the larger one: 16 where they are equal."""
+def _among(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def digits_of(before: float | None, after: float | None, *, scale: float = 0.0) -> float:
+    """Return the decimal digits to which two numbers agree, 16 where they are equal.
+
+    Relative to the larger one, or to `scale` where that is larger still.
+    """
     values = [math.nan if value is None else float(value) for value in (before, after)]
     if values[0] == values[1] or all(map(math.isnan, values)):
         return ALL_DIGITS
     if not all(map(math.isfinite, values)):
         return 0.0
-    return min(ALL_DIGITS, max(0.0, -math.log10(abs(values[0] - values[1]) / max(map(abs, values)))))
+    return min(ALL_DIGITS, max(0.0, -math.log10(abs(values[0] - values[1]) / max(scale, *map(abs, values)))))
 
 
 def _names(method: Mapping[str, Any]) -> list[str]:

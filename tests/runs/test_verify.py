@@ -13,13 +13,14 @@ import mtlrun
 from mtlrun.data import load as data_load
 from mtlrun.errors import DataError
 from mtlrun.penalties import norms
+from mtlrun.record import Record
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import markdown
 from mtlrun.runs import code
 from mtlrun.runs.cell import cell_from
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan, survey
-from mtlrun.runs.verify import verify
+from mtlrun.runs.verify import _agreement, verify
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -75,6 +76,20 @@ def test_another_number_is_named_with_its_digits(lab):
     assert not any(trial.agrees for trial in trials)
     assert all(3.9 < trial.digits["auc"] < 4.1 and trial.digits["auc per task"] == 16 for trial in trials)
     assert "Does not agree" in markdown(build_report(folder))
+
+
+DIFFERENT = {"stl": 0.65, "proposed": 0.65, "gain": 0.0}
+
+
+@pytest.mark.parametrize(("moved", "digits"), [(1 / 360, 2.5), (0.05, 1.1)])
+def test_a_difference_of_shares_agrees_to_the_digits_of_the_shares(moved, digits):
+    """One row of 360 that changes sides leaves no digit of a gain of 0, and says nothing of the code."""
+    made = {"key": "a", "family": "measure", "inputs": {"method": {"measure": "mtmkl-sharing"}}}
+    before = Record(**made, versions={}, made_by={}, status="ok", metrics=DIFFERENT)
+    after = replace(before, metrics=DIFFERENT | {"proposed": 0.65 + moved, "gain": moved})
+    found = _agreement(before, after)
+    assert found["gain"] == pytest.approx(digits + 0.05, abs=0.3)
+    assert found["gain"] == pytest.approx(found["proposed"], abs=0.3)
 
 
 def test_a_choice_that_is_not_made_again_is_seen_by_a_repeated_search_only(lab):
