@@ -44,7 +44,7 @@ LEGEND = (
 )
 
 
-def outcome(overview: Overview, paper: str, words: dict[str, Any], *, brief: bool = False) -> str:
+def outcome(overview: Overview, paper: str, words: dict[str, Any], *, brief: bool = False) -> list[str]:
     """Return what became of a paper, in a few sentences; a `brief` account names the claims that hold, if they are few.
 
     The page of the paper lists them.
@@ -56,7 +56,7 @@ def outcome(overview: Overview, paper: str, words: dict[str, Any], *, brief: boo
     held = _holding(theirs, words)
     if brief and 0 < len(held) <= MOST_HELD:
         told.insert(0, f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}")
-    return " ".join([counts_line(theirs), *(f"{text[0].upper()}{text[1:]}." for text in told)])
+    return [counts_line(theirs), *(f"{text[0].upper()}{text[1:]}." for text in told)]
 
 
 def _holding(claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]) -> list[str]:
@@ -72,13 +72,14 @@ def _holding(claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]) -> 
 
 
 def block(overview: Overview, about: dict[str, Any]) -> str:
-    """Return what stands between the markers of the README: a sentence or two per paper."""
+    """Return what stands between the markers of the README: a few sentences per paper, a line for each."""
     lines = []
     for paper in overview.papers:
         if words := about.get(paper):
             speed = words.get("speed", "").replace("](../", "](docs/")
-            told = [f"[{words.get('name', paper)}]({PAGES}/{paper}.md).", outcome(overview, paper, words, brief=True)]
-            lines.append(f"* {' '.join(filter(None, [*told, speed]))}")
+            counts, *told = outcome(overview, paper, words, brief=True)
+            lines.append(f"* **[{words.get('name', paper)}]({PAGES}/{paper}.md).** {counts}")
+            lines += [f"  * {text}" for text in filter(None, [*told, speed])]
     return "\n".join([BEGIN, *lines, END])
 
 
@@ -90,7 +91,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     theirs, ours = overview.theirs(entries), overview.ours(entries)
     held = [f"* {text[0].upper()}{text[1:]}" for text in _holding(theirs, words)]
     lines = "\n".join(["What holds, with our numbers in parentheses:", "", *held]) if held else ""
-    blocks += [outcome(overview, paper, words), lines]
+    blocks += [" ".join(outcome(overview, paper, words)), lines]
     blocks += [words.get("speed", ""), words.get("note", ""), *_own(words.get("own"))]
     if theirs:
         blocks += ["## What the paper claims", LEGEND, markdown_grid(_table(overview, theirs))]
@@ -211,7 +212,7 @@ def texts(root: Path) -> dict[str, str]:
         raise SystemExit(f"{README}: the lines {BEGIN!r} and {END!r} must be there")
     papers = [paper for paper in overview.papers if paper in about]  # and not the atlas, which is our own
     addresses = {paper: f"../{PAGES}/{paper}.md" for paper in papers}
-    outcomes = {paper: outcome(overview, paper, about[paper], brief=True) for paper in papers}
+    outcomes = {paper: " ".join(outcome(overview, paper, about[paper], brief=True)) for paper in papers}
     found = {README: before + block(overview, about) + after, SUMMARY: overview_markdown(overview, addresses, outcomes)}
     found |= {f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root) for paper in papers}
     return found | {f"{RESULTS}/{e.place}/{name}": text for e in overview.entries for name, text in _files(e.report)}

@@ -81,7 +81,7 @@ class Store(Records):
         OSError
             If the folder cannot be written.
         """
-        write_atomic(self.path(record.key), record.line(), durable=record.seconds.get("total", math.inf) > MOMENT)
+        write_atomic(self.path(record.key), record.line(), durable=_durable(record))
 
     def stamp(self, key: str) -> Stamp | None:
         """Return the identity of the file of a cell, None where there is none."""
@@ -99,13 +99,13 @@ class Store(Records):
         OSError
             If the folder cannot be written.
         """
-        record.result[SCORES] = self.copy_scores(record.key, scores)
+        record.result[SCORES] = self.copy_scores(record.key, scores, durable=_durable(record))
         record.result[SCORES_DIGEST] = array_digest(scores)
 
-    def copy_scores(self, key: str, scores: Any) -> str:
+    def copy_scores(self, key: str, scores: Any, *, durable: bool = True) -> str:
         """Write test scores of which the record knows already, and return the name of the file."""
         path = self.cells / f"{key}.npz"
-        write_atomic(path, npz({"scores": scores}))
+        write_atomic(path, npz({"scores": scores}), durable=durable)
         return path.name
 
     def tidy(self, keep: Iterable[str]) -> None:
@@ -156,6 +156,10 @@ class Store(Records):
             runs = {(str(run.get("started")), run.get("pid")): run for run in [*_runs(path), *entries]}
             content = {"schema": 1, "runs": [runs[place] for place in sorted(runs, key=lambda place: place[0])]}
             write_atomic(path, json.dumps(jsonable(content), indent=1, sort_keys=True) + "\n")
+
+
+def _durable(record: Record) -> bool:
+    return record.seconds.get("total", math.inf) > MOMENT
 
 
 def settled(record: Record, seconds: float | None) -> bool:
@@ -284,7 +288,8 @@ class Locks:
                     break
             stream.close()  # it was given up and removed meanwhile
         self._held[name] = stream
-        stream.truncate(0)
+        if owner:  # ext4 writes a file that was emptied to the disk when it is closed, which takes milliseconds
+            stream.truncate(0)
         stream.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
         return True, owner
 
