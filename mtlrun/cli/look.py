@@ -130,14 +130,8 @@ def status(
     states = survey(made)
     if as_json:
         cells = [
-            {
-                "reading": row.reading,
-                "dataset": row.dataset,
-                "method": row.method,
-                "trial": row.trial,
-                "key": row.cell.key,
-            }
-            | {"state": state.name, "reason": state.reason}
+            {name: getattr(row, name) for name in ("reading", "dataset", "method", "trial")}
+            | {"key": row.cell.key, "state": state.name, "reason": state.reason}
             for row, state in zip(made.rows, states, strict=True)
             if row.wanted
         ]

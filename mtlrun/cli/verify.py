@@ -63,20 +63,16 @@ def verify(
         if not trial.refused and not (quiet and trial.agrees):
             say(_line(trial))
     for folder in folders:
-        if any(folder in trial.names and _tried(trial) for trial in trials):
+        if any(folder in trial.names and not trial.refused for trial in trials):
             with writing(folder):
                 write_texts(build_report(folder), folder)
         say(_summary(folder, [trial for trial in trials if folder in trial.names]))
-    if trials and not any(map(_tried, trials)):
+    if trials and all(trial.refused for trial in trials):
         raise UserError(
             "no cell could be tried, so nothing was verified",
             "Where data are missing: mtlrun data add ID FILE, mtlrun data fetch ID, or --data-dir DIR.",
         )
     raise typer.Exit(0 if all(trial.agrees for trial in trials if not trial.refused) else 1)
-
-
-def _tried(trial: Trial) -> bool:
-    return not trial.refused
 
 
 def _line(trial: Trial) -> str:
@@ -96,7 +92,7 @@ def _summary(folder: Path, trials: list[Trial]) -> str:
     """Say of a run how many cells were tried and agree, and what could not be tried."""
     from collections import Counter
 
-    tried = [trial for trial in trials if _tried(trial)]
+    tried = [trial for trial in trials if not trial.refused]
     good = sum(trial.agrees for trial in tried)
     text = f"{folder}: {good} of {counted(len(tried), 'cell')} agree" if tried else f"{folder}: no cell tried"
     refused = Counter(trial.refused for trial in trials if trial.refused)

@@ -67,7 +67,7 @@ class Comparison:
         What the table became.
     trained : Trained
         The best method, fitted on all rows; within a budget the best one that there was time for.
-    source : Source
+    source : TableSource
         Where the data set came from.
     coefficients : DataFrame or None
         A row per task, a column per feature and ``intercept``; of the best method, if that is not linear of the best
@@ -364,7 +364,7 @@ def store_table(folder: Path, home: Path, source: TableSource, dataset: Dataset)
         Is written into; a data directory afterwards.
     home : Path
         Where it will lie in the end; a file of the user's that is there is not written over.
-    source : Source
+    source : TableSource
     dataset : Dataset
         Gives the card its id, title, type and design.
 

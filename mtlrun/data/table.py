@@ -28,7 +28,7 @@ from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
-from mtlrun.data.formats.text import checked_names, names_columns, one_line_name, read_text
+from mtlrun.data.formats.text import COMPLETE, checked_names, names_columns, one_line_name, read_text
 from mtlrun.data.formats.xlsx import check_empty, check_workbook
 from mtlrun.data.frames import column_names, is_frame, load_frame, nameable, no_date, take_column, typed, whole_frame
 from mtlrun.data.names import MISSING, Names, number_name
@@ -42,7 +42,6 @@ TARGET, TASK, SEQUENCE = "target", "task", "sequence"
 _LABEL = "label "
 #: Variables of MATLAB files: features and targets.
 _MAT_NAMES = (("X", "Y"), ("feature", "label"))
-_COMPLETE = "Check that the file was saved completely."
 #: What numpy and the zip module raise about damaged or forged archives; each was seen.
 _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
@@ -272,7 +271,7 @@ def read_table_file(file: DataFile, suffix: str, like: TrainingColumns | None = 
         raise DataError(f"{file.where()}: unknown format", other or known)
     table = _READERS[suffix](file, like)
     if table.sparse is None and table.frame.shape[0] == 0:
-        raise DataError(f"{file.where()}: no rows", _COMPLETE)
+        raise DataError(f"{file.where()}: no rows", COMPLETE)
     return table
 
 
@@ -336,7 +335,7 @@ def _excel(file: DataFile, like: TrainingColumns | None) -> Table:
     except DataError:
         raise
     except (*_DAMAGE, SyntaxError, AttributeError) as error:  # of an archive that is no workbook; XML has SyntaxErrors
-        raise DataError(f"{name}: not a readable .xlsx workbook ({error})", _COMPLETE) from None
+        raise DataError(f"{name}: not a readable .xlsx workbook ({error})", COMPLETE) from None
     sheet = sheet.dropna(how="all")
     if sheet.empty:
         raise DataError(f"{name}: no rows in its first sheet", "Put the table into the first sheet.")
@@ -365,7 +364,7 @@ def _parquet(file: DataFile) -> Table:
         raise
     except (ValueError, OSError) as error:
         text = " ".join(str(error).split())
-        raise DataError(f"{file.where()}: not a readable parquet file ({text})", _COMPLETE) from None
+        raise DataError(f"{file.where()}: not a readable parquet file ({text})", COMPLETE) from None
 
 
 def _arff(file: DataFile) -> Table:
@@ -373,7 +372,7 @@ def _arff(file: DataFile) -> Table:
     table = read_arff(file)
     names = [attribute.name for attribute in table.attributes]
     if not table.X.shape[0]:
-        raise DataError(f"{file.where()}: no rows", _COMPLETE)
+        raise DataError(f"{file.where()}: no rows", COMPLETE)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{file.where()}: two attributes are named {twice!r}", "Rename or drop one of the two.")

@@ -231,7 +231,7 @@ def build_report(folder: Path) -> Report:
     Parameters
     ----------
     folder : Path
-        Holds run.json and cells/.
+        Of the run; its records lie packed in it, or in the ``cells/`` of the output folder.
 
     Raises
     ------

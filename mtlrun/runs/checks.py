@@ -1,7 +1,7 @@
 """Checks of an experiment that need more than one field: kinds, estimators and their parameters, grids, names, claims.
 
 They run on plain data, before or after the schema found problems, so that everything is reported at once. Nothing is
-known of an estimator here except what its constructor can be given (`runs.code.facts`).
+known of an estimator here except what its constructor can be given (`mtlrun.interfaces`).
 """
 
 from __future__ import annotations

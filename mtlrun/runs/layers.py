@@ -147,15 +147,19 @@ class Layers:
             except ConfigError as error:
                 self.problem(origin, error.message.partition(": ")[2])
 
+    def _no_entry(self, origin: Origin, name: Any, known: Sequence[str], *, at_key: bool = False) -> None:
+        """Note that a list has no entry of a name, with the nearest one."""
+        near = suggest(str(name), known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        self.problem(origin, f"no entry {str(name)!r} in this list", hint, at_key=at_key)
+
     def put(self, path: KeyPath, value: Any, origin: Origin) -> None:
         """Set one value; mappings around it that are missing are added."""
         target: Any = self.data
         for i, step in enumerate(path):
             if isinstance(target, list) and not (isinstance(step, int) and step < len(target)):
                 known = [str(e.get("label") or e.get("id")) if isinstance(e, dict) else str(e) for e in target]
-                near = suggest(str(step), known, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-                self.problem(origin, f"no entry {str(step)!r} in this list", hint)
+                self._no_entry(origin, step, known)
                 return
             if not isinstance(target, dict | list):
                 self.problem(origin, f"{path[i - 1]!r} is not a mapping")
@@ -242,10 +246,7 @@ class Layers:
             self._record((*path, len(entries) - 1), item, lambda below: source.origin((*place, *below)))
             return
         known = [name for entry in entries for name in _names(entry)] if listed else self._known(str(path[0]))
-        near = suggest(str(name), known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        origin = source.origin((*place, "label") if listed else place)
-        self.problem(origin, f"no entry {str(name)!r} in this list", hint, at_key=not listed)
+        self._no_entry(source.origin((*place, "label") if listed else place), name, known, at_key=not listed)
 
     def _known(self, section: str) -> list[str]:
         """Return the names of the entries of a section, in the files and in all their profiles."""

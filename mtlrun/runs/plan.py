@@ -430,13 +430,7 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 def _of_reading(experiment: Experiment, rows: Sequence[PlannedCell], reading: str | None) -> list[bool]:
-    """Return whether each row is one of the reading asked for.
-
-    Raises
-    ------
-    UnknownNameError, ConfigError
-        If the experiment has no such reading, or no readings at all.
-    """
+    """Return whether each row is one of the reading asked for; raises what `check_reading` does."""
     check_reading(experiment, reading)
     name = "" if reading in (None, experiment.reading) else reading
     return [reading == ALL_READINGS or row.reading == name for row in rows]

@@ -11,7 +11,7 @@ from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
 from mtlrun.report.build import Report, build_report
 from mtlrun.report.cells import Run, checked, read_run
-from mtlrun.report.stored import read_json
+from mtlrun.report.stored import PROVENANCE, read_json
 from mtlrun.report.writers import write_report
 from mtlrun.runs.catalogue import CatalogueEntry, catalogue
 from mtlrun.runs.load import load_experiment
@@ -19,7 +19,7 @@ from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
 from mtlrun.runs.pool import Progress
 from mtlrun.runs.run import NO_ROOM, run, todo
 from mtlrun.runs.spec import TRAIN, Experiment
-from mtlrun.runs.store import PROVENANCE, Store
+from mtlrun.runs.store import Store
 from mtlrun.utils.io import writing
 
 

@@ -16,11 +16,11 @@ from typing import IO, Any
 
 from mtlrun.errors import UserError
 from mtlrun.record import MEASURE, PACKED, PREDICTIONS, SCORES, SCORES_DIGEST, TIMEOUT, Record, Records, pack
+from mtlrun.report.stored import PROVENANCE
 from mtlrun.utils.arrays import array_digest, npz
 from mtlrun.utils.io import TEMPORARY, jsonable, write_atomic
 from mtlrun.utils.processes import NO_LOCKS, exclusive_lock, file_system, tidy
 
-PROVENANCE = "provenance.json"
 #: Bytes written as a trial: enough to detect a full disk.
 TRIAL = 1 << 14
 #: Identity of a file: another one after every writing, whatever the clock says.

@@ -23,7 +23,7 @@ _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 DETECT = "detect"
 _SEPARATORS = ",;\t"
-_COMPLETE = "Check that the file was saved completely."
+COMPLETE = "Check that the file was saved completely."
 _DECIMAL = r"(?:^|[;\t])\s*\"?[-+]?\d*{}\d+\"?\s*(?=[;\t]|$)"
 #: A number with commas that may stand in front of decimals or between thousands, and one where they are decimal.
 _COMMA = r"(?:^|[;\t])\s*\"?[-+]?{}\"?\s*(?=[;\t]|$)"
@@ -133,7 +133,7 @@ def read_text(
         _refuse_unequal_rows(content, name, delimiter, start, width)
         raise DataError(f"{name}: {error}") from None
     if frame.empty:
-        raise DataError(f"{name}: no rows below the header", _COMPLETE)
+        raise DataError(f"{name}: no rows below the header", COMPLETE)
     # pandas takes the first cells of too long rows as an index, and fills short rows with missing values.
     _, cells = next(_rows(content, name, delimiter, start), (0, columns))
     if len(cells) != width or frame.iloc[:, -1].isin([np.nan, None, ""]).any():
@@ -168,7 +168,7 @@ def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
     start = sum(map(len, _lines(content, skip)))
     found = _NOT_BLANK.search(content, start)
     if found is None:
-        raise DataError(f"{name}: no rows", _COMPLETE)
+        raise DataError(f"{name}: no rows", COMPLETE)
     blank = content.count("\n", start, found.start())
     allow(name, blank, LINES_BEFORE, "blank lines before the first row", "Delete them.")
     first = skip + blank

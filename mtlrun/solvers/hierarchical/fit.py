@@ -108,7 +108,7 @@ def fit_covariance(problem: HierarchicalProblem, name: str, rank: int | None = N
 
     Parameters
     ----------
-    problem : Problem
+    problem : HierarchicalProblem
     name : str
         none, intercept, scalar, diagonal, full, factor (directions beside a diagonal) or auto.
     rank : int, optional
@@ -152,7 +152,7 @@ def grown(problem: HierarchicalProblem, base: Result, most: int, forced: int = 0
 
     Parameters
     ----------
-    problem : Problem
+    problem : HierarchicalProblem
     base : Result
         Of a scalar or diagonal covariance.
     most : int

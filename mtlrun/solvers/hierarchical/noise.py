@@ -83,7 +83,7 @@ def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
 
     Parameters
     ----------
-    problem : Problem
+    problem : HierarchicalProblem
     common : Result
         Its covariance structure is kept.
     """
