@@ -29,7 +29,7 @@ def test_all_runs_of_a_folder(mtlrun, finished):
 
 
 def test_a_cell_that_does_not_agree_is_named_and_ends_with_1(mtlrun, finished, monkeypatch, tmp_path):
-    monkeypatch.setattr("mtlrun.runs.verify.digits_of", lambda before, after: 3.0)
+    monkeypatch.setattr("mtlrun.runs.verify.digits_of", lambda before, after, *, scale=0.0: 3.0)
     result = mtlrun("verify", "table.yaml", "--sample", "1")
     assert result.exit_code == 1
     assert "DOES NOT AGREE" in result.stdout
