@@ -36,11 +36,12 @@ MOST_HELD = 6
 
 #: What the columns and verdicts of a table of claims mean.
 LEGEND = (
-    "*Printed* is what the claim asks for; *ours* is the range of what we find, over data sets and methods, under our "
-    "main interpretation of the paper. The verdict also counts the other plausible ones (below): a claim *depends on "
-    "the interpretation* if it holds under some and not under others. It is *undecided* where the difference is too "
-    "small to tell or a fit did not converge, and *not tested here* where its data are not in our runs. A point of AUC "
-    "or accuracy is 0.01. Each verdict leads to the report with every comparison behind it."
+    "*Asked* is what a claim needs to hold: the number that the paper prints or, where it prints none, our bound; *ours* "
+    "is the range of what we find, over data sets and methods, under our main interpretation of the paper. The verdict "
+    "also counts the other plausible ones (below): a claim *depends on the interpretation* if it holds under some and "
+    "not under others. It is *undecided* where the difference is too small to tell or a fit did not converge, and *not "
+    "tested here* where its data are not in our runs. A point of AUC or accuracy is 0.01. Each verdict leads to the "
+    "report with every comparison behind it."
 )
 
 
@@ -116,10 +117,10 @@ def _own(own: dict[str, str] | None) -> list[str]:
 def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Grid:
     grid = Grid.of(*COLUMNS)
     for entry, claim in sorted(claims, key=lambda pair: rank_of(pair[1])):
-        text, printed, ours, verdict, data = claim_row(entry.report.run, claim)
+        text, asked, ours, verdict, data = claim_row(entry.report.run, claim)
         why = _dependence(overview.under_readings(entry, claim)[1]) if claim.verdict == Verdict.DEPENDS else ""
         link = Styled(verdict + why, address=f"../../{RESULTS}/{entry.place}/report.md#claims")
-        grid.rows.append([text, printed, ours, link, data])
+        grid.rows.append([text, asked, ours, link, data])
     return grid
 
 

@@ -35,6 +35,8 @@ MEASURES = {
     "mtmkl-protocols": "mtlrun.papers.mtmkl:protocols",
     "mtmkl-repaired": "mtlrun.papers.mtmkl:repaired",
     "mtmkl-sharing": "mtlrun.papers.mtmkl:sharing",
+    "mtmkl-theorem-1": "mtlrun.papers.mtmkl:theorem_1",
+    "mtmkl-together": "mtlrun.papers.mtmkl:tasks_together",
     "mtmkl-weights": "mtlrun.papers.mtmkl:kernel_weights",
     "svm-audit": "mtlrun.papers.mtsvm_audit:stored_runs",
     "svm-convergence": "mtlrun.papers.mtsvm:svm_convergence",

@@ -122,6 +122,9 @@ _SPOKEN = {
     "mtn_fetr_not_lower": "joints on which MTN-FETR is not lower",
     "final_excess": "excess over the best objective",
     "excess": "authors' accuracy minus clean",
+    "over_best": "objective above the best one",
+    "residual": "distance of the copies from the weights",
+    "cycle_length": "length of a cycle",
     "clean": "accuracy, clean protocol",
     "authors": "accuracy, authors' protocol",
     "authors_last": "accuracy at its last iteration",
@@ -136,6 +139,15 @@ _SPOKEN = {
     "claimed_distance": "largest distance among the three tasks",
     "others_distance": "smallest distance to another task",
     "off_line": "distance of the sum from 1",
+    "groups": "groups of tasks with the same weights",
+    "groups_strong": "groups of tasks at the largest lam",
+    "groups_between": "strengths of lam with several groups",
+    "off_alone": "distance from the weights of tasks trained alone",
+    "off_equal_small": "distance from equal weights, weakest coupling",
+    "off_equal_large": "distance from equal weights, strongest coupling",
+    "gain_over_stl": "gain over single tasks",
+    "gain_over_one_kernel": "gain over one kernel",
+    "fails_below": "gamma up to which the bound fails",
     "dcd_difference": "distance of DCD from the optimum",
     "kernel_difference": "distance of the kernel solver from the optimum",
     "function_difference": "distance from the optimum",
@@ -158,6 +170,9 @@ def spoken(quantity: str) -> str:
     return " ".join(word.upper() if word in _CAPITALS else word for word in quantity.split("_"))
 
 
+#: Quantities of measures, beside the metrics, that are shares, and those that are differences of shares.
+SHARES = ("auc_target", "clean", "authors", "authors_last")
+SHARE_DIFFERENCES = ("gain", "gain_over_stl", "gain_over_one_kernel", "largest_gain", "leak", "excess")
 #: Quantity of a group of data sets; the label of the group when there is one only.
 AVERAGE_RANK, ALL_DATA = "average_rank", "all data sets"
 #: Unit of a paired test whose pairs are the test scores themselves: it needs no quantity.
@@ -214,7 +229,7 @@ CHECKS = {
     "value": ("quantity of", "dataset task effect bound stopped at_least at_most about"),
     "paired": ("quantity of over", "dataset unit test ties at_least at_most"),
     "order": ("quantity methods", "dataset task direction effect"),
-    "rejections": ("control", "dataset at_least at_most"),
+    "rejections": ("control", "over dataset at_least at_most"),
 }
 REFERENCE_SOURCES = ("paper", "stored")
 

@@ -534,8 +534,9 @@ def _rejections(check: Check, group: Ranking) -> CheckResult:
     ranking = replace(group, control=check.control)
     if not ranking.tests:
         return CheckResult(title, None, why=f"{check.control} has no rank")
-    found, tests = ranking.rejections, ranking.tests
-    return CheckResult(f"{title}: {found} of {len(tests)} ({_bounds(check)})", _margin(check, found) >= 0, float(found))
+    among = [name for name, _ in ranking.tests if name in check.over or not check.over]
+    found = len(set(ranking.worse) & set(among))
+    return CheckResult(f"{title}: {found} of {len(among)} ({_bounds(check)})", _margin(check, found) >= 0, float(found))
 
 
 def _margin(check: Check, found: float) -> float:
@@ -563,7 +564,8 @@ def _title(check: Check, dataset: str, methods: tuple[str, ...] = ()) -> str:
     """Say what a check compares."""
     kind = check.kind
     if kind == "rejections":
-        return f"methods that rank significantly worse than {check.control} on {dataset}"
+        among = f" among {', '.join(check.over)}" if check.over else ""
+        return f"methods{among} that rank significantly worse than {check.control} on {dataset}"
     names = methods or [", ".join(names) for names in (check.of, check.over, check.methods) if names]
     joined = {"ratio": " / ", "difference": " minus ", "paired": " against ", "order": ", "}.get(kind, "")
     prefix, unit = ("p-value of ", f" by {check.unit}") if kind == "paired" else ("", "")

@@ -18,7 +18,7 @@ from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import CELLS, Record
 from mtlrun.report.cells import MISSING, PUBLISHED, MethodResult, Run, mark_simulated
-from mtlrun.report.checks import Check, Verdict, said, spoken
+from mtlrun.report.checks import SHARE_DIFFERENCES, SHARES, Check, Verdict, said, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, number, plain, show, significant
 from mtlrun.report.stored import KEY_LENGTH, made_and_verified
@@ -481,7 +481,7 @@ def _listed(value: Any) -> str:
 # ---------------------------------------------------------------------- claims in words
 
 #: Columns of the table of claims.
-COLUMNS = ("claim", "printed", "ours", "verdict", "data")
+COLUMNS = ("claim", "asked", "ours", "verdict", "data")
 #: Numbers of one claim that are told one by one; beyond, only how many comparisons hold. Data sets that are named.
 MOST_NUMBERS, MOST_DATA = 3, 3
 #: From here on whole numbers have commas.
@@ -655,6 +655,8 @@ def _what(kind: str, quantity: str) -> str:
     """Name the number where the claim alone does not: a p-value, a ratio of errors."""
     if kind == "paired":
         return "p "
+    if kind == "rejections":
+        return "methods significantly worse "
     if kind == "difference":
         return f"{spoken(quantity)} "
     return f"{spoken(quantity)} " if kind == "value" else ""
@@ -662,9 +664,10 @@ def _what(kind: str, quantity: str) -> str:
 
 def _points(check: Check) -> bool:
     """Whether a number is the difference of two shares, to be told in points per cent."""
-    facts = METRIC_FACTS.get(str(check.quantity))
-    share = check.quantity == "auc_target" or (facts is not None and facts.greater_is_better)
-    return check.kind == "difference" and share
+    quantity = str(check.quantity)
+    facts = METRIC_FACTS.get(quantity)
+    share = quantity in SHARES or (facts is not None and facts.greater_is_better)
+    return (check.kind == "difference" and share) or quantity in SHARE_DIFFERENCES
 
 
 def _times(check: Check) -> bool:

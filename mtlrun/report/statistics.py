@@ -97,9 +97,9 @@ class Ranking:
         return [(self.methods[test.column], test) for test in found]
 
     @property
-    def rejections(self) -> int:
-        """How many methods rank significantly worse than the control."""
-        return sum(test.rejected and test.z > 0 for _, test in self.tests)
+    def worse(self) -> list[str]:
+        """The methods that rank significantly worse than the control."""
+        return [name for name, test in self.tests if test.rejected and test.z > 0]
 
 
 def direction(quantity: str, run: Run | None = None) -> bool | None:
@@ -204,7 +204,7 @@ def group_section(group: Ranking) -> Section:
     if group.tests:
         section.lines.append(
             f"Holm's test against {group.control} at level {group.significance:g} (two-sided, normal approximation of "
-            f"the average ranks): {group.rejections} of {counted(len(group.tests), 'method')} "
+            f"the average ranks): {len(group.worse)} of {counted(len(group.tests), 'method')} "
             f"{'ranks' if len(group.tests) == 1 else 'rank'} significantly worse."
         )
         found = [[m, t.z, t.pvalue, t.adjusted, t.alpha, "yes" if t.rejected else "no"] for m, t in group.tests]

@@ -121,6 +121,9 @@ def rows_touched(run: Run, check: dict[str, Any]) -> list[str]:
 
 def wanted(check: dict[str, Any], methods: list[str], good: bool) -> dict[str, float]:
     """Return a value per method with which the check holds, or does not; ranks follow from scores of 0 to 1."""
+    if check["kind"] == "rejections" and check.get("over"):
+        worse = good == ("at_least" in check)
+        return {check["control"]: 1.0, **dict.fromkeys(as_list(check["over"]), 0.5 if worse else 1.0)}
     if check["kind"] == "rejections":
         return {**dict.fromkeys(methods, 0.5), check["control"]: float(good)}
     of, over = as_list(check.get("of")), as_list(check.get("over"))

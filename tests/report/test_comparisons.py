@@ -319,6 +319,9 @@ def test_rejections_are_counted_against_the_control():
     assert (found.holds, found.found) == (True, 1.0)  # B is too close to A
     assert only({**wanted, "at_least": 2}, groups=[group]).holds is False
     assert only({**wanted, "at_most": 1}, groups=[group]).holds is True
+    near, far = (only({**wanted, "over": over, "at_most": 0}, groups=[group]) for over in ("B", "C"))
+    assert (near.holds, near.found, far.holds, far.found) == (True, 0.0, False, 1.0)
+    assert "among C " in far.text
     absent = only({"kind": "rejections", "control": "Z", "at_least": 1}, groups=[group])
     assert (absent.holds, absent.undecided, absent.found) == (None, False, None)
     assert "Z" in absent.why
