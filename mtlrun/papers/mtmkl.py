@@ -105,7 +105,7 @@ def kernel_weights(
     model = final.fit(GroupMKLClassifier(C=best[0], lam=best[1], kernels=list(kernels), tol=tol))
     theta = model.theta_
     apart = np.linalg.norm(theta[:, None] - theta[None], axis=2)
-    alike = {"C": best[0], "kernels": list(kernels), "tol": _NEARLY_NONE}
+    alike: dict[str, Any] = {"C": best[0], "kernels": list(kernels), "tol": _NEARLY_NONE}
     nearly, alone = (
         final.fit(m) for m in (GroupMKLClassifier(lam=_NEARLY_NONE, **alike), IndependentMKLClassifier(**alike))
     )
@@ -678,11 +678,11 @@ def _of_tasks(part: Part, tasks: np.ndarray) -> Part:
     tasks = np.sort(tasks)
 
     def rows(data: Dataset) -> np.ndarray:
-        return np.flatnonzero(np.isin(data.task_id, tasks))
+        return np.flatnonzero(np.isin(np.asarray(data.task_id), tasks))
 
     def only(data: Dataset) -> Dataset:
         kept = data.subset(rows(data))
-        ids = np.searchsorted(tasks, kept.task_id)
+        ids = np.searchsorted(tasks, np.asarray(kept.task_id))
         return dataclasses.replace(kept, task_id=ids, tasks=[data.tasks[t] for t in tasks])
 
     test_rows = part.test_rows[rows(part.test)]
