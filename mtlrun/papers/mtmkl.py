@@ -54,6 +54,7 @@ CACHE_BYTES = 1e9
         "groups": "groups of tasks with the same kernel weights (within 0.02)",
         "groups_strong": "groups with the largest lam",
         "groups_between": "strengths of lam at which there are fewer groups than tasks, and more than one",
+        "groups_rise": "most groups that there are more at a lam than at the next smaller one",
         "off_alone": "largest distance of a weight, lam nearly 0, from that of tasks trained alone",
         "smallest_distance": "smallest distance between the weights of two tasks",
         "claimed_distance": "largest distance between the weights of A/G, A/O and G/Y",
@@ -66,7 +67,7 @@ CACHE_BYTES = 1e9
     varies=("off_line", "off_alone"),
     changes=[
         "the groups at the largest lam are counted, too",
-        "so are the strengths with several groups, and the distance from tasks trained alone is measured",
+        "so are strengths with several groups and rises from one to the next; the distance from tasks trained alone",
     ],
 )
 def kernel_weights(
@@ -119,6 +120,7 @@ def kernel_weights(
         "groups": float(count_groups(theta)),
         "groups_strong": path[-1],
         "groups_between": float(sum(1 < count < len(theta) for count in path)),
+        "groups_rise": max(0.0, *np.diff(path).tolist()) if len(path) > 1 else 0.0,
         "off_alone": float(np.abs(nearly.theta_ - alone.theta_).max()),
         "smallest_distance": float(apart[np.triu_indices(len(theta), 1)].min()),
         "claimed_distance": float(apart[np.ix_(claimed, claimed)].max()) if len(claimed) == 3 else np.nan,

@@ -142,6 +142,7 @@ _SPOKEN = {
     "groups": "groups of tasks with the same weights",
     "groups_strong": "groups of tasks at the largest lam",
     "groups_between": "strengths of lam with several groups",
+    "groups_rise": "groups that a larger lam adds",
     "off_alone": "distance from the weights of tasks trained alone",
     "off_equal_small": "distance from equal weights, weakest coupling",
     "off_equal_large": "distance from equal weights, strongest coupling",

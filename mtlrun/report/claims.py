@@ -196,7 +196,8 @@ class ClaimVerdict:
     @property
     def under_readings(self) -> str:
         """Its verdict under every reading."""
-        return "; ".join(f"{name}: {said(verdict)}" for name, verdict in self.readings.items())
+        apart = dict.fromkeys(self.compared_only, " (not counted)")
+        return "; ".join(f"{name}: {said(verdict)}{apart.get(name, '')}" for name, verdict in self.readings.items())
 
 
 #: What is said of a claim under some readings.

@@ -545,7 +545,11 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
         told = [r for r in claim.results if r.found is not None]
         holding = sum(r.holds is True for r in told)
         return "as claimed", f"{holding} of {counted(len(told), 'comparison')} as claimed"
-    printed = [f"{_what(kind, quantity)}{claimed}" for kind, quantity, claimed in known]
+    before, printed = "", []
+    for kind, quantity, claimed in known:
+        what = _what(kind, quantity)
+        printed.append(claimed if what == before else f"{what}{claimed}")
+        before = what
     ours = [_range(found) for found in known.values()]
     return "; ".join(dict.fromkeys(printed)), "; ".join(dict.fromkeys(ours) if len(set(ours)) == 1 else ours)
 
