@@ -17,8 +17,16 @@ from sklearn.preprocessing import StandardScaler
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.relationship import FETR, MTFL, MTFRL, MTRL
-from mtlrun.papers.measure import Curve, Matrix, Measurement, measure, published_path
-from mtlrun.papers.printed import Printed, of_data_set, read_printed
+from mtlrun.papers.measure import (
+    Curve,
+    Matrix,
+    Measurement,
+    Printed,
+    measure,
+    of_data_set,
+    published_path,
+    read_printed,
+)
 from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
