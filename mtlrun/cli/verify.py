@@ -40,10 +40,9 @@ def verify(
     chose. What was found is written to verified.json beside the run, and its report shows it. Ends with 1 where a cell
     agrees to fewer digits than its method promises, with 2 where none could be tried.
     """
-    from mtlrun.cli.report import ALL, run_folder
-    from mtlrun.report.build import build_report
+    from mtlrun.cli.reproduce import ALL, run_folder
+    from mtlrun.report.build import build_report, write_texts
     from mtlrun.report.summary import run_folders
-    from mtlrun.report.writers import write_texts
     from mtlrun.runs.verify import SAMPLE
     from mtlrun.runs.verify import verify as tried
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mtlrun.errors import DataError, counted
 from mtlrun.record import OK, Place
-from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdict_lines
+from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, html_page, verdict_lines
 from mtlrun.report.checks import NUMBERS, STYLES, VERDICTS, Verdict, said
 from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.grid import Grid, Section, Styled, duration, escape_html, json_text, markdown_section, show
@@ -317,8 +317,6 @@ def _readings(overview: Overview, entry: RunReport, claim: ClaimVerdict) -> dict
 
 def overview_html(overview: Overview, root: Path) -> str:
     """Return a page; it leads to the pages of the runs, to their Markdown where no page was made."""
-    from mtlrun.report.writers import html_page  # loads a template engine
-
     sections = overview_sections(overview, lambda path: "html" if (Path(root) / f"{path}.html").is_file() else "md")
     lines = [*overview.summary, *([f"Made with `{overview.command}`."] if overview.command else [])]
     return html_page(overview.title, lines, sections)
