@@ -39,7 +39,7 @@ COMMANDS = {
 }
 #: Modules that are not called like their command, and functions whose names Python has taken.
 MODULES = {
-    **dict.fromkeys(("report", "plot"), "reproduce"),
+    **dict.fromkeys(("verify", "report", "plot"), "reproduce"),
     **dict.fromkeys(("show", "status", "validate", "list", "env"), "look"),
     "init": "train",
 }
