@@ -359,8 +359,10 @@ def markdown(report: Report) -> str:
     source += [f"doi:{paper['doi']}"] if paper.get("doi") else []
     head = [f"# {info.get('title', info.get('id', 'Report'))}", f"`{info.get('id')}`, profile `{report.run.profile}`"]
     outcome = Section("Outcome", [f"* {line}" for line in report.summary])
+    figures = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
+    published = published_line(report.run) if figures else None
     rest = [
-        Section("Figures", _figure_lines(report)),
+        Section("Figures", [*figures, *filter(None, [published])]),
         Section("Claims", grids=[claims_grid(report.run, report.claims)] if report.claims else []),
         Section("What the verdicts rest on", _claim_lines(report)),
         reference_section(report.references),
@@ -426,12 +428,6 @@ def latex(report: Report) -> str:
     if report.references:
         blocks.append(tex_table("Reference numbers", reference_grid(report.references, why=False)))
     return "\n\n".join(blocks) + "\n"
-
-
-def _figure_lines(report: Report) -> list[str]:
-    lines = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
-    source = published_line(report.run) if lines else None
-    return [*lines, *filter(None, [source])]
 
 
 def _claim_lines(report: Report) -> list[str]:
@@ -536,15 +532,6 @@ def tone(word: str) -> str:
     return TONES.get(word) or TONES.get(word.split(" ")[0], "none")
 
 
-def _code(text: str) -> Markup:
-    """Escape a sentence; what stands between backticks is code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
-
-
-def _bullets(texts: Sequence[str]) -> bool:
-    return all(text.startswith("* ") for text in texts)
-
-
 @cache
 def _environment() -> jinja2.Environment:
     import jinja2  # only where a page is made
@@ -556,8 +543,10 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(said=said)
-    environment.filters.update(code=_code, bullets=_bullets, tone=tone, anchor=_anchor, digits="{:.10g}".format)
+    environment.filters.update(said=said, tone=tone, anchor=_anchor, digits="{:.10g}".format)
+    environment.filters.update(bullets=lambda texts: all(text.startswith("* ") for text in texts))
+    # What stands between backticks is code.
+    environment.filters.update(code=lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))))
     environment.filters.update(csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True))))
     environment.filters.update(tex=lambda grid: quote(tex_grid(with_printed(grid))))
     environment.globals.update(entry=_entry)

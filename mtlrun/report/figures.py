@@ -481,7 +481,10 @@ def path_figures(run: Run) -> list[Figure]:
     """
     figures = []
     for dataset in run.datasets:
-        searches = {m: _searches(run, dataset, m) for m in run.methods}
+        searches = {}
+        for method in run.methods:
+            keys = [str(r.selection.get("key")) for r in run.results_of(dataset, method)]
+            searches[method] = [run.selections[key] for key in keys if key in run.selections]
         names = dict.fromkeys(
             name for group in searches.values() for record in group for name in record.selection.get("grid") or {}
         )
@@ -490,11 +493,6 @@ def path_figures(run: Run) -> list[Figure]:
         if panels:
             figures.append(Figure(file_name(dataset, "path"), run.title_of(dataset), panels))
     return figures
-
-
-def _searches(run: Run, dataset: str, method: str) -> list[Record]:
-    keys = [str(r.selection.get("key")) for r in run.results_of(dataset, method)]
-    return [run.selections[key] for key in keys if key in run.selections]
 
 
 def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
