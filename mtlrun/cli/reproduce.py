@@ -11,14 +11,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import ensure_data, missing_data, open_page, output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.errors import UnknownNameError, UserError, counted, listed
 from mtlrun.utils import io
 
 if TYPE_CHECKING:
@@ -427,9 +427,10 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
         raise
 
 
-def _refuse_other_folder(folder: Path) -> NoReturn:
+def _refuse_other_folder(folder: Path) -> None:
     """Say of a folder that is not one of a run what it is, or which runs and comparisons lie below it."""
     from mtlrun.models import COMPARED, FACTS
+    from mtlrun.report.cells import read_run
     from mtlrun.report.stored import RUN_FILE
 
     if (folder / COMPARED).is_file():
@@ -440,10 +441,7 @@ def _refuse_other_folder(folder: Path) -> NoReturn:
     below += [f"the comparison {path.parent / BOARD}" for path in _below(folder, COMPARED)]
     if below:
         raise UserError(f"{folder} is not the folder of a run, but holds some", f"Its reports: {listed(below)}")
-    raise DataError(
-        f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
-        "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
-    )
+    read_run(folder)  # says that it is none
 
 
 def _below(folder: Path, name: str) -> list[Path]:

@@ -137,13 +137,14 @@ def learning_curve(
         for (name, level), number, far in zip(levels.items(), printed, distance > 1, strict=True)
         if number is not None and far
     ]
+    settings = ", ".join(f"{name} {value:g}" for name, value in fits.chosen.items()) or "default parameters"
     relative = np.mean(errors.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)), axis=1)
     return Measurement(
         {name: float(np.mean(values)) for name, values in per_task.items()},
         curves={"error": Curve(sizes.tolist(), relative.tolist(), "training rows", "error over its limit", "x")},
         per_task={name: [None if math.isnan(v) else float(v) for v in values] for name, values in per_task.items()},
         lines=[
-            f"{method} ({_settings(fits.chosen)}), extrapolated to {rows} training rows, 95% interval: "
+            f"{method} ({settings}), extrapolated to {rows} training rows, 95% interval: "
             f"{', '.join(f'{name} {level}' for name, level in levels.items())}.",
             *([] if not any(printed) else [f"Printed outside this interval: {', '.join(outside) or 'none'}."]),
         ],
@@ -212,10 +213,6 @@ def printed_errors(published: str, data: Dataset, method: str) -> list[Printed |
     table = of_data_set(read_printed(published_path(published), f"configs/{published}"), data.id)
     found = {number.where.get("task"): number for number in table if number.head == method}
     return [found.get(str(task)) for task in data.tasks]
-
-
-def _settings(chosen: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in chosen.items()) or "default parameters"
 
 
 # ---------------------------------------------------------------- covariances

@@ -599,7 +599,9 @@ def stored_runs(
         Files of the curves of Figures 1 and 2 below the folder of the experiments.
     """
     ours, theirs = _curves(published[0], data_set)
-    n, few, many = _same_rows(*_curves(published[1], data_set))
+    (few_n, few), (many_n, many) = _curves(published[1], data_set)
+    n, mine, other = np.intersect1d(few_n, many_n, return_indices=True)  # rows that both were given
+    few, many = few[mine], many[other]
     levels = np.unique(np.concatenate([ours[1], theirs[1]]))
     levels = levels[levels >= max(ours[1].min(), theirs[1].min())]
     ratios = np.array([_first(theirs, level) / _first(ours, level) for level in levels])
@@ -648,12 +650,6 @@ def _curves(name: str, data_set: str) -> list[tuple[Array, Array]]:
     if len(found) != 2:
         raise ValueError(f"configs/{name} has {len(found)} curves of {data_set!r}, need those of two solvers")
     return [found["DCD as printed"], found["MTK"]]
-
-
-def _same_rows(ours: tuple[Array, Array], theirs: tuple[Array, Array]) -> tuple[Array, Array, Array]:
-    """Return the numbers of rows that both were given, and the seconds of both."""
-    n, mine, other = np.intersect1d(ours[0], theirs[0], return_indices=True)
-    return n, ours[1][mine], theirs[1][other]
 
 
 def _first(curve: tuple[Array, Array], level: float) -> float:

@@ -272,6 +272,14 @@ def are_numbers(values: Iterable[Any]) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
 
 
+def run_figures(
+    run: Run, rows: Sequence[MethodResult], references: Sequence[ReferenceVerdict]
+) -> list[Figure | RankDiagram]:
+    """Return the figures of the report of a run."""
+    found = [*printed_figures(run, references), *sweep_figures(run, rows), *trace_figures(run), *matrix_figures(run)]
+    return [*found, *measured_ranks(run)]
+
+
 # ---------------------------------------------------------------- printed against ours
 
 
