@@ -76,7 +76,7 @@ format: $(DEV) ## Format the code
 generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, and what `make pages` writes
 	$(BIN)/python -m mtlrun.estimators
 	$(BIN)/python scripts/interfaces.py
-	$(BIN)/python scripts/protocols_page.py docs/protocols.md
+	$(BIN)/python scripts/marked_pages.py docs/protocols.md docs/extending.md
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
 	$(MAKE) pages
 

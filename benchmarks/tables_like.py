@@ -15,7 +15,7 @@ CODE = """
 import sys, time
 import mtlrun.comparison.leaderboard, mtlrun.comparison.verdict, mtlrun.comparison.protocol
 import mtlrun.comparison.candidates, mtlrun.comparison.chunked, mtlrun.comparison.result
-import mtlrun.comparison.differences, mtlrun.comparison.schedule, mtlrun.report.writers, mtlrun.runs.fit
+import mtlrun.comparison.differences, mtlrun.comparison.schedule, mtlrun.report.build, mtlrun.runs.fit
 from mtlrun.data.load import load_dataset
 assert "mtlrun.papers.atlas" not in sys.modules
 dataset = load_dataset(sys.argv[1])

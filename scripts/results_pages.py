@@ -17,13 +17,12 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import listed
-from mtlrun.report.build import Report
+from mtlrun.report.build import FILES, Report
 from mtlrun.report.checks import HOLDING, Verdict, said
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import Grid, Styled, markdown_grid
 from mtlrun.report.sections import COLUMNS, claim_row, finding, numbers_of, rank_of
 from mtlrun.report.summary import Overview, RunReport, counts_line, overview_markdown, read_overview
-from mtlrun.report.writers import FILES
 
 ROOT = Path(__file__).resolve().parents[1]
 README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"

@@ -340,8 +340,7 @@ def content(command: Command, output: Path, copy: Path) -> dict[str, Any]:
 def table(store: Path, result: Path) -> str:
     """Return the table of an experiment, made of records that took no time; changes them."""
     from mtlrun.record import Record
-    from mtlrun.report.build import build_report
-    from mtlrun.report.writers import render
+    from mtlrun.report.build import build_report, render
 
     for path in store.glob("cells/*.json"):
         record = Record.from_line(path.read_text())

@@ -19,7 +19,7 @@ from mtlrun.runs.catalogue import catalogue
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGE = runpy.run_path(str(ROOT / "scripts" / "protocols_page.py"))
+PAGE = runpy.run_path(str(ROOT / "scripts" / "marked_pages.py"))
 PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "results" / "README.md", *sorted(DOCS.rglob("*.md"))]
 CHAPTERS = [page for page in sorted((DOCS / "guide").glob("*.md")) if page.stem not in ("index", "choosing")]
 TAUGHT = [
@@ -62,7 +62,7 @@ def test_prose_is_wrapped_at_100_characters(page):
 
 def test_the_protocols_are_those_of_the_experiment_files():
     text = (DOCS / "protocols.md").read_text("utf-8")
-    assert PAGE["with_choices"](text) == text, "run: python scripts/protocols_page.py docs/protocols.md"
+    assert PAGE["filled"](text) == text, "run: python scripts/marked_pages.py docs/protocols.md"
     for entry in catalogue():
         assert (f"### `{entry.id}`" in text) == (entry.kind != "train")
 

@@ -33,9 +33,9 @@ def example(monkeypatch, tmp_path):
 
 
 def test_the_page_shows_the_examples_as_they_are():
-    included = runpy.run_path(str(ROOT / "scripts" / "include_code.py"))["included"]
+    filled = runpy.run_path(str(ROOT / "scripts" / "marked_pages.py"))["filled"]
     text = PAGE.read_text(encoding="utf-8")
-    assert included(text) == text, "run: python scripts/include_code.py docs/extending.md"
+    assert filled(text) == text, "run: python scripts/marked_pages.py docs/extending.md"
     for path in EXAMPLES:
         assert path.read_text(encoding="utf-8") in text
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import render
+from mtlrun.report.build import build_report, render
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "results_pages.py"

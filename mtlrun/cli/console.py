@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shlex
 import sys
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+import typer
 
 from mtlrun.cli.options import data_dir_option
 from mtlrun.errors import DataError, UserError, counted
@@ -49,10 +52,6 @@ def say(text: str, *, error: bool = False) -> None:
 
 def say_json(value: object) -> None:
     """Print a value as JSON, NaN as null; characters that could rewrite the screen are escaped."""
-    import json
-
-    import typer
-
     typer.echo(json.dumps(io.jsonable(value), indent=1))
 
 
@@ -83,11 +82,6 @@ def _console(stream: TextIO) -> Console:
     return Console(file=stream, force_terminal=lively, no_color=not lively, highlight=False, markup=False, emoji=False)
 
 
-def has_terminal() -> bool:
-    """Whether somebody can answer a question."""
-    return sys.stdin.isatty()
-
-
 def confirm(question: str, *, yes: bool, doing: str) -> None:
     """Ask before something is downloaded or deleted; without a terminal only --yes counts.
 
@@ -104,11 +98,9 @@ def confirm(question: str, *, yes: bool, doing: str) -> None:
     UserError
         If the answer is no, or if there is no terminal and --yes was not given.
     """
-    import typer
-
     if yes:
         return
-    if not has_terminal():
+    if not sys.stdin.isatty():
         raise UserError(f"nothing was {doing}: there is no terminal to ask for confirmation", "Add --yes to go ahead.")
     if not typer.confirm(question):
         raise UserError(f"nothing was {doing}")
@@ -120,8 +112,6 @@ writing = partial(io.writing, remedy="Print the report with --format md (or json
 
 def write_or_print(text: str, path: Path, remedy: str, inputs: Iterable[Path] = ()) -> bool:
     """Write a text to a file that is no input, or print it where that is called ``-``; return whether there is one."""
-    import typer
-
     if str(path) == "-":
         typer.echo(text, nl=False)
         return False
@@ -132,8 +122,6 @@ def write_or_print(text: str, path: Path, remedy: str, inputs: Iterable[Path] = 
 
 def open_page(path: Path) -> None:
     """Show a page in the browser; where there is none, say where the page is."""
-    import typer
-
     if typer.launch(path.absolute().as_uri()) != 0:
         say(f"no browser could be started: open {path}", error=True)
 

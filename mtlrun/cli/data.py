@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import confirm, say, say_columns, say_json
+from mtlrun.cli.console import confirm, download_progress, say, say_columns, say_json, size_of
 from mtlrun.cli.options import Command, DataDir, Group, Json, Yes, data_dir_option, option
 from mtlrun.errors import DataError, UserError, counted
 
@@ -126,7 +126,6 @@ def fetch(
     timeout: Annotated[float, option(None, "SECONDS", "How long to wait for a server.", min=0.1)] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
-    from mtlrun.cli.console import download_progress, size_of
     from mtlrun.data.fetch import fetch_dataset
     from mtlrun.data.files import get_it, missing_files
 

@@ -1,7 +1,14 @@
-"""``mtlrun show``, ``status`` and ``validate``: an experiment, what is done of it, and whether its file is right."""
+"""Commands that only look: ``mtlrun show``, ``status`` and ``validate`` at an experiment, ``list`` and ``env`` at what
+there is."""
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+import importlib
+import json
+import os
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import complain, say, say_columns, say_json
+from mtlrun.cli.console import complain, interactive, output, say, say_columns, say_json
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.errors import counted, listed
+from mtlrun.errors import UserError, counted, listed
 
 if TYPE_CHECKING:
     from mtlrun.runs.plan import CellState, Plan
@@ -29,8 +36,6 @@ def show(
     debug: options.Debug = False,
 ) -> None:
     """Show an experiment in full: every setting, the paper's numbers and claims."""
-    import json
-
     import yaml
 
     from mtlrun.runs.catalogue import same_name
@@ -210,7 +215,6 @@ def validate(
 
     All problems are listed at once, each with file, line and column.
     """
-    from mtlrun.errors import UserError
     from mtlrun.runs.catalogue import catalogue
     from mtlrun.runs.load import validate_file
 
@@ -228,3 +232,186 @@ def validate(
         say(f"problems in {bad} of {len(targets)} files", error=True)
     if bad:
         raise typer.Exit(2)
+
+
+# ---------------------------------------------------------------------- list
+
+
+class Kind(enum.StrEnum):
+    """What can be listed."""
+
+    EXPERIMENTS = "experiments"
+    METHODS = "methods"
+    DATASETS = "datasets"
+    MEASURES = "measures"
+
+
+class Format(enum.StrEnum):
+    """How methods can be written."""
+
+    TEXT = "text"
+    JSON = "json"
+    BIBTEX = "bibtex"
+
+
+def list_(
+    kind: Annotated[
+        Kind, typer.Argument(metavar="KIND", help="What to list: experiments, methods, datasets or measures.")
+    ] = Kind.EXPERIMENTS,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Methods to describe in full: objective, losses, cost, reference.",
+            autocompletion=options.names,
+        ),
+    ] = None,
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            metavar="text|json|bibtex",
+            help="For methods: all facts as json, or their references as bibtex.",
+        ),
+    ] = (Format.TEXT),
+    as_json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """List experiments, methods, data sets or measures, or describe methods in full."""
+    if kind is not Kind.METHODS and (names or form is not Format.TEXT):
+        remedy = "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others."
+        raise UserError("only methods take names and --format: mtlrun list methods [NAME]... --format json", remedy)
+    if as_json and kind is Kind.METHODS:
+        form = Format.JSON
+    if names or form is not Format.TEXT:
+        _details(names or [], form)
+        return
+    rows = {Kind.EXPERIMENTS: _experiments, Kind.METHODS: _methods, Kind.DATASETS: _datasets, Kind.MEASURES: _measures}[
+        kind
+    ]()
+    if as_json:
+        say_json([{"name": name, "title": text} for name, text in rows if name])
+        return
+    _print(rows)
+    hints = {
+        Kind.EXPERIMENTS: "Details: mtlrun show NAME. Run: mtlrun reproduce NAME (mtlrun train NAME for train/...). "
+        "See also: mtlrun list methods, datasets or measures",
+        Kind.METHODS: "Details of a method: mtlrun list methods NAME. All facts: --format json, --format bibtex",
+    }
+    if kind in hints:
+        typer.echo(hints[kind], err=True)
+
+
+def _details(names: list[str], form: Format) -> None:
+    """Describe some methods in full, or all."""
+    from mtlrun.estimators.facts import references
+    from mtlrun.estimators.registry import METHODS, get_method
+
+    methods = [get_method(name) for name in names] or list(METHODS.values())
+    if form is Format.JSON:
+        say_json([{**dataclasses.asdict(info), "bibtex": info.bibtex} for info in methods])
+    elif form is Format.BIBTEX:
+        keys = sorted({key for info in methods for key in info.cite})
+        typer.echo("\n".join(references()[key] for key in keys))
+    else:
+        blocks = []
+        for info in methods:
+            lines = [f"{key.lower():13}  {text}" for key, text in info.described(METHODS.get(f"{info.name}Classifier"))]
+            blocks.append("\n".join([f"{info.name}: {info.summary}", *lines, info.bibtex]))
+        typer.echo("\n\n".join(blocks))
+
+
+def _experiments() -> list[tuple[str, str]]:
+    from mtlrun.runs.catalogue import catalogue
+
+    return [(e.id, f"{e.title} [mtlrun train]" if e.kind == "train" else e.title) for e in catalogue()]
+
+
+def _methods() -> list[tuple[str, str]]:
+    from mtlrun.estimators.registry import METHODS
+
+    return [(info.name, info.summary) for info in METHODS.values()]
+
+
+def _measures() -> list[tuple[str, str]]:
+    from mtlrun.papers.measure import MEASURES
+    from mtlrun.runs.methods import declared
+
+    known = {name: declared(path) for name, path in MEASURES.items()}
+    rows = [[(name, found[0]), ("", ", ".join(found[1].quantities))] for name, found in known.items() if found]
+    return [line for pair in rows for line in pair]
+
+
+def _datasets() -> list[tuple[str, str]]:
+    from mtlrun.data.cards import card_paths, read_card
+    from mtlrun.data.files import data_directory
+
+    cards = [read_card(path) for path in card_paths(data_directory()).values()]
+    return [
+        (card.id, f"{card.title}{' (simulated)' * (card.simulated and 'imulated' not in card.title)}") for card in cards
+    ]
+
+
+def _print(rows: list[tuple[str, str]]) -> None:
+    """Print names and descriptions in two columns; on a terminal long descriptions are wrapped."""
+    if not interactive(sys.stdout):
+        say_columns(rows)
+        return
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for name, text in rows:
+        table.add_row(name, text)
+    output().print(table)
+
+
+# ---------------------------------------------------------------------- env
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def env(
+    ctx: typer.Context, data_dir: options.DataDir = None, as_json: options.Json = False, debug: options.Debug = False
+) -> None:
+    """Show versions, BLAS, processor, threads, folders and defaults with their origin, for example for a bug report."""
+    from mtlrun.data.files import data_directory
+    from mtlrun.record import host_facts, source_facts
+    from mtlrun.utils.io import configs_dir, datasets_dir
+    from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
+
+    for name in ("numpy", "scipy.linalg"):
+        importlib.import_module(name)  # a BLAS can be asked for its kind only once it is loaded
+    source, host = source_facts(), host_facts()
+    found = [plugin for group in (METHODS_GROUP, DATASETS_GROUP) for plugin in plugins(group)]
+    commit = f"{source['commit'][:12]}{' (changed)' if source['dirty'] else ''}" if source["commit"] else None
+    rows = {
+        "mtlrun": source["mtlrun"],
+        "commit": commit,
+        "python": host["python"],
+        **host["packages"],
+        "blas": ", ".join(host["blas"]) or None,
+        "os": host["os"],
+        "cpu": host["cpu"],
+        "cores": host["cores"],
+        "memory (GB)": host["ram_gb"],
+        **{name: os.environ.get(name) for name in THREAD_VARIABLES},
+        "experiments": configs_dir(),
+        "data cards": datasets_dir(),
+        "plug-ins": ", ".join(f"{plugin.name} ({plugin.source})" for plugin in found) or None,
+    }
+    built_in = {"jobs": 1, "output": options.OUTPUT_DEFAULT, "profile": "quick", "data-dir": data_directory(data_dir)}
+    chosen = {key: {"value": value, "origin": "built in"} for key, value in built_in.items()}
+    for key, variable in options.VARIABLES.items():
+        if os.environ.get(variable):
+            chosen[key] = {"value": os.environ[variable], "origin": variable}
+    asked = ctx.get_parameter_source("data_dir")
+    if asked is not None and asked.name == "COMMANDLINE":
+        chosen["data-dir"] = {"value": data_directory(data_dir), "origin": "--data-dir"}
+    if as_json:
+        say_json({**rows, "defaults": chosen})
+        return
+    rows["data directory"] = chosen["data-dir"]["value"]
+    rows |= {f"--{key}": f"{default['value']} ({default['origin']})" for key, default in chosen.items()}
+    say_columns([(name, "-" if value is None else str(value)) for name, value in rows.items()])

@@ -44,7 +44,10 @@ class _InWords:
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option --help."""
-        return without_type(super().get_help_option(ctx))  # type: ignore[misc]
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""  # it would say that it takes a truth value
+        return option
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters; an argument shows its choices, if it has any, and no type."""
@@ -66,13 +69,6 @@ class Command(_InWords, TyperCommand):
 
 class Group(_InWords, TyperGroup):
     """A group of commands whose help is in words."""
-
-
-def without_type(option: Any) -> Any:
-    """Return a flag of which the help does not say that it takes a truth value."""
-    if option is not None:
-        option.metavar = ""
-    return option
 
 
 def file_or_folder(output: Path, out: Path | None, endings: Iterable[str]) -> tuple[Path, Path | None]:

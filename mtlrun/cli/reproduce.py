@@ -1,9 +1,14 @@
-"""``mtlrun reproduce``: compute what is missing of an experiment, then print and write its report."""
+"""``mtlrun reproduce``, ``report``, ``plot`` and ``verify``.
+
+They compute what is missing of experiments, report what is stored (a run, many runs, a figure), and see whether the
+present code still computes the same.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,18 +16,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import open_page, say
+from mtlrun.cli.console import ensure_data, missing_data, open_page, output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.cli.report import ALL, REPORT, check_format
-from mtlrun.errors import UserError, counted
-from mtlrun.utils.io import writing
+from mtlrun.errors import UnknownNameError, UserError, counted, listed
+from mtlrun.utils import io
 
 if TYPE_CHECKING:
+    from mtlrun.report.build import Report
     from mtlrun.report.summary import Overview, RunReport
     from mtlrun.runs.plan import Plan, PlannedCell
     from mtlrun.runs.results import Batch
     from mtlrun.runs.run import RunSummary
     from mtlrun.runs.spec import Experiment
+    from mtlrun.runs.verify import Trial
+
+#: In place of an experiment: all of them.
+ALL = "all"
+HTML, PARQUET = "html", "parquet"
+#: Format that a file has by its ending.
+ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", PARQUET)}
+#: The report for people, in the folder of the run, and what else lies there.
+REPORT = "report.html"
+ALSO = "also report.md, table.csv"
+#: The page of a comparison, in its folder.
+BOARD = "leaderboard.html"
 
 
 @dataclass(frozen=True)
@@ -62,7 +79,7 @@ class Request:
         from mtlrun.runs.pool import make_progress
         from mtlrun.runs.run import NO_ROOM, run
 
-        with writing(made.folder, NO_ROOM):
+        with io.writing(made.folder, NO_ROOM):
             return run(
                 made,
                 jobs=self.jobs,
@@ -119,7 +136,6 @@ def reproduce(
         if reading not in (None, ALL):
             raise UserError("--reading NAME needs a single experiment", "Name the experiment, or give --reading all.")
         raise typer.Exit(reproduce_all(request))
-    from mtlrun.cli.console import ensure_data, missing_data
     from mtlrun.runs.load import load_experiment
     from mtlrun.runs.plan import check_reading, plan
 
@@ -187,8 +203,7 @@ def _say_plan(made: Plan, force: bool) -> None:
 
 def _conclude(plan: Plan, request: Request) -> int:
     """Compute what is missing, print the report, write it unless it stands there, and return the exit code."""
-    from mtlrun.cli.report import print_report, say_problems
-    from mtlrun.report.writers import is_written
+    from mtlrun.report.build import is_written
     from mtlrun.runs.results import load_run, write_results
 
     summary = request.compute(plan)
@@ -226,7 +241,6 @@ def reproduce_all(request: Request) -> int:
     A failure of one artefact does not stop the others. Codes: 130 interrupted, 2 an artefact could not be started
     (data, configuration), 1 a cell failed or --check found a deviation, 0 otherwise.
     """
-    from mtlrun.cli.report import all_problems, check_format, print_summary, say_problems
     from mtlrun.runs.results import gather
 
     request = replace(request, profile=request.profile or DEFAULT_PROFILE)
@@ -257,7 +271,6 @@ def reproduce_all(request: Request) -> int:
 
 def _prepare(experiment: Experiment, request: Request) -> None:
     """See that the data of an experiment are here; a UserError leaves the experiment out."""
-    from mtlrun.cli.console import ensure_data, missing_data
 
     if not request.dry_run:
         ensure_data(experiment, request.data_dir, yes=request.yes)
@@ -342,3 +355,372 @@ def _overview(batch: Batch, tally: _Tally, request: Request) -> Overview:
         profile=request.profile,
         command=shlex.join(["mtlrun", "reproduce", "all", *words]),
     )
+
+
+# ---------------------------------------------------------------------- report
+
+
+def report(
+    target: options.Runs,
+    profile: options.Profile = None,
+    output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
+    form: options.Format = None,
+    out: options.Out = None,
+    merge: Annotated[
+        list[Path] | None,
+        options.option(
+            options.WHAT,
+            "DIR",
+            "First copy finished cells from this run folder, for example of another machine. Repeatable.",
+        ),
+    ] = None,
+    check: options.Check = False,
+    show: options.Open = False,
+    debug: options.Debug = False,
+) -> None:
+    """Rebuild the report of a run, or the summary of many runs, from stored results alone.
+
+    Neither data nor solvers are needed. The table is printed, and the report files in the folder of the run are
+    written again. With --format html, report.html and an index of all runs are written.
+    """
+    from mtlrun.report.build import build_report
+
+    if out is not None and form is None:
+        raise UserError("--out needs --format", f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.")
+    output_dir, out = options.file_or_folder(output_dir, out, ENDINGS)
+    form = form or (ENDINGS[out.suffix.lower()] if out is not None else None)
+    if out is not None and form != ENDINGS.get(out.suffix.lower(), form):
+        raise UserError(f"{out} has the ending of another format than --format {form}", "Leave out --format.")
+    root = output_dir if target == ALL else Path(target)
+    if form == PARQUET and root.is_dir() and not merge:  # of comparisons and models, too
+        _write_parquet(root, out)
+        return
+    if target == ALL or _holds_runs(root):
+        raise typer.Exit(_report_many(root, profile, form, out, merge, check))
+    check_format(form)
+    folder = run_folder(target, profile, output_dir)
+    for other in merge or ():
+        _merge(folder, other)
+    made = build_report(folder)
+    # A format asked for goes to stdout or its file and nowhere else: the folder may be read-only, or of someone else.
+    if form is None or merge:
+        write_run(made, folder)
+    print_report(made, form, folder, out)
+    if show:
+        open_page(folder / REPORT)
+    good = not check or say_problems(made.check_problems)
+    raise typer.Exit(0 if good and not made.run.failed else 1)
+
+
+def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
+    """Return the folder of a run, given itself or the name of its experiment."""
+    given = Path(target)
+    if (given / "run.json").is_file():
+        return given
+    from mtlrun.runs.load import run_of
+
+    try:
+        return output_dir / run_of(target, profile=profile)
+    except UnknownNameError:
+        if given.is_dir():
+            _refuse_other_folder(given)
+        raise
+
+
+def _refuse_other_folder(folder: Path) -> None:
+    """Say of a folder that is not one of a run what it is, or which runs and comparisons lie below it."""
+    from mtlrun.models import COMPARED, FACTS
+    from mtlrun.report.cells import read_run
+    from mtlrun.report.stored import RUN_FILE
+
+    if (folder / COMPARED).is_file():
+        raise UserError(f"{folder} is a comparison, not a run", f"Its report: {folder / BOARD}")
+    if (folder / FACTS).is_file():
+        raise UserError(f"{folder} is a model, not a run", f"Its report, if it has one: {folder / REPORT}")
+    below = [f"mtlrun report {path.parent}" for path in _below(folder, RUN_FILE)]
+    below += [f"the comparison {path.parent / BOARD}" for path in _below(folder, COMPARED)]
+    if below:
+        raise UserError(f"{folder} is not the folder of a run, but holds some", f"Its reports: {listed(below)}")
+    read_run(folder)  # says that it is none
+
+
+def _below(folder: Path, name: str) -> list[Path]:
+    """Return the files of a name up to four folders below a folder."""
+    return sorted(path for depth in range(1, 5) for path in folder.glob(f"{'*/' * depth}{name}"))
+
+
+def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> None:
+    """Print a report as a table, or in a format exactly as it is in the file; html is written to a file."""
+    from mtlrun.report.build import render
+    from mtlrun.report.summary import print_report as print_table
+
+    if form is None:
+        print_table(output(), made)
+        say(f"report: {folder / REPORT} ({ALSO})")
+    elif form == HTML and out is None:
+        _write_pages(made, folder)
+    else:
+        _write_or_print(form, out, folder, "report", lambda: render(made, form))
+
+
+def say_problems(problems: Sequence[str]) -> bool:
+    """List what ``--check`` found, with both numbers and the tolerance; return whether all is well."""
+    for problem in problems:
+        say(f"check: {problem}", error=True)
+    if not problems:
+        say("check: all numbers are within tolerance and no claim is contradicted", error=True)
+    return not problems
+
+
+def check_format(form: str | None, what: str = "format") -> None:
+    """Refuse an unknown --format before anything is computed; a "format of a summary" is one of fewer."""
+    if form is None:
+        return
+    from mtlrun.report import build, summary
+
+    known = [*(build if what == "format" else summary).FORMATS, PARQUET]
+    if form not in known:
+        raise UnknownNameError(what, form, known)
+
+
+def write_run(made: Report, folder: Path) -> Path:
+    """Write all files of a run, including its page, and return the page."""
+    from mtlrun.report.build import PAGE, write_report
+
+    with writing(folder):
+        write_report(made, folder)
+    return folder / PAGE
+
+
+def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
+    """Print the summary of many runs and write it in all formats, or print it in one."""
+    from mtlrun.report.summary import print_overview, render_overview, write_overview
+
+    if form is None:
+        print_overview(output(), overview)
+        with writing(root):
+            say(f"summary: {', '.join(map(str, write_overview(overview, root)))}")
+    elif form == HTML and out is None:
+        with writing(root):
+            say(f"index: {write_overview(overview, root, (HTML,))[0]}")
+    else:
+        _write_or_print(form, out, root, "summary", lambda: render_overview(overview, form, root))
+
+
+def all_problems(overview: Overview) -> list[str]:
+    """Return what ``--check`` finds in many runs."""
+    return [f"{entry.place}: {text}" for entry in overview.entries for text in entry.report.check_problems]
+
+
+def _holds_runs(folder: Path) -> bool:
+    """Whether a folder is one of many runs."""
+    from mtlrun.report.summary import COMPARE, run_folders
+
+    return not (folder / "run.json").is_file() and bool(run_folders(folder) or (folder / COMPARE).is_dir())
+
+
+def _report_many(
+    root: Path, profile: str | None, form: str | None, out: Path | None, merge: Sequence[Path] | None, check: bool
+) -> int:
+    """Print and write the summary of the runs below a folder; return the exit code.
+
+    Without a format all reports, all pages and the summary are written; `html` writes the pages and the index; `md` and
+    `json` are printed and nothing is written.
+    """
+    from mtlrun.report.summary import read_overview
+    from mtlrun.runs.results import artefacts
+
+    check_format(form, "format of a summary")
+    if merge:
+        raise UserError("--merge needs a single run", "Name the experiment or the folder of its run.")
+    overview = read_overview(root, profile, known=[entry.id for entry in artefacts()])
+    if not (overview.entries or overview.comparisons):
+        which = f"runs with profile {profile!r}" if profile else "runs"
+        raise UserError(f"{root}: no {which} here", "Create them with: mtlrun reproduce all --profile quick")
+    if out is None and form in (None, HTML):
+        for entry in overview.entries:
+            page = write_run(entry.report, root / entry.place)
+            if form == HTML:
+                say(f"report: {page}")
+    print_summary(overview, root, form, out)
+    good = not check or say_problems(all_problems(overview))
+    return 0 if good and not any(entry.report.run.failed for entry in overview.entries) else 1
+
+
+def _write_or_print(form: str, out: Path | None, folder: Path, what: str, render: Callable[[], str]) -> None:
+    """Write a report or a summary to a file, or print it exactly as it is in the file; parquet is always written."""
+    from mtlrun.utils.outputs import write_output
+
+    if form == PARQUET:
+        _write_parquet(folder, out)
+    elif out is None:
+        typer.echo(render(), nl=False)
+    else:
+        with writing(out):
+            write_output(out, render())
+        say(f"{what}: {out}")
+
+
+def _write_parquet(folder: Path, out: Path | None) -> None:
+    """Write every cell of a run, or of all runs below a folder, as one table."""
+    from mtlrun.report import cells
+
+    path = out or folder / cells.PARQUET
+    with writing(path):
+        say(f"results: {cells.write_parquet(cells.load_results(folder), path)}")
+
+
+def _write_pages(made: Report, folder: Path) -> None:
+    """Write the page of a run, and the index of the runs beside it."""
+    from mtlrun.report.summary import read_overview, results_root, write_overview
+
+    say(f"report: {write_run(made, folder)}")
+    root = results_root(made, folder)
+    if root is not None:
+        with writing(root):
+            say(f"index: {write_overview(read_overview(root), root, (HTML,))[0]}")
+
+
+def _merge(folder: Path, other: Path) -> None:
+    """Copy the cells of another folder and say how many."""
+    from mtlrun.runs.results import merge
+
+    with writing(folder):
+        merged = merge(folder, other)
+    say(f"{other}: {merged}", error=True)
+
+
+# ---------------------------------------------------------------------- plot
+
+
+def plot(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET|FOLDER",
+            help="Experiment, or the folder of a run, a training or a model.",
+            autocompletion=options.targets,
+        ),
+    ],
+    kind: Annotated[
+        str,
+        options.option(
+            None,
+            "KIND",
+            "trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a model: "
+            "tasks (their similarity), coefficients, path, or shrinkage (hierarchical models).",
+            autocompletion=options.words(
+                "trace", "scaling", "heatmap", "cd-diagram", "path", "tasks", "coefficients", "shrinkage"
+            ),
+        ),
+    ],
+    trust: options.Trust = None,
+    profile: options.Profile = None,
+    out: options.Out = None,
+    output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
+    debug: options.Debug = False,
+) -> None:
+    """Draw a figure from the stored results of a run, or of a saved model.
+
+    Where the figure shows one data set and the run has several, each one gets a file of its own, named after it.
+    """
+    from mtlrun.report.drawing import FORMATS, KINDS, check_drawing
+    from mtlrun.report.drawing import plot as draw
+
+    output_dir, out = options.file_or_folder(output_dir, out, FORMATS)
+    if out is None:
+        raise UserError("no file to draw into", f"Add --out FILE, with one of the endings {', '.join(FORMATS)}.")
+    folder = Path(target)
+    if (folder / "model.json").is_file():
+        from mtlrun.report.modelplots import plot_model
+
+        with writing(out, remedy="Choose another --out."):
+            say(str(plot_model(folder, kind, out, trust=trust or ())))
+        return
+    check_drawing("kind of figure of a run", kind, KINDS, out)
+    with writing(out, remedy="Choose another --out."):
+        paths = draw(run_folder(target, profile, output_dir), kind, out)
+    for path in paths:
+        say(str(path))
+
+
+# ---------------------------------------------------------------------- verify
+
+
+def verify(
+    target: options.Runs,
+    profile: options.Profile = None,
+    sample: Annotated[
+        int | None, options.option(options.HOW, "N", "Compute N cells of every run again. Default: 20.", min=1)
+    ] = None,
+    seconds: Annotated[
+        float | None, options.option(options.HOW, "S", "Compute as many cells again as S seconds suffice for.", min=0)
+    ] = None,
+    every: Annotated[bool, options.option(options.HOW, None, "Compute all finished cells again.", "--all")] = False,
+    search: Annotated[
+        bool, options.option(options.HOW, None, "Repeat the searches for parameters, too.", "--search")
+    ] = False,
+    data_dir: options.DataDir = None,
+    output_dir: options.Output = OUTPUT_DEFAULT,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Compute finished cells of a run again and say to how many digits they agree; nothing stored is replaced.
+
+    Cells of every data set and method are tried in turn, the cheapest first, with the parameters that their search
+    chose. What was found is written to verified.json beside the run, and its report shows it. Ends with 1 where a cell
+    agrees to fewer digits than its method promises, with 2 where none could be tried.
+    """
+    from mtlrun.report.build import build_report, write_texts
+    from mtlrun.report.summary import run_folders
+    from mtlrun.runs.verify import SAMPLE
+    from mtlrun.runs.verify import verify as tried
+
+    if sum((sample is not None, seconds is not None, every)) > 1:
+        raise UserError("--sample, --seconds and --all exclude each other", "Give one of them.")
+    root = output_dir if target == ALL else Path(target)
+    if target == ALL or (root.is_dir() and not (root / "run.json").is_file()):
+        folders = run_folders(root)
+        if not folders:
+            raise UserError(f"{root}: no finished runs below it", "Give an experiment, or the folder of a run.")
+    else:
+        folders = [run_folder(target, profile, output_dir)]
+    number = sample or (None if every or seconds is not None else SAMPLE)
+    trials = []
+    for trial in tried(folders, sample=number, seconds=seconds, search=search, data_dir=data_dir):
+        trials.append(trial)
+        if not trial.refused and not (quiet and trial.agrees):
+            say(_trial_text(trial))
+    for folder in folders:
+        if any(folder in trial.names and not trial.refused for trial in trials):
+            with writing(folder):
+                write_texts(build_report(folder), folder)
+        say(_verified_text(folder, [trial for trial in trials if folder in trial.names]))
+    if trials and all(trial.refused for trial in trials):
+        raise UserError(
+            "no cell could be tried, so nothing was verified",
+            "Where data are missing: mtlrun data add ID FILE, mtlrun data fetch ID, or --data-dir DIR.",
+        )
+    raise typer.Exit(0 if all(trial.agrees for trial in trials if not trial.refused) else 1)
+
+
+def _trial_text(trial: Trial) -> str:
+    """Say of a cell how well it agrees."""
+    from mtlrun.runs.verify import ALL_DIGITS
+
+    name = next(iter(trial.names.values()))
+    if trial.error:
+        return f"{name}: DOES NOT AGREE: {trial.error}"
+    worst = min(trial.digits, key=lambda quantity: trial.digits[quantity], default="")
+    text = "equal" if trial.least == ALL_DIGITS else f"{trial.least:.1f} digits ({worst})"
+    ratio = "" if trial.ratio is None else f", seconds x{trial.ratio:.2f}"
+    return f"{name}: {text}{ratio}" + ("" if trial.agrees else f": DOES NOT AGREE, its method promises {trial.asked}")
+
+
+def _verified_text(folder: Path, trials: list[Trial]) -> str:
+    """Say of a run how many cells were tried and agree, and what could not be tried."""
+    tried = [trial for trial in trials if not trial.refused]
+    good = sum(trial.agrees for trial in tried)
+    text = f"{folder}: {good} of {counted(len(tried), 'cell')} agree" if tried else f"{folder}: no cell tried"
+    refused = Counter(trial.refused for trial in trials if trial.refused)
+    return "; ".join([text, *(f"{count} not tried: {why}" for why, count in refused.items())])

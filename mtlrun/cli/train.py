@@ -1,16 +1,200 @@
-"""``mtlrun train``: fit, evaluate and save one model."""
+"""``mtlrun init`` and ``train``: write a commented training file for a data set and a method; fit, evaluate and save
+one model."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from string import Template
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import open_page, say
+from mtlrun.cli.console import ensure_data, open_page, say, write_or_print
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.errors import ConfigError
+from mtlrun.errors import ConfigError, UserError
+from mtlrun.utils.outputs import check_ending
+from mtlrun.utils.text import id_of, stem_of
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card
+    from mtlrun.estimators.registry import MethodInfo
+
+#: Sources of data sets whose X holds strings of letters.
+STRING_SOURCES = ("fasta", "uci:splice", "strings:")
+#: Method and metrics for numbers and for labels.
+DEFAULTS = {
+    False: ("JointFeatureMTL", ["nmse", "r2", "rmse"]),
+    True: ("JointFeatureMTLClassifier", ["auc", "balanced_accuracy", "accuracy"]),
+}
+ONE_HOT = """\
+# One 0/1 column per position and letter; for k-mers: {kind: weighted-degree, degree: 5}.
+features: one-hot"""
+STANDARDIZE = """\
+# Scaling of the features, learned on the training rows: standardize (mean 0, variance 1; sparse features are
+# not centred) or max-abs (keeps zeros). Without it, the penalty acts unequally on features of different
+# scale, and solvers need many more iterations.
+features: standardize"""
+
+
+def init(
+    dataset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DATASET]",
+            help="Name of a data set, see `mtlrun data list`.",
+            autocompletion=options.datasets,
+        ),
+    ] = None,
+    method: Annotated[
+        str | None,
+        options.option(
+            None,
+            "NAME",
+            "Method from `mtlrun list methods`, or package.module:Class. Default: one that shares features.",
+            "--method",
+            "-m",
+            autocompletion=options.methods,
+        ),
+    ] = None,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", help="Write the JSON schema of all configuration files instead, for completion in an editor."
+        ),
+    ] = False,
+    data_dir: options.DataDir = None,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
+    output: Annotated[
+        Path | None,
+        options.option(
+            None, "FILE", "File to write, - for the terminal. Default: <DATASET>.yaml.", "--out", "--output", "-o"
+        ),
+    ] = None,
+    debug: options.Debug = False,
+) -> None:
+    """Write a commented training file for a data set, ready for `mtlrun train`."""
+    if schema:
+        from mtlrun.runs.spec import config_schema
+
+        _write(json.dumps(config_schema(), indent=1) + "\n", output or Path("config.schema.json"), force, [".json"])
+        return
+    if dataset is None:
+        raise UserError("no data set named", "Choose one from `mtlrun data list`, then: mtlrun init NAME")
+    from mtlrun.data.cards import load_card
+    from mtlrun.data.files import data_directory
+
+    card = load_card(dataset, data_directory(data_dir))
+    path = output or Path(f"{dataset}.yaml")
+    _write(training_file(card, method, str(path), data_dir), path, force, [".yaml", ".yml"])
+    if str(path) != "-":
+        say(f"next: {_command(str(path), data_dir)}")
+
+
+def _command(path: str, data_dir: Path | None) -> str:
+    return f"mtlrun train {shlex.quote(path)}{options.data_dir_option(data_dir)}"
+
+
+def training_file(card: Card, method: str | None, path: str, data_dir: Path | None = None) -> str:
+    """Return the text of a training file.
+
+    Parameters
+    ----------
+    card : Card
+    method : str or None
+        Default: one that shares features between the tasks.
+    path : str
+        Where the text will be written; named in a comment.
+    data_dir : Path, optional
+        As given by --data-dir; named in a comment.
+
+    Raises
+    ------
+    UnknownNameError
+        For an unknown method.
+    ConfigError
+        If the method cannot be used with data of this kind.
+    """
+    default, metrics = DEFAULTS[card.task_type != "regression"]
+    name = method or default
+    template = Template((Path(__file__).parent / "training.yaml").read_text(encoding="utf-8"))
+    return template.substitute(
+        command=_command(path, data_dir),
+        stem=_stem(path, card, name),
+        title=json.dumps(f"{name} on {card.title}", ensure_ascii=False),
+        dataset="\n".join(_dataset_lines(card)),
+        method="\n".join(_method_lines(name, card)),
+        features=ONE_HOT if card.source.name.startswith(STRING_SOURCES) else STANDARDIZE,
+        metric=metrics[0],
+        metrics=", ".join(metrics),
+    )
+
+
+def _stem(path: str, card: Card, method: str) -> str:
+    """Return a name for the results: that of the file, so that two files on one data set keep theirs apart."""
+    if path == "-":
+        return re.sub("[^A-Za-z0-9_-]+", "-", f"{card.id}-{method.rpartition(':')[2]}")
+    name = stem_of(path)
+    return name if re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name) else id_of(name)
+
+
+def _dataset_lines(card: Card) -> list[str]:
+    facts = card.statistics
+    size = ", ".join(
+        f"{facts[key]} {word}" for key, word in (("n", "rows"), ("d", "features"), ("tasks", "tasks")) if key in facts
+    )
+    lines = [f"# {card.title}{f' ({size})' if size else ''}."]
+    if card.variants:
+        lines.append(f"# Variants: {', '.join(card.variants)}. Choose one with {{id: {card.id}, variant: ...}}.")
+    lines.append(f"# To try it on part of the rows: {{id: {card.id}, sample: 500}}.")
+    if card.task_type == "multiclass":
+        lines.append("# One task per class; one-vs-one makes one task per pair of classes.")
+        return [*lines, f"dataset: {{id: {card.id}, tasks: one-vs-rest}}"]
+    return [*lines, f"dataset: {card.id}"]
+
+
+def _method_lines(name: str, card: Card) -> list[str]:
+    from mtlrun.estimators.registry import get_method
+
+    info = None if ":" in name else get_method(name)
+    if info is None or info.foreign:
+        return ["method:", f"  estimator: {name}", "  params: {}", "  grid: {}    # parameter: [values]"]
+    if info.kind == "classifier" and card.task_type == "regression":
+        raise ConfigError(
+            f"{name} is a classifier, but the targets of {card.id} are numbers", "Choose another: mtlrun list methods"
+        )
+    lines = [f"# {info.summary}; {info.source}.", f"# Minimises {info.objective}."]
+    if len(info.losses) > 1:
+        lines.append(f"# Its parameter loss is one of {', '.join(info.losses)}.")
+    return [*lines, "method:", f"  estimator: {name}", *_parameter_lines(info)]
+
+
+def _parameter_lines(info: MethodInfo) -> list[str]:
+    lines = ["  params: {}"]
+    if any(key.startswith("base__") for key in info.default_grid):
+        # The grid is one of parameters of the method that is fitted to every block.
+        lines = ["  params:", "    base: {estimator: RobustMTL}"]
+    lines.append("  grid:")
+    lines += [f"    {key}: {json.dumps(list(values))}" for key, values in info.default_grid.items()]
+    if info.fast:
+        lines.append("  # Used only for the search: a faster solver of the same objective.")
+        lines.append(f"  select_with: {json.dumps(info.fast)}")
+    return lines
+
+
+def _write(text: str, path: Path, force: bool, endings: Sequence[str]) -> None:
+    check_ending(path, endings, "Choose another file with --output.")
+    if str(path) != "-" and path.is_file() and not force:
+        raise UserError(f"{path} already exists", "Add --force to overwrite it, or choose another file with --output.")
+    if write_or_print(text, path, "Choose another file with --output."):
+        say(f"written: {path}")
+
+
+# ---------------------------------------------------------------------- train
 
 
 def train(
@@ -50,7 +234,6 @@ def train(
     Model, metrics, test predictions and a page are written to DIR/<id of the training file>. `mtlrun init` writes a
     training file to start from.
     """
-    from mtlrun.cli.console import ensure_data
     from mtlrun.runs.chunkspec import chunk_training
     from mtlrun.runs.load import load_training
     from mtlrun.runs.pool import Pool, make_progress

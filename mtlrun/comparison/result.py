@@ -196,7 +196,7 @@ class Comparison:
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.report.writers import html_page  # a template engine, and matplotlib for the figures
+        from mtlrun.report.build import html_page  # a template engine, and matplotlib for the figures
 
         drawn = [forest for forest in (self.board.gain_forest, self.board.task_forest) if forest is not None]
         first, *others = sections(self.board)

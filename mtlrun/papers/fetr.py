@@ -17,8 +17,16 @@ from sklearn.preprocessing import StandardScaler
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.relationship import FETR, MTFL, MTFRL, MTRL
-from mtlrun.papers.measure import Curve, Matrix, Measurement, measure, published_path
-from mtlrun.papers.printed import Printed, of_data_set, read_printed
+from mtlrun.papers.measure import (
+    Curve,
+    Matrix,
+    Measurement,
+    Printed,
+    measure,
+    of_data_set,
+    published_path,
+    read_printed,
+)
 from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -129,13 +137,14 @@ def learning_curve(
         for (name, level), number, far in zip(levels.items(), printed, distance > 1, strict=True)
         if number is not None and far
     ]
+    settings = ", ".join(f"{name} {value:g}" for name, value in fits.chosen.items()) or "default parameters"
     relative = np.mean(errors.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)), axis=1)
     return Measurement(
         {name: float(np.mean(values)) for name, values in per_task.items()},
         curves={"error": Curve(sizes.tolist(), relative.tolist(), "training rows", "error over its limit", "x")},
         per_task={name: [None if math.isnan(v) else float(v) for v in values] for name, values in per_task.items()},
         lines=[
-            f"{method} ({_settings(fits.chosen)}), extrapolated to {rows} training rows, 95% interval: "
+            f"{method} ({settings}), extrapolated to {rows} training rows, 95% interval: "
             f"{', '.join(f'{name} {level}' for name, level in levels.items())}.",
             *([] if not any(printed) else [f"Printed outside this interval: {', '.join(outside) or 'none'}."]),
         ],
@@ -204,10 +213,6 @@ def printed_errors(published: str, data: Dataset, method: str) -> list[Printed |
     table = of_data_set(read_printed(published_path(published), f"configs/{published}"), data.id)
     found = {number.where.get("task"): number for number in table if number.head == method}
     return [found.get(str(task)) for task in data.tasks]
-
-
-def _settings(chosen: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in chosen.items()) or "default parameters"
 
 
 # ---------------------------------------------------------------- covariances

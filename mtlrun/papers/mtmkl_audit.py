@@ -15,8 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.papers.measure import Measurement, measure, published_path
-from mtlrun.papers.printed import read_printed
+from mtlrun.papers.measure import Measurement, measure, published_path, read_printed
 from mtlrun.stats import FriedmanTest, control_tests, friedman, rank_table
 
 #: Decimals with which the paper prints average ranks and test statistics; p-values and alphas have at least four.

@@ -1,40 +1,89 @@
-"""The report of a run in memory; every writer starts from it."""
+"""The report of a run in memory, and as Markdown, JSON, CSV, LaTeX and one HTML file; the same bytes on every machine.
+
+The page has styles, script and figures inside; nothing is loaded from elsewhere.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from mtlrun.errors import counted
-from mtlrun.record import PROTOCOL
-from mtlrun.report.cells import COMPLETE, MethodResult, Run, read_run, tidy_frame
-from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
+from markupsafe import Markup, escape
+
+from mtlrun.errors import UnknownNameError, counted
+from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, PROTOCOL, TIMEOUT
+from mtlrun.report.cells import COMPLETE, PARTIAL, MethodResult, Run, read_run, tidy_frame
+from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict, said
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import (
+    FIGURES,
     Figure,
+    Forest,
     RankDiagram,
-    matrix_figures,
-    measured_ranks,
-    printed_figures,
-    sweep_figures,
-    trace_figures,
+    path_figures,
+    published_line,
+    rank_diagrams,
+    run_figures,
 )
-from mtlrun.report.grid import Section, html_block
+from mtlrun.report.grid import (
+    Column,
+    Grid,
+    Section,
+    Styled,
+    csv_grid,
+    escape_html,
+    escape_markdown,
+    escape_tex,
+    html_block,
+    json_text,
+    markdown_grid,
+    markdown_section,
+    show,
+    tex_grid,
+    tex_table,
+)
 from mtlrun.report.printed import (
+    measured_grid,
     measurement_sections,
     printed_tables,
+    result_grid,
     result_notes,
     table_notes,
     table_sections,
+    with_printed,
 )
-from mtlrun.report.readings import JudgedRun, ReferenceVerdict, judged, over_readings, readings_section
-from mtlrun.report.sections import computing_seconds, counts_text, findings, run_sections, spread_lines
+from mtlrun.report.readings import (
+    JudgedRun,
+    ReferenceVerdict,
+    judged,
+    over_readings,
+    readings_section,
+    reference_grid,
+    reference_section,
+)
+from mtlrun.report.sections import (
+    claims_grid,
+    computing_seconds,
+    counts_text,
+    findings,
+    row_cells,
+    run_sections,
+    spread_lines,
+)
 from mtlrun.report.statistics import comparison_section, group_section
+from mtlrun.utils.io import write_atomic
+from mtlrun.utils.processes import tidy_folders
 
 if TYPE_CHECKING:
+    import jinja2
     import pandas as pd
 
 #: What may have become of cells that have no number.
@@ -255,13 +304,7 @@ def build_report(folder: Path) -> Report:
         main,
         claims,
         [section for section in sections if not section.empty],
-        [
-            *printed_figures(run, main.references),
-            *sweep_figures(run, main.rows),
-            *trace_figures(run),
-            *matrix_figures(run),
-            *measured_ranks(run),
-        ],
+        run_figures(run, main.rows, main.references),
         measured,
         others,
         tables,
@@ -279,3 +322,286 @@ def _other_tables(run: Run, others: Sequence[JudgedRun], shown: Sequence[Section
         if own or tables:
             found[one.name] = tables
     return found
+
+
+# ---------------------------------------------------------------------- Markdown, JSON, CSV and LaTeX
+
+SCHEMA = 1
+#: The page of a run.
+PAGE = "report.html"
+#: What a document needs around the tables, once they are saved as report.tex.
+TEX_HEAD = """\
+% Tables of a run of mtlrun, to be set in a document such as
+%   \\documentclass{article}
+%   \\usepackage[utf8]{inputenc}
+%   \\usepackage[T1]{fontenc}
+%   \\usepackage{booktabs}
+%   \\begin{document}
+%   \\input{report.tex}
+%   \\end{document}"""
+
+
+def markdown(report: Report) -> str:
+    """Return report.md: the verdict first, then claims, table, reference numbers and the account of the run."""
+    info = report.run.info
+    paper = info.get("paper") or {}
+    source = [str(paper[k]) for k in ("cite", "artefact") if paper.get(k)]
+    source += [f"doi:{paper['doi']}"] if paper.get("doi") else []
+    head = [f"# {info.get('title', info.get('id', 'Report'))}", f"`{info.get('id')}`, profile `{report.run.profile}`"]
+    outcome = Section("Outcome", [f"* {line}" for line in report.summary])
+    figures = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
+    published = published_line(report.run) if figures else None
+    rest = [
+        Section("Figures", [*figures, *filter(None, [published])]),
+        Section("Claims", grids=[claims_grid(report.run, report.claims)] if report.claims else []),
+        Section("What the verdicts rest on", _claim_lines(report)),
+        reference_section(report.references),
+        *report.other_results,
+        *report.sections,
+    ]
+    blocks = [*head, ". ".join(source), markdown_section(outcome), "## Results", _tables(report)]
+    blocks += [markdown_section(section) for section in rest if not section.empty]
+    return escape_html("\n\n".join(filter(None, blocks)) + "\n")
+
+
+def _tables(report: Report) -> str:
+    """Return the tables as the paper prints them, each with its title."""
+    blocks = []
+    for section in report.results:
+        if section.title:
+            blocks.append(f"**{escape_markdown(section.title)}**")
+        blocks += [markdown_grid(section.grids[0]), *section.lines]
+    return "\n\n".join(blocks)
+
+
+def csv_table(report: Report) -> str:
+    """Return table.csv: raw numbers, empty where unknown."""
+    return csv_grid(result_grid(report.run, report.rows))
+
+
+def json_report(report: Report) -> str:
+    """Return the report as JSON."""
+    info = report.run.info
+    header: dict[str, Any] = {
+        k: info[k] for k in ("id", "title", "kind", "paper", "overrides", "command", "seed") if k in info
+    }
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        **header,
+        "profile": report.run.profile,
+        "partial": report.partial,
+        "cells": {name: count for name, count in report.cells.items() if count or name != "stopped"},
+        "summary": report.summary,
+        "claims": [{**dataclasses.asdict(c), "accepted": c.accepted} for c in report.claims],
+        "table": result_grid(report.run, report.rows).records(),
+        "trials": [{"dataset": r.dataset, "method": r.method, "values": r.samples} for r in report.rows if r.samples],
+        "reference": [dataclasses.asdict(r) for r in report.references],
+        "sections": [
+            {"title": s.title, "lines": s.lines, "tables": [grid.records() for grid in s.grids if grid.rows]}
+            for s in (*report.other_results, *report.sections)
+        ],
+    }
+    return json_text(content)
+
+
+def latex(report: Report) -> str:
+    """Return a file for LaTeX: the table and the reference numbers as booktabs tables, to be input in a document."""
+    name = escape_tex(f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})")
+    blocks = [TEX_HEAD]
+    for section in report.results:
+        title = f"{name}: {escape_tex(section.title)}" if section.title else name
+        blocks.append(tex_table(title, section.grids[0]))
+    if report.claims:
+        grid = Grid([Column("claim"), Column("text"), Column("verdict")])
+        grid.rows = [[c.id, c.text, said(c.verdict)] for c in report.claims]
+        blocks.append(tex_table("Claims", grid, "lp{0.6\\linewidth}l"))
+    if report.references:
+        blocks.append(tex_table("Reference numbers", reference_grid(report.references, why=False)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _claim_lines(report: Report) -> list[str]:
+    lines = []
+    for claim in report.judged:
+        where = f" ({claim.place})" if claim.place else ""
+        head = f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}."
+        readings = f" {claim.under_readings[:1].upper()}{claim.under_readings[1:]}." if claim.holding else ""
+        lines.append(f"{head} {claim.found}{readings}")
+    return lines + [f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable]
+
+
+# ---------------------------------------------------------------------- HTML
+
+TEMPLATES = Path(__file__).parent / "templates"
+#: Classes of verdicts and statuses.
+TONES = {
+    **{word: verdict.tone for verdict in Verdict for word in (verdict.value, verdict.said)},
+    OK: "good",
+    **dict.fromkeys((NOT_CONVERGED, PARTIAL), "part"),
+    **dict.fromkeys((FAILED, DIVERGED, TIMEOUT), "bad"),
+}
+#: Characters from which on an entry is given some width; columns that are not broken; those that hold a verdict.
+LONG = 40
+WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
+#: A table with so few rows and so many columns is turned.
+FEW_ROWS, MANY_COLUMNS = 2, 8
+_NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
+
+
+def html_report(report: Report) -> str:
+    """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
+    run = report.run
+    anchors = {(row.dataset, row.method): f"cell-{place}" for place, row in enumerate(report.rows)}
+    tables = [(table, run.reading if report.readings else "", anchors) for table in report.tables]
+    tables += [(table, name, {}) for name, others in report.other_tables.items() for table in others]
+    paths = [] if run.config.get("sweep") else path_figures(run)  # there is one per value of an axis
+    figures: list[Figure | RankDiagram | Forest] = [*report.figures, *rank_diagrams(run, report.rows)]
+    measured = measured_grid(run, report.rows)
+    few = len(measured.rows) <= FEW_ROWS and len(measured.columns) >= MANY_COLUMNS
+    return _render(
+        "report.html",
+        title=str(run.info.get("title", run.info.get("id", "Report"))),
+        report=report,
+        run=run,
+        paper=run.info.get("paper") or {},
+        tables=tables,
+        results=measured.transposed(2) if few else measured,
+        claims=claims_grid(run, report.claims),
+        references=reference_section(report.references),
+        figures=_figures(figures),
+        tuning=_figures(paths),
+        published=published_line(run),
+        found=sum(not section.empty for section in report.measured),
+        cells=[(row, *row_cells(run, row)) for row in report.rows],
+    )
+
+
+def html_page(
+    title: str, summary: Sequence[str], sections: Sequence[Section], drawings: Sequence[Figure | Forest] = ()
+) -> str:
+    """Return sections as an HTML page of the same look, the summary first.
+
+    Parameters
+    ----------
+    title : str
+    summary : sequence of str
+    sections : sequence of Section
+    drawings : sequence of Figure or Forest
+        Set before the sections.
+    """
+    return _render("page.html", title=title, summary=summary, figures=_figures(drawings), sections=sections)
+
+
+def _figures(drawings: Sequence[Figure | RankDiagram | Forest]) -> list[tuple[str, str]]:
+    """Return the caption of every figure, and the figure as the address of an image."""
+    if not drawings:
+        return []
+    from mtlrun.report.drawing import svg  # matplotlib only where something is drawn
+
+    return [(d.caption, f"data:image/svg+xml;base64,{b64encode(svg(d).encode()).decode()}") for d in drawings]
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _entry(column: Column, value: Any) -> dict[str, Any]:
+    text = show(value, column.kind)
+    number: Any = value if isinstance(value, int | float) else None
+    if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
+        number = found[0]  # the mean in "mean ± deviation"
+    words = {"right": column.kind != "text", "whole": column.name in WHOLE, "long": len(text) > LONG}
+    words |= {tone(text): True, "badge": True} if column.name in JUDGED else {}
+    css = [word for word, holds in words.items() if holds]
+    styled = value if isinstance(value, Styled) else Styled(text)
+    return {"text": text, "value": number, "css": " ".join(css), "link": styled.address}
+
+
+def tone(word: str) -> str:
+    """Return the class of a verdict or status: good, part, bad or none."""
+    return TONES.get(word) or TONES.get(word.split(" ")[0], "none")
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2  # only where a page is made
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(said=said, tone=tone, anchor=_anchor, digits="{:.10g}".format)
+    environment.filters.update(bullets=lambda texts: all(text.startswith("* ") for text in texts))
+    # What stands between backticks is code.
+    environment.filters.update(code=lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))))
+    environment.filters.update(csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True))))
+    environment.filters.update(tex=lambda grid: quote(tex_grid(with_printed(grid))))
+    environment.globals.update(entry=_entry)
+    return environment
+
+
+def _render(template: str, **content: Any) -> str:
+    own = {name: Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("style.css", "script.js")}
+    made = _environment().get_template(template)
+    return made.render(style=own["style.css"], script=own["script.js"], **content) + "\n"
+
+
+# ---------------------------------------------------------------------- files
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "md": markdown,
+    "json": json_report,
+    "csv": csv_table,
+    "tex": latex,
+    "html": html_report,
+}
+#: What is written beside the page and the figures; the other formats are made on demand.
+FILES: dict[str, Callable[[Report], str]] = {"report.md": markdown, "table.csv": csv_table}
+
+
+def render(report: Report, form: str) -> str:
+    """Return the report in one of `FORMATS`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such format.
+    """
+    if form not in FORMATS:
+        raise UnknownNameError("format", form, FORMATS)
+    return FORMATS[form](report)
+
+
+def write_report(report: Report, folder: Path) -> list[Path]:
+    """Write all files of the report, its figures included, into a folder and return their paths."""
+    paths = [*write_texts(report, folder), Path(folder) / PAGE]
+    write_atomic(paths[-1], html_report(report))
+    for figure in report.figures:
+        from mtlrun.report.drawing import write_drawing  # loads matplotlib: only where there is something to draw
+
+        paths.append(_figure_path(folder, figure))
+        write_drawing(figure, paths[-1])
+    tidy_folders(*(path.parent for path in paths))
+    return paths
+
+
+def write_texts(report: Report, folder: Path) -> list[Path]:
+    """Write the files of the report that need no drawing, and return their paths."""
+    for name, writer in FILES.items():
+        write_atomic(Path(folder) / name, writer(report))
+    return [Path(folder) / name for name in FILES]
+
+
+def is_written(report: Report, folder: Path) -> bool:
+    """Whether the files in a folder are those of this report, as far as its text tells, and no figure is missing."""
+    written, page = Path(folder) / "report.md", Path(folder) / PAGE
+    figures = [_figure_path(folder, figure) for figure in report.figures]
+    there = all(path.is_file() for path in (page, written, *figures))
+    return there and written.read_text(encoding="utf-8") == render(report, "md")
+
+
+def _figure_path(folder: Path, figure: Figure | RankDiagram) -> Path:
+    return Path(folder) / FIGURES / f"{figure.name}.svg"

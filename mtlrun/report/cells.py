@@ -424,7 +424,7 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> Path:
 
 def _found(root: Path) -> Iterator[tuple[Path, Callable[[Path], Iterable[_Row]]]]:
     """Yield the folders with results and what reads them; what lies inside one of them belongs to it."""
-    readers = {RUN_FILE: _of_run, COMPARED: _of_comparison, TRAINED: _of_training}
+    readers = {RUN_FILE: lambda folder: _of_readings(read_run(folder)), COMPARED: _of_comparison, TRAINED: _of_training}
     for place, folders, files in os.walk(root):
         name = next((name for name in readers if name in files), None)
         if name is not None:
@@ -432,14 +432,8 @@ def _found(root: Path) -> Iterator[tuple[Path, Callable[[Path], Iterable[_Row]]]
         folders[:] = sorted(folder for folder in folders if folder != "cells") if name is None else []
 
 
-def cells_frame(run: Run, *, readings: bool = False) -> pd.DataFrame:
-    """Return the cells of a run, one row each.
-
-    Parameters
-    ----------
-    run : Run
-    readings : bool, default False
-        Whether the cells that only other readings have are added, as far as those were begun.
+def cells_frame(run: Run) -> pd.DataFrame:
+    """Return the cells of a run, one row each, without those that only other readings have.
 
     Returns
     -------
@@ -447,7 +441,7 @@ def cells_frame(run: Run, *, readings: bool = False) -> pd.DataFrame:
         As of `load_results`, but for ``folder``, with ``place`` (the label of the data set, in a sweep with the value),
         ``tasks`` (per metric the values of the tasks) and ``counts`` of what is finished.
     """
-    return _frame(list(_of_readings(run) if readings else _places(run, run.planned)), OBJECTS)
+    return _frame(list(_places(run, run.planned)), OBJECTS)
 
 
 def _of_readings(run: Run) -> Iterator[_Row]:
@@ -468,11 +462,7 @@ def _places(run: Run, planned: Iterable[Place]) -> Iterator[_Row]:
 
 def tidy_frame(run: Run) -> pd.DataFrame:
     """Return the cells of a run, those of the readings that were begun included, as of `load_results`."""
-    return cells_frame(run, readings=True).drop(columns=[*OBJECTS])
-
-
-def _of_run(folder: Path) -> Iterator[_Row]:
-    return _of_readings(read_run(folder))
+    return _frame(list(_of_readings(run)), ())
 
 
 def _of_comparison(folder: Path) -> Iterator[_Row]:
@@ -594,7 +584,10 @@ class MethodResult:
     @cached_property
     def speedup(self) -> float | None:
         """Against the baseline, on the splits that both finished."""
-        return _speedup(self.base, self)
+        ours, theirs = self.by_trial("seconds"), self.base.by_trial("seconds") if self.base else {}
+        common = [trial for trial in ours if trial in theirs]
+        own = statistics.median(ours[t] for t in common) if common else 0.0
+        return statistics.median(theirs[t] for t in common) / own if own > 0 else None
 
     @property
     def planned(self) -> int:
@@ -705,12 +698,3 @@ def method_results(run: Run) -> list[MethodResult]:
             found.append(MethodResult(dataset, method, groups[dataset, method], names, medians))
     bases = {one.dataset: one for one in found if one.method == run.baseline}
     return [replace(one, base=bases.get(one.dataset)) for one in found]
-
-
-def _speedup(base: MethodResult | None, result: MethodResult) -> float | None:
-    ours, theirs = result.by_trial("seconds"), base.by_trial("seconds") if base else {}
-    common = [trial for trial in ours if trial in theirs]
-    if not common:
-        return None
-    own = statistics.median(ours[t] for t in common)
-    return statistics.median(theirs[t] for t in common) / own if own > 0 else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +182,7 @@ def write_drawing(
 
 def draw_ranks(figure: RankDiagram) -> Canvas:
     """Draw critical-difference diagrams below each other, on axes as wide as the longest labels need."""
-    diagrams = [_Ranks.of(ranking) for ranking in figure.rankings]
+    diagrams = [_Ranks(ranking) for ranking in figure.rankings]
     margins = [max(diagram.margins[side] for diagram in diagrams) for side in (0, 1)]
     several = len(diagrams) > 1
     with mpl.rc_context(STYLE):
@@ -202,46 +201,21 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
     return canvas
 
 
-@dataclass
 class _Ranks:
     """What a critical-difference diagram shows: sorted methods, the better half to the left, and groups of them."""
 
-    ranks: list[float]
-    groups: list[tuple[int, int]]
-    labels: list[str]
-    colours: list[str]
-
-    @classmethod
-    def of(cls, ranking: Ranking) -> _Ranks:
+    def __init__(self, ranking: Ranking) -> None:
         order = sorted(ranking.average.items(), key=lambda pair: pair[1])
-        ranks = [rank for _, rank in order]
-        groups = alike(ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
-        better = (len(order) + 1) // 2
-        labels = [f"{m} ({r:.2f})" if i < better else f"({r:.2f}) {m}" for i, (m, r) in enumerate(order)]
-        colours = [COLOURS[ranking.methods.index(method) % len(COLOURS)] for method, _ in order]
-        return cls(ranks, groups, labels, colours)
-
-    @property
-    def better(self) -> int:
-        """Number of methods to the left."""
-        return (len(self.ranks) + 1) // 2
-
-    @property
-    def margins(self) -> tuple[float, float]:
-        """Inches of the labels on both sides, and of a blank."""
+        self.ranks = [rank for _, rank in order]
+        self.groups = alike(self.ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
+        self.better = (len(order) + 1) // 2
+        self.labels = [f"{m} ({r:.2f})" if i < self.better else f"({r:.2f}) {m}" for i, (m, r) in enumerate(order)]
+        self.colours = [COLOURS[ranking.methods.index(method) % len(COLOURS)] for method, _ in order]
+        # Inches of the labels on both sides, and of a blank; lines below the axis; inches of all, with the title.
         sides = self.labels[: self.better], self.labels[self.better :]
-        left, right = (LABEL_LETTER * (1 + max(map(len, side))) for side in sides)
-        return left, right
-
-    @property
-    def bottom(self) -> float:
-        """Lines below the axis."""
-        return 0.5 * len(self.groups) + self.better + 0.5
-
-    @property
-    def height(self) -> float:
-        """Inches, with the title."""
-        return 0.6 + 0.22 * self.bottom
+        self.margins = [LABEL_LETTER * (1 + max(map(len, side))) for side in sides]
+        self.bottom = 0.5 * len(self.groups) + self.better + 0.5
+        self.height = 0.6 + 0.22 * self.bottom
 
 
 def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:

@@ -272,6 +272,14 @@ def are_numbers(values: Iterable[Any]) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
 
 
+def run_figures(
+    run: Run, rows: Sequence[MethodResult], references: Sequence[ReferenceVerdict]
+) -> list[Figure | RankDiagram]:
+    """Return the figures of the report of a run."""
+    found = [*printed_figures(run, references), *sweep_figures(run, rows), *trace_figures(run), *matrix_figures(run)]
+    return [*found, *measured_ranks(run)]
+
+
 # ---------------------------------------------------------------- printed against ours
 
 
@@ -481,7 +489,10 @@ def path_figures(run: Run) -> list[Figure]:
     """
     figures = []
     for dataset in run.datasets:
-        searches = {m: _searches(run, dataset, m) for m in run.methods}
+        searches = {}
+        for method in run.methods:
+            keys = [str(r.selection.get("key")) for r in run.results_of(dataset, method)]
+            searches[method] = [run.selections[key] for key in keys if key in run.selections]
         names = dict.fromkeys(
             name for group in searches.values() for record in group for name in record.selection.get("grid") or {}
         )
@@ -490,11 +501,6 @@ def path_figures(run: Run) -> list[Figure]:
         if panels:
             figures.append(Figure(file_name(dataset, "path"), run.title_of(dataset), panels))
     return figures
-
-
-def _searches(run: Run, dataset: str, method: str) -> list[Record]:
-    keys = [str(r.selection.get("key")) for r in run.results_of(dataset, method)]
-    return [run.selections[key] for key in keys if key in run.selections]
 
 
 def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:

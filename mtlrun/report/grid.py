@@ -185,7 +185,7 @@ def rounded(value: Any) -> Any:
 
 
 def json_text(content: Any) -> str:
-    """Return plain data as JSON, numbers rounded by `exact`."""
+    """Return plain data as JSON, numbers rounded by `rounded`."""
     return json.dumps(rounded(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -236,12 +236,14 @@ def csv_grid(grid: Grid) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([table_text(c.name) for c in grid.columns])
-    writer.writerows([["" if v is None else _csv_value(v) for v in row] for row in grid.rows])
+    writer.writerows([[table_text(v) if isinstance(v, str) else rounded(v) for v in row] for row in grid.rows])
     return stream.getvalue()
 
 
-def _csv_value(value: Any) -> Any:
-    return table_text(value) if isinstance(value, str) else rounded(value)
+def widths_of(grid: Grid) -> list[int]:
+    """Return the widths of the columns as text."""
+    rows = [[column.name for column in grid.columns], *grid.texts()]
+    return [max(map(len, texts)) for texts in zip(*rows, strict=True)]
 
 
 def pad(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
@@ -254,9 +256,9 @@ def text_lines(grid: Grid, width: int | None = None, drop_first: Sequence[str] =
     lines: list[str] = []
     for drop in ("", *drop_first):
         grid = grid.part([i for i, column in enumerate(grid.columns) if column.name != drop])
+        widths, right = widths_of(grid), [c.kind != "text" for c in grid.columns]
         rows = [[column.name for column in grid.columns], *grid.texts()]
-        widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
-        lines = ["  ".join(pad(row, widths, [c.kind != "text" for c in grid.columns])).rstrip() for row in rows]
+        lines = ["  ".join(pad(row, widths, right)).rstrip() for row in rows]
         if width is None or max(map(len, lines)) <= width:
             break
     return lines

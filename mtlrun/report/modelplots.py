@@ -53,6 +53,7 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
     """
     check_drawing("kind of figure of a model", kind, KINDS, out)
     folder = finished(folder)
+    facts = read_facts(folder)
     panels: list[Panel | HeatMap]
     if kind == "path":
         panels = [*_paths(folder)]
@@ -60,11 +61,10 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
         panels = [_tasks(folder, load_model(folder, trust))]
     elif kind == "shrinkage":
         panels = [*_shrinkage(folder, load_model(folder, trust))]
-    elif _has_intervals(folder):
+    elif "HierarchicalMTL" in json.dumps(facts["estimator"]):  # it has intervals
         panels = [*_intervals(load_model(folder, trust))]
     else:
         panels = [_coefficients(folder)]
-    facts = read_facts(folder)
     estimator, data = facts["estimator"] or {}, facts["dataset"] or {}
     title = " on ".join(str(text) for text in (estimator.get("name"), data.get("id")) if text)
     write_drawing(Figure(kind, title, panels), out, write_output)
@@ -98,11 +98,6 @@ def _coefficients(folder: Path) -> HeatMap:
     title = f"coefficients ({len(order)} largest of {coef.shape[1]} features)" if left_out else "coefficients"
     names = [str(features[j]) if features.size else str(j) for j in order]
     return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
-
-
-def _has_intervals(folder: Path) -> bool:
-    """Whether the method of a model, which need not be loaded, is a hierarchical one."""
-    return "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"])
 
 
 def _estimates(model: Model) -> tuple[Any, list[int]]:

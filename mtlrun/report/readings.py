@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
@@ -194,19 +195,18 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
 # ---------------------------------------------------------------------- readings
 
 
-@dataclass(frozen=True)
 class JudgedRun(Evidence):
-    """A run under one reading, with what its numbers say.
+    """A run under one reading, with what its numbers say."""
 
-    Attributes
-    ----------
-    claims : list of ClaimVerdict
-        Each under this reading alone.
-    references : list of ReferenceVerdict
-    """
+    @cached_property
+    def claims(self) -> list[ClaimVerdict]:
+        """The claims, each under this reading alone."""
+        return [judge(Claim.model_validate(claim), self) for claim in as_list(self.run.config.get("claims"))]
 
-    claims: list[ClaimVerdict] = field(default_factory=list)
-    references: list[ReferenceVerdict] = field(default_factory=list)
+    @cached_property
+    def references(self) -> list[ReferenceVerdict]:
+        """The printed numbers, with ours."""
+        return compare_references(self)
 
     @property
     def name(self) -> str:
@@ -222,9 +222,7 @@ class JudgedRun(Evidence):
 def judged(run: Run) -> JudgedRun:
     """Judge a run under its reading."""
     rows = method_results(run)
-    evidence = Evidence(run, rows, rank_groups(run, rows))
-    claims = [judge(Claim.model_validate(claim), evidence) for claim in as_list(run.config.get("claims"))]
-    return JudgedRun(run, rows, evidence.groups, claims, compare_references(evidence))
+    return JudgedRun(run, rows, rank_groups(run, rows))
 
 
 def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVerdict]:

@@ -331,13 +331,9 @@ def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
         for dataset, methods in lacking.items():
             every = {*methods} == {cell.method for cell in one.planned if cell.dataset == dataset}
             names = "all" if every else ", ".join(dict.fromkeys(methods))
-            section.grids[0].rows.append([_mark(one, run) + dataset, len(methods), names])
+            marked = dataset if one is run else f"interpretation {one.reading}: {dataset}"
+            section.grids[0].rows.append([marked, len(methods), names])
     return section
-
-
-def _mark(one: Run, run: Run) -> str:
-    """Return what marks a row as one of another reading than that of the report."""
-    return "" if one is run else f"interpretation {one.reading}: "
 
 
 def cost_section(run: Run) -> Section:

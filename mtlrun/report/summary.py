@@ -13,10 +13,20 @@ from rich.text import Text
 
 from mtlrun.errors import DataError, counted
 from mtlrun.record import OK, Place
-from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdict_lines
+from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, html_page, verdict_lines
 from mtlrun.report.checks import NUMBERS, STYLES, VERDICTS, Verdict, said
 from mtlrun.report.claims import ClaimVerdict
-from mtlrun.report.grid import Grid, Section, Styled, duration, escape_html, json_text, markdown_section, show
+from mtlrun.report.grid import (
+    Grid,
+    Section,
+    Styled,
+    duration,
+    escape_html,
+    json_text,
+    markdown_section,
+    show,
+    widths_of,
+)
 from mtlrun.report.printed import measured_grid
 from mtlrun.report.readings import ReferenceVerdict, reference_section
 from mtlrun.report.sections import (
@@ -315,19 +325,12 @@ def _readings(overview: Overview, entry: RunReport, claim: ClaimVerdict) -> dict
     return {"readings": found.readings, **({"readings_run": other.place} if other is not entry else {})}
 
 
-def overview_html(overview: Overview, root: Path) -> str:
-    """Return a page; it leads to the pages of the runs, to their Markdown where no page was made."""
-    from mtlrun.report.writers import html_page  # loads a template engine
-
-    sections = overview_sections(overview, lambda path: "html" if (Path(root) / f"{path}.html").is_file() else "md")
-    lines = [*overview.summary, *([f"Made with `{overview.command}`."] if overview.command else [])]
-    return html_page(overview.title, lines, sections)
-
-
 def render_overview(overview: Overview, form: str, root: Path) -> str:
     """Return the summary in one of `FORMATS`; its links are relative to the folder of the runs."""
-    if form == "html":
-        return overview_html(overview, root)
+    if form == "html":  # it leads to the pages of the runs, to their Markdown where no page was made
+        sections = overview_sections(overview, lambda path: "html" if (Path(root) / f"{path}.html").is_file() else "md")
+        lines = [*overview.summary, *([f"Made with `{overview.command}`."] if overview.command else [])]
+        return html_page(overview.title, lines, sections)
     return overview_json(overview) if form == "json" else overview_markdown(overview)
 
 
@@ -439,7 +442,7 @@ def _results(console: Console, report: Report) -> list[Section]:
     for dataset in run.datasets:
         if rows := [row for row in report.rows if row.dataset == dataset]:
             grid = measured_grid(run, rows, with_dataset=False)
-            whole = sum(width + 2 for width in _widths(grid)) <= console.width + 2
+            whole = sum(width + 2 for width in widths_of(grid)) <= console.width + 2
             title = run.title_of(dataset) if run.has_data(dataset) else ""
             sections.append(Section(title, grids=[grid if whole else grid.transposed(1)]))
     return sections
@@ -459,7 +462,7 @@ def print_section(console: Console, section: Section) -> None:
 
 def print_grid(console: Console, grid: Grid) -> None:
     """Print a table: as many columns as fit beside the first one, then the next ones; heads are not wrapped."""
-    widths, stop = _widths(grid), 1
+    widths, stop = widths_of(grid), 1
     while stop < len(widths):
         places = [0, stop]
         while (
@@ -472,11 +475,6 @@ def print_grid(console: Console, grid: Grid) -> None:
             line = Text("  ").join(entries)
             line.rstrip()
             console.print(line, soft_wrap=True)
-
-
-def _widths(grid: Grid) -> list[int]:
-    rows = [[column.name for column in grid.columns], *grid.texts()]
-    return [max(map(len, texts)) for texts in zip(*rows, strict=True)]
 
 
 def _shown(value: Any, kind: str, name: str, width: int) -> Text:

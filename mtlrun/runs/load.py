@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mtlrun.errors import ConfigError, UnknownNameError, shorten
-from mtlrun.papers.printed import KEYS, read_printed
+from mtlrun.papers.measure import KEYS, read_printed
 from mtlrun.runs.catalogue import find, name_of, shown_path
 from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.chunkspec import chunk_training

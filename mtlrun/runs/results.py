@@ -9,10 +9,9 @@ from pathlib import Path
 
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
-from mtlrun.report.build import Report, build_report
+from mtlrun.report.build import Report, build_report, write_report
 from mtlrun.report.cells import Run, checked, read_run
 from mtlrun.report.stored import PROVENANCE, read_json
-from mtlrun.report.writers import write_report
 from mtlrun.runs.catalogue import CatalogueEntry, catalogue
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan

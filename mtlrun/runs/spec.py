@@ -252,7 +252,7 @@ class Reading(StrictModel):
 
 
 class ReferenceFile(Tolerance):
-    """Numbers as the paper prints them, in a csv file beside the experiment (`mtlrun.papers.printed`).
+    """Numbers as the paper prints them, in a csv file beside the experiment (`mtlrun.papers.measure`).
 
     `quantity` is that of all numbers; without it, and without a column ``quantity``, the columns are named after
     quantities."""

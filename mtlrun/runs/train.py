@@ -20,9 +20,9 @@ from mtlrun.evaluation import Part
 from mtlrun.fitted import Model, tested_table, to_csv
 from mtlrun.models import COEFFICIENTS, FACTS, finished, load_model, read_facts, save_model, transformed_names
 from mtlrun.record import Record
+from mtlrun.report.build import html_page
 from mtlrun.report.figures import Figure, Line, Panel
 from mtlrun.report.grid import Column, Grid, Section, show
-from mtlrun.report.writers import html_page
 from mtlrun.runs.cell import Cell, with_params
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
 from mtlrun.runs.plan import plan

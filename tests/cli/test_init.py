@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mtlrun.cli.init import STRING_SOURCES, training_file
+from mtlrun.cli.train import STRING_SOURCES, training_file
 from mtlrun.data.cards import read_card
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError

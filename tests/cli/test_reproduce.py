@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.errors import DataError
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import render
+from mtlrun.report.build import build_report, render
 
 RUN = Path("results/runs/made/table1/full")
 CLAIM = """\

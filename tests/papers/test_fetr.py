@@ -20,7 +20,7 @@ from mtlrun.papers.fetr import (
     training_data,
 )
 from mtlrun.papers.fetr_seconds import fetr_convergence, w_step_seconds
-from mtlrun.papers.printed import Printed
+from mtlrun.papers.measure import Printed
 
 SMALL = load_dataset("simulated-fetr", n=60, d=6, m=7)
 RAGGED = Dataset(X=np.eye(4), y=np.arange(4.0), task_type="regression", task_id=np.array([0, 0, 1, 1]), id="r")

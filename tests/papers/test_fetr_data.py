@@ -11,7 +11,7 @@ from scipy.io import loadmat
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import TaskShuffleSplit
 from mtlrun.papers.fetr import learning_curve, printed_errors
-from mtlrun.papers.printed import read_printed
+from mtlrun.papers.measure import read_printed
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run

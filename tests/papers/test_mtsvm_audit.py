@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.papers import mtsvm_audit
-from mtlrun.papers.mtsvm_audit import stored_runs
+from mtlrun.papers import mtsvm
+from mtlrun.papers.mtsvm import stored_runs
 
 
 def test_the_numbers_of_gauss2d_are_those_of_the_files():
@@ -37,7 +37,7 @@ def test_a_made_up_pair_of_runs(monkeypatch):
         "a": [(np.array([1.0, 4.0]), np.array([10.0, 1.0])), (np.array([2.0, 6.0, 8.0]), np.array([100.0, 5.0, 2.0]))],
         "b": [(np.array([10.0, 20.0]), np.array([2.0, 3.0])), (np.array([10.0, 30.0]), np.array([1.0, 99.0]))],
     }
-    monkeypatch.setattr(mtsvm_audit, "_curves", lambda name, data_set: curves[name])
+    monkeypatch.setattr(mtsvm, "_curves", lambda name, data_set: curves[name])
     values = stored_runs(None, seed=0, data_set="", optimum=1e4, published=("a", "b")).values
     assert values == {
         "dcd_difference": 1.0,

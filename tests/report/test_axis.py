@@ -5,10 +5,9 @@ import math
 import pytest
 from matplotlib.colors import to_hex
 
-from mtlrun.report.build import build_report
+from mtlrun.report.build import build_report, markdown, write_report
 from mtlrun.report.drawing import COLOURS, draw, write_drawing
 from mtlrun.report.figures import Figure, Line, Panel
-from mtlrun.report.writers import markdown, write_report
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
-from mtlrun.report.build import build_report
+from mtlrun.report.build import FILES, build_report, render
 from mtlrun.report.summary import read_overview, render_overview
-from mtlrun.report.writers import FILES, render
 
 RESULTS = Path(__file__).parents[2] / "results"
 #: Rebuilds every run below a folder with everything refused that computes; tells what it wrote and what was asked for.
@@ -33,7 +32,7 @@ class Refuse(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Refuse())
 from mtlrun.report.build import build_report
 from mtlrun.report.summary import read_overview, render_overview
-from mtlrun.report.writers import FILES, render
+from mtlrun.report.build import FILES, render
 
 root, pages = Path(sys.argv[1]), sys.argv[2:]
 found = {}

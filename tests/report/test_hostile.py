@@ -6,10 +6,9 @@ import re
 import pytest
 
 from mtlrun.errors import DataError
-from mtlrun.report.build import build_report
+from mtlrun.report.build import FORMATS, build_report, html_report, render, write_report
 from mtlrun.report.grid import Column, Grid, csv_grid
 from mtlrun.report.summary import read_overview, write_overview
-from mtlrun.report.writers import FORMATS, html_report, render, write_report
 from mtlrun.runs.results import merge
 
 HOSTILE = {

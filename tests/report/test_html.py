@@ -12,11 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.report.build import build_report
+from mtlrun.report.build import build_report, html_page, html_report, render, tone
 from mtlrun.report.figures import Figure, Panel
 from mtlrun.report.grid import Column, Grid, Section
 from mtlrun.report.summary import read_overview, render_overview, write_overview
-from mtlrun.report.writers import html_page, html_report, render, tone
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DC = "LADM-DC-RMTL-10%"

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.report.build import build_report
+from mtlrun.report.build import build_report, latex
 from mtlrun.report.grid import Column, Grid, escape_tex, tex_grid
-from mtlrun.report.writers import latex
 
 RESULTS = Path(__file__).parents[2] / "results"
 RUNS = [RESULTS / name for name in ("dcrmtl/table2/real", "fetr/fig3/quick", "mtmkl/audit/quick")]

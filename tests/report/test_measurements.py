@@ -7,11 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.report.build import build_report
+from mtlrun.report.build import FORMATS, build_report, csv_table, is_written, markdown, render, write_report
 from mtlrun.report.drawing import draw, write_drawing
 from mtlrun.report.figures import HeatMap
 from mtlrun.report.summary import print_report
-from mtlrun.report.writers import FORMATS, csv_table, is_written, markdown, render, write_report
 
 
 def lines_of(text: str) -> list[str]:

@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 from mtlrun.errors import DataError
 from mtlrun.record import PACKED, PREDICTIONS, Record, Records, pack
-from mtlrun.report.build import build_report
+from mtlrun.report.build import FILES, build_report
 from mtlrun.report.cells import read_run
-from mtlrun.report.writers import FILES
 from mtlrun.runs.results import Merged, merge
 
 DC = "LADM-DC-RMTL-10%"

@@ -10,11 +10,10 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.errors import UserError
-from mtlrun.report.build import build_report
+from mtlrun.report.build import build_report, markdown
 from mtlrun.report.cells import read_run
 from mtlrun.report.drawing import alike, draw, draw_forest, plot, svg
 from mtlrun.report.figures import Figure, Forest, HeatMap, measured_ranks, path_figures, printed_figures, rank_diagrams
-from mtlrun.report.writers import markdown
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import html_report, markdown
+from mtlrun.report.build import build_report, html_report, markdown
 from mtlrun.utils.io import DIGEST
 
 RUN = Path(__file__).resolve().parents[2] / "results/dcrmtl/fig2/quick"

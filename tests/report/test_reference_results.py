@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import FILES, FORMATS
+from mtlrun.report.build import FILES, FORMATS, build_report
 
 RESULTS = Path(__file__).parents[2] / "results"
 RUNS = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json") if "runs" not in path.relative_to(RESULTS).parts)

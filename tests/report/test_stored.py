@@ -16,12 +16,11 @@ from mtlrun.cli.app import app
 from mtlrun.errors import DataError, UserError
 from mtlrun.models import load_model
 from mtlrun.record import PACKED, Records
-from mtlrun.report.build import build_report
+from mtlrun.report.build import build_report, render
 from mtlrun.report.cells import load_results, read_run
 from mtlrun.report.modelplots import plot_model
 from mtlrun.report.stored import MODELS, read_json, read_raw
 from mtlrun.report.summary import read_overview
-from mtlrun.report.writers import render
 from mtlrun.utils.io import sealed
 
 OTHERS = [None, -1, 1.5, "x", [], {}, [[1]], {"a": None}, True]

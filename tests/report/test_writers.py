@@ -11,8 +11,17 @@ from pathlib import Path
 import pytest
 
 from mtlrun.errors import UnknownNameError
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import FILES, FORMATS, csv_table, json_report, latex, markdown, render, write_report
+from mtlrun.report.build import (
+    FILES,
+    FORMATS,
+    build_report,
+    csv_table,
+    json_report,
+    latex,
+    markdown,
+    render,
+    write_report,
+)
 
 DC = "LADM-DC-RMTL-10%"
 

@@ -110,8 +110,7 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
     assert not [name for name in second["files"] if name.endswith((".tmp", ".lock"))]
     numbers = [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in outcome["table"].splitlines()]
     lab.run(lab.tiny.replace("trials: 2", "trials: 4"))
-    from mtlrun.report.build import build_report
-    from mtlrun.report.writers import render
+    from mtlrun.report.build import build_report, render
 
     expected = render(build_report(lab.output / RUN), "csv").splitlines()
     assert expected[0].split(",")[4] == "seconds_median"
@@ -264,8 +263,7 @@ def test_a_clock_that_runs_backwards_changes_nothing(lab, monkeypatch):
 
 
 def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
-    from mtlrun.report.build import build_report
-    from mtlrun.report.writers import render
+    from mtlrun.report.build import build_report, render
 
     made = lab.plan()
     run(made)

@@ -4,8 +4,7 @@ import pytest
 
 from mtlrun.cli.look import status
 from mtlrun.record import PACKED, Record, Records, pack, unpack
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import FILES
+from mtlrun.report.build import FILES, build_report
 from mtlrun.runs.plan import other_versions, rerun_reasons, survey, write_plan
 from mtlrun.utils.outputs import publish
 

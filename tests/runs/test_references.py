@@ -3,7 +3,7 @@
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.papers.printed import read_printed
+from mtlrun.papers.measure import read_printed
 from mtlrun.runs.load import load_experiment, validate_file
 
 EXPERIMENT = """\

@@ -11,8 +11,7 @@ import pytest
 import mtlrun
 from mtlrun.fitted import to_csv
 from mtlrun.record import MEASURE, PREDICTIONS, SCORES_DIGEST, TIMEOUT, Record, Records
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import FILES
+from mtlrun.report.build import FILES, build_report
 from mtlrun.runs.plan import rerun_reasons, survey
 from mtlrun.runs.results import write_results
 from mtlrun.runs.run import run

@@ -3,8 +3,7 @@
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import write_report
+from mtlrun.report.build import build_report, write_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run, todo

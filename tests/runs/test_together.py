@@ -4,8 +4,7 @@ import io
 import json
 
 from mtlrun.record import FOLD
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import render
+from mtlrun.report.build import build_report, render
 from mtlrun.runs.fit import score_candidates
 from mtlrun.runs.plan import survey
 from mtlrun.runs.pool import Plain, compute_cell

@@ -14,8 +14,7 @@ from mtlrun.data import load as data_load
 from mtlrun.errors import DataError
 from mtlrun.penalties import norms
 from mtlrun.record import Record
-from mtlrun.report.build import build_report
-from mtlrun.report.writers import markdown
+from mtlrun.report.build import build_report, markdown
 from mtlrun.runs import code
 from mtlrun.runs.cell import cell_from
 from mtlrun.runs.load import load_experiment

@@ -1,6 +1,7 @@
-"""What the papers leave open and what we chose: the lists of docs/protocols.md, made from the experiment files.
+"""What stands between marks of pages: what the papers leave open and what we chose, made from the experiment files, and
+the content of files.
 
-``python scripts/protocols_page.py docs/protocols.md`` writes them again; the text around them is kept.
+``python scripts/marked_pages.py docs/protocols.md docs/extending.md`` writes it again; the text around it is kept.
 """
 
 from __future__ import annotations
@@ -15,20 +16,23 @@ from mtlrun.runs.catalogue import catalogue
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.spec import FULL, Experiment
 
-_BLOCK = re.compile(r"<!-- choices: (?P<paper>\S+) -->\n.*?<!-- end of choices -->", re.DOTALL)
+ROOT = Path(__file__).resolve().parents[1]
+_CHOICES = re.compile(r"<!-- choices: (?P<paper>\S+) -->\n.*?<!-- end of choices -->", re.DOTALL)
+_FILE = re.compile(r"<!-- include: (?P<path>\S+) -->\n(?:\n```python\n.*?\n```\n)?", re.DOTALL)
 _PAGE = re.compile(r"docs/(\w+)\.md")
 #: Sections of an experiment that are quoted, with the word before each, and what in them does not say much.
 _QUOTED = {"split": "split", "selection": "parameter search", "timing": "timing", "limits": "limits"}
 _SILENT = ("warmup",)
 
 
-def with_choices(text: str) -> str:
-    """Return a page with the present lists between its marks, ``choices: PAPER`` and ``end of choices`` in comments.
+def filled(text: str) -> str:
+    """Return a page with what belongs between its marks.
 
     Parameters
     ----------
     text : str
-        The page; a paper is the first part of the ids of its experiments.
+        The page. ``choices: PAPER`` and ``end of choices`` in comments enclose the lists of a paper, which is the first
+        part of the ids of its experiments; behind ``include: PATH`` stands the content of a file.
 
     Returns
     -------
@@ -43,7 +47,11 @@ def with_choices(text: str) -> str:
     def block(found: re.Match[str]) -> str:
         return f"<!-- choices: {found['paper']} -->\n{choices(found['paper'])}<!-- end of choices -->"
 
-    return _BLOCK.sub(block, text)
+    def code(found: re.Match[str]) -> str:
+        content = (ROOT / found["path"]).read_text(encoding="utf-8")
+        return f"<!-- include: {found['path']} -->\n\n```python\n{content}```\n"
+
+    return _FILE.sub(code, _CHOICES.sub(block, text))
 
 
 def choices(paper: str) -> str:
@@ -78,7 +86,7 @@ def choices(paper: str) -> str:
 def main(pages: list[str]) -> None:
     """Write pages again."""
     for page in map(Path, pages):
-        page.write_text(with_choices(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _names(ids: list[str], of: int) -> str:
