@@ -51,8 +51,7 @@ def train(
     training file to start from.
     """
     from mtlrun.cli.console import ensure_data
-    from mtlrun.runs.chunkspec import chunk_training
-    from mtlrun.runs.load import load_training
+    from mtlrun.runs.load import chunk_training, load_training
     from mtlrun.runs.pool import Pool, make_progress
     from mtlrun.runs.train import PAGE, training_lines
     from mtlrun.runs.train import train as fit

@@ -33,8 +33,8 @@ from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.fitted import Model
 from mtlrun.report.figures import are_numbers
 from mtlrun.report.stored import COMPARED
-from mtlrun.runs.chunkspec import ChunkTraining
 from mtlrun.runs.pool import Pool
+from mtlrun.runs.spec import ChunkTraining
 from mtlrun.runs.streaming import Losses, Products, add_up, check_tasks, statistics_of
 from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing

@@ -124,7 +124,7 @@ class Cell:
     fold : int or None
         Of a fold: its number.
     versions : dict of str to int or str
-        Of what computes it (`mtlrun.runs.code.versions_of`).
+        Of what computes it (`mtlrun.runs.methods.versions_of`).
     """
 
     dataset: DatasetRef | None

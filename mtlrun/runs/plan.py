@@ -29,9 +29,9 @@ from mtlrun.report.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.runs.catalogue import name_of
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
-from mtlrun.runs.code import OWN_CODE, Versions, versions_of
-from mtlrun.runs.code import reason as reason_of
 from mtlrun.runs.methods import (
+    OWN_CODE,
+    Versions,
     complete,
     has_parameter,
     measure_parameters,
@@ -39,7 +39,9 @@ from mtlrun.runs.methods import (
     method_paths,
     published_hash,
     quantities_of,
+    reason_of,
     resolved,
+    versions_of,
 )
 from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
 from mtlrun.runs.store import Store, settled, write_new

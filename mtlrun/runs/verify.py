@@ -24,8 +24,7 @@ from mtlrun.record import MEASURE, Record, host_facts, made_by, now
 from mtlrun.report.cells import Run, read_run
 from mtlrun.report.stored import VERIFIED, read_sound
 from mtlrun.runs.cell import Method, cell_from, choice_of
-from mtlrun.runs.code import versions_of
-from mtlrun.runs.methods import declared, method_paths
+from mtlrun.runs.methods import declared, method_paths, versions_of
 from mtlrun.runs.pool import compute_cell
 from mtlrun.utils.io import sealed, write_atomic
 
