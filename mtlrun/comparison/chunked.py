@@ -16,7 +16,20 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.comparison.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
-from mtlrun.comparison.foldsums import TUNED, Folds, FoldSearch, SummedEvaluation, Training, target_moments, values_of
+from mtlrun.comparison.foldsums import (
+    TUNED,
+    Folds,
+    FoldSearch,
+    Losses,
+    Products,
+    SummedEvaluation,
+    Training,
+    add_up,
+    check_tasks,
+    statistics_of,
+    target_moments,
+    values_of,
+)
 from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.protocol import Settings, read_settings
@@ -35,7 +48,6 @@ from mtlrun.report.figures import are_numbers
 from mtlrun.report.stored import COMPARED
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.spec import ChunkTraining
-from mtlrun.runs.streaming import Losses, Products, add_up, check_tasks, statistics_of
 from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 
