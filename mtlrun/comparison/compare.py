@@ -24,14 +24,11 @@ from mtlrun.comparison.candidates import (
     with_unseen,
 )
 from mtlrun.comparison.chunked import compare_chunks
-from mtlrun.comparison.curve import PARTS, curve_of
-from mtlrun.comparison.differences import differences
-from mtlrun.comparison.leaderboard import Board
-from mtlrun.comparison.likeness import tables_like
+from mtlrun.comparison.differences import differences, tables_like
+from mtlrun.comparison.leaderboard import PARTS, Board, curve_of
 from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
-from mtlrun.comparison.remaining import usual_seconds
 from mtlrun.comparison.result import MODEL, Comparison, TableSource, refuse_tables, store_table
-from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
 from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset

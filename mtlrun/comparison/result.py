@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from mtlrun.comparison.curve import curve_grid, curve_text
 from mtlrun.comparison.leaderboard import (
     Board,
+    curve_grid,
+    curve_text,
     leaderboard_grid,
     leaderboard_json,
     markdown,
@@ -76,7 +77,7 @@ class Comparison:
     cells : dict
         Options, metric and split, and the key of the cell of every method on every split.
     curve : DataFrame or None
-        The gain against the rows per task (`mtlrun.comparison.curve.curve_of`), where it was asked for.
+        The gain against the rows per task (`mtlrun.comparison.leaderboard.curve_of`), where it was asked for.
     saved : str
         Name of the method of the model.
     """
