@@ -34,8 +34,7 @@ from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.selectors import label_list, matching, target_columns
-from mtlrun.data.table import Table, read_table, table_of_frame
+from mtlrun.data.table import Table, label_list, matching, read_table, table_of_frame, target_columns
 from mtlrun.errors import ConfigError
 from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric

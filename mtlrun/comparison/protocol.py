@@ -13,8 +13,8 @@ from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.verdict import AUC, ERROR_RATE, LOG_LOSS, NMSE, SMALLEST, SMALLEST_AUC, Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
-from mtlrun.data.selectors import several
 from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
+from mtlrun.data.table import several
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric

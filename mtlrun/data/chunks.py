@@ -22,8 +22,7 @@ from mtlrun.data.files import data_file, suffix_of
 from mtlrun.data.formats.text import checked_names, decode, one_line_name
 from mtlrun.data.frames import typed, whole_frame
 from mtlrun.data.names import MISSING, Names, is_number
-from mtlrun.data.selectors import matching, several, target_columns
-from mtlrun.data.table import Table
+from mtlrun.data.table import Table, matching, several, target_columns
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
