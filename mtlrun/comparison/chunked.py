@@ -44,8 +44,8 @@ from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.fitted import Model
-from mtlrun.report.figures import are_numbers
 from mtlrun.report.stored import COMPARED
+from mtlrun.runs.cell import edges_of
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.spec import ChunkTraining
 from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
@@ -376,11 +376,6 @@ def train_chunks(
     if training.refit:
         fitted_to = Training.of(data.folds.whole)
         fitted = fitted_to.fit(candidate, params)
-    edges = {
-        key: "low" if params[key] == min(values) else "high"
-        for key, values in candidate.grid.items()
-        if len(values) > 1 and name != TUNED and are_numbers(values) and params[key] in (min(values), max(values))
-    }
     result = {
         "schema": 1,
         "id": training.id,
@@ -393,7 +388,9 @@ def train_chunks(
         "counts": {"n_tasks": len(data.tasks), **{f"undefined_{k}": int(np.isnan(v).sum()) for k, v in found.items()}},
         "seconds": seconds,
         "solver": {},
-        "selection": {"chosen": params, "metric": "nmse", "score": score, "edges": edges} if candidate.grid else {},
+        "selection": {"chosen": params, "metric": "nmse", "score": score, "edges": edges_of(candidate.grid, params)}
+        if candidate.grid
+        else {},
         "refit": training.refit,
     }
     facts = {"name": training.id, "refit": training.refit, "metrics": result["metrics"], "config": training.config}

@@ -305,17 +305,19 @@ def text_table(file: DataFile, **options: Any) -> Table:
     return Table(file.where(), frame, named=named, locate=locate, written=written)
 
 
-def _require(package: str, extra: str, file: DataFile) -> None:
+def optional_module(name: str, extra: str, place: str) -> Any:
+    """Return a module that some files need; without its package, a DataError about the file says what to install."""
     try:
-        importlib.import_module(package)
+        return importlib.import_module(name)
     except ImportError:
-        raise DataError(f"{file.where()}: reading {extra} needs {package}", f"pip install '.[{extra}]'") from None
+        package = name.partition(".")[0]
+        raise DataError(f"{place}: reading {extra} needs {package}", f"pip install '.[{extra}]'") from None
 
 
 def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
-    _require("openpyxl", "excel", file)
     raw, name = file.read_bytes(), file.where()
+    optional_module("openpyxl", "excel", name)
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             computes = check_workbook(archive, len(raw), name)
@@ -343,8 +345,7 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
 
 
 def _parquet(file: DataFile) -> Table:
-    _require("pyarrow", "parquet", file)
-    parquet: Any = importlib.import_module("pyarrow.parquet")
+    parquet = optional_module("pyarrow.parquet", "parquet", file.where())
     raw = file.read_bytes()
     try:
         about = parquet.ParquetFile(io.BytesIO(raw)).metadata
@@ -381,12 +382,9 @@ def _arff(file: DataFile) -> Table:
         return Table(
             file.where(), frame, X, [names[j] for j in numbers], targets, words=words, order=names, written=written
         )
-    frame = pd.DataFrame({name: _arff_column(table, j) for j, name in enumerate(names)})
+    columns = [_arff_words(table, j) if a.textual else table.X[:, j] for j, a in enumerate(table.attributes)]
+    frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
     return Table(file.where(), frame, default_targets=targets, words=words, written=written)
-
-
-def _arff_column(table: ArffTable, j: int) -> Any:
-    return _arff_words(table, j) if table.attributes[j].textual else table.X[:, j]
 
 
 def _arff_words(table: ArffTable, j: int) -> pd.Series:

@@ -337,10 +337,8 @@ class CellMaker:
         """Return the cell that fits, times and scores."""
         spec, given = self.spec, self.setting.split
         assert given is not None  # only measures have none
-        kfold = given.kind == "kfold"  # the trials are the folds of one partition, then those of the next one
-        repeat = trial // (given.folds or 1) if kfold else trial
-        purpose = () if kfold and not repeat else ("repeat", repeat) if kfold else (trial,)
-        split = Split(**given.model_dump(exclude={"trials"}), trial=trial, seed=self._seed(*purpose))
+        seed = self._seed(*purpose_of(given.kind, given.folds, trial))
+        split = Split(**given.model_dump(exclude={"trials"}), trial=trial, seed=seed)
         timing = Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup) if spec.timing else None
         scoring = Scoring(tuple(self.setting.metrics), spec.average, tuple(sorted(set(spec.keep))), timing)
         return self._cell(
@@ -391,6 +389,14 @@ class CellMaker:
     def _seed(self, *purpose: object) -> int:
         place = self.setting.dataset.id if self.setting.dataset else PUBLISHED
         return derive_seed(self.spec.seed, place, *purpose)
+
+
+def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:
+    """Return what the seed of a split is for: k-fold trials are the folds of one partition, then of the next one."""
+    if kind != "kfold":
+        return (trial,)
+    repeat = trial // (folds or 1)
+    return ("repeat", repeat) if repeat else ()
 
 
 def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:
