@@ -28,7 +28,7 @@ from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.fitted import Model
 from mtlrun.report.stored import read_raw
-from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
+from mtlrun.utils.io import file_json, sealed, unsealed, write_atomic
 from mtlrun.utils.outputs import finish
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.text import cleaned
@@ -118,7 +118,7 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
         write_atomic(folder / name, data)
     if table is None:
         (folder / COEFFICIENTS).unlink(missing_ok=True)  # of an earlier model in this folder
-    write_atomic(folder / FACTS, json.dumps(sealed(jsonable(facts)), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(folder / FACTS, file_json(sealed(facts)))
     return facts
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
@@ -49,7 +48,7 @@ from mtlrun.runs.cell import edges_of
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.spec import ChunkTraining
 from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
-from mtlrun.utils.io import jsonable, write_atomic, writing
+from mtlrun.utils.io import file_json, write_atomic, writing
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -195,7 +194,7 @@ class ChunkComparison(Comparison):
 
     def _write(self, folder: Path, home: Path) -> None:
         self.write_board(folder)
-        write_atomic(folder / COMPARED, json.dumps(jsonable(self.cells), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(folder / COMPARED, file_json(self.cells))
         save_training(self.trained, folder / MODEL)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -37,7 +36,7 @@ from mtlrun.report.figures import Figure, Forest
 from mtlrun.report.grid import Column, Grid, Section, csv_grid, html_block, text_lines
 from mtlrun.report.stored import COMPARED, read_sound
 from mtlrun.runs.train import Trained, save_training
-from mtlrun.utils.io import jsonable, write_atomic, writing
+from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
 from mtlrun.utils.text import sanitize
 
@@ -279,7 +278,7 @@ class Comparison:
         """Write all files into a folder; in `home` they will lie."""
         self.write_board(folder)
         store_table(folder / DATA, home / DATA, self.source, self.dataset)
-        write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(folder / COMPARED, file_json(self._planned()))
         write_atomic(folder / CHOSEN, self._yaml())
         save_training(self.trained, folder / MODEL)
 

@@ -5,7 +5,6 @@ Loads no solver and no data.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections import defaultdict
@@ -45,7 +44,7 @@ from mtlrun.runs.methods import (
 )
 from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
 from mtlrun.runs.store import Store, settled, write_new
-from mtlrun.utils.io import derive_seed, jsonable, sealed
+from mtlrun.utils.io import derive_seed, file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")
@@ -508,7 +507,7 @@ def write_plan(plan: Plan) -> None:
     OSError
         If the run folder cannot be written.
     """
-    write_new(plan.folder / RUN_FILE, (json.dumps(plan.run_json(), indent=1, ensure_ascii=False) + "\n").encode())
+    write_new(plan.folder / RUN_FILE, file_json(plan.run_json()).encode())
 
 
 def other_settings(plan: Plan) -> str | None:
