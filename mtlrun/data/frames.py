@@ -215,7 +215,8 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
                 again, words = pd.factorize(words)
                 codes = np.append(again, -1)[codes]
             arrays[f"{j}.codes"] = codes.astype(np.int32)
-            arrays[f"{j}.words"] = np.asarray(words) if numbers else np.array([_closed(w) for w in words], dtype=str)
+            # Texts end with a mark: those of numpy lose NUL characters at their end.
+            arrays[f"{j}.words"] = np.asarray(words) if numbers else np.array([f"{w}." for w in words], dtype=str)
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
@@ -243,11 +244,6 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
         columns.append(column)
     frame = pd.concat(columns, axis=1)
     return frame.set_axis([str(name) for name in arrays[COLUMNS]], axis=1)
-
-
-def _closed(word: str) -> str:
-    """Return a text that ends with a mark: numpy's texts lose NUL characters at their end."""
-    return f"{word}."
 
 
 # ---------------------------------------------------------------------- what cells are

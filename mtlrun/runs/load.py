@@ -160,7 +160,7 @@ def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> 
         return document
     bases = [] if _is_training(document) else bases_of(document, path)
     problems = []
-    for profile in _profiles(Layers(document, bases)):
+    for profile in Layers(document, bases).profiles:
         for reading in _readings(Layers(document, bases)):
             layers = Layers(document, bases)
             layers.apply_profile(profile)
@@ -234,12 +234,8 @@ def _experiment_layers(target: str | Path) -> Layers:
     return Layers(document, bases_of(document, path))
 
 
-def _profiles(layers: Layers) -> list[str]:
-    return list(dict.fromkeys([*layers.profiles, FULL]))
-
-
 def _choose_profile(layers: Layers, profile: str | None) -> str:
-    known = _profiles(layers)
+    known = layers.profiles
     if profile is None:
         return DEFAULT_PROFILE if DEFAULT_PROFILE in known else FULL
     if profile not in known:
@@ -495,9 +491,10 @@ class Layers:
 
     @property
     def profiles(self) -> list[str]:
-        """Names of the profiles of all files."""
+        """Names of the profiles of all files, and of the file as it stands."""
         found = [source.document.data.get("profiles") for source in self._sources()]
-        return list(dict.fromkeys(str(name) for names in found if isinstance(names, dict) for name in names))
+        names = [str(name) for section in found if isinstance(section, dict) for name in section]
+        return list(dict.fromkeys([*names, FULL]))
 
     def problem(self, origin: Origin, message: str, hint: str = "", *, at_key: bool = False) -> None:
         """Note a problem of a value, or of its key."""
