@@ -98,8 +98,7 @@ def _script(data: Any, options: dict[str, Any]) -> None:
 
     from mtlrun.comparison.protocol import Protocol, read_settings
     from mtlrun.data.roles import Roles, make_dataset
-    from mtlrun.data.selectors import label_list, target_columns
-    from mtlrun.data.table import read_table, table_of_frame
+    from mtlrun.data.table import label_list, read_table, table_of_frame, target_columns
 
     data, labels = label_list(data, None, other=bool(options))
     rows = table_of_frame(data) if isinstance(data, pd.DataFrame) else read_table(data)

@@ -20,7 +20,7 @@ from mtlrun.data.load import load_dataset
 assert "mtlrun.papers.atlas" not in sys.modules
 dataset = load_dataset(sys.argv[1])
 started = time.perf_counter(), time.process_time()
-from mtlrun.comparison.likeness import tables_like
+from mtlrun.comparison.differences import tables_like
 assert tables_like(dataset, 0.8)
 print(time.perf_counter() - started[0], time.process_time() - started[1])
 """

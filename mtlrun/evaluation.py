@@ -241,7 +241,7 @@ class Part:
         values = scores
         if metric.needs == "label":
             if is_classifier(estimator):
-                values = estimator.predict(self.test.X, **_task_ids(self.test))
+                values = estimator.predict(self.test.X, **given(task_id=self.test.task_id))
             elif self.train.zero_one:
                 values = labels_from_scores(scores - 0.5, negative=0)
             else:
@@ -271,23 +271,18 @@ def predict_deviations(estimator: Any, X: Any, task_id: np.ndarray | None) -> np
     """Return the standard deviations of new targets in the shape of the predictions, None where there are none."""
     if "return_std" not in inspect.signature(innermost(estimator).predict).parameters:
         return None
-    ids = {} if task_id is None else {"task_id": task_id}
-    return np.asarray(estimator.predict(X, **ids, return_std=True)[1])
+    return np.asarray(estimator.predict(X, **given(task_id=task_id), return_std=True)[1])
 
 
 def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
     """Return labels: those of a classifier, the signs of the scores of a regressor that was fitted on -1/+1."""
     if hasattr(estimator, "classes_"):
-        return np.asarray(estimator.predict(X) if task_id is None else estimator.predict(X, task_id=task_id))
+        return np.asarray(estimator.predict(X, **given(task_id=task_id)))
     return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
 
 
 def _rows(dataset: Dataset) -> TaskRows:
     return TaskRows(dataset.X, dataset.y, dataset.task_id, dataset.source.get(WEIGHT))
-
-
-def _task_ids(dataset: Dataset) -> dict[str, np.ndarray]:
-    return {} if dataset.task_id is None else {"task_id": dataset.task_id}
 
 
 def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.table import Table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
-from mtlrun.estimators.baselines import predict_scores
+from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.evaluation import Part, predict_deviations, predict_labels
 from mtlrun.features.table import TableFeatures
 from mtlrun.utils.text import sanitize, table_text
@@ -342,7 +342,7 @@ class Model(BaseEstimator):
                 "Use compare with --calibrate (calibrate=True), or train a model with the logistic loss.",
             )
         X, task_id = self._features(X), self._ids(task_id)
-        found = self.estimator.predict_proba(X) if task_id is None else self.estimator.predict_proba(X, task_id=task_id)
+        found = self.estimator.predict_proba(X, **given(task_id=task_id))
         return np.asarray(found if task_id is None and self.about["design"] == "shared" else found[:, 1])
 
     def answers(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:

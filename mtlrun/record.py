@@ -441,11 +441,17 @@ def source_facts() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def made_by() -> dict[str, Any]:
     """Return what made the numbers of this process: `source_facts`, and a digest of the sources of the package."""
+    return {**source_facts(), "package": sources()}
+
+
+@lru_cache(maxsize=1)
+def sources() -> str:
+    """Return a digest of all modules of the package, as they were when a process was first asked."""
     digest = hashlib.sha256()
     root = Path(__file__).parent
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
-    return {**source_facts(), "package": digest.hexdigest()[:16]}
+    return digest.hexdigest()[:16]
 
 
 def commits_since(commit: str) -> int | None:

@@ -274,7 +274,7 @@ def _show_board(result: Any) -> None:
     board, width = result.board, output().width
     lines = [*_board_lines(board, width), "", caption(board)]
     if result.curve is not None:
-        from mtlrun.comparison.curve import curve_grid
+        from mtlrun.comparison.leaderboard import curve_grid
 
         lines += ["", *text_lines(curve_grid(result.curve), width, ("part",))]
     lines += [f"left out: {line}" for line in board.left_out]

@@ -170,7 +170,7 @@ def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
 
 def _own_code(plan: Plan) -> list[str]:
     """Say how far the code of classes and measures of the user's own counts."""
-    from mtlrun.runs.code import OWN_CODE
+    from mtlrun.runs.methods import OWN_CODE
 
     names = {name for row in plan.wanted for name in row.cell.versions if name.endswith(OWN_CODE)}
     if not names:

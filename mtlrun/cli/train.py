@@ -234,8 +234,7 @@ def train(
     Model, metrics, test predictions and a page are written to DIR/<id of the training file>. `mtlrun init` writes a
     training file to start from.
     """
-    from mtlrun.runs.chunkspec import chunk_training
-    from mtlrun.runs.load import load_training
+    from mtlrun.runs.load import chunk_training, load_training
     from mtlrun.runs.pool import Pool, make_progress
     from mtlrun.runs.train import PAGE, training_lines
     from mtlrun.runs.train import train as fit

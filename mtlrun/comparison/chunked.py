@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
@@ -16,7 +15,20 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.comparison.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
-from mtlrun.comparison.foldsums import TUNED, Folds, FoldSearch, SummedEvaluation, Training, target_moments, values_of
+from mtlrun.comparison.foldsums import (
+    TUNED,
+    Folds,
+    FoldSearch,
+    Losses,
+    Products,
+    SummedEvaluation,
+    Training,
+    add_up,
+    check_tasks,
+    statistics_of,
+    target_moments,
+    values_of,
+)
 from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.protocol import Settings, read_settings
@@ -31,13 +43,12 @@ from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.fitted import Model
-from mtlrun.report.figures import are_numbers
 from mtlrun.report.stored import COMPARED
-from mtlrun.runs.chunkspec import ChunkTraining
+from mtlrun.runs.cell import edges_of
 from mtlrun.runs.pool import Pool
-from mtlrun.runs.streaming import Losses, Products, add_up, check_tasks, statistics_of
+from mtlrun.runs.spec import ChunkTraining
 from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
-from mtlrun.utils.io import jsonable, write_atomic, writing
+from mtlrun.utils.io import file_json, write_atomic, writing
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -183,7 +194,7 @@ class ChunkComparison(Comparison):
 
     def _write(self, folder: Path, home: Path) -> None:
         self.write_board(folder)
-        write_atomic(folder / COMPARED, json.dumps(jsonable(self.cells), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(folder / COMPARED, file_json(self.cells))
         save_training(self.trained, folder / MODEL)
 
 
@@ -364,11 +375,6 @@ def train_chunks(
     if training.refit:
         fitted_to = Training.of(data.folds.whole)
         fitted = fitted_to.fit(candidate, params)
-    edges = {
-        key: "low" if params[key] == min(values) else "high"
-        for key, values in candidate.grid.items()
-        if len(values) > 1 and name != TUNED and are_numbers(values) and params[key] in (min(values), max(values))
-    }
     result = {
         "schema": 1,
         "id": training.id,
@@ -381,7 +387,9 @@ def train_chunks(
         "counts": {"n_tasks": len(data.tasks), **{f"undefined_{k}": int(np.isnan(v).sum()) for k, v in found.items()}},
         "seconds": seconds,
         "solver": {},
-        "selection": {"chosen": params, "metric": "nmse", "score": score, "edges": edges} if candidate.grid else {},
+        "selection": {"chosen": params, "metric": "nmse", "score": score, "edges": edges_of(candidate.grid, params)}
+        if candidate.grid
+        else {},
         "refit": training.refit,
     }
     facts = {"name": training.id, "refit": training.refit, "metrics": result["metrics"], "config": training.config}

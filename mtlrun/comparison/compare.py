@@ -24,21 +24,17 @@ from mtlrun.comparison.candidates import (
     with_unseen,
 )
 from mtlrun.comparison.chunked import compare_chunks
-from mtlrun.comparison.curve import PARTS, curve_of
-from mtlrun.comparison.differences import differences
-from mtlrun.comparison.leaderboard import Board
-from mtlrun.comparison.likeness import tables_like
+from mtlrun.comparison.differences import differences, tables_like
+from mtlrun.comparison.leaderboard import PARTS, Board, curve_of
 from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
-from mtlrun.comparison.remaining import usual_seconds
 from mtlrun.comparison.result import MODEL, Comparison, TableSource, refuse_tables, store_table
-from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
 from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.selectors import label_list, matching, target_columns
-from mtlrun.data.table import Table, read_table, table_of_frame
+from mtlrun.data.table import Table, label_list, matching, read_table, table_of_frame, target_columns
 from mtlrun.errors import ConfigError
 from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric

@@ -1,7 +1,12 @@
-"""One line before anything is tuned: how much of the variance the tasks explain, and in which columns they differ."""
+"""Two lines before anything is tuned: how the tasks differ, and what multi-task learning gained on such tables.
+
+The first says how much of the variance the tasks explain, and in which columns they differ; the second goes by the
+tables of the atlas that are most alike.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
-from mtlrun.errors import MtlrunError
+from mtlrun.errors import ConfigError, MtlrunError
 from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
 from mtlrun.fitted import distinct
+from mtlrun.papers.atlas import read_lines
 
 #: Tests are at this level. Slopes that are tested, at most, those of the largest variance first; and named.
 LEVEL, TESTED, NAMED = 0.05, 40, 5
@@ -108,3 +114,59 @@ def _slopes(fitted: _Fitted, names: list[str]) -> str:
     listed = ", ".join(f"{names[j]} ({share[j]:.0%})" for j in sure[:NAMED])
     more = f" and {len(sure) - NAMED} more" if len(sure) > NAMED else ""
     return f"slopes differ in {listed}{more}"
+
+
+# ---------------------------------------------------------------------- tables like this one
+
+#: So many tables are named; with fewer than the second, nothing is said.
+NEAREST, FEWEST = 5, 3
+#: What makes tables alike, as logarithms: all of it is known without a fit.
+SIZES = ("rows_per_task", "tasks", "features")
+
+
+def tables_like(dataset: Dataset, train: float) -> str | None:
+    """Return what multi-task learning gained on real tables of the same layout and nearest size.
+
+    Of every table of the atlas, the number of training rows per task that is nearest counts; its gain is the mean over
+    the seeds.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    train : float
+        Part of the rows that is trained on.
+
+    Returns
+    -------
+    str or None
+        None where the atlas has no such tables.
+    """
+    if dataset.task_id is not None:
+        kind = "groups"
+    else:
+        kind = "targets" if dataset.task_type == "regression" else "labels"
+    try:
+        lines, day = read_lines()
+    except ConfigError:  # the shipped file is not there
+        return None
+    known = float((dataset.y == dataset.y).sum()) * train / dataset.n_tasks
+    mine = np.log([max(known, 1.0), dataset.n_tasks, max(dataset.n_features, 1)])
+    gains: dict[tuple[str, str], list[float]] = {}
+    distances: dict[tuple[str, str], float] = {}
+    for line in lines:
+        if line["kind"] == kind:
+            place = line["table"], line["rows"]
+            gains.setdefault(place, []).append(float(line["gain"]))
+            distances[place] = float(np.linalg.norm(np.log([float(line[name]) for name in SIZES]) - mine))
+    found: dict[str, float] = {}
+    for place in sorted(distances, key=lambda place: (distances[place], place)):
+        found.setdefault(place[0], math.fsum(gains[place]) / len(gains[place]))
+    chosen = dict(list(found.items())[:NEAREST])
+    if len(chosen) < FEWEST:
+        return None
+    helped = sum(value > 0 for value in chosen.values())
+    low, high = (f"{100 * end:.0f}" for end in (min(chosen.values()), max(chosen.values())))
+    return (
+        f"tables like yours in the atlas of {day}: multi-task learning helped in {helped} of {len(chosen)} "
+        f"(gain {low} to {high}%): {', '.join(chosen)}"
+    )

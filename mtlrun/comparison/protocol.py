@@ -13,11 +13,12 @@ from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.verdict import AUC, ERROR_RATE, LOG_LOSS, NMSE, SMALLEST, SMALLEST_AUC, Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
-from mtlrun.data.selectors import several
 from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
+from mtlrun.data.table import several
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric
+from mtlrun.runs.plan import purpose_of
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.spec import Experiment
 from mtlrun.utils.io import derive_seed
@@ -217,8 +218,7 @@ class Protocol:
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
-        folds = self.split.get("folds", 1)
-        purpose = (trial,) if "name" in self.split else ("repeat", trial // folds) if trial >= folds else ()
+        purpose = purpose_of(self.split["kind"], self.split.get("folds"), trial)
         seed = derive_seed(self.seed, dataset.id, *purpose)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,9 +12,10 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from mtlrun.comparison.curve import curve_grid, curve_text
 from mtlrun.comparison.leaderboard import (
     Board,
+    curve_grid,
+    curve_text,
     leaderboard_grid,
     leaderboard_json,
     markdown,
@@ -36,7 +36,7 @@ from mtlrun.report.figures import Figure, Forest
 from mtlrun.report.grid import Column, Grid, Section, csv_grid, html_block, text_lines
 from mtlrun.report.stored import COMPARED, read_sound
 from mtlrun.runs.train import Trained, save_training
-from mtlrun.utils.io import jsonable, write_atomic, writing
+from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
 from mtlrun.utils.text import sanitize
 
@@ -76,7 +76,7 @@ class Comparison:
     cells : dict
         Options, metric and split, and the key of the cell of every method on every split.
     curve : DataFrame or None
-        The gain against the rows per task (`mtlrun.comparison.curve.curve_of`), where it was asked for.
+        The gain against the rows per task (`mtlrun.comparison.leaderboard.curve_of`), where it was asked for.
     saved : str
         Name of the method of the model.
     """
@@ -278,7 +278,7 @@ class Comparison:
         """Write all files into a folder; in `home` they will lie."""
         self.write_board(folder)
         store_table(folder / DATA, home / DATA, self.source, self.dataset)
-        write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(folder / COMPARED, file_json(self._planned()))
         write_atomic(folder / CHOSEN, self._yaml())
         save_training(self.trained, folder / MODEL)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import glob
-import importlib
 import io
 import itertools
 import sys
@@ -22,8 +21,7 @@ from mtlrun.data.files import data_file, suffix_of
 from mtlrun.data.formats.text import checked_names, decode, one_line_name
 from mtlrun.data.frames import typed, whole_frame
 from mtlrun.data.names import MISSING, Names, is_number
-from mtlrun.data.selectors import matching, several, target_columns
-from mtlrun.data.table import Table
+from mtlrun.data.table import Table, matching, optional_module, several, target_columns
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
@@ -275,10 +273,7 @@ def partitions(file: Path) -> dict[str, str | None]:
 
 
 def _parquet(file: Path, columns: list[str] | None, rows: int, task: str | None) -> Iterator[pd.DataFrame]:
-    try:
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise DataError(f"{file}: reading parquet needs pyarrow", "pip install '.[parquet]'") from None
+    parquet = optional_module("pyarrow.parquet", "parquet", str(file))
     with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
         names = stored.schema_arrow.names
         allow(file, len(names), COLUMNS, "columns", "Use fewer, or a sparse format such as svmlight.")

@@ -36,7 +36,7 @@ def column_names(table: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
-def take_column(X: Any, column: int | str, what: str = "task_column") -> tuple[Array, int]:
+def take_column(X: Any, column: int | str) -> tuple[Array, int]:
     """Return one column of X and its position.
 
     Parameters
@@ -44,8 +44,6 @@ def take_column(X: Any, column: int | str, what: str = "task_column") -> tuple[A
     X : data frame, ndarray, sparse matrix or nested list
     column : int or str
         Position (negative ones count from the end) or, for a data frame, name.
-    what : str
-        The argument that chose the column, for messages.
 
     Returns
     -------
@@ -60,7 +58,7 @@ def take_column(X: Any, column: int | str, what: str = "task_column") -> tuple[A
     X = _indexable(X)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions, got {len(X.shape)}. Reshape your data.")
-    position = _position(column, column_names(X), X.shape[1], what)
+    position = _position(column, column_names(X), X.shape[1])
     if is_sparse(X):
         return X[:, [position]].toarray().ravel(), position
     return np.asarray(_safe_indexing(X, position, axis=1)), position
@@ -92,17 +90,17 @@ def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
     return _safe_indexing(y, [order.index(str(name)) for name in wanted], axis=1)
 
 
-def _position(column: int | str, names: list[Any] | None, n_columns: int, what: str) -> int:
+def _position(column: int | str, names: list[Any] | None, n_columns: int) -> int:
     if names is not None and column in names:
         if names.count(column) > 1:
             raise ValueError(f"X has {names.count(column)} columns named {column!r}")
         return names.index(column)
     if isinstance(column, str):
         if names is None:
-            raise ValueError(f"{what}={column!r} is a name, but X has no column names; give its position")
-        raise ValueError(f"X has no column {column!r} ({what}); its columns are {names}")
+            raise ValueError(f"task_column={column!r} is a name, but X has no column names; give its position")
+        raise ValueError(f"X has no column {column!r} (task_column); its columns are {names}")
     if not -n_columns <= column < n_columns:
-        raise ValueError(f"{what}={column}, but X has only {n_columns} columns")
+        raise ValueError(f"task_column={column}, but X has only {n_columns} columns")
     return column % n_columns
 
 
@@ -217,7 +215,8 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
                 again, words = pd.factorize(words)
                 codes = np.append(again, -1)[codes]
             arrays[f"{j}.codes"] = codes.astype(np.int32)
-            arrays[f"{j}.words"] = np.asarray(words) if numbers else np.array([_closed(w) for w in words], dtype=str)
+            # Texts end with a mark: those of numpy lose NUL characters at their end.
+            arrays[f"{j}.words"] = np.asarray(words) if numbers else np.array([f"{w}." for w in words], dtype=str)
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
@@ -247,11 +246,6 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     return frame.set_axis([str(name) for name in arrays[COLUMNS]], axis=1)
 
 
-def _closed(word: str) -> str:
-    """Return a text that ends with a mark: numpy's texts lose NUL characters at their end."""
-    return f"{word}."
-
-
 # ---------------------------------------------------------------------- what cells are
 
 
@@ -270,21 +264,17 @@ def typed(column: pd.Series) -> pd.Series:
     dtype = column.dtype
     if is_complex_dtype(dtype):
         raise TypeError(f"column {column.name!r} has complex numbers")
-    if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":
-        return column
-    if isinstance(dtype, pd.CategoricalDtype):
+    if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype) or (
+        isinstance(dtype, np.dtype) and dtype.kind in "fiubM"
+    ):
         return column
     if isinstance(dtype, pd.DatetimeTZDtype):
         return column.dt.tz_convert(None)
-    if isinstance(dtype, pd.StringDtype):
-        return column
     if isinstance(dtype, pd.SparseDtype):
         return pd.Series(np.asarray(column), index=column.index, name=column.name)
     if is_bool_dtype(dtype) or is_numeric_dtype(dtype):
         return _without_gaps(column)
-    if not is_object_dtype(dtype):  # periods, durations, and what other packages store
-        return _of_objects(column.astype(object))
-    return _of_objects(column)
+    return _of_objects(column.astype(object))  # also periods, durations, and what other packages store
 
 
 def _without_gaps(column: pd.Series) -> pd.Series:

@@ -29,7 +29,7 @@ READERS = {
     "letter": "formats.images:read_letter",
     "mat": "formats.mat:read",
     "mulan": "formats.arff:read",
-    "sarcos": "formats.sarcos:read",
+    "sarcos": "labelled:read_sarcos",
     "school": "formats.mat:read_school",
     "table": "roles:read",
     "uci": "labelled:read_uci",

@@ -131,7 +131,7 @@ class Known:
         codes, values = _factorized(column)
         found = [self.find(value) for value in values]
         new = float(len(self.place))
-        where = [np.nan if is_missing(name) and name not in self.place else self.place.get(name, new) for name in found]
+        where = [np.nan if name in MISSING and name not in self.place else self.place.get(name, new) for name in found]
         places = np.array([*where, np.nan], dtype=float)[codes]
         counts = np.bincount(codes[codes >= 0], minlength=len(found))
         unknown = {name: int(counts[k]) for k, name in enumerate(found) if where[k] == new and counts[k]}
@@ -163,11 +163,6 @@ def _name(value: Any, column: Any) -> str:
         return str(value.date()) if midnight else str(value)
     text = str(value).strip()
     return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def is_missing(text: str) -> bool:
-    """Whether a text stands for a missing value."""
-    return text in MISSING
 
 
 def name_order(names: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tables: rows with named columns, from a file of any format or from a data frame.
+"""Tables: rows with named columns, from a file of any format or from a data frame, and the columns that a user names.
 
 `read_table` is the one reader of a user's table: `mtlrun compare` and the card reader ``table`` make a `Dataset` of it
 (`mtlrun.data.roles`), `mtlrun predict` takes the columns that a model needs (`mtlrun.data.schema`).
@@ -14,8 +14,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.files import DataFile, Snapshot, data_file
-from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
+from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff, read_labels
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
@@ -36,6 +37,9 @@ from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import SPARSE_COLUMNS, SizeError, allow, allow_cells, allow_members
 
+if TYPE_CHECKING:
+    from mtlrun.data.schema import Schema
+
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
 TARGET, TASK, SEQUENCE = "target", "task", "sequence"
 #: Starts the names of the targets of svmlight files with several labels per row.
@@ -44,20 +48,6 @@ _LABEL = "label "
 _MAT_NAMES = (("X", "Y"), ("feature", "label"))
 #: What numpy and the zip module raise about damaged or forged archives; each was seen.
 _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
-
-
-class TrainingColumns(Protocol):
-    """What `like` needs: the columns of the training rows."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Names of the columns."""
-        ...
-
-    @property
-    def known(self) -> Mapping[str, Collection[str]]:
-        """Columns of names (tasks, categories), and the names that occur."""
-        ...
 
 
 @dataclass
@@ -232,7 +222,7 @@ class Table:
         return replace(self, frame=frame, sparse=matrix, locate=locate, written=written)
 
 
-def read_table(source: Path | str | Any, like: TrainingColumns | None = None) -> Table:
+def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> Table:
     """Read a table; the suffix of a file determines its format, after that of compression (.gz, .bz2, .xz).
 
     * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks, with or without a header.
@@ -263,7 +253,7 @@ def read_table(source: Path | str | Any, like: TrainingColumns | None = None) ->
     return replace(read_table_file(snapshot, suffix, like), source=snapshot)
 
 
-def read_table_file(file: DataFile, suffix: str, like: TrainingColumns | None = None) -> Table:
+def read_table_file(file: DataFile, suffix: str, like: Table | Schema | None = None) -> Table:
     """Read a table from a file whose format is known; see `read_table`."""
     if suffix not in _READERS:
         other = "Save it as .xlsx or .csv." if suffix in (".xls", ".xlsm", ".ods") else ""
@@ -315,17 +305,19 @@ def text_table(file: DataFile, **options: Any) -> Table:
     return Table(file.where(), frame, named=named, locate=locate, written=written)
 
 
-def _require(package: str, extra: str, file: DataFile) -> None:
+def optional_module(name: str, extra: str, place: str) -> Any:
+    """Return a module that some files need; without its package, a DataError about the file says what to install."""
     try:
-        importlib.import_module(package)
+        return importlib.import_module(name)
     except ImportError:
-        raise DataError(f"{file.where()}: reading {extra} needs {package}", f"pip install '.[{extra}]'") from None
+        package = name.partition(".")[0]
+        raise DataError(f"{place}: reading {extra} needs {package}", f"pip install '.[{extra}]'") from None
 
 
-def _excel(file: DataFile, like: TrainingColumns | None) -> Table:
+def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
-    _require("openpyxl", "excel", file)
     raw, name = file.read_bytes(), file.where()
+    optional_module("openpyxl", "excel", name)
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             computes = check_workbook(archive, len(raw), name)
@@ -353,8 +345,7 @@ def _excel(file: DataFile, like: TrainingColumns | None) -> Table:
 
 
 def _parquet(file: DataFile) -> Table:
-    _require("pyarrow", "parquet", file)
-    parquet: Any = importlib.import_module("pyarrow.parquet")
+    parquet = optional_module("pyarrow.parquet", "parquet", file.where())
     raw = file.read_bytes()
     try:
         about = parquet.ParquetFile(io.BytesIO(raw)).metadata
@@ -391,12 +382,9 @@ def _arff(file: DataFile) -> Table:
         return Table(
             file.where(), frame, X, [names[j] for j in numbers], targets, words=words, order=names, written=written
         )
-    frame = pd.DataFrame({name: _arff_column(table, j) for j, name in enumerate(names)})
+    columns = [_arff_words(table, j) if a.textual else table.X[:, j] for j, a in enumerate(table.attributes)]
+    frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
     return Table(file.where(), frame, default_targets=targets, words=words, written=written)
-
-
-def _arff_column(table: ArffTable, j: int) -> Any:
-    return _arff_words(table, j) if table.attributes[j].textual else table.X[:, j]
 
 
 def _arff_words(table: ArffTable, j: int) -> pd.Series:
@@ -442,7 +430,7 @@ def _mat(file: DataFile) -> Table:
     return Table(name, frame, default_targets=names, named=False)
 
 
-def _svmlight(file: DataFile, like: TrainingColumns | None) -> Table:
+def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
     content, name = file.read_bytes().removeprefix(codecs.BOM_UTF8), file.where()
     known = [] if like is None else [int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)]
     zero = 0 in known if known else counts_from_zero(content)
@@ -520,7 +508,7 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
     return [f"x{j + first}" for j in range(count)]
 
 
-_READERS: dict[str, Callable[[DataFile, TrainingColumns | None], Table]] = {
+_READERS: dict[str, Callable[[DataFile, Table | Schema | None], Table]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file, names=like and like.known)),
     ".parquet": lambda file, like: _parquet(file),
     ".xlsx": _excel,
@@ -530,3 +518,118 @@ _READERS: dict[str, Callable[[DataFile, TrainingColumns | None], Table]] = {
     ".npz": lambda file, like: _npz(file),
     **dict.fromkeys((".fa", ".fasta"), lambda file, like: _fasta(file)),
 }
+
+
+# ---------------------------------------------------------------------- columns as a user names them
+
+
+def target_columns(
+    table: Table,
+    target: str | None = None,
+    targets: str | Sequence[str] = (),
+    last: int | None = None,
+    labels: Path | None = None,
+    drop: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return the columns to predict, which may be named in one of four ways.
+
+    Parameters
+    ----------
+    table : Table
+    target : str, optional
+        One column.
+    targets : str or sequence of str
+        Columns; ``y*`` stands for those that match.
+    last : int, optional
+        The last columns of the table, so many.
+    labels : Path, optional
+        Mulan's list of labels.
+    drop : sequence of str
+        Columns that are no targets, although a list of labels, a pattern or the format of the file names them.
+
+    Raises
+    ------
+    UnknownNameError
+        For a name or pattern without a column.
+    DataError
+        For more than one way, a number that leaves no feature, or a list of labels that is not that of the table.
+    """
+    if sum(bool(way) for way in (target, targets, last, labels)) > 1:
+        raise DataError(
+            "the targets are named more than once", "Give only one of --target, --targets, --targets-last and --labels."
+        )
+    if last is not None:
+        if not 0 < last < len(table.columns):
+            text = f"{table.name}: {last} targets of {counted(len(table.columns), 'column')}"
+            raise DataError(text, "--targets-last takes a number that leaves columns as features.")
+        return tuple(name for name in table.columns[-last:] if name not in drop)
+    if labels is not None:
+        return tuple(name for name in _listed_labels(table, labels) if name not in drop)
+    if target:
+        return (target,)
+    named = several(targets)
+    left = (name for name in matching(named, table) if name not in drop or name in named)
+    return tuple(left) or (tuple(t for t in table.default_targets if t not in drop) if drop and not named else ())
+
+
+def label_list(data: Any, labels: str | Path | None, *, other: bool) -> tuple[Any, Path | None]:
+    """Return a table and Mulan's list of its labels, given as a pair or lying beside it under the same name.
+
+    Parameters
+    ----------
+    data : data frame, path, or pair of paths in any order
+    labels : path, optional
+    other : bool
+        Whether the targets are named in another way, so that no list is looked for.
+
+    Raises
+    ------
+    DataError
+        For a pair without an .xml file, or with a second list.
+    """
+    if isinstance(data, list | tuple) and all(isinstance(item, str | Path) for item in data):
+        lists = [Path(item) for item in data if Path(item).suffix.lower() == ".xml"]
+        tables = [item for item in data if Path(item).suffix.lower() != ".xml"]
+        if len(tables) != 1 or len(lists) > 1 or (lists and labels):
+            text = f"{counted(len(tables), 'table')} and {counted(len(lists) + bool(labels), 'list')} of labels"
+            raise DataError(text, "Give one table, and for Mulan's format one .xml file of its labels.")
+        data, labels = tables[0], lists[0] if lists else labels
+    if labels is None and not other and isinstance(data, str | Path):
+        stem, arff, _ = Path(data).name.partition(".arff")
+        beside = Path(data).with_name(f"{stem}.xml")
+        if arff and beside.is_file():
+            labels = beside
+    return data, None if labels is None else Path(labels)
+
+
+def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
+    names, known = read_labels(data_file(path)[0]), set(table.columns)
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(f"label of {path}, as a column of {table.name},", name, table.columns)
+    return tuple(names)
+
+
+def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:
+    """Return the columns that are named; ``y*``, ``y?`` and ``y[12]`` stand for those that match.
+
+    Raises
+    ------
+    UnknownNameError
+        For a pattern that matches nothing. A plain name is returned as it is.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        if name in table.columns or not set(name) & set("*?["):
+            found[name] = None
+            continue
+        columns = [column for column in table.columns if fnmatchcase(column, name)]
+        if not columns:
+            raise UnknownNameError("column", name, table.columns, f"{table.name} has no column {name!r}")
+        found |= dict.fromkeys(columns)
+    return tuple(found)
+
+
+def several(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names that may be given as one text."""
+    return (names,) if isinstance(names, str) else tuple(names)

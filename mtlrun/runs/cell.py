@@ -124,7 +124,7 @@ class Cell:
     fold : int or None
         Of a fold: its number.
     versions : dict of str to int or str
-        Of what computes it (`mtlrun.runs.code.versions_of`).
+        Of what computes it (`mtlrun.runs.methods.versions_of`).
     """
 
     dataset: DatasetRef | None
@@ -234,11 +234,7 @@ def _plain(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return list(value) if isinstance(value, tuple) else value
     fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    return {name: _plain(item) for name, item in fields.items() if not _is_empty(item)}
-
-
-def _is_empty(item: Any) -> bool:
-    return item is None or (isinstance(item, str | tuple | dict) and not item)
+    return {name: _plain(item) for name, item in fields.items() if item is not None and item not in ("", (), {})}
 
 
 # ---------------------------------------------------------------------- the choice of a search
@@ -310,7 +306,7 @@ def choose(
         "score": best,
         "metric": metric,
         "ties": equal[1:],
-        "edges": _edges(grid, equal[0]) if equal else {},
+        "edges": edges_of(grid, equal[0]) if equal else {},
         "grid": {name: list(values) for name, values in grid.items()},
         "warm_started": all(column["warm_started"] for column in columns),
         "means": means,
@@ -347,7 +343,7 @@ def _mean(scores: Sequence[float | None]) -> float | None:
     return math.fsum(defined) / len(defined) if defined else None
 
 
-def _edges(grid: Mapping[str, Sequence[Any]], chosen: Mapping[str, Any]) -> dict[str, str]:
+def edges_of(grid: Mapping[str, Sequence[Any]], chosen: Mapping[str, Any]) -> dict[str, str]:
     """Return which numeric parameters were chosen at an end of their grid: the best value may lie outside."""
     found = {}
     for name, values in grid.items():

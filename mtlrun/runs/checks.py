@@ -353,7 +353,7 @@ def _numbers_have_no_labels(data: dict[str, Any], cards: dict[str, Path]) -> Ite
 def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
     """Check the parameters of an axis: each must be in a method, and none may be searched as well."""
     sweep = _dict(data.get("sweep"))
-    methods = _dicts(data.get("methods"))
+    methods = [_dict(method) for method in as_list(data.get("methods"))]
     for name in as_list(sweep.get("params")):
         having = [(i, method) for i, method in enumerate(methods) if isinstance(name, str) and _has(method, name)]
         if isinstance(name, str) and not having:
@@ -445,7 +445,3 @@ def _duplicates(names: list[Any], section: str, what: str, remedy: str = "") -> 
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [_dict(v) for v in as_list(value)]

@@ -5,7 +5,6 @@ Loads no solver and no data.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections import defaultdict
@@ -29,9 +28,9 @@ from mtlrun.report.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.runs.catalogue import name_of
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
-from mtlrun.runs.code import OWN_CODE, Versions, versions_of
-from mtlrun.runs.code import reason as reason_of
 from mtlrun.runs.methods import (
+    OWN_CODE,
+    Versions,
     complete,
     has_parameter,
     measure_parameters,
@@ -39,11 +38,13 @@ from mtlrun.runs.methods import (
     method_paths,
     published_hash,
     quantities_of,
+    reason_of,
     resolved,
+    versions_of,
 )
 from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
 from mtlrun.runs.store import Store, settled, write_new
-from mtlrun.utils.io import derive_seed, jsonable, sealed
+from mtlrun.utils.io import derive_seed, file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")
@@ -335,10 +336,8 @@ class CellMaker:
         """Return the cell that fits, times and scores."""
         spec, given = self.spec, self.setting.split
         assert given is not None  # only measures have none
-        kfold = given.kind == "kfold"  # the trials are the folds of one partition, then those of the next one
-        repeat = trial // (given.folds or 1) if kfold else trial
-        purpose = () if kfold and not repeat else ("repeat", repeat) if kfold else (trial,)
-        split = Split(**given.model_dump(exclude={"trials"}), trial=trial, seed=self._seed(*purpose))
+        seed = self._seed(*purpose_of(given.kind, given.folds, trial))
+        split = Split(**given.model_dump(exclude={"trials"}), trial=trial, seed=seed)
         timing = Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup) if spec.timing else None
         scoring = Scoring(tuple(self.setting.metrics), spec.average, tuple(sorted(set(spec.keep))), timing)
         return self._cell(
@@ -389,6 +388,14 @@ class CellMaker:
     def _seed(self, *purpose: object) -> int:
         place = self.setting.dataset.id if self.setting.dataset else PUBLISHED
         return derive_seed(self.spec.seed, place, *purpose)
+
+
+def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:
+    """Return what the seed of a split is for: k-fold trials are the folds of one partition, then of the next one."""
+    if kind != "kfold":
+        return (trial,)
+    repeat = trial // (folds or 1)
+    return ("repeat", repeat) if repeat else ()
 
 
 def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:
@@ -500,7 +507,7 @@ def write_plan(plan: Plan) -> None:
     OSError
         If the run folder cannot be written.
     """
-    write_new(plan.folder / RUN_FILE, (json.dumps(plan.run_json(), indent=1, ensure_ascii=False) + "\n").encode())
+    write_new(plan.folder / RUN_FILE, file_json(plan.run_json()).encode())
 
 
 def other_settings(plan: Plan) -> str | None:

@@ -21,6 +21,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PrivateAttr,
     Tag,
     field_validator,
     model_validator,
@@ -29,6 +30,7 @@ from pydantic import (
 from mtlrun.estimators.registry import METHODS
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.papers.measure import MEASURES
+from mtlrun.record import private_path
 from mtlrun.report.checks import (
     Claim,
     Count,
@@ -349,6 +351,56 @@ class Spec(StrictModel):
         """The metrics of the experiment and those of its data sets: the columns of the table."""
         own = [name for dataset in self.datasets for name in dataset.metrics or ()]
         return list(dict.fromkeys([*self.metrics, *own]))
+
+
+# ---------------------------------------------------------------------- training files whose data come in chunks
+
+
+class ChunkColumns(StrictModel):
+    """The files of a training, relative to the folder of its file, and what their columns are."""
+
+    files: str
+    target: str | None = None
+    task: str | None = None
+    targets: list[str] = Field(default_factory=list)
+    weight: str | None = None
+    drop: list[str] = Field(default_factory=list)
+
+
+class ChunkMethod(StrictModel):
+    """Its parameters count for standardized features and targets."""
+
+    estimator: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    grid: Annotated[dict[str, Values], AfterValidator(few_candidates)] = Field(default_factory=dict)
+
+
+class ChunkTraining(StrictModel):
+    """A training file with a section `data`: a table in chunks. The first fold is tested, the others choose."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    id: Annotated[str, AfterValidator(experiment_id)]
+    kind: Literal["train"]
+    title: str = ""
+    data: ChunkColumns
+    method: ChunkMethod
+    folds: Annotated[Folds, Field(ge=3)] = 5
+    refit: bool = True
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    _folder: Path = PrivateAttr(Path())  # of the file
+
+    @property
+    def files(self) -> Path:
+        """Where the data lie."""
+        return self._folder / self.data.files
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The same as plain data, which name no folder of the user but as the file writes it."""
+        found = self.model_dump(by_alias=True)
+        found["data"]["files"] = private_path(self.data.files)
+        return found
 
 
 # ---------------------------------------------------------------------- an experiment, ready to be planned

@@ -30,7 +30,7 @@ from mtlrun.runs.pool import Pool, Progress
 from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.store import check_folder
-from mtlrun.utils.io import jsonable, write_atomic, writing
+from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
 
 METRICS, PREDICTIONS, CONFIG, PAGE = "metrics.json", "predictions.csv", "config.json", "report.html"
@@ -231,7 +231,7 @@ def save_training(trained: Trained, folder: Path) -> None:
     """
     with publish(folder, obsolete=[COEFFICIENTS]) as new:
         for name, value in ((CONFIG, trained.model.about["config"]), (METRICS, trained.result)):
-            write_atomic(new / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
+            write_atomic(new / name, file_json(value))
         if trained.predictions:  # none of rows in chunks
             write_atomic(new / PREDICTIONS, trained.predictions)
         save_model(new, trained.model)

@@ -24,10 +24,9 @@ from mtlrun.record import MEASURE, Record, host_facts, made_by, now
 from mtlrun.report.cells import Run, read_run
 from mtlrun.report.stored import VERIFIED, read_sound
 from mtlrun.runs.cell import Method, cell_from, choice_of
-from mtlrun.runs.code import versions_of
-from mtlrun.runs.methods import declared, method_paths
+from mtlrun.runs.methods import declared, method_paths, versions_of
 from mtlrun.runs.pool import compute_cell
-from mtlrun.utils.io import sealed, write_atomic
+from mtlrun.utils.io import file_json, sealed, write_atomic
 
 #: Digits of numbers that are equal.
 ALL_DIGITS = 16.0
@@ -302,4 +301,4 @@ def _write(folder: Path, done: Sequence[Trial], known: Sequence[Trial]) -> None:
         "not_tried": dict(sorted(refused.items())),
         "cells": [cells[key] for key in sorted(cells)],
     }
-    write_atomic(folder / VERIFIED, json.dumps(sealed(content), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(folder / VERIFIED, file_json(sealed(content)))

@@ -39,6 +39,11 @@ def jsonable(value: Any) -> Any:
     return value
 
 
+def file_json(value: Any) -> str:
+    """Return JSON as files of results hold it: indented, keys in their order, with a line end."""
+    return json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n"
+
+
 def canonical_json(value: Any) -> str:
     """Return JSON with sorted keys and no blanks, the same on every machine."""
     return json.dumps(jsonable(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import savemat
 
-from mtlrun.data.formats import sarcos
+from mtlrun.data import labelled
 from mtlrun.data.formats.mat import read_mat
 from mtlrun.errors import DataError
 
@@ -222,8 +222,8 @@ def test_letters_stand_upright(own_set):
 @pytest.fixture
 def small_sarcos(monkeypatch):
     """Sizes of the SARCOS files cut to 6 training and 3 test rows."""
-    monkeypatch.setattr(sarcos, "TRAIN_ROWS", 6)
-    monkeypatch.setattr(sarcos, "TEST_ROWS", 3)
+    monkeypatch.setattr(labelled, "TRAIN_ROWS", 6)
+    monkeypatch.setattr(labelled, "TEST_ROWS", 3)
     values = np.round(np.random.default_rng(0).standard_normal((9, 28)), 6)
     tests = values[6:].copy()
     tests[0] = values[2]
@@ -234,7 +234,7 @@ def test_full_sarcos_counts_its_leak(own_set, small_sarcos):
     train, tests = small_sarcos
     content = packed(sarcos_inv=train)
     files = {"train.mat": content, "test.mat": packed(sarcos_inv_test=tests)}
-    options = {"train": "train.mat", "test": "test.mat", "full": True, "blob": sarcos.git_blob_id(content)}
+    options = {"train": "train.mat", "test": "test.mat", "full": True, "blob": labelled.git_blob_id(content)}
     load = own_set.write("sarcos", files, options, "regression")
     data = load()
     assert data.X.shape == (9, 21)
@@ -254,7 +254,7 @@ def test_golden_errors_of_sarcos(own_set, small_sarcos):
     assert own_set.error("sarcos", files, options, task_type="regression") == (
         "train.mat: the content is not that of the original train.mat\n"
         f"  expected git blob {'0' * 40}\n"
-        f"  found    git blob {sarcos.git_blob_id(content)}\n"
+        f"  found    git blob {labelled.git_blob_id(content)}\n"
         "Replace it by the file of http://www.gaussianprocess.org/gpml/data/."
     )
     options["blob"] = None
@@ -269,7 +269,7 @@ def test_golden_errors_of_sarcos(own_set, small_sarcos):
 
 def test_partial_sarcos_must_be_free_of_test_rows(own_set, small_sarcos):
     train, tests = small_sarcos
-    header = ",".join([*(f"x{j}" for j in range(1, 22)), *sarcos.TASKS, "in_test_file", "source_bits"])
+    header = ",".join([*(f"x{j}" for j in range(1, 22)), *labelled.SARCOS_TASKS, "in_test_file", "source_bits"])
     rows = [[*row, int(k == 2), (1, 8, 9, 4, 8, 2)[k]] for k, row in enumerate(train)]
 
     def table(rows):
@@ -293,4 +293,4 @@ def test_partial_sarcos_must_be_free_of_test_rows(own_set, small_sarcos):
 
 def test_git_blob_id_is_that_of_git():
     # `printf 'hello\n' | git hash-object --stdin`
-    assert sarcos.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    assert labelled.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"

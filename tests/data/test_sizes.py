@@ -20,8 +20,7 @@ from mtlrun.errors import DataError, UserError
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.record import PACKED, unpack
 from mtlrun.report.modelplots import plot_model
-from mtlrun.runs.chunkspec import chunk_training
-from mtlrun.runs.load import load_experiment
+from mtlrun.runs.load import chunk_training, load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.utils import sizes
 from mtlrun.utils.sizes import SizeError

@@ -17,8 +17,7 @@ import scipy.sparse as sp
 
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.penalties import norms
-from mtlrun.runs.code import versions_of
-from mtlrun.runs.methods import class_paths, resolved
+from mtlrun.runs.methods import class_paths, resolved, versions_of
 
 STORED = Path(__file__).with_name("frozen.json")
 

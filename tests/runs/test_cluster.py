@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 
+from mtlrun.comparison.foldsums import Products, Sums, add_up, sums_of
 from mtlrun.data import load_dataset
 from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.errors import ConfigError
@@ -23,7 +24,6 @@ from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.run import run
-from mtlrun.runs.streaming import Products, Sums, add_up, sums_of
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
@@ -148,7 +148,7 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
 
 
 def test_sums_over_files_survive_a_worker_to_the_last_digit(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.streaming.EVERY", 0.0)
+    monkeypatch.setattr("mtlrun.comparison.foldsums.EVERY", 0.0)
     rng = np.random.default_rng(0)
     for k in range(12):
         rows = pd.DataFrame(rng.normal(size=(2000, 4)), columns=["a", "b", "c", "y"])

@@ -10,8 +10,8 @@ from mtlrun.data import load as data_load
 from mtlrun.errors import ConfigError
 from mtlrun.estimators import registry
 from mtlrun.runs import cell as cells
-from mtlrun.runs import code
-from mtlrun.runs.code import own_files, reason, versions_of
+from mtlrun.runs import methods
+from mtlrun.runs.methods import own_files, reason_of, versions_of
 from mtlrun.runs.plan import rerun_reasons, survey
 
 
@@ -84,23 +84,23 @@ def test_a_raised_protocol_or_generator_makes_all_cells_outdated(lab, monkeypatc
     text = TWO.replace("DATA", lab.data)
     lab.run(text, jobs=1)
     for module, name, value in (
-        (code, "PROTOCOL_CHANGES", ("another seed",)),
-        (code, "SOURCE_CHANGES", {"generator:rmtl": ("another seed",)}),
+        (methods, "PROTOCOL_CHANGES", ("another seed",)),
+        (methods, "SOURCE_CHANGES", {"generator:rmtl": ("another seed",)}),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, value)
             made = lab.plan(text)
             assert {state.name for state in survey(made)} == {"outdated"}
             assert all(line.endswith("1 -> 2: another seed") for line in rerun_reasons(made, survey(made)))
-    assert cells.PROTOCOL_CHANGES is code.PROTOCOL_CHANGES
-    assert data_load.SOURCE_CHANGES is code.SOURCE_CHANGES
+    assert cells.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
+    assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
 
 def test_the_reason_of_several_versions_names_all_of_them(monkeypatch):
-    monkeypatch.setattr(code, "PROTOCOL_CHANGES", ("first", "second", "third"))
-    assert reason("protocol", 1, 2) == "first"
-    assert reason("protocol", 2, 4) == "second; third"
-    assert reason("NoSuchMethod", 1, 2) == ""
+    monkeypatch.setattr(methods, "PROTOCOL_CHANGES", ("first", "second", "third"))
+    assert reason_of("protocol", 1, 2) == "first"
+    assert reason_of("protocol", 2, 4) == "second; third"
+    assert reason_of("NoSuchMethod", 1, 2) == ""
 
 
 # --- modules of the user's own
@@ -172,11 +172,11 @@ def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, fol
     (site / "their-1.2.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: their\nVersion: 1.2\n")
     (site / "their-1.2.dist-info" / "RECORD").write_text("their/__init__.py,,\n")
     monkeypatch.syspath_prepend(site)
-    code._distributions.cache_clear()
+    methods._distributions.cache_clear()
     own.write("models.py", "import their\n")
     assert set(own_files("own.models")) == {"own/__init__.py", "own/models.py"}
     assert versions_of(["their:Model"])["their"] == "1.2"
-    code._distributions.cache_clear()
+    methods._distributions.cache_clear()
 
 
 def test_a_package_on_the_path_is_the_users_own(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtlrun.comparison.likeness import FEWEST, tables_like
+from mtlrun.comparison.differences import FEWEST, tables_like
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError
 
@@ -24,7 +24,7 @@ def atlas(monkeypatch):
         for rows in (10, 100)
         for seed in (0, 1)
     ]
-    monkeypatch.setattr("mtlrun.comparison.likeness.read_lines", lambda: (lines, "2026-11-25"))
+    monkeypatch.setattr("mtlrun.comparison.differences.read_lines", lambda: (lines, "2026-11-25"))
     return lines
 
 
@@ -52,11 +52,11 @@ def test_nothing_is_said_without_enough_tables_of_the_layout(atlas, monkeypatch)
     shared = Dataset(X=np.zeros((20, 5)), y=np.zeros((20, 3)), task_type="regression")
     assert tables_like(shared, 0.8) is None
     few = [line for line in atlas if int(line["table"][1:]) < FEWEST - 1]
-    monkeypatch.setattr("mtlrun.comparison.likeness.read_lines", lambda: (few, "2026-11-25"))
+    monkeypatch.setattr("mtlrun.comparison.differences.read_lines", lambda: (few, "2026-11-25"))
     assert tables_like(ragged(8, 20), 0.8) is None
 
     def refuse():
         raise ConfigError("no file")
 
-    monkeypatch.setattr("mtlrun.comparison.likeness.read_lines", refuse)
+    monkeypatch.setattr("mtlrun.comparison.differences.read_lines", refuse)
     assert tables_like(ragged(8, 20), 0.8) is None

@@ -16,8 +16,7 @@ from mtlrun.errors import DataError
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.registry import build
 from mtlrun.features import WeightedDegree
-from mtlrun.indices import check_indices
-from mtlrun.models import Model, load_model, save_model
+from mtlrun.models import Model, check_indices, load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.standard_normal((80, 3)), RNG.integers(0, 5, 80)])

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import mtlrun
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.chunked import Chunked
-from mtlrun.comparison.foldsums import SummedEvaluation, Training
+from mtlrun.comparison.foldsums import Products, SummedEvaluation, Training, add_up, statistics_of
 from mtlrun.comparison.gain import Layout, correction, relative_gain
 from mtlrun.comparison.verdict import MULTITASK, POOLED
 from mtlrun.data.chunks import ChunkedTable, chunk_files, fold_of
@@ -22,7 +22,6 @@ from mtlrun.estimators import GraphMTL, PooledRidge
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.runs.pool import Pool
-from mtlrun.runs.streaming import Products, add_up, statistics_of
 
 D, T, N = 4, 6, 900
 RAGGED = {"target": "y", "task": "store", "weight": "w", "drop": ["y2", "y3"]}

@@ -15,7 +15,7 @@ from mtlrun.errors import DataError
 from mtlrun.penalties import norms
 from mtlrun.record import Record
 from mtlrun.report.build import build_report, markdown
-from mtlrun.runs import code
+from mtlrun.runs import methods
 from mtlrun.runs.cell import cell_from
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan, survey
@@ -115,7 +115,7 @@ def test_a_changed_solver_does_not_agree(finished, monkeypatch):
 
 
 def test_what_cannot_be_tried_is_counted_with_the_reason(finished, monkeypatch):
-    monkeypatch.setattr(code, "SOURCE_CHANGES", {"generator:rmtl": ("another seed",)})
+    monkeypatch.setattr(methods, "SOURCE_CHANGES", {"generator:rmtl": ("another seed",)})
     trials = [*verify([finished])]
     assert {trial.refused for trial in trials} == {"generator:rmtl changed since"}
     assert not (finished / "verified.json").exists()
@@ -202,4 +202,4 @@ def test_a_record_says_what_made_it(lab):
     lab.run(jobs=1)
     made = {tuple(sorted(record.made_by)) for record in lab.records().values()}
     assert made == {("commit", "dirty", "mtlrun", "package")}
-    assert data_load.SOURCE_CHANGES is code.SOURCE_CHANGES
+    assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES

@@ -11,8 +11,7 @@ import pytest
 import mtlrun
 from mtlrun.comparison.candidates import Candidate, core
 from mtlrun.comparison.leaderboard import markdown
-from mtlrun.comparison.remaining import remaining_seconds
-from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.comparison.schedule import CompareSchedule, remaining_seconds
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL, Entry
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
