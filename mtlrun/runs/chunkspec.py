@@ -14,8 +14,7 @@ from mtlrun.report.checks import Values
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.layers import Layers
 from mtlrun.runs.spec import Folds, experiment_id, few_candidates
-from mtlrun.utils.schema import StrictModel, schema_findings
-from mtlrun.utils.yaml import load_file, render
+from mtlrun.utils.yaml import StrictModel, load_file, render, schema_findings
 
 
 class ChunkColumns(StrictModel):

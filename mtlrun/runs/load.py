@@ -28,8 +28,7 @@ from mtlrun.runs.spec import (
     plain,
 )
 from mtlrun.utils.io import as_list
-from mtlrun.utils.schema import Finding, schema_findings, unknown_key
-from mtlrun.utils.yaml import Document, KeyPath, Mark, load_file, render
+from mtlrun.utils.yaml import Document, Finding, KeyPath, Mark, load_file, render, schema_findings, unknown_key
 
 DEFAULT_PROFILE = "quick"
 #: Fields of an entry that all its numbers take over.
