@@ -20,8 +20,16 @@ from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical import inference, mixtures
 from mtlrun.solvers.hierarchical.compress import CONSTANT, Columns, Compressed, of_data, of_statistics
-from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, HierarchicalProblem, Result, fit_covariance
-from mtlrun.solvers.hierarchical.integrate import FEW_COLUMNS, FEW_TASKS, can_integrate, integrated
+from mtlrun.solvers.hierarchical.fit import (
+    FEW_COLUMNS,
+    FEW_TASKS,
+    ROWS_PER_MEAN,
+    HierarchicalProblem,
+    Result,
+    can_integrate,
+    fit_covariance,
+    integrated,
+)
 from mtlrun.solvers.hierarchical.noise import OwnNoise, own_noise
 from mtlrun.solvers.hierarchical.posterior import Posterior, variance_shares
 from mtlrun.utils.processes import one_thread_if_small

@@ -17,11 +17,9 @@ from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import Columns, standardised
-from mtlrun.solvers.hierarchical.inference import holm
-from mtlrun.solvers.hierarchical.laplace import Laplace, rows_of
-from mtlrun.solvers.hierarchical.logistic import LaplaceFit, LogisticProblem, fit_logistic
+from mtlrun.solvers.hierarchical.inference import holm, test_of_all, test_of_slopes, tests_of_columns
+from mtlrun.solvers.hierarchical.logistic import Laplace, LaplaceFit, LogisticProblem, fit_logistic, rows_of
 from mtlrun.solvers.hierarchical.posterior import shares
-from mtlrun.solvers.hierarchical.ratios import test_of_all, test_of_slopes, tests_of_columns
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]

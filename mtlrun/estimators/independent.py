@@ -19,14 +19,13 @@ from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_b
 from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import L1, SquaredFrobenius
-from mtlrun.problem.arrays import stack_designs
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is_graded
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, stack_designs
 from mtlrun.solvers.convex.cd import descend, descend_tasks
 from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
 

@@ -14,9 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key
 from mtlrun.estimators.facts import POWERS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive, real
-from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.memory import fits
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, is_sparse
 from mtlrun.solvers.mkl.kernels import InnerProducts, Kernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import MklResult, solve_alternating, solve_group_mkl

@@ -11,7 +11,7 @@ from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
 from mtlrun.estimators.facts import BOX_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
-from mtlrun.penalties.spectral import SpectralBox, fill_boxes
+from mtlrun.penalties.norms import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
 

@@ -16,7 +16,6 @@ from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.result import Callback, SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.dcd import solve_block_dcd
-from mtlrun.solvers.svm.greedy import solve_without_intercept
 from mtlrun.solvers.svm.kernel import (
     augmented_features,
     certify_kernel,
@@ -25,6 +24,7 @@ from mtlrun.solvers.svm.kernel import (
     matrix_pays,
     polish,
     run_libsvm,
+    solve_without_intercept,
     stored,
 )
 from mtlrun.solvers.svm.newton import solve_svm_newton

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.optimize
 
-from mtlrun.penalties.norms import SquaredFrobenius, SquaredTraceNorm
-from mtlrun.penalties.spectral import SpectralBox, spectral_norm, trace_norm
+from mtlrun.penalties.norms import SpectralBox, SquaredFrobenius, SquaredTraceNorm, spectral_norm, trace_norm
 from mtlrun.problem.penalty import Penalty
 
 

@@ -11,8 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from mtlrun.problem.arrays import Design, is_sparse
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Design, TaskData, is_sparse
 
 # Up to this size the norm of a design comes from an exact eigenvalue of its smaller Gram matrix.
 _EXACT_NORM_SIZE = 2000

@@ -24,11 +24,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from mtlrun.solvers.hierarchical.compress import weighted
-from mtlrun.solvers.hierarchical.factored import factored
+from mtlrun.solvers.hierarchical.covariance import Tied, factored, newton
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, Result
-from mtlrun.solvers.hierarchical.newton import newton
 from mtlrun.solvers.hierarchical.posterior import posterior_of
-from mtlrun.solvers.hierarchical.structures import Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,11 +14,10 @@ from sklearn.utils.extmath import row_norms
 
 from mtlrun.features.rows import CSR, DENSE, STRINGS, Rows, make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
-from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.result import Callback, SolverResult, Tracker
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, is_sparse
 from mtlrun.solvers.svm.sweeps import (
     HINGE,
     LOGISTIC,
