@@ -24,6 +24,17 @@ def is_sparse(X: Any) -> bool:
     return bool(sp.issparse(X))
 
 
+def dense(X: Any) -> Any:
+    """Return a design as an array."""
+    return X.toarray() if is_sparse(X) else X
+
+
+def quotient(a: Any, b: np.ndarray) -> np.ndarray:
+    """Return a / b, and 0 where b is not positive."""
+    positive = b > 0
+    return np.where(positive, a / np.where(positive, b, 1.0), 0.0)
+
+
 def as_design(X: Any, name: str = "X") -> Design:
     """Return a design as C-ordered float64 or canonical float64 CSR, without copying where it is that already.
 
@@ -381,7 +392,17 @@ class TaskData:
             return self.weights
         return np.broadcast_to(self.weights[:, None], self.targets.shape)
 
+    def full_weights(self) -> np.ndarray:
+        """Return weights (mask included) as a field, ones where there are none; may be a read-only view."""
+        weights = self.effective_weights()
+        return np.ones_like(self.targets) if weights is None else weights
+
     # ------------------------------------------------------------------ fields
+
+    def weighted(self, field: np.ndarray) -> np.ndarray:
+        """Return a field times the weights; itself where there are none."""
+        weights = self.effective_weights()
+        return field if weights is None else weights * field
 
     def sum_by_task(self, field: np.ndarray) -> np.ndarray:
         """Sum a field over the rows of each task, shape (T,)."""

@@ -14,7 +14,7 @@ from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, quotient
 from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
 from mtlrun.utils.jit import compiled
 
@@ -163,8 +163,7 @@ class _Equations:
     def __init__(self, rotation: Rotation, loss: Loss) -> None:
         self.rotation, self.loss, self.data = rotation, loss, rotation.data
         self.weights = self.data.effective_weights()
-        ones = np.ones_like(self.data.targets)
-        self.total = self.data.sum_by_task(ones if self.weights is None else self.weights)
+        self.total = self.data.sum_by_task(self.data.full_weights())
 
     def value(self, W: np.ndarray, b: np.ndarray) -> float:
         """Return the loss; b are the intercepts for the centred designs."""
@@ -287,10 +286,7 @@ class LeastSquares(TaskTerm):
 
     def alone(self) -> np.ndarray:
         """Return the solution of each task, of smallest norm, (T, d)."""
-        squares = np.broadcast_to(self.rotation.squares + self.ridge, self.rotation.cross.shape)
-        positive = squares > 0
-        q = np.where(positive, self.rotation.cross / np.where(positive, squares, 1.0), 0.0)
-        return self.rotation.lift(q).T
+        return self.rotation.lift(quotient(self.rotation.cross, self.rotation.squares + self.ridge)).T
 
     def flows(self, W: np.ndarray) -> Flows:
         """Return the flows that hold W in place, whatever their length: for equal coefficients the best ones."""
