@@ -10,8 +10,8 @@ from mtlrun.features import WeightedDegree
 from mtlrun.penalties.graph import couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm import kernel as svm_kernel
-from mtlrun.solvers.svm.dcd import solve_block_dcd
 from mtlrun.solvers.svm.kernel import certify_kernel, kernel_matrix, polish, solve_without_intercept
+from mtlrun.solvers.svm.linear import solve_block_dcd
 
 SIZES = (40, 7, 1, 25)
 GRAPHS = {
