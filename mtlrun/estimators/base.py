@@ -62,6 +62,21 @@ def content_key(data: TaskData, *more: Any) -> str:
     return str(joblib.hash([data.digest, *more], hash_name="sha1"))
 
 
+def rows_by_code(codes: Array) -> list[Array]:
+    """Return the rows of every code."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
+
+
+def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array:
+    """Return one score per row, by the coefficients and the intercept that its code is the position of."""
+    scores = np.empty(X.shape[0])
+    for rows in rows_by_code(codes):
+        code = codes[rows[0]]
+        scores[rows] = X[rows] @ coef[code] + intercept[code]
+    return scores
+
+
 class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     """Base of all multi-task models: it reads the data, and a subclass adds its parameters and `_fit_data`.
 
@@ -160,8 +175,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         """Check parameters and data; sets what is known before solving (`tasks_`, `n_features_in_`, `classes_`)."""
         check_params(self, self._rules)
+        return self._read_rows(X, y, task_id, sample_weight, reset=True)
+
+    def _read_rows(self, X: Any, y: Any, task_id: Any, sample_weight: Any, *, reset: bool) -> TaskData:
+        """Check data."""
         names = column_names(y)
-        X, ids = self._read_X(X, task_id, reset=True)
+        X, ids = self._read_X(X, task_id, reset=reset)
         if names is not None:
             sample_weight = ordered_columns(sample_weight, names)
         y = self._read_y(y, X.shape[0])
@@ -256,13 +275,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         intercept = np.append(self.intercept_, self.intercept_.mean())
         if isinstance(X, np.ndarray) and X.size <= _FEW:
             return np.asarray(np.einsum("ij,ij->i", X, coef[codes]) + intercept[codes])
-        scores = np.empty(X.shape[0])
-        order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-2))
-        for rows in np.split(order, starts[1:]):
-            code = codes[rows[0]]
-            scores[rows] = X[rows] @ coef[code] + intercept[code]
-        return scores
+        return scores_by_code(X, codes, coef, intercept)
 
     # ---------------------------------------------------------------- fits from sums over rows
 
@@ -317,13 +330,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         read = copy(self)  # rows that are refused must change nothing
         if before is not None and before.shared:
             y = ordered_columns(y, before.tasks.tolist())
-        names = column_names(y)
-        if names is not None:
-            sample_weight = ordered_columns(sample_weight, names)
-        X, ids = read._read_X(X, task_id, reset=before is None)
-        y = read._read_y(y, X.shape[0])
-        weights = read._all_weights(y, ids, check_weights(sample_weight, y.shape))
-        data = read._task_data(X, y, ids, weights, names)
+        data = read._read_rows(X, y, task_id, sample_weight, reset=before is None)
         if before is not None and read._layout != self._layout:
             raise ValueError(f"the rows before had a {self._layout} layout of tasks, these have a {read._layout} one")
         rows = TaskStatistics.of_data(data, like=before)

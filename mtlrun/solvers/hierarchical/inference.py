@@ -10,8 +10,7 @@ bootstrap  The same statistic against tasks simulated from the model without the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
@@ -28,8 +27,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _DRAWN, _ZERO = 1 << 23, 1e-9
 
 
-@dataclass(frozen=True)
-class SignificanceTest:
+class SignificanceTest(NamedTuple):
     """A test of whether tasks differ.
 
     Attributes

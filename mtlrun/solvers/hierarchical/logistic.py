@@ -22,8 +22,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.hierarchical.compress import Columns
+from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.solvers.hierarchical.compress import Columns, by_length
 from mtlrun.solvers.hierarchical.covariance import Factor, Full, Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -301,19 +301,12 @@ def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
 
     Rows of weight zero are left out, tasks without rows, too.
     """
-    X = data.X.toarray() if data.sparse else data.X
+    X = dense(data.X)
     if data.uniform:
         return _shared(columns.apply(X), data)
     found = [_weighted(data, t) for t in range(data.n_tasks)]
     sizes = np.array([len(y) for _, y, _ in found])
-    power = np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
-    blocks = []
-    for size in np.unique(power[sizes > 0]):
-        mine = np.flatnonzero((power == size) & (sizes > 0))
-        n = int(sizes[mine].max())
-        step = max(1, _BATCH // (n * (X.shape[1] + 1)))
-        blocks += [_padded(columns, mine[i : i + step], found, n) for i in range(0, len(mine), step)]
-    return blocks
+    return [_padded(columns, tasks, found, n) for tasks, n in by_length(sizes, X.shape[1] + 1, _BATCH)]
 
 
 def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
@@ -321,7 +314,7 @@ def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
     X, y, w = data.task(t)
     weights = np.ones(len(y)) if w is None else np.asarray(w, dtype=float)
     kept = weights > 0
-    X = X.toarray() if hasattr(X, "toarray") else X
+    X = dense(X)
     return (X, (y > 0).astype(float), weights) if kept.all() else (X[kept], (y[kept] > 0).astype(float), weights[kept])
 
 
