@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem.memory import require
 from mtlrun.problem.operator import conjugate_gradients
-from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.penalty import Penalty, check_number
 from mtlrun.utils.jit import compiled
 
 # Eigenvalues of M below this, relative to the largest and times the number of tasks, are zero.
@@ -487,10 +487,8 @@ class FusedGroup(Penalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("sparsity", "fusion"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be non-negative and finite, got {value}")
+        check_number("sparsity", self.sparsity)
+        check_number("fusion", self.fusion)
         if self.alpha == 0 and self.sparsity == 0 and self.fusion > 0:
             raise ValueError("alpha and sparsity are both 0: coefficients that are equal for all tasks would be free")
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.penalty import Penalty, check_number
 
 # Eigenvalues of a Gram matrix carry an error of about eps * sigma_1^2, so singular values near a threshold tau carry
 # eps * sigma_1^2 / tau; below this ratio tau / sigma_1 the full SVD is taken instead.
@@ -148,8 +148,7 @@ class SpectralBox(Penalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (np.isfinite(self.eta) and self.eta > 0):
-            raise ValueError(f"eta must be positive and finite, got {self.eta}")
+        check_number("eta", self.eta, positive=True)
         if self.k < 1:
             raise ValueError(f"k must be at least 1, got {self.k}")
 
@@ -352,8 +351,7 @@ class SquaredTraceNorm(Penalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (np.isfinite(self.ridge) and self.ridge >= 0):
-            raise ValueError(f"ridge must be non-negative and finite, got {self.ridge}")
+        check_number("ridge", self.ridge)
 
     @property
     def is_zero(self) -> bool:
