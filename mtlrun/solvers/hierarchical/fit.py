@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -104,24 +104,21 @@ class Result:
         return posterior_of(self.m, self.fit.value)
 
 
-def fit_covariance(problem: HierarchicalProblem, name: str, rank: int | None = None) -> Result:
+def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
     """Fit a model of one structure.
 
     Parameters
     ----------
     problem : HierarchicalProblem
     name : str
-        none, intercept, scalar, diagonal, full, factor (directions beside a diagonal) or auto.
-    rank : int, optional
-        Directions of a factor; default: as many as pay.
+        none, intercept, scalar, diagonal, full, factor (as many directions beside a diagonal as pay) or auto.
     """
     if problem.data.T == 1 or not len(problem.random):
         name = "none"  # a single task does not differ from its mean
     if name == "auto":
         return automatic(problem)
     if name == "factor":
-        base = fit_covariance(problem, "diagonal")
-        return grown(problem, base, MOST_RANK if rank is None else rank, forced=rank or 1)
+        return grown(problem, fit_covariance(problem, "diagonal"), MOST_RANK, forced=1)
     if name == "full":
         return _full(problem, fit_covariance(problem, "diagonal"))
     return _tied(problem, name)
@@ -184,7 +181,7 @@ def grown(problem: HierarchicalProblem, base: Result, most: int, forced: int = 0
     return best
 
 
-def automatic(problem: HierarchicalProblem, names: Sequence[str] = ("intercept", "scalar", "diagonal")) -> Result:
+def automatic(problem: HierarchicalProblem) -> Result:
     """Choose intercept, scalar or diagonal by AIC, then add directions while they pay.
 
     A structure is tried where there are `TARGETS` targets per parameter.
@@ -192,7 +189,7 @@ def automatic(problem: HierarchicalProblem, names: Sequence[str] = ("intercept",
     most = problem.data.N / TARGETS
     level = problem.intercept and 0 in problem.random
     sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": len(problem.random)}
-    tried = [name for name in names if sizes[name] <= most or name == names[0]]
+    tried = [name for name, size in sizes.items() if size <= most or name == "intercept"]
     if not level:
         tried = [name for name in tried if name != "intercept"] or ["scalar"]
     found = {name: fit_covariance(problem, name) for name in tried}
