@@ -37,7 +37,6 @@ from mtlrun.features import WeightedDegree
 from mtlrun.papers.mtsvm_runs import TOLERANCES, climb_kernel, task_data, warm_up
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.svm.dcd import solve_block_dcd
 from mtlrun.solvers.svm.kernel import (
     augmented_features,
     certify_kernel,
@@ -46,7 +45,7 @@ from mtlrun.solvers.svm.kernel import (
     run_libsvm,
     stored,
 )
-from mtlrun.solvers.svm.newton import solve_svm_newton
+from mtlrun.solvers.svm.linear import solve_block_dcd, solve_svm_newton
 
 TOL = 1e-4
 LANDMINE_OPTIMUM = 96345.857984233

@@ -29,9 +29,9 @@ from mtlrun.estimators import HierarchicalMTL
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data
+from mtlrun.solvers.hierarchical.covariance import newton
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.inference import score_test
-from mtlrun.solvers.hierarchical.newton import newton
 
 #: Table -> target, column of the tasks, features (text becomes 0/1 columns).
 TABLES = {

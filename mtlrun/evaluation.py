@@ -25,8 +25,7 @@ from mtlrun.estimators.baselines import ScaledTargets, for_tasks, given, predict
 from mtlrun.estimators.inputs import task_codes
 from mtlrun.estimators.params import check_params
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
-from mtlrun.problem.arrays import is_sparse
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, is_sparse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -203,7 +203,7 @@ def usage_error(error: Any) -> tuple[str, str] | None:
 
     cause = error.__cause__
     if isinstance(cause, ValidationError):
-        from mtlrun.utils.schema import reworded
+        from mtlrun.utils.yaml import reworded
 
         finding = cause.errors(include_url=False)[0]
         value, choice, choices = reworded(finding).rstrip(".").partition(" is not one of ")

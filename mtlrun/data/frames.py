@@ -24,7 +24,7 @@ from pandas.api.types import (
 from sklearn.utils import _safe_indexing
 
 from mtlrun.errors import DataError, listed
-from mtlrun.problem.arrays import is_sparse
+from mtlrun.problem.taskdata import is_sparse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -160,14 +160,9 @@ def generated() -> dict[Path, str]:
     others = [cls for cls in classes if not hasattr(cls, "facts")]
     files = {FOLDER / "methods.json": registry_text(methods), FOLDER / "__init__.pyi": stub_text(classes)}
     if PAGE.exists():
-        files[PAGE] = (
-            PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-            + MARK
-            + "\n"
-            + page_text(
-                methods, others, [cls.__name__.removesuffix("CV") for cls in classes if issubclass(cls, PathCV)]
-            )
-        )
+        along_paths = [cls.__name__.removesuffix("CV") for cls in classes if issubclass(cls, PathCV)]
+        written = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+        files[PAGE] = f"{written}{MARK}\n{page_text(methods, others, along_paths)}"
     return files
 
 

@@ -28,7 +28,6 @@ from mtlrun.estimators.inputs import (
     refuse_list_of_arrays,
 )
 from mtlrun.estimators.params import NONE, Declared, check_params, choice, instance
-from mtlrun.estimators.similarity import task_similarity
 from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.quadratic import BADLY_SCALED
@@ -61,6 +60,21 @@ def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, desi
 def content_key(data: TaskData, *more: Any) -> str:
     """Return a digest of everything in the data but the names of the tasks, and of some other things."""
     return str(joblib.hash([data.digest, *more], hash_name="sha1"))
+
+
+def rows_by_code(codes: Array) -> list[Array]:
+    """Return the rows of every code."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
+
+
+def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array:
+    """Return one score per row, by the coefficients and the intercept that its code is the position of."""
+    scores = np.empty(X.shape[0])
+    for rows in rows_by_code(codes):
+        code = codes[rows[0]]
+        scores[rows] = X[rows] @ coef[code] + intercept[code]
+    return scores
 
 
 class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
@@ -161,8 +175,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         """Check parameters and data; sets what is known before solving (`tasks_`, `n_features_in_`, `classes_`)."""
         check_params(self, self._rules)
+        return self._read_rows(X, y, task_id, sample_weight, reset=True)
+
+    def _read_rows(self, X: Any, y: Any, task_id: Any, sample_weight: Any, *, reset: bool) -> TaskData:
+        """Check data."""
         names = column_names(y)
-        X, ids = self._read_X(X, task_id, reset=True)
+        X, ids = self._read_X(X, task_id, reset=reset)
         if names is not None:
             sample_weight = ordered_columns(sample_weight, names)
         y = self._read_y(y, X.shape[0])
@@ -208,7 +226,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def task_similarity_(self) -> Array:
         """Similarities of the tasks (n_tasks, n_tasks), for models that learn or are given them.
 
-        See `mtlrun.estimators.similarity.task_similarity` for the formulas; other models have no such attribute.
+        See `mtlrun.estimators.base.task_similarity` for the formulas; other models have no such attribute.
         """
         return task_similarity(self)
 
@@ -257,13 +275,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         intercept = np.append(self.intercept_, self.intercept_.mean())
         if isinstance(X, np.ndarray) and X.size <= _FEW:
             return np.asarray(np.einsum("ij,ij->i", X, coef[codes]) + intercept[codes])
-        scores = np.empty(X.shape[0])
-        order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-2))
-        for rows in np.split(order, starts[1:]):
-            code = codes[rows[0]]
-            scores[rows] = X[rows] @ coef[code] + intercept[code]
-        return scores
+        return scores_by_code(X, codes, coef, intercept)
 
     # ---------------------------------------------------------------- fits from sums over rows
 
@@ -318,13 +330,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         read = copy(self)  # rows that are refused must change nothing
         if before is not None and before.shared:
             y = ordered_columns(y, before.tasks.tolist())
-        names = column_names(y)
-        if names is not None:
-            sample_weight = ordered_columns(sample_weight, names)
-        X, ids = read._read_X(X, task_id, reset=before is None)
-        y = read._read_y(y, X.shape[0])
-        weights = read._all_weights(y, ids, check_weights(sample_weight, y.shape))
-        data = read._task_data(X, y, ids, weights, names)
+        data = read._read_rows(X, y, task_id, sample_weight, reset=before is None)
         if before is not None and read._layout != self._layout:
             raise ValueError(f"the rows before had a {self._layout} layout of tasks, these have a {read._layout} one")
         rows = TaskStatistics.of_data(data, like=before)
@@ -533,3 +539,49 @@ class WeightedClassifierMTL(ClassifierMTL):
                 raise ValueError(f"class_weight names {unknown}, but the labels are {labels}")
             given = [float(self.class_weight.get(label, 1.0)) for label in labels]
         return class_weights(y, ids, weights, given)
+
+
+def task_similarity(model: Any) -> Array:
+    """Return the similarities of the tasks of a fitted model, in the order of `tasks_`.
+
+    ============================================  ==========================================================
+    model                                         similarity of tasks s and t
+    ============================================  ==========================================================
+    with a task covariance Omega (FETR, MTFRL,    Omega_st / sqrt(Omega_ss Omega_tt): the learned correlation
+    MTRL)
+    with clusters (ClusteredMTL)                  M_st / sqrt(M_ss M_tt), M the relaxed matrix of clusters
+    with groups (Whom)                            1 in one group, else 0
+    with a graph of tasks (GraphMTL)              the correlation under the covariance (alpha L + ridge I)^-1
+                                                  that the penalty stands for; given with the graph, not learned
+    with kernel weights theta (multi-task MKL)    theta_s . theta_t / (|theta_s| |theta_t|)
+    ============================================  ==========================================================
+
+    The diagonal is 1. A task whose row is zero, with all its coefficients zero for instance, is similar to no other.
+
+    Raises
+    ------
+    AttributeError
+        If the model is not fitted, or says nothing about the tasks' similarity.
+    """
+    if hasattr(model, "task_covariance_"):
+        return _correlation(model.task_covariance_)
+    if hasattr(model, "theta_"):
+        return _correlation(np.asarray(model.theta_) @ np.asarray(model.theta_).T)
+    if hasattr(model, "groups_"):
+        group = np.empty(len(model.tasks_), dtype=int)
+        for number, members in enumerate(model.groups_):
+            group[members] = number
+        return np.equal.outer(group, group).astype(float)
+    if hasattr(model, "task_relation") and hasattr(model, "coef_"):
+        return _correlation(model.task_relation())
+    raise AttributeError(f"this {type(model).__name__} is not fitted yet, or has no similarity of tasks")
+
+
+def _correlation(covariance: Array) -> Array:
+    """Return a matrix scaled to a diagonal of ones; rows of tasks without a variance are those of the identity."""
+    covariance = np.asarray(covariance, dtype=float)
+    scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
+    scale[scale <= 1e-12 * max(scale.max(), 1e-300)] = np.inf
+    found = covariance / np.outer(scale, scale)
+    np.fill_diagonal(found, 1.0)
+    return found

@@ -19,9 +19,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace, preparation_bytes
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.clustered.coclus import solve_coclus
-from mtlrun.solvers.clustered.metag import solve_metag
-from mtlrun.solvers.clustered.whom import Groups, merge_tasks, move_tasks, random_groups
+from mtlrun.solvers.clustered import Groups, merge_tasks, move_tasks, random_groups, solve_coclus, solve_metag
 
 #: A number of clusters, a fraction of the tasks, or None.
 Clusters = Annotated[float | None, integer(1) | real(0, 1, closed="neither") | NONE]

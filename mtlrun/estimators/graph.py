@@ -11,12 +11,10 @@ from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
 from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import NonNegative, Positive, choice, satisfies
-from mtlrun.penalties.coupled import CoupledL1, TaskQuadratic
+from mtlrun.penalties.coupled import ChainForm, CoupledL1, DenseForm, MeanForm, SparseForm, TaskForm, TaskQuadratic
 from mtlrun.penalties.graph import check_similarity, laplacian
-from mtlrun.penalties.taskforms import ChainForm, DenseForm, MeanForm, SparseForm, TaskForm
-from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, is_sparse
 
 _MATRIX = satisfies("a similarity matrix", lambda value: not isinstance(value, str) and hasattr(value, "__len__"))
 

@@ -12,18 +12,27 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.estimators.base import BaseMTL, DegenerateModelWarning, RegressorMTL
+from mtlrun.estimators.base import BaseMTL, DegenerateModelWarning, RegressorMTL, rows_by_code, scores_by_code
 from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.hierarchical import inference, mixtures
 from mtlrun.solvers.hierarchical.compress import CONSTANT, Columns, Compressed, of_data, of_statistics
-from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, HierarchicalProblem, Result, fit_covariance
-from mtlrun.solvers.hierarchical.integrate import FEW_COLUMNS, FEW_TASKS, can_integrate, integrated
-from mtlrun.solvers.hierarchical.noise import OwnNoise, own_noise
-from mtlrun.solvers.hierarchical.posterior import Posterior, variance_shares
+from mtlrun.solvers.hierarchical.fit import (
+    FEW_COLUMNS,
+    FEW_TASKS,
+    ROWS_PER_MEAN,
+    HierarchicalProblem,
+    OwnNoise,
+    Result,
+    can_integrate,
+    fit_covariance,
+    integrated,
+    own_noise,
+)
+from mtlrun.solvers.hierarchical.posterior import Posterior, Shares, variance_shares
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -146,11 +155,17 @@ class CommonMean:
     def _scores_of_rows(self, X: Any, codes: Array) -> Array:
         """Return one score per row; a task without training rows has the mean of the coefficients."""
         coef = np.vstack([self.coef_, self.mean_coef_])
-        intercept = np.append(self.intercept_, self.mean_intercept_)
-        scores = np.empty(X.shape[0])
-        for rows in _runs(codes):
-            scores[rows] = X[rows] @ coef[codes[rows[0]]] + intercept[codes[rows[0]]]
-        return scores
+        return scores_by_code(X, codes, coef, np.append(self.intercept_, self.mean_intercept_))
+
+    def _publish_common(self, columns: Columns, mu: Array, spread: Array, Sigma: Array, shares: Shares) -> None:
+        """Set the mean of the coefficients, its deviations and their covariance, in the units of the data."""
+        L, units = columns.back(), columns.units
+        mean = L @ mu
+        self.mean_coef_, self.mean_intercept_ = mean[1:], float(mean[0] + columns.center)
+        self.mean_coef_std_ = np.sqrt(np.maximum(np.diag(L @ spread @ L.T), 0.0))[1:]
+        self.covariance_ = Sigma * np.outer(units, units)
+        self.variance_shares_ = {"mean": shares.mean, "tasks": shares.tasks, "noise": shares.noise}
+        self.heterogeneity_ = shares.columns
 
     def _names(self, columns: Array) -> list[str]:
         """Return the names of standardised columns, positions where features have no names."""
@@ -315,7 +330,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
         with one_thread_if_small(data.p):
             result = self._normal(data, known)
-            own = self._noise_of(data, result)
+            several = self.noise == "task" and data.T > 1
+            own = own_noise(self._problem(data), result) if several else OwnNoise.none(result)
             result = own.result
             self.structure_, self.noise_degrees_ = result.name, own.degrees
             self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
@@ -326,14 +342,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         self._publish_variances()
         coef, intercept = self._original()
         return self._result(own, coef.T, intercept)
-
-    def _noise_of(self, data: Compressed, result: Result) -> OwnNoise:
-        """Return the model with the noises asked for."""
-        fit = result.fit
-        if self.noise == "task" and data.T > 1:
-            return own_noise(self._problem(data), result)
-        v = np.ones(data.T)
-        return OwnNoise(result, v, v, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
 
     def _normal(self, data: Compressed, known: dict[Any, Result]) -> Result:
         """Return the model with a normal prior, from which those with other priors start."""
@@ -382,19 +390,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return result.posterior()
 
     def _publish_variances(self) -> None:
-        """Set the variances, and the mean of the coefficients, in the units of the data."""
-        posterior, columns = self._posterior, self._columns
-        L = columns.back()
-        mean = L @ posterior.mu
-        self.mean_coef_, self.mean_intercept_ = mean[1:], float(mean[0] + columns.center)
-        self.mean_coef_std_ = np.sqrt(np.maximum(np.diag(L @ posterior.mean_covariance @ L.T), 0.0))[1:]
-        units = np.append(np.ones(int(columns.intercept)), 1.0 / columns.scale)
-        self.covariance_ = posterior.Sigma * np.outer(units, units)
-        noises = posterior.noises()
+        posterior, noises = self._posterior, self._posterior.noises()
         self.noise_variances_, self.noise_variance_ = noises[:-1], float(noises[-1])
-        shares = variance_shares(posterior, columns.intercept)
-        self.variance_shares_ = {"mean": shares.mean, "tasks": shares.tasks, "noise": shares.noise}
-        self.heterogeneity_ = shares.columns
+        shares = variance_shares(posterior, self._columns.intercept)
+        self._publish_common(self._columns, posterior.mu, posterior.mean_covariance, posterior.Sigma, shares)
 
     @property
     def coef_std_(self) -> Array:
@@ -414,9 +413,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""
         check_is_fitted(self, "_posterior")
         posterior, columns = self._posterior, self._columns
-        first = int(columns.intercept)
-        units, level = np.append(np.ones(first), 1.0 / columns.scale), np.zeros(posterior.data.p)
-        level[:first] = columns.center
+        units, level = columns.units, np.zeros(posterior.data.p)
+        level[: int(columns.intercept)] = columns.center
         alone = np.array(
             [_alone(*posterior.data.task(t), posterior.mu, columns.intercept) for t in range(len(posterior.W))]
         )
@@ -455,7 +453,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if not return_std:
             return y
         X, ids = self._read_X(X, task_id, reset=False)
-        A = self._columns.apply(X.toarray() if hasattr(X, "toarray") else X)
+        A = self._columns.apply(dense(X))
         codes = self._task_of_rows(ids)
         variance, noises = np.empty(y.shape), self._posterior.noises()
         if codes is None:
@@ -463,7 +461,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             for t in range(len(self.tasks_)):
                 columns[:, t] = self._posterior.variances(A, t) + noises[t]
         else:
-            for rows in _runs(codes):
+            for rows in rows_by_code(codes):
                 t = int(codes[rows[0]])
                 variance[rows] = self._posterior.variances(A[rows], t) + noises[t]
         return y, np.sqrt(variance)
@@ -528,7 +526,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     ) -> list[HeterogeneityTest]:
         """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
         if how == "lrt":
-            found = [(test.statistic, test.p_value) for test in inference.ratio_tests(problem, columns)]
+            found = inference.ratio_tests(problem, columns)
         else:
             single = [np.array([j]) for j in columns]
             found = [_run(problem, j, np.setdiff1d(problem.random, j), how, draws, seed) for j in single]
@@ -554,23 +552,15 @@ def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
 
 def _run(
     problem: HierarchicalProblem, columns: Array, own: Array, how: str, draws: int | None, seed: int
-) -> tuple[float, float]:
-    """Return statistic and p-value."""
+) -> inference.SignificanceTest:
+    """Run one test."""
     if how == "score":
-        test = inference.score_test(problem.data, columns, own, draws or DRAWS, seed)
-    elif how == "f":
-        test = inference.f_test(problem.data, columns, own)
-    else:
-        if how == "lrt" and len(columns) != 1:
-            raise ValueError("method='lrt' tests one variance; for several use method='bootstrap', 'score' or 'f'")
-        test = inference.ratio_test(problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed)
-    return test.statistic, test.p_value
-
-
-def _runs(codes: Array) -> list[Array]:
-    """Return the rows of every code."""
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
+        return inference.score_test(problem.data, columns, own, draws or DRAWS, seed)
+    if how == "f":
+        return inference.f_test(problem.data, columns, own)
+    if how == "lrt" and len(columns) != 1:
+        raise ValueError("method='lrt' tests one variance; for several use method='bootstrap', 'score' or 'f'")
+    return inference.ratio_test(problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed)
 
 
 def warn_of_constants(data: TaskData, columns: Columns) -> None:
@@ -578,7 +568,7 @@ def warn_of_constants(data: TaskData, columns: Columns) -> None:
     flat = np.flatnonzero(np.isinf(columns.scale))
     if not flat.size:
         return
-    X = data.X[:, flat].toarray() if data.sparse else data.X[:, flat]
+    X = dense(data.X[:, flat])
     lost = flat[np.ptp(X, axis=0) > 1e-13 * np.abs(X).max(axis=0)].tolist()
     if lost:
         text = f"columns {lost} of X vary by less than {CONSTANT:g} of their mean and count as constant"

@@ -17,11 +17,9 @@ from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import Columns, standardised
-from mtlrun.solvers.hierarchical.inference import holm
-from mtlrun.solvers.hierarchical.laplace import Laplace, rows_of
-from mtlrun.solvers.hierarchical.logistic import LaplaceFit, LogisticProblem, fit_logistic
+from mtlrun.solvers.hierarchical.inference import holm, test_of_all, test_of_slopes, tests_of_columns
+from mtlrun.solvers.hierarchical.logistic import Laplace, LaplaceFit, LogisticProblem, fit_logistic, rows_of
 from mtlrun.solvers.hierarchical.posterior import shares
-from mtlrun.solvers.hierarchical.ratios import test_of_all, test_of_slopes, tests_of_columns
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -158,17 +156,11 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def _publish_fit(self, fit: LaplaceFit, columns: Columns) -> None:
         """Set the variances, the mean, and standard deviations, in the units of the data."""
-        m, value, L = fit.m, fit.value, columns.back()
+        m, value, L, units = fit.m, fit.value, columns.back(), columns.units
         self.structure_, self.log_likelihood_ = fit.name, -0.5 * value.likelihood
-        mean, spread = L @ value.mu, np.linalg.pinv(value.information, hermitian=True)
-        self.mean_coef_, self.mean_intercept_ = mean[1:], float(mean[0])
-        self.mean_coef_std_ = np.sqrt(np.maximum(np.diag(L @ spread @ L.T), 0.0))[1:]
-        units = np.append(np.ones(int(columns.intercept)), 1.0 / columns.scale)
-        Sigma = m.covariance(value.Theta)
-        self.covariance_ = Sigma * np.outer(units, units)
+        spread, Sigma = np.linalg.pinv(value.information, hermitian=True), m.covariance(value.Theta)
         found = shares(m.moments(), value.mu, Sigma, LOGISTIC_VARIANCE, columns.intercept)
-        self.variance_shares_ = {"mean": found.mean, "tasks": found.tasks, "noise": found.noise}
-        self.heterogeneity_ = found.columns
+        self._publish_common(columns, value.mu, spread, Sigma, found)
         std = m.deviations(value, np.vstack([L, np.diag(units)]))
         self.intercept_std_, self.coef_std_ = std[:, 0], std[:, 1 : len(L)]
         self._estimates = Estimates(
@@ -218,7 +210,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             problem = model._problem(data, standardised(data, self.fit_intercept))
             if isinstance(tested, str) and tested in ("all", "slopes"):
                 found = (test_of_all if tested == "all" else test_of_slopes)(problem)
-                return HeterogeneityTest(tested, "lrt", found.statistic, found.p_value)
+                return HeterogeneityTest(tested, "lrt", *found)
             first = int(self.fit_intercept)
             several = isinstance(tested, list | tuple | np.ndarray)
             given: Any = tested if several else [tested]

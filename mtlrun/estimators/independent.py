@@ -19,14 +19,13 @@ from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_b
 from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import L1, SquaredFrobenius
-from mtlrun.problem.arrays import stack_designs
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is_graded
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, quotient, stack_designs
 from mtlrun.solvers.convex.cd import descend, descend_tasks
 from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
 
@@ -215,7 +214,7 @@ class IndependentRidge(_Ridge, _Independent):
     """
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
-        if data.shared and not data.masked and (data.weights is None or data.weights.ndim == 1):
+        if data.uniform:
             found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
             return SolvedTasks(np.ones(data.n_tasks, dtype=bool), found.W, found.b, found.n_iter, found.converged)
         if self.alpha == 0 or not has_products(data):
@@ -545,16 +544,14 @@ def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:
     """Return one problem with the same loss up to a constant; a shared X appears once (twice for labels)."""
     if not data.shared:
         return data.X, data.targets, data.weights
-    weights = data.effective_weights()
-    weights = np.ones(data.targets.shape) if weights is None else weights
+    weights = data.full_weights()
     if labels:
         positive = (weights * (data.targets > 0)).sum(axis=1)
         negative = weights.sum(axis=1) - positive
         X = stack_designs([data.X, data.X])
         return X, np.repeat([1.0, -1.0], data.n_rows), np.concatenate([positive, negative])
     total = weights.sum(axis=1)
-    mean = np.divide((weights * data.targets).sum(axis=1), total, out=np.zeros(data.n_rows), where=total > 0)
-    return data.X, mean, total
+    return data.X, quotient((weights * data.targets).sum(axis=1), total), total
 
 
 def is_constant(y: Array, weights: Array | None) -> bool:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtlrun.data.dataset import check_fitted
 from mtlrun.data.frames import ordered_columns, plain_ids, plain_values, take_column
 from mtlrun.metrics import average, seen_rows
-from mtlrun.problem.arrays import as_weights
+from mtlrun.problem.taskdata import as_weights
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Metric = Callable[..., Array]

@@ -14,9 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key
 from mtlrun.estimators.facts import POWERS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive, real
-from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.memory import fits
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, dense, is_sparse
 from mtlrun.solvers.mkl.kernels import InnerProducts, Kernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import MklResult, solve_alternating, solve_group_mkl
@@ -271,7 +270,7 @@ def _canonical(data: TaskData) -> tuple[list[Any], list[Array], list[Array]]:
     A shared design with the same rows and weights for all tasks stays one object, so that its kernel matrices are made
     once.
     """
-    if data.shared and (data.weights is None or data.weights.ndim == 1):
+    if data.uniform:
         X, Y, w = _merge(data.X, data.Y, data.weights)
         return [X] * data.n_tasks, list(Y.T), [w] * data.n_tasks
     parts = [_merge(X, y[:, None], w) for X, y, w in (data.task(t) for t in range(data.n_tasks))]
@@ -285,6 +284,6 @@ def _merge(X: Any, Y: Array, w: Array | None) -> tuple[Any, Array, Array]:
     X, Y, w = X[kept], Y[kept], w[kept]
     if not fits(_TABLES * 8 * X.shape[0] * X.shape[1]):
         return X, Y, w
-    table = np.column_stack([Y, X.toarray() if is_sparse(X) else X])
+    table = np.column_stack([Y, dense(X)])
     _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)
     return X[first], Y[first], np.bincount(group.ravel(), weights=w)

@@ -14,7 +14,7 @@ from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.relationship.fetr import check_box
 from mtlrun.solvers.relationship.network import Layer, Prior, TrainedNetwork, forward, load_torch, train_network
 
@@ -212,9 +212,9 @@ class _Scaling:
     """Mean 0 and variance 1 for the columns of X and the targets of every task; constant ones are only centred."""
 
     def __init__(self, data: TaskData) -> None:
-        dense = data.X.toarray() if data.sparse else data.X
-        self._x_mean = dense.mean(axis=0)
-        self._x_scale = _unit(dense.std(axis=0), np.abs(dense).max(axis=0))
+        X = dense(data.X)
+        self._x_mean = X.mean(axis=0)
+        self._x_scale = _unit(X.std(axis=0), np.abs(X).max(axis=0))
         centred = centre(data)
         self._y_mean = centred.y_mean
         spread = np.sqrt(data.sum_by_task(np.square(centred.data.targets)) / data.sizes)
@@ -222,11 +222,11 @@ class _Scaling:
 
     def apply(self, data: TaskData) -> TaskData:
         """Return the scaled data, with a dense X."""
-        dense = data.X.toarray() if data.sparse else data.X
+        X = dense(data.X)
         targets = (data.targets - data.spread(self._y_mean)) / data.spread(self._y_scale)
         if data.observed is not None:
             targets = np.where(data.observed, targets, 0.0)
-        return data.with_design((dense - self._x_mean) / self._x_scale).with_targets(targets)
+        return data.with_design((X - self._x_mean) / self._x_scale).with_targets(targets)
 
     def undo(self, layers: list[Layer], tasks: slice) -> list[Layer]:
         """Return the network of the scaled data as one of the original ones, for some of the tasks."""

@@ -164,7 +164,7 @@ class PathCV(_Model):
             W, b = np.stack([result.W for result in results]), np.stack([result.intercept for result in results])
             if x_mean is not None:
                 b = y_mean - (x_mean.T * W).sum(axis=1)
-            elif not data.shared and (rows := seen_rows(_labels(part), fitted.tasks)) is not None:
+            elif not data.shared and (rows := seen_rows(part.spread(part.tasks), fitted.tasks)) is not None:
                 part = part.select_rows(rows)
             both = np.isin(fitted.tasks, part.tasks)
             yield W[:, :, both], b[:, both], part
@@ -202,11 +202,6 @@ class PathCV(_Model):
         Z = np.sign(Z) if METRICS[metric].needs == "label" else Z
         layout = {} if part.offsets is None else {"offsets": part.offsets}
         return np.array([average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))])
-
-
-def _labels(data: TaskData) -> Array:
-    """Return the task of every row."""
-    return np.repeat(data.tasks, data.sizes)
 
 
 class SparseMTLCV(PathCV, SparseMTL):

@@ -17,7 +17,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.fetr import check_box, covariance_root, fetr_bytes, solve_alternating, solve_fetr
+from mtlrun.solvers.relationship.fetr import covariance_root, fetr_bytes, solve_alternating, solve_fetr
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -74,7 +74,6 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
         return usual_bytes(data, coefficients=20) + fetr_bytes(data)
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        check_box(self.lower, self.upper)
         result = solve_fetr(
             data,
             self.eta,

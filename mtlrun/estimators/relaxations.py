@@ -11,7 +11,7 @@ from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
 from mtlrun.estimators.facts import BOX_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
-from mtlrun.penalties.spectral import SpectralBox, fill_boxes
+from mtlrun.penalties.norms import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
 
@@ -52,6 +52,17 @@ class _Spectral(ConvexMTL):
         return U, Vt.T, fill_boxes(sigma, self.eta, getattr(self, self._k))
 
 
+def _facts(k: str, few: tuple[int, ...], cite: str, there: str) -> Facts:
+    """Return the facts of a model whose number of directions is called `k`; a search tries `few` of them."""
+    return Facts(
+        cite=(cite,),
+        elsewhere={there: "alpha = rho1, eta = rho2 / rho1"},
+        cost=BOX_COST,
+        grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), k: (2, 5, 10)},
+        search=lambda scale: {"alpha": scale.times((0.005, 0.03, 0.2), 0.5), "eta": [0.1], k: scale.below_tasks(few)},
+    )
+
+
 class _Clustered(_Spectral):
     """The leading directions on the side of the tasks.
 
@@ -73,17 +84,7 @@ class _Clustered(_Spectral):
     J. Zhou, J. Chen and J. Ye, "Clustered multi-task learning via alternating structure optimization", NIPS 2011.
     """
 
-    facts: ClassVar = Facts(
-        cite=("zhou2011clustered",),
-        elsewhere={"MALSAR `Least_CMTL`": "alpha = rho1, eta = rho2 / rho1"},
-        cost=BOX_COST,
-        grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), "n_clusters": (2, 5, 10)},
-        search=lambda scale: {
-            "alpha": scale.times((0.005, 0.03, 0.2), 0.5),
-            "eta": [0.1],
-            "n_clusters": scale.below_tasks((2, 5)),
-        },
-    )
+    facts: ClassVar = _facts("n_clusters", (2, 5), "zhou2011clustered", "MALSAR `Least_CMTL`")
     _k = "n_clusters"
 
     n_clusters: Count = 2
@@ -145,17 +146,7 @@ class _SharedSubspace(_Spectral):
     ICML 2009.
     """
 
-    facts: ClassVar = Facts(
-        cite=("chen2009",),
-        elsewhere={"MALSAR `Least_CASO`": "alpha = rho1, eta = rho2 / rho1"},
-        cost=BOX_COST,
-        grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), "n_components": (2, 5, 10)},
-        search=lambda scale: {
-            "alpha": scale.times((0.005, 0.03, 0.2), 0.5),
-            "eta": [0.1],
-            "n_components": scale.below_tasks((1, 3)),
-        },
-    )
+    facts: ClassVar = _facts("n_components", (1, 3), "chen2009", "MALSAR `Least_CASO`")
     _k = "n_components"
 
     n_components: Count = 2

@@ -472,8 +472,7 @@ def make_blocks(data: TaskData, n_blocks: int, partition: str, random_state: Any
 
 def _directions(data: TaskData) -> Array:
     """Return X_t'(y_t - mean) of every task with length one, shape (T, d)."""
-    w = data.effective_weights()
-    w = np.ones(data.targets.shape) if w is None else w
+    w = data.full_weights()
     centred = data.targets - data.spread(data.sum_by_task(w * data.targets) / data.sum_by_task(w))
     directions = TaskOperator(data).adjoint(w * centred).T
     norms = np.linalg.norm(directions, axis=1, keepdims=True)

@@ -18,18 +18,18 @@ from mtlrun.penalties.graph import TaskCoupling, couple_graph
 from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.svm.dcd import MAX_FREE, solve_block_dcd
-from mtlrun.solvers.svm.greedy import greedy_bytes, solve_without_intercept
 from mtlrun.solvers.svm.kernel import (
     augmented_features,
     certify_kernel,
+    greedy_bytes,
     kernel_bytes,
     kernel_matrix,
     matrix_pays,
     run_libsvm,
+    solve_without_intercept,
     stored,
 )
-from mtlrun.solvers.svm.newton import SMALL_FREE, solve_svm_newton
+from mtlrun.solvers.svm.linear import MAX_FREE, SMALL_FREE, solve_block_dcd, solve_svm_newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -12,10 +12,8 @@ from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
 from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import NonNegative
-from mtlrun.penalties.coupled import CoupledL21, TaskQuadratic
-from mtlrun.penalties.fused import FusedGroup, total_variation_prox
+from mtlrun.penalties.coupled import ChainForm, CoupledL21, FusedGroup, TaskQuadratic, total_variation_prox
 from mtlrun.penalties.norms import L1, L21
-from mtlrun.penalties.taskforms import ChainForm
 from mtlrun.problem.penalty import Penalty
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -15,8 +15,6 @@ from mtlrun.features.dna import WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.result import Callback, SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.svm.dcd import solve_block_dcd
-from mtlrun.solvers.svm.greedy import solve_without_intercept
 from mtlrun.solvers.svm.kernel import (
     augmented_features,
     certify_kernel,
@@ -25,9 +23,10 @@ from mtlrun.solvers.svm.kernel import (
     matrix_pays,
     polish,
     run_libsvm,
+    solve_without_intercept,
     stored,
 )
-from mtlrun.solvers.svm.newton import solve_svm_newton
+from mtlrun.solvers.svm.linear import solve_block_dcd, solve_svm_newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.optimize
 
-from mtlrun.penalties.norms import SquaredFrobenius, SquaredTraceNorm
-from mtlrun.penalties.spectral import SpectralBox, spectral_norm, trace_norm
-from mtlrun.problem.penalty import Penalty
+from mtlrun.penalties.norms import SpectralBox, SquaredFrobenius, SquaredTraceNorm, spectral_norm, trace_norm
+from mtlrun.problem.penalty import Penalty, check_number
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,7 @@ class FeatureClusters(Penalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (np.isfinite(self.ridge) and self.ridge > 0):
-            raise ValueError(f"ridge must be positive and finite, got {self.ridge}")
+        check_number("ridge", self.ridge, positive=True)
 
     @property
     def is_zero(self) -> bool:

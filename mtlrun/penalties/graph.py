@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mtlrun.problem.arrays import as_array, as_design, check_finite, is_sparse
 from mtlrun.problem.memory import require
+from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
 
 # Entries of a similarity that differ by less than this, relative to the largest, count as equal.
 _SYMMETRY = 1e-12

@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg.lapack import dgejsv
 from scipy.special import expit, xlogy
 
+from mtlrun.problem.penalty import check_number
+
 # Dual points leave their domain by rounding only; more than this is infeasible.
 _DOMAIN_TOLERANCE = 1e-12
 
@@ -43,8 +45,7 @@ class Loss(ABC):
     labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be positive and finite, got {self.scale}")
+        check_number("scale", self.scale, positive=True)
 
     @property
     @abstractmethod

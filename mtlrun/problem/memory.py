@@ -27,8 +27,8 @@ def fits(need: float) -> bool:
     return need <= KEPT
 
 
-def require(need: float, what: str, remedy: str, *, limit: float | None = None) -> None:
-    """Raise an error if something needs more memory than is available.
+def require(need: float, what: str, remedy: str) -> None:
+    """Raise an error if something needs more memory than is free, divided by the processes that share it.
 
     Parameters
     ----------
@@ -38,19 +38,14 @@ def require(need: float, what: str, remedy: str, *, limit: float | None = None) 
         What needs them, with its sizes; the message begins with it.
     remedy : str
         What to do instead.
-    limit : float, optional
-        Bytes allowed; default: what this machine has free, divided by the processes that share it.
 
     Raises
     ------
     MemoryLimitError
     """
-    if limit is None and need <= _SMALL:
-        return
-    allowed = free_bytes() / _sharers if limit is None else limit
-    if need > allowed:
-        much = "of the memory that is free" if limit is None else "that are allowed"
-        raise MemoryLimitError(f"{what} needs {need / 1e9:.3g} GB, more than the {allowed / 1e9:.3g} GB {much}", remedy)
+    if need > _SMALL and need > (allowed := free_bytes() / _sharers):
+        much = f"more than the {allowed / 1e9:.3g} GB of the memory that is free"
+        raise MemoryLimitError(f"{what} needs {need / 1e9:.3g} GB, {much}", remedy)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 from mtlrun.problem.losses import Loss
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, quotient
 
 
 class Gap(NamedTuple):
@@ -172,7 +172,7 @@ def duality_gap(
     >>> from mtlrun.problem.objective import duality_gap
     >>> from mtlrun.problem.losses import SquaredLoss
     >>> from mtlrun.penalties.norms import TraceNorm
-    >>> from mtlrun.problem.taskdata import TaskData
+    >>> from mtlrun.problem.taskdata import TaskData, quotient
     >>> data = TaskData.from_matrix(np.eye(2), np.diag([3.0, 1.0]))
     >>> gap = duality_gap(data, SquaredLoss(), [TraceNorm(1.0)], [np.diag([2.0, 0.0])])
     >>> gap.primal, gap.dual, gap.relative
@@ -218,10 +218,9 @@ def _annihilate(
     theta: np.ndarray, Z: np.ndarray, data: TaskData, operator: TaskOperator, intercept: bool
 ) -> np.ndarray:
     """Move theta so that X'theta = 0 (to rounding), as an unpenalised part requires: a least-squares fit of theta."""
-    w = data.effective_weights()
     if intercept:  # the fit must keep the sums over tasks at zero
-        ones = np.ones_like(theta) if w is None else w
-        mean = operator.adjoint(ones) / data.sum_by_task(ones)
+        full = data.full_weights()
+        mean = operator.adjoint(full) / data.sum_by_task(full)
         old = np.zeros(data.n_features) if operator.shift is None else operator.shift
         operator = TaskOperator(data, shift=mean + (old[:, None] if old.ndim == 1 else old))
     grams = operator.gram(data.weights)
@@ -230,8 +229,7 @@ def _annihilate(
     sizes = sizes[..., None, :] * sizes[..., :, None]
     inverse = np.linalg.pinv(grams / sizes, hermitian=True) / sizes
     V = inverse @ Z if grams.ndim == 2 else np.einsum("tij,jt->it", inverse, Z)
-    fit = operator.forward(V)
-    return theta - (fit if w is None else w * fit)
+    return theta - data.weighted(operator.forward(V))
 
 
 def _balance_classes(theta: np.ndarray, data: TaskData) -> np.ndarray:
@@ -239,9 +237,7 @@ def _balance_classes(theta: np.ndarray, data: TaskData) -> np.ndarray:
     up = data.sum_by_task(np.maximum(theta, 0.0))
     down = data.sum_by_task(np.maximum(-theta, 0.0))
     least = np.minimum(up, down)
-    shrink_up = np.divide(least, up, out=np.zeros_like(up), where=up > 0)
-    shrink_down = np.divide(least, down, out=np.zeros_like(down), where=down > 0)
-    return theta * np.where(theta > 0, data.spread(shrink_up), data.spread(shrink_down))
+    return theta * np.where(theta > 0, data.spread(quotient(least, up)), data.spread(quotient(least, down)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,18 +275,17 @@ def centre(data: TaskData) -> Centred:
     as it is and the operator subtracts the means. With the centred operator A and targets y, the Gram form is
     ``A.gram(data.weights)`` and ``A.adjoint(w * y)``.
     """
-    plain = TaskOperator(data)
-    w = data.effective_weights()
-    total = data.sum_by_task(np.ones_like(data.targets) if w is None else w)
-    y_mean = data.sum_by_task(data.targets if w is None else w * data.targets) / total
+    full = data.full_weights()
+    total = data.sum_by_task(full)
+    y_mean = data.sum_by_task(data.weighted(data.targets)) / total
     targets = data.targets - data.spread(y_mean)
     if data.observed is not None:
         targets = np.where(data.observed, targets, 0.0)
-    if data.shared and (data.weights is None or data.weights.ndim == 1):
+    if data.uniform:
         row_weights = np.ones(data.n_rows) if data.weights is None else data.weights
         x_mean = (data.X.T @ row_weights) / total[0]
     else:
-        x_mean = plain.adjoint(np.ones_like(data.targets) if w is None else w) / total
+        x_mean = TaskOperator(data).adjoint(full) / total
     moved = data.with_targets(targets)
     if data.sparse or (data.shared and x_mean.ndim == 2):
         return Centred(moved, TaskOperator(moved, shift=x_mean), x_mean, y_mean)
@@ -318,8 +313,7 @@ def optimal_intercept(
     tol : float, default 1e-12
         Largest derivative allowed, relative to scale times the total weight of the task.
     """
-    w = data.effective_weights()
-    total = data.sum_by_task(np.ones_like(data.targets) if w is None else w)
+    w, total = data.effective_weights(), data.sum_by_task(data.full_weights())
     b = np.zeros(data.n_tasks) if start is None else np.array(start, dtype=np.float64)
     low, high = np.full_like(b, -np.inf), np.full_like(b, np.inf)
     radius = np.full_like(b, 1.0 if loss.labels else np.inf)

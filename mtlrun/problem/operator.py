@@ -11,8 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from mtlrun.problem.arrays import Design, is_sparse
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Design, TaskData, dense, is_sparse
 
 # Up to this size the norm of a design comes from an exact eigenvalue of its smaller Gram matrix.
 _EXACT_NORM_SIZE = 2000
@@ -189,16 +188,12 @@ class TaskOperator:
         return self.data.task(t)[0], None if weights is None else weights[a:b], shift
 
 
-def _dense(matrix: Design) -> np.ndarray:
-    return matrix.toarray() if is_sparse(matrix) else matrix
-
-
 def _gram(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
     """Return (X - 1 m')' diag(w) (X - 1 m')."""
     if w is None:
-        G = _dense(X.T @ X)
+        G = dense(X.T @ X)
     else:
-        G = _dense(X.T @ (sp.diags_array(w) @ X if is_sparse(X) else w[:, None] * X))
+        G = dense(X.T @ (sp.diags_array(w) @ X if is_sparse(X) else w[:, None] * X))
     if m is not None:
         ones = np.ones(X.shape[0]) if w is None else w
         cross = np.outer(X.T @ ones, m)
@@ -208,7 +203,7 @@ def _gram(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
 
 def _outer(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
     """Return diag(sqrt(w)) (X - 1 m') (X - 1 m')' diag(sqrt(w))."""
-    K = _dense(X @ X.T)
+    K = dense(X @ X.T)
     if m is not None:
         u = X @ m
         K = K - u[:, None] - u[None, :] + m @ m

@@ -9,6 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 
+def check_number(name: str, value: float, *, positive: bool = False) -> None:
+    """Refuse a number that is not finite, is negative, or is zero where it must be positive."""
+    if not (np.isfinite(value) and (value > 0 if positive else value >= 0)):
+        raise ValueError(f"{name} must be {'positive' if positive else 'non-negative'} and finite, got {value}")
+
+
 @dataclass(frozen=True)
 class Penalty(ABC):
     """A convex function of a (d, T) matrix that is zero at zero.
@@ -34,8 +40,7 @@ class Penalty(ABC):
     by_column: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.alpha) and self.alpha >= 0):
-            raise ValueError(f"alpha must be non-negative and finite, got {self.alpha}")
+        check_number("alpha", self.alpha)
 
     @property
     def is_zero(self) -> bool:

@@ -20,7 +20,7 @@ from mtlrun.problem.objective import Centred, centre, dual_value, feasible_scale
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, quotient
 
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size, are rounding.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
@@ -64,11 +64,12 @@ class Quadratic(ABC):
 
     def _use(self, data: TaskData, centred: Centred | None) -> None:
         self.data, self._centred = data, centred
+        self._moved = data if centred is None else centred.data
         self.operator = TaskOperator(data) if centred is None else centred.operator
 
     @cached_property
     def energy(self) -> np.ndarray:
-        return self.data.sum_by_task(self._targets * self._weighted_targets)
+        return self.data.sum_by_task(self._moved.targets * self._weighted_targets)
 
     @property
     @abstractmethod
@@ -147,16 +148,10 @@ class Quadratic(ABC):
         """Whether columns differ much in scale and the form knows of it: its dual values are those of the rows."""
         return False
 
-    def keeps_digits(self, primal: float, tol: float, scale: float = 1.0) -> bool:
-        """Whether rounding moves values of `scale` times this loss + penalties by less than a part of `tol`."""
-        return keeps_digits(scale * float(self.energy.sum()), primal, tol)
-
     def agrees(self, W: np.ndarray, tol: float) -> bool:
         """Whether the gradient at W (d, T) is that of the rows, as accurately as a relative gap of `tol` needs it."""
-        data = self.data if self._centred is None else self._centred.data
-        residual, w = data.targets - self.operator.forward(W), data.effective_weights()
-        slope = self.slope(W)
-        distance = np.linalg.norm(self.operator.adjoint(residual if w is None else w * residual) - slope)
+        slope, residual = self.slope(W), self._moved.targets - self.operator.forward(W)
+        distance = np.linalg.norm(self.operator.adjoint(self.data.weighted(residual)) - slope)
         return bool(distance <= _AGREEMENT * tol * np.linalg.norm(slope))
 
     @abstractmethod
@@ -167,8 +162,7 @@ class Quadratic(ABC):
         self, parts: Sequence[np.ndarray] | np.ndarray, penalties: Sequence[Penalty], scale: float = 1.0
     ) -> float:
         """Return `scale` times this loss + penalties at parts (d, T), from the rows."""
-        data = self.data if self._centred is None else self._centred.data
-        return primal_value(data, SquaredLoss(scale), penalties, parts, operator=self.operator)
+        return primal_value(self._moved, SquaredLoss(scale), penalties, parts, operator=self.operator)
 
     def row_dual(self, W: np.ndarray, penalties: Sequence[Penalty], scale: float, *, sharp: bool = False) -> float:
         """Return the dual value at the feasible point made from the residual of W (d, T), from the rows.
@@ -176,13 +170,13 @@ class Quadratic(ABC):
         It is valid however inaccurate the form is. With `sharp` only what can be fitted is scaled, as the form does it,
         which takes two products more.
         """
-        data, operator = self.data if self._centred is None else self._centred.data, self.operator
-        loss, w = SquaredLoss(scale), data.effective_weights()
-        theta = -loss.gradient(operator.forward(W), data.targets, w)
+        data, operator = self._moved, self.operator
+        loss = SquaredLoss(scale)
+        theta = -loss.gradient(operator.forward(W), data.targets, data.effective_weights())
         if sharp:
             Z = operator.adjoint(theta)
-            fit = operator.forward(self.solve(Z))
-            theta = theta - data.spread(1.0 - feasible_scale(Z, penalties)) * (fit if w is None else w * fit)
+            fit = data.weighted(operator.forward(self.solve(Z)))
+            theta = theta - data.spread(1.0 - feasible_scale(Z, penalties)) * fit
         return dual_value(theta, data, loss, penalties, operator=operator)
 
     @abstractmethod
@@ -197,8 +191,7 @@ class Quadratic(ABC):
         """Return whether a Gram matrix loses columns of these squared norms, (d,) or by task (T, d)."""
         if self._centred is None or not is_graded(squares, squares).any():  # the usual case, at little cost
             return is_graded(squares, squares)
-        w = self.data.effective_weights()
-        total = self.data.sum_by_task(np.ones_like(self.data.targets) if w is None else w)
+        total = self.data.sum_by_task(self.data.full_weights())
         total = total[0] if squares.ndim == 1 else total[:, None]
         sums = self.operator.shift is not None
         return is_graded(squares, squares + total * np.square(self._centred.x_mean.T), sums=sums)
@@ -209,13 +202,8 @@ class Quadratic(ABC):
         return np.einsum("ij,ij->j", self.cross, Q), np.einsum("ij,ij->j", Q, image)
 
     @property
-    def _targets(self) -> np.ndarray:
-        return self.data.targets if self._centred is None else self._centred.data.targets
-
-    @property
     def _weighted_targets(self) -> np.ndarray:
-        w = self.data.effective_weights()
-        return self._targets if w is None else w * self._targets
+        return self.data.weighted(self._moved.targets)
 
 
 def keeps_digits(energy: float, primal: float, tol: float) -> bool:
@@ -270,8 +258,7 @@ class Gram(Quadratic):
         if self._graded:  # the range of X does not change with the scale of its columns
             values, vectors = np.linalg.eigh(self.gram * self._scales[..., None, :] * self._scales[..., None])
             cross = cross * self._scales
-        limit = ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
-        inverse = np.where(values > limit, 1.0 / np.where(values > limit, values, 1.0), 0.0)
+        inverse = _inverse(values)
         if self.gram.ndim == 2:
             part = inverse @ np.square(vectors.T @ cross.T)
         else:
@@ -285,8 +272,7 @@ class Gram(Quadratic):
         if not self.sharp:  # nothing is known of the range of X
             return np.zeros_like(Z)
         values, vectors = self._eigen
-        limit = ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
-        inverse = np.where(values > limit, 1.0 / np.where(values > limit, values, 1.0), 0.0)
+        inverse = _inverse(values)
         if self.gram.ndim == 2:
             return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ Z)))
         q = np.matmul(Z.T[:, None, :], vectors)[:, 0] * inverse
@@ -316,6 +302,12 @@ class Gram(Quadratic):
     @cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
         return np.linalg.eigh(self.gram)
+
+
+def _inverse(values: np.ndarray) -> np.ndarray:
+    """Return inverse eigenvalues, zeros for those that are rounding."""
+    limit = ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
+    return quotient(1.0, np.where(values > limit, values, 0.0))
 
 
 def times_gram(gram: np.ndarray, W: np.ndarray) -> np.ndarray:
@@ -379,7 +371,7 @@ def confirm(
     if not result.converged:
         return
     _, primal, dual = result.gaps[-1] if result.gaps else (0, result.objective[-1], -np.inf)
-    digits = form.keeps_digits(primal, tol, scale)
+    digits = keeps_digits(scale * float(form.energy.sum()), primal, tol)
     if digits and not form.doubtful and not form.graded:
         return
     W = np.sum(parts, axis=0) if at is None else at()

@@ -22,7 +22,7 @@ from mtlrun.problem.objective import Centred
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import CONDITION, ROUNDING, Quadratic
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, dense, quotient
 
 # X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good enough to lift a solution.
 _ORTHONORMAL = 1e-8
@@ -73,9 +73,7 @@ class Rotation(Quadratic):
 
     @cached_property
     def explained(self) -> np.ndarray:
-        positive = self.squares > 0
-        part = np.square(self.cross) / np.where(positive, self.squares, 1.0)
-        return np.minimum(np.where(positive, part, 0.0).sum(axis=0), self.energy)
+        return np.minimum(quotient(np.square(self.cross), self.squares).sum(axis=0), self.energy)
 
     def belongs_to(self, data: TaskData, fit_intercept: bool) -> bool:
         """Whether `prepare` would make the same of these data."""
@@ -90,8 +88,7 @@ class Rotation(Quadratic):
         return self.lift(self.cross - self.squares * self.rotate(W))
 
     def solve(self, Z: np.ndarray) -> np.ndarray:
-        positive = self.squares > 0
-        return self.lift(np.where(positive, self.rotate(Z) / np.where(positive, self.squares, 1.0), 0.0))
+        return self.lift(quotient(self.rotate(Z), self.squares))
 
     def uncentred(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the intercepts for the designs as given that equal intercepts b for the centred ones."""
@@ -108,7 +105,7 @@ class Rotation(Quadratic):
     def _rows(self, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of a task, dense, centred and weighted, and the norms of the columns before centring."""
         X, _, w = self.data.task(t)
-        X = X.toarray() if self.data.sparse else X
+        X = dense(X)
         root = 1.0 if w is None else np.sqrt(w)[:, None]
         sizes = np.linalg.norm(root * X, axis=0)
         if self._centred is not None:
@@ -166,7 +163,7 @@ class SharedRotation(Rotation):
         can fit: for every task an orthogonal transformation of the rows of the (centred) design and targets.
         """
         s = np.sqrt(self.squares[:, 0])
-        targets = np.divide(self.cross, s[:, None], out=np.zeros_like(self.cross), where=s[:, None] > 0)
+        targets = quotient(self.cross, s[:, None])
         rest = np.sqrt(np.maximum(self.energy - self.explained, 0.0))
         design = sp.csr_array(sp.vstack([sp.diags_array(s), sp.csr_array((1, len(s)))]))
         return TaskData.from_matrix(design, np.vstack([targets, rest]), tasks=self.data.tasks)
@@ -211,7 +208,7 @@ class SharedRotation(Rotation):
         if not self._wide:
             self.cross = self._vectors.T @ self.operator.adjoint(self._weighted_targets)
             return
-        y = self._targets if self._root is None else self._root * self._targets
+        y = self._moved.targets if self._root is None else self._root * self._moved.targets
         self.cross = self._roots * (self._vectors.T @ y)
 
     def _from_rows(self, field: np.ndarray) -> np.ndarray:
@@ -395,9 +392,6 @@ def _distinct_rows(X: np.ndarray) -> np.ndarray:
 
 # ---------------------------------------------------------------------- row spaces
 
-# Eigenvalues below this, relative to the largest and times their number, are rounding.
-_ROUNDING = 4.0 * np.finfo(np.float64).eps
-
 
 @dataclass(frozen=True)
 class RowSpace:
@@ -442,7 +436,7 @@ class RowSpace:
             else:
                 vectors, singular, _ = np.linalg.svd(root, full_matrices=False)
                 values = np.square(singular)
-        kept = values > _ROUNDING * len(values) * values.max(initial=0.0)
+        kept = values > ROUNDING * len(values) * values.max(initial=0.0)
         return values[kept], vectors[:, kept]
 
     def lift(self, parts: np.ndarray) -> np.ndarray:

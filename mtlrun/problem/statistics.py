@@ -131,9 +131,7 @@ class TaskStatistics:
         if not data.sparse:
             data = data.with_design(data.X - x_shift)
         data = data.with_targets(data.targets - data.spread(y_shift))
-        operator, w = TaskOperator(data), data.effective_weights()
-        full = np.ones_like(data.targets) if w is None else w
-        weighted = data.targets if w is None else w * data.targets
+        operator, full, weighted = TaskOperator(data), data.full_weights(), data.weighted(data.targets)
         if data.uniform:
             rows = np.ones(data.n_rows) if data.weights is None else data.weights
             weight, x, xx = rows.sum(keepdims=True), (data.X.T @ rows)[None, :], operator.gram(data.weights)[None]
@@ -158,9 +156,8 @@ class TaskStatistics:
     @staticmethod
     def _shifts(data: TaskData, like: TaskStatistics | None) -> tuple[Array, Array]:
         """Return the shifts for data: those of `like` where it has them, else means."""
-        w = data.effective_weights()
-        total = data.sum_by_task(np.ones_like(data.targets) if w is None else w)
-        means = data.sum_by_task(data.targets if w is None else w * data.targets) / np.where(total > 0, total, 1.0)
+        total = data.sum_by_task(data.full_weights())
+        means = data.sum_by_task(data.weighted(data.targets)) / np.where(total > 0, total, 1.0)
         if data.sparse:  # a shift would make it dense
             x_shift = np.zeros(data.n_features)
         else:

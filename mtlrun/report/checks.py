@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from mtlrun.utils.io import as_list
-from mtlrun.utils.schema import StrictModel
 from mtlrun.utils.sizes import PLANNED
+from mtlrun.utils.yaml import StrictModel
 
 
 class Verdict(StrEnum):

@@ -36,7 +36,7 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
     folder : Path
         Of the model.
     kind : {"tasks", "coefficients", "path", "shrinkage"}
-        The similarities of the tasks (`mtlrun.estimators.similarity.task_similarity`), the coefficients (of a model
+        The similarities of the tasks (`mtlrun.estimators.base.task_similarity`), the coefficients (of a model
         that has them, with intervals), the scores along the grid of the search that chose the parameters, or of a
         hierarchical model the coefficients fitted per task and pooled.
     out : Path

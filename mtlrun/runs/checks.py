@@ -34,8 +34,7 @@ from mtlrun.runs.methods import (
 )
 from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, DatasetSpec, few_candidates
 from mtlrun.utils.io import as_list
-from mtlrun.utils.schema import Finding, inside, rendered, schema_findings
-from mtlrun.utils.yaml import KeyPath, load_text
+from mtlrun.utils.yaml import Finding, KeyPath, inside, load_text, rendered, schema_findings
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
 ANY = "*"

@@ -37,8 +37,18 @@ from mtlrun.runs.spec import (
     plain,
 )
 from mtlrun.utils.io import as_list
-from mtlrun.utils.schema import Finding, schema_findings, unknown_key
-from mtlrun.utils.yaml import Document, KeyPath, Mark, YamlProblem, load_file, load_text, render
+from mtlrun.utils.yaml import (
+    Document,
+    Finding,
+    KeyPath,
+    Mark,
+    YamlProblem,
+    load_file,
+    load_text,
+    render,
+    schema_findings,
+    unknown_key,
+)
 
 DEFAULT_PROFILE = "quick"
 #: Fields of an entry that all its numbers take over.

@@ -51,8 +51,8 @@ from mtlrun.report.checks import (
 )
 from mtlrun.runs.methods import quantities_of
 from mtlrun.utils.io import as_list
-from mtlrun.utils.schema import StrictModel
 from mtlrun.utils.sizes import CANDIDATES, FOLDS
+from mtlrun.utils.yaml import StrictModel
 
 SCHEMA = 1
 #: The profile that is the file as it stands; it need not be declared.

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mtlrun.penalties.norms import TraceNorm
-from mtlrun.penalties.spectral import svt_full
+from mtlrun.penalties.norms import TraceNorm, svt_full
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import centre, dual_point, dual_value, relative_gap, value_at_dual
 from mtlrun.problem.operator import TaskOperator

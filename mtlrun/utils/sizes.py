@@ -108,7 +108,7 @@ def allow_json(place: object, size: int) -> None:
     allow(place, size, JSON_BYTES, "bytes of JSON", "mtlrun writes no such files: take it from where it was made.")
 
 
-def allow_members(place: object, members: Sequence[ZipInfo], size: int, most: int = MEMBERS) -> None:
+def allow_members(place: object, members: Sequence[ZipInfo], size: int) -> None:
     """Refuse a zip archive of `size` bytes whose directory lists too many members or bytes.
 
     Raises
@@ -116,7 +116,7 @@ def allow_members(place: object, members: Sequence[ZipInfo], size: int, most: in
     SizeError
     """
     allow_expansion(place, sum(info.file_size for info in members), size)
-    allow(place, len(members), most, "files in one archive", "Unpack what is needed of it.")
+    allow(place, len(members), MEMBERS, "files in one archive", "Unpack what is needed of it.")
 
 
 # ---------------------------------------------------------------------- ranges of numbers

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from mtlrun.estimators.clustered import CMTL, CoClus, FlexClus, MeTaG, Whom
 from mtlrun.estimators.independent import IndependentRidge, PooledRidge
 from mtlrun.problem.losses import LOSSES
-from mtlrun.solvers.clustered.whom import merge_tasks, move_tasks
+from mtlrun.solvers.clustered import merge_tasks, move_tasks
 
 CONVEX = [
     CMTL(),

@@ -14,7 +14,7 @@ from mtlrun.estimators import HierarchicalMTL
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.hierarchical import smallclusters
+from mtlrun.solvers.hierarchical import mixtures
 
 
 def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0, -1.0)):
@@ -280,8 +280,8 @@ def test_compiled_steps_of_clusters_end_where_those_of_arrays_do(columns, shared
     y = X @ W.T if shared else (X * W[ids]).sum(axis=1)
     y = y + rng.normal(size=y.shape)
     found = []
-    for few in (0, smallclusters.FEW_COLUMNS):
-        monkeypatch.setattr(smallclusters, "FEW_COLUMNS", few)
+    for few in (0, mixtures.FEW_COLUMNS):
+        monkeypatch.setattr(mixtures, "FEW_COLUMNS", few)
         found.append(HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids))
     arrays, loops = found
     assert arrays.labels_.any()

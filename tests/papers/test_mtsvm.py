@@ -7,7 +7,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.papers import mtsvm, mtsvm_runs
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.runs.checks import read_curves
-from mtlrun.solvers.svm.newton import solve_svm_newton
+from mtlrun.solvers.svm.linear import solve_svm_newton
 
 
 @pytest.fixture(scope="module")

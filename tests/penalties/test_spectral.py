@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtlrun.penalties.spectral import small_gram, spectral_norm, svt, svt_full, trace_norm
+from mtlrun.penalties.norms import small_gram, spectral_norm, svt, svt_full, trace_norm
 
 
 def with_spectrum(shape, sigma, seed=0):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from mtlrun.penalties.coupled import ChainForm, DenseForm, MeanForm, SparseForm
 from mtlrun.penalties.graph import laplacian
-from mtlrun.penalties.taskforms import ChainForm, DenseForm, MeanForm, SparseForm
 from mtlrun.problem.operator import conjugate_gradients
 
 
@@ -72,7 +72,7 @@ def test_an_inexact_inverse_is_never_below(monkeypatch):
     exact = DenseForm(form.matrix).inverse_energy(W)
     for steps in (1, 3, 10):
         monkeypatch.setattr(
-            "mtlrun.penalties.taskforms.conjugate_gradients",
+            "mtlrun.penalties.coupled.conjugate_gradients",
             lambda *args, steps=steps, **kwargs: conjugate_gradients(*args, **kwargs, max_iter=steps),
         )
         assert form.inverse_energy(W) >= exact

@@ -32,13 +32,6 @@ def test_processes_that_work_at_once_share_the_memory(monkeypatch):
     memory.require(2.1e9, "a matrix", "")
 
 
-def test_a_given_limit_counts_alone(monkeypatch):
-    monkeypatch.setattr(memory, "free_bytes", lambda: 0)
-    memory.require(100, "a matrix", "", limit=100)
-    with pytest.raises(MemoryLimitError):
-        memory.require(101, "a matrix", "", limit=100)
-
-
 def test_small_needs_do_not_ask_the_machine(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: pytest.fail("asked"))
     memory.require(1e6, "a matrix", "")

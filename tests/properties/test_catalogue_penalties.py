@@ -6,11 +6,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.penalties.coupled import CoupledL1, CoupledL21, TaskQuadratic
-from mtlrun.penalties.fused import FusedGroup, total_variation_prox
-from mtlrun.penalties.norms import L1, L21, L1Inf, SquaredFrobenius, TraceNorm, mixture_range
-from mtlrun.penalties.spectral import SpectralBox, fill_boxes
-from mtlrun.penalties.taskforms import DenseForm
+from mtlrun.penalties.coupled import CoupledL1, CoupledL21, DenseForm, FusedGroup, TaskQuadratic, total_variation_prox
+from mtlrun.penalties.norms import L1, L21, L1Inf, SpectralBox, SquaredFrobenius, TraceNorm, fill_boxes, mixture_range
 from mtlrun.problem.objective import feasible_scale
 
 cp = pytest.importorskip("cvxpy")

@@ -18,8 +18,7 @@ from sklearn.svm import SVC, LinearSVC
 from mtlrun.features import WeightedDegree
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.svm.dcd import solve_block_dcd
-from mtlrun.solvers.svm.newton import solve_svm_newton
+from mtlrun.solvers.svm.linear import solve_block_dcd, solve_svm_newton
 
 LOSSES = ["hinge", "squared_hinge", "logistic"]
 SOLVERS = [solve_block_dcd, solve_svm_newton]
@@ -381,7 +380,7 @@ import numpy as np
 from mtlrun.penalties.graph import couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.features import WeightedDegree
-from mtlrun.solvers.svm.dcd import solve_block_dcd
+from mtlrun.solvers.svm.linear import solve_block_dcd
 rng = np.random.default_rng(0)
 words = np.array(["".join(rng.choice(list("ACGT"), 5)) for _ in range(10)])
 y, task = np.where(rng.uniform(size=10) < 0.5, 1.0, -1.0), np.repeat([0, 1], 5)

@@ -9,10 +9,9 @@ from sklearn.svm import SVC
 from mtlrun.features import WeightedDegree
 from mtlrun.penalties.graph import couple_tasks
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.svm import greedy
-from mtlrun.solvers.svm.dcd import solve_block_dcd
-from mtlrun.solvers.svm.greedy import solve_without_intercept
-from mtlrun.solvers.svm.kernel import certify_kernel, kernel_matrix, polish
+from mtlrun.solvers.svm import kernel as svm_kernel
+from mtlrun.solvers.svm.kernel import certify_kernel, kernel_matrix, polish, solve_without_intercept
+from mtlrun.solvers.svm.linear import solve_block_dcd
 
 SIZES = (40, 7, 1, 25)
 GRAPHS = {
@@ -89,8 +88,8 @@ def test_strings_are_their_features(options, whole):
 @pytest.mark.parametrize(("least", "most", "cache"), [(6, 10, 1e-9), (6, 10, 0.002), (20, 40, 200)])
 @pytest.mark.parametrize("kind", ["narrow", "wide", "sparse"])
 def test_parts_and_caches_that_are_too_small_find_the_same_optimum(monkeypatch, kind, least, most, cache):
-    monkeypatch.setattr(greedy, "_LEAST", least)
-    monkeypatch.setattr(greedy, "_MOST", most)
+    monkeypatch.setattr(svm_kernel, "_LEAST", least)
+    monkeypatch.setattr(svm_kernel, "_MOST", most)
     designs, y, cost = problem(width=30 if kind == "wide" else 5)
     rows = [sp.csr_array(X) for X in designs] if kind == "sparse" else designs
     coupling = couple_tasks(GRAPHS["all"])
@@ -105,14 +104,14 @@ def test_least_used_rows_leave_the_cache():
     designs, y, _ = problem()
     coupling = couple_tasks(GRAPHS["chain"])
     owner = np.repeat(np.arange(4), SIZES)
-    kernel = greedy._make_kernel([sp.csr_array(X) for X in designs], coupling, owner, y, whole=False)
-    cache = greedy._make_cache(kernel, len(y), 3 * 8 * len(y) / 2**20)
+    kernel = svm_kernel._make_kernel([sp.csr_array(X) for X in designs], coupling, owner, y, whole=False)
+    cache = svm_kernel._make_cache(kernel, len(y), 3 * 8 * len(y) / 2**20)
     expected = kernel_matrix(designs, coupling) * np.outer(y, y)
     for i in (5, 1, 5, 60, 5, 2, 1):
         change = np.zeros(len(y))
         change[i] = 1.0
         gradient = np.zeros(len(y))
-        greedy._update(kernel, cache, gradient, change)
+        svm_kernel._update(kernel, cache, gradient, change)
         assert_allclose(gradient, expected[i], atol=1e-12)
     assert sorted(cache.holds) == [1, 2, 5]
     assert sorted(np.flatnonzero(cache.slot >= 0)) == [1, 2, 5]

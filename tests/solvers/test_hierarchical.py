@@ -11,12 +11,11 @@ from numpy.testing import assert_allclose
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data, of_statistics
+from mtlrun.solvers.hierarchical.covariance import Factor, Full, Tied, newton
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.marginal import Marginal, inverse_by_halves
 from mtlrun.solvers.hierarchical.mixtures import _bases, _quantiles, _Scales
-from mtlrun.solvers.hierarchical.newton import newton
 from mtlrun.solvers.hierarchical.posterior import posterior_of
-from mtlrun.solvers.hierarchical.structures import Factor, Full, Tied
 
 
 def ragged(seed=0, T=25, rows=(2, 12), d=3, noise=1.0, spread=(0.8, 0.0, 1.0, 0.3)):

@@ -13,8 +13,7 @@ from scipy.special import expit, log_expit
 
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import standardised
-from mtlrun.solvers.hierarchical.laplace import Laplace, rows_of
-from mtlrun.solvers.hierarchical.logistic import LogisticProblem, fit_logistic, pooled
+from mtlrun.solvers.hierarchical.logistic import Laplace, LogisticProblem, fit_logistic, pooled, rows_of
 
 
 def table(seed=0, T=20, rows=(3, 15), d=2, spread=(1.0, 0.0, 0.8)):

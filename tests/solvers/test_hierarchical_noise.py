@@ -9,10 +9,9 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.hierarchical import noise
+from mtlrun.solvers.hierarchical import fit as fits
 from mtlrun.solvers.hierarchical.compress import of_data, weighted
-from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
-from mtlrun.solvers.hierarchical.noise import OwnNoise, own_noise, solved
+from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, OwnNoise, fit_covariance, own_noise, solved
 
 
 def rows(seed=0, T=12, n=(4, 15), spread=0.8, shared=False):
@@ -60,7 +59,7 @@ def test_slopes_in_the_noises_are_the_differences(shared, method, shrink, name):
         value = m(start.fit.value.Theta, kappa)
         return replace(start, m=m, fit=replace(start.fit, value=value)), value.criterion + problem.data.n @ logs
 
-    found, step = noise._slopes(at(np.log(v))[0], v)[0], 1e-5
+    found, step = fits._slopes(at(np.log(v))[0], v)[0], 1e-5
     for t, e in enumerate(np.eye(len(v))):
         difference = (at(np.log(v) + step * e)[1] - at(np.log(v) - step * e)[1]) / (2 * step)
         assert found[t] == pytest.approx(difference, abs=1e-6, rel=1e-6)

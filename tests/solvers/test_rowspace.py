@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.rotation import in_row_space
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.clustered import coclus, metag
+from mtlrun.solvers.clustered import solve_coclus, solve_metag
 
 D = 40
 
@@ -46,9 +46,9 @@ def _both(data, model, monkeypatch):
     for function in (lambda d: (d, None), in_row_space):
         monkeypatch.setattr("mtlrun.problem.rotation.in_row_space", function)
         if model == "coclus":
-            found.append(coclus.solve_coclus(data, SquaredLoss(), 0.5, 2.0, 1, tol=1e-9))
+            found.append(solve_coclus(data, SquaredLoss(), 0.5, 2.0, 1, tol=1e-9))
         else:
-            found.append(metag.solve_metag(data, 0.5, ridge=3.0, tol=1e-7))
+            found.append(solve_metag(data, 0.5, ridge=3.0, tol=1e-7))
     return found
 
 

@@ -81,8 +81,7 @@ class FieldLoss(_Smooth):
         self.with_b = fit_intercept and not squared
         self._weights = self.data.effective_weights()
         if self.with_b:
-            w = np.ones_like(self.data.targets) if self._weights is None else self._weights
-            self.curvature_b = loss.curvature * float(self.data.sum_by_task(w).max())
+            self.curvature_b = loss.curvature * float(self.data.sum_by_task(self.data.full_weights()).max())
 
     @cached_property
     def curvature(self) -> float:
@@ -106,8 +105,7 @@ class FieldLoss(_Smooth):
         if self.with_b:
             move = move + self.data.spread(new.b - at.b)
         if isinstance(self.loss, SquaredLoss):
-            square = np.square(move) if self._weights is None else self._weights * np.square(move)
-            return 0.5 * self.loss.scale * float(square.sum())
+            return 0.5 * self.loss.scale * float(self.data.weighted(np.square(move)).sum())
         assert gradient.field is not None
         return self.value(new) - self.value(at) - float(np.vdot(gradient.field, move))
 

@@ -44,7 +44,8 @@ _PROGRESS, _BEYOND = 0.1, 0.3
 
 def cd_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
     """Whether `solve_block_cd` can solve the problem."""
-    return data.uniform and isinstance(loss, SquaredLoss) and len(penalties) == 1 and _is_lasso(penalties[0])
+    kinds = [type(p) for p in penalties if not p.is_zero]
+    return data.uniform and isinstance(loss, SquaredLoss) and len(penalties) == 1 and kinds in ([L1], [L21])
 
 
 def solve_block_cd(
@@ -386,10 +387,6 @@ class _LassoIteration:
         if len(possible) <= size:
             return possible
         return np.sort(possible[np.argpartition(distance[possible], size)[:size]])
-
-
-def _is_lasso(penalty: Penalty) -> bool:
-    return type(penalty) in (L1, L21) and not penalty.is_zero
 
 
 def _scaled(X: Any, root: np.ndarray | None) -> Any:

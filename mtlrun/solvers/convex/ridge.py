@@ -15,7 +15,7 @@ from mtlrun.problem.losses import is_graded
 from mtlrun.problem.objective import centre
 from mtlrun.problem.operator import TaskOperator, conjugate_gradients
 from mtlrun.problem.rotation import Rotation, prepare
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, quotient
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -86,8 +86,7 @@ def _refine(rotation: Rotation, weights: Array, alpha: float, targets: Array) ->
     W, size = np.zeros((rotation.data.n_features, rotation.data.n_tasks)), float(np.linalg.norm(targets))
     for n_iter in range(1, _REFINEMENTS + 1):
         slope = rotation.rotate(operator.adjoint(weights * (targets - operator.forward(W))) - alpha * W)
-        positive = np.broadcast_to(below > 0, slope.shape)
-        move = rotation.lift(np.divide(slope, below, out=np.zeros_like(slope), where=positive))
+        move = rotation.lift(quotient(slope, below))
         W = W + move
         if np.linalg.norm(operator.forward(move)) <= _STILL * size:
             return W, n_iter, True

@@ -263,9 +263,8 @@ _NOISE, _PATIENCE = 1e-6, 3
 def subspace_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
     """Whether `solve_subspace` takes a problem: squared loss, one design, weights by row at most, these penalties."""
     kinds = sorted(type(p).__name__ for p in penalties)
-    one_design = data.shared and data.observed is None and (data.weights is None or data.weights.ndim == 1)
     known = kinds in (["TraceNorm"], ["L12", "TraceNorm"]) and all(p.alpha > 0 for p in penalties)
-    return isinstance(loss, SquaredLoss) and one_design and known
+    return isinstance(loss, SquaredLoss) and data.uniform and known
 
 
 def subspace_pays(data: TaskData) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, dense
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -131,9 +131,15 @@ class Columns:
         std = np.sqrt(np.maximum(squares, 0.0))
         varies = std > CONSTANT * np.abs(mean)
         if not intercept:
-            return cls(0.0 * mean, _positive(np.sqrt(np.square(std) + np.square(mean))), 0.0, False)
+            size = np.sqrt(np.square(std) + np.square(mean))
+            return cls(0.0 * mean, np.where(size > 0, size, 1.0), 0.0, False)
         # A constant column says nothing beside the intercept: an infinite scale makes it zero.
         return cls(mean, np.where(varies, std, np.inf), center, True)
+
+    @property
+    def units(self) -> Array:
+        """Factors (p,) that turn standardised coefficients into units of X, the level of an intercept staying."""
+        return np.append(np.ones(int(self.intercept)), 1.0 / self.scale)
 
     def apply(self, X: Array) -> Array:
         """Return standardised rows (n, p), the intercept in front."""
@@ -153,16 +159,12 @@ class Columns:
         return L
 
 
-def _positive(values: Array) -> Array:
-    return np.where(values > 0, values, 1.0)
-
-
 # ---------------------------------------------------------------------- from rows
 
 
 def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns]:
     """Compress the rows of tasks; a sparse design is made dense."""
-    X = data.X.toarray() if data.sparse else data.X
+    X = dense(data.X)
     weights = data.effective_weights()
     columns = _columns(data, X, weights, intercept)
     y = data.targets - columns.center
@@ -173,8 +175,8 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
         total = float(data.n_rows if data.weights is None else data.weights.sum())
         blocks, n, rows = [Block(np.arange(data.n_tasks), R, z)], np.full(data.n_tasks, total), total
     else:
-        take, sizes = _taker(data, X, y, weights, columns)
-        blocks, rest = _factorised(take, sizes, X.shape[1] + int(intercept))
+        take = _taker(data, X, y, weights, columns)
+        blocks, rest = _factorised(take, data.sizes, X.shape[1] + int(intercept))
         n = data.sizes.astype(float) if weights is None else data.sum_by_task(weights)
         rows = float(n.sum()) if data.offsets is not None else float(n.max())
     return Compressed(blocks, rest, n, rows, _variance(blocks, rest, n, columns.intercept)), columns
@@ -193,7 +195,7 @@ def _columns(data: TaskData, X: Array, weights: Array | None, intercept: bool) -
 
 def standardised(data: TaskData, intercept: bool) -> Columns:
     """Return means and scales of columns over the rows of all tasks, targets left as they are (labels)."""
-    X = data.X.toarray() if data.sparse else data.X
+    X = dense(data.X)
     return replace(_columns(data, X, data.effective_weights(), intercept), center=0.0)
 
 
@@ -208,10 +210,9 @@ def _shared(A: Array, Y: Array) -> tuple[Array, Array, Array]:
 
 def _taker(
     data: TaskData, X: Array, y: Array, weights: Array | None, columns: Columns
-) -> tuple[Callable[[Array, int], Array], Array]:
-    """Return a function (tasks, n) -> their rows [A y], padded with zeros to n, and the sizes of the tasks."""
-    offsets = data.offsets
-    sizes = data.sizes if offsets is None else np.diff(offsets)
+) -> Callable[[Array, int], Array]:
+    """Return a function (tasks, n) -> their rows [A y], padded with zeros to n."""
+    offsets, sizes = data.offsets, data.sizes
 
     def take(tasks: Array, n: int) -> Array:
         inside = np.arange(n) < sizes[tasks, None]
@@ -229,15 +230,18 @@ def _taker(
         out[inside] = flat
         return out
 
-    return take, sizes
+    return take
 
 
 def _factorised(take: Callable[[Array, int], Array], sizes: Array, p: int) -> tuple[list[Block], Array]:
     """Return blocks of tasks of about the same number of rows, and the rest of every task."""
     rest = np.zeros(len(sizes))
     lengths = np.minimum(sizes, p)
+    most = int(lengths.max())
+    split = len(lengths) * float(most) ** 2 > _WASTE * np.square(lengths, dtype=float).sum()
     pieces: dict[int, list[Block]] = {}
-    for tasks, n, k in _batches(sizes, p, _split(lengths)):
+    for tasks, n in by_length(sizes, p + 1, _BATCH):
+        k = min(1 << (n - 1).bit_length(), most) if split else most
         rows = take(tasks, n)
         if n > p:
             rows = np.asarray(np.linalg.qr(rows, mode="r"))
@@ -249,22 +253,18 @@ def _factorised(take: Callable[[Array, int], Array], sizes: Array, p: int) -> tu
     return [_joined(found) for found in pieces.values()], rest
 
 
-def _split(lengths: Array) -> bool:
-    """Whether padding all tasks to the longest one wastes much."""
-    return bool(len(lengths) * float(lengths.max()) ** 2 > _WASTE * np.square(lengths, dtype=float).sum())
+def by_length(sizes: Array, width: int, batch: int) -> list[tuple[Array, int]]:
+    """Return tasks of about the same number of rows, of `width` numbers each, in batches, and the rows of the longest.
 
-
-def _batches(sizes: Array, p: int, split: bool) -> list[tuple[Array, int, int]]:
-    """Return batches (tasks, rows of the longest, rows after compression)."""
-    most = int(min(sizes.max(), p))
+    A batch has at most `batch` numbers once all tasks are padded; tasks without rows are left out.
+    """
     power = np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
     found = []
-    for size in np.unique(power):
-        mine = np.flatnonzero(power == size)
+    for size in np.unique(power[sizes > 0]):
+        mine = np.flatnonzero((power == size) & (sizes > 0))
         n = int(sizes[mine].max())
-        k = min(1 << int(size), most) if split else most
-        step = max(1, _BATCH // (n * (p + 1)))
-        found += [(mine[i : i + step], n, k) for i in range(0, len(mine), step)]
+        step = max(1, batch // (n * width))
+        found += [(mine[i : i + step], n) for i in range(0, len(mine), step)]
     return found
 
 

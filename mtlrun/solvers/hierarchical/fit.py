@@ -1,19 +1,20 @@
-"""A hierarchical model of one covariance, and the choice of the covariance by a penalised likelihood."""
+"""A hierarchical model of one covariance, and the choice, or integration, of the covariance by its likelihood."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
-from mtlrun.solvers.hierarchical.compress import Compressed
-from mtlrun.solvers.hierarchical.factored import factored
-from mtlrun.solvers.hierarchical.marginal import Marginal
-from mtlrun.solvers.hierarchical.newton import Fit, newton
+from mtlrun.solvers.hierarchical.compress import Compressed, weighted
+from mtlrun.solvers.hierarchical.covariance import Factor, Fit, Full, Tied, factored, newton
+from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of
-from mtlrun.solvers.hierarchical.structures import Factor, Full, Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -103,24 +104,21 @@ class Result:
         return posterior_of(self.m, self.fit.value)
 
 
-def fit_covariance(problem: HierarchicalProblem, name: str, rank: int | None = None) -> Result:
+def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
     """Fit a model of one structure.
 
     Parameters
     ----------
     problem : HierarchicalProblem
     name : str
-        none, intercept, scalar, diagonal, full, factor (directions beside a diagonal) or auto.
-    rank : int, optional
-        Directions of a factor; default: as many as pay.
+        none, intercept, scalar, diagonal, full, factor (as many directions beside a diagonal as pay) or auto.
     """
     if problem.data.T == 1 or not len(problem.random):
         name = "none"  # a single task does not differ from its mean
     if name == "auto":
         return automatic(problem)
     if name == "factor":
-        base = fit_covariance(problem, "diagonal")
-        return grown(problem, base, MOST_RANK if rank is None else rank, forced=rank or 1)
+        return grown(problem, fit_covariance(problem, "diagonal"), MOST_RANK, forced=1)
     if name == "full":
         return _full(problem, fit_covariance(problem, "diagonal"))
     return _tied(problem, name)
@@ -183,7 +181,7 @@ def grown(problem: HierarchicalProblem, base: Result, most: int, forced: int = 0
     return best
 
 
-def automatic(problem: HierarchicalProblem, names: Sequence[str] = ("intercept", "scalar", "diagonal")) -> Result:
+def automatic(problem: HierarchicalProblem) -> Result:
     """Choose intercept, scalar or diagonal by AIC, then add directions while they pay.
 
     A structure is tried where there are `TARGETS` targets per parameter.
@@ -191,7 +189,7 @@ def automatic(problem: HierarchicalProblem, names: Sequence[str] = ("intercept",
     most = problem.data.N / TARGETS
     level = problem.intercept and 0 in problem.random
     sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": len(problem.random)}
-    tried = [name for name in names if sizes[name] <= most or name == names[0]]
+    tried = [name for name, size in sizes.items() if size <= most or name == "intercept"]
     if not level:
         tried = [name for name in tried if name != "intercept"] or ["scalar"]
     found = {name: fit_covariance(problem, name) for name in tried}
@@ -203,3 +201,258 @@ def automatic(problem: HierarchicalProblem, names: Sequence[str] = ("intercept",
         richer = grown(problem, base, rank)
         best = min(best, richer, key=lambda result: result.aic)
     return best
+
+
+# ---------------------------------------------------------------------- variances integrated out
+#
+# One or two standard deviations integrated instead of maximised: of few tasks a maximum says too little.
+
+#: Points per standard deviation, and the rise of the criterion at which the range ends.
+POINTS, RISE = 7, 16.0
+#: "auto": so many tasks, and columns, at most.
+FEW_TASKS, FEW_COLUMNS = 10, 256
+# Standard deviations, in units of the structure, beyond which a range is not followed, and below which it begins at 0.
+_LARGEST, _SMALLEST = 1e3, 1e-2
+# Points of less weight are left out.
+_LIGHT = 1e-4
+
+
+def can_integrate(result: Result) -> bool:
+    """Whether a model has one or two variances, which the rows say something about."""
+    return isinstance(result.structure, Tied) and 1 <= result.structure.size <= 2
+
+
+def integrated(result: Result) -> Posterior:
+    """Return the posterior with the standard deviations of `result` integrated out; `Sigma` and `s2` are means."""
+    m, structure, kappa = result.m, result.structure, result.fit.value.kappa
+    assert isinstance(structure, Tied)
+    x = result.fit.x
+
+    def at(roots: Array) -> MarginalValue:
+        return m(structure.theta(roots), kappa)
+
+    def along(i: int, root: float) -> float:
+        return at(_with(x, i, root)).criterion
+
+    axes = [_axis(partial(along, i), float(x[i]), result.criterion) for i in range(len(x))]
+    points = [(np.array([v for v, _ in p]), float(np.prod([w for _, w in p]))) for p in itertools.product(*axes)]
+    values = [at(roots) for roots, _ in points]
+    lowest = min(v.criterion for v in values)
+    weights = np.array([w * np.exp(-0.5 * (v.criterion - lowest)) for v, (_, w) in zip(values, points, strict=True)])
+    weights /= weights.sum()
+    kept = np.flatnonzero(weights > _LIGHT)
+    parts = [posterior_of(m, values[i]) for i in kept]
+    return _mixed(parts, weights[kept] / weights[kept].sum(), m.nu)
+
+
+def _with(x: Array, i: int, value: float) -> Array:
+    out = x.copy()
+    out[i] = value
+    return out
+
+
+def _axis(f: Callable[[float], float], x: float, lowest: float) -> list[tuple[float, float]]:
+    """Return points and weights of a standard deviation around x, where f is lowest; x alone where f never rises."""
+    high = max(x, 0.05)
+    while f(high) < lowest + RISE:
+        high *= 1.5
+        if high > _LARGEST:
+            return [(x, 1.0)]
+    low = x
+    while low > _SMALLEST and f(low) < lowest + RISE:
+        low /= 1.5
+    if low <= _SMALLEST or f(0.0) < lowest + RISE:
+        low = 0.0
+    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
+    half = (high - low) / 2
+    return [(float(low + half * (node + 1)), float(half * weight)) for node, weight in zip(nodes, weights, strict=True)]
+
+
+def _mixed(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
+    """Return the moments of a mixture of posteriors; the noise is that of a t distribution with nu degrees."""
+    W = _mean(weights, [part.W for part in parts])
+    mu = _mean(weights, [part.mu for part in parts])
+    around = [np.array([part.covariance(t) for t in range(len(W))]) + _outer(part.W - W) for part in parts]
+    news = [part.covariance(-1) + _outer(part.mu - mu) for part in parts]
+    means = [part.mean_covariance + _outer(part.mu - mu) for part in parts]
+    wider = nu / (nu - 2) if nu > 4 else 2.0
+    s2 = float(weights @ np.array([part.s2 for part in parts])) * wider
+    Sigma = _mean(weights, [part.Sigma for part in parts])
+    explicit, new = _mean(weights, around), _mean(weights, news)
+    return Posterior(W, mu, _mean(weights, means), Sigma, s2, parts[0].data, explicit, new)
+
+
+def _mean(weights: Array, values: list[Array]) -> Array:
+    return np.asarray(np.tensordot(weights, np.stack(values), 1))
+
+
+def _outer(a: Array) -> Array:
+    return a[..., :, None] * a[..., None, :]
+
+
+# ---------------------------------------------------------------------- a noise of its own for every task
+#
+# The noises are drawn around a common one: y_t = X_t w_t + e_t, e_t ~ N(0, s2 v_t), where v_t has an inverse gamma
+# distribution with r / 2 as shape and as scale: 1 / v_t has mean one. Rows divided by the root of v_t have a common
+# noise, and everything that is known of such rows holds for them. For given r, the covariance and v together minimise
+#
+#     F = D(rows / sqrt(v)) + sum_t n_t log v_t + sum_t [r (log v_t + 1 / v_t) + c(r)]
+#
+#     dF / d log v_t = n_t - E|y_t - X_t w_t|^2 / (s2 v_t) + r (1 - 1 / v_t)
+#
+# D is minus twice the (restricted) log-likelihood, the expectation that over w_t given all rows, and c(r) norms the
+# density of log v_t. Given rows, v_t is about inverse gamma again, with r + h_t degrees of freedom, h_t the expected
+# information of the rows about log v_t, and the mode that F has; so r minimises -2 log of the integral of exp(-F / 2)
+# over all log v_t by Laplace's approximation: F + sum_t log((r + h_t) / 4 pi). Where the noises do not differ r is
+# infinite, and this is D.
+
+#: Degrees of freedom r that are tried, infinity before them, until they fit worse.
+DEGREES = (64.0, 32.0, 16.0, 8.0, 4.0, 3.0)
+# Halvings of a step, the longest one in log v, and the predicted gain below which a step lowers nothing but rounding.
+_HALVINGS, _LONGEST, _ROUNDING = 25, 2.0, 1e-5
+
+
+@dataclass(frozen=True)
+class OwnNoise:
+    """A fitted model whose tasks have noises of their own.
+
+    Attributes
+    ----------
+    result : Result
+        Of the rows divided by the roots of `v`.
+    v : ndarray of shape (T,)
+        Variances of the noises in units of the common one, the most probable ones of log v.
+    mean : ndarray of shape (T,)
+        Their means given the rows, which are what new rows have to expect.
+    degrees : float
+        r; infinite where the noises do not differ.
+    path : list of float
+        F of the iterates for this r; it never rises.
+    gain : float
+        By how much a further step would lower F, as its model says.
+    converged : bool
+    criterion : float
+        Minus twice the logarithm of the likelihood, v integrated out.
+    evaluations : int
+    """
+
+    result: Result
+    v: Array
+    mean: Array
+    degrees: float
+    path: list[float]
+    gain: float
+    converged: bool
+    criterion: float
+    evaluations: int
+
+    @classmethod
+    def none(cls, result: Result) -> OwnNoise:
+        """Return a model whose tasks have one noise."""
+        fit, one = result.fit, np.ones(result.m.data.T)
+        return cls(result, one, one, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
+
+    @property
+    def of_new_task(self) -> float:
+        """Mean of v for a task without rows."""
+        return 1.0 if np.isinf(self.degrees) else self.degrees / (self.degrees - 2)
+
+
+def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
+    """Return the model whose degrees of freedom fit best, from a fit with a common noise.
+
+    Parameters
+    ----------
+    problem : HierarchicalProblem
+    common : Result
+        Its covariance structure is kept.
+    """
+    best = last = OwnNoise.none(common)
+    for degrees in DEGREES:
+        last = solved(problem, last, degrees)
+        if last.criterion >= best.criterion:
+            break
+        best = last
+    return replace(best, evaluations=last.evaluations)
+
+
+def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> OwnNoise:
+    """Minimise F for given degrees of freedom, from another fit.
+
+    Every step is one of Newton in log v, s2 profiled; the covariance is fitted again at every point.
+    """
+    v, result, evaluations = start.v, start.result, start.evaluations
+    if np.isinf(start.degrees):
+        result = _again(problem, result, v)
+    path, gain, converged = [_objective(result, v, degrees)], np.inf, False
+    for _ in range(problem.max_iter):
+        g, h, u = _slopes(result, v)
+        step, gain = _step(g + degrees * (1 - 1 / v), np.maximum(h, u) + degrees / v, u, result.m.nu)
+        gain += max(result.fit.gain, 0.0)
+        if gain < problem.tol:
+            converged = True
+            break
+        found = None
+        for k in range(_HALVINGS):
+            new = v * np.exp(0.5**k * np.clip(step, -_LONGEST, _LONGEST))
+            other = _again(problem, result, new)
+            evaluations += other.fit.evaluations
+            if _objective(other, new, degrees) < path[-1]:
+                found = new, other
+                break
+        if found is None:
+            converged = gain < _ROUNDING
+            break
+        v, result = found
+        path.append(_objective(result, v, degrees))
+    after = degrees + _slopes(result, v)[1]
+    criterion = path[-1] + float(np.log(after / (4 * np.pi)).sum())
+    return OwnNoise(result, v, v * after / (after - 2), degrees, path, gain, converged, criterion, evaluations)
+
+
+def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
+    """Fit the covariance again, of the same structure and from where it was, to rows divided by the roots of v."""
+    m = replace(problem, data=weighted(problem.data, v)).marginal(result.m.random)
+    kappa, tol = result.fit.value.kappa, problem.tol
+    if isinstance(result.structure, Tied):
+        start = result.fit.x
+        fit = newton(m, result.structure, start=start, kappa=kappa, tol=tol, max_iter=problem.max_iter)
+    else:
+        fit = factored(m, result.structure, result.fit.x, kappa=kappa, tol=tol, max_iter=10 * problem.max_iter)
+    return replace(result, m=m, fit=fit)
+
+
+def _objective(result: Result, v: Array, degrees: float) -> float:
+    half = degrees / 2
+    norm = -2 * (half * np.log(half) - gammaln(half)) * len(v)
+    return result.criterion + float((result.m.data.n * np.log(v) + degrees * (np.log(v) + 1 / v)).sum() + norm)
+
+
+def _slopes(result: Result, v: Array) -> tuple[Array, Array, Array]:
+    """Return for every task the derivative of D + n log v in log v, its expected second one, and squares / s2."""
+    m, value, data = result.m, result.fit.value, result.m.data
+    W, Theta = posterior_of(m, value).W, value.Theta
+    seen, second, mean = (np.empty(data.T) for _ in range(3))
+    u = data.rest / value.s2
+    for block, q in zip(data.blocks, value.Q, strict=True):
+        RJ, qj = block.R[:, :, m.random], q[:, :, m.random]
+        half, moved = (qj * Theta, RJ * Theta) if Theta.ndim == 1 else (qj @ Theta, RJ @ Theta)
+        P = half @ qj.transpose(0, 2, 1)  # similar to I - V^-1
+        seen[block.tasks] = np.trace(P, axis1=1, axis2=2)
+        second[block.tasks] = np.square(P).sum(axis=(1, 2))
+        left = (block.R - moved @ (qj.transpose(0, 2, 1) @ q)) @ value.basis  # V^-1 R
+        mean[block.tasks] = ((left @ value.projected) * left).sum(axis=(1, 2))
+        residual = block.z - np.matmul(block.R, W[block.tasks, :, None])[:, :, 0]
+        u[block.tasks] += np.square(residual).sum(axis=1) / value.s2
+    return data.n - seen - mean - u, data.n - 2 * seen + second, u
+
+
+def _step(g: Array, h: Array, u: Array, nu: float) -> tuple[Array, float]:
+    """Return the step of the model with the Hessian diag(h) - u u' / nu, and the fall that it predicts.
+
+    The second part is how s2 follows when all noises move together. It is positive definite: h > u, and the u add up to
+    no more than nu.
+    """
+    by, against = g / h, u / h
+    step = -(by + against * float(u @ by) / (nu - float(u @ against)))
+    return step, -0.5 * float(g @ step)

@@ -1,4 +1,17 @@
-"""Hierarchical logistic models: the mean and one covariance together by L-BFGS, and the growth of a covariance."""
+"""Hierarchical logistic models: Laplace's marginal likelihood with its exact gradient, and covariances fitted to it.
+
+The labels of task t are Bernoulli with log-odds eta_t = X_t (mu + u_t), u_t = S v_t, v_t ~ N(0, I), where S is the root
+of Theta and zero outside of the random columns. At the mode of v_t, with p the probabilities, W = p (1 - p), E = X S
+and M = I + E'WE::
+
+    D = sum_t [-2 log p(y_t | eta_t) + v_t'v_t + log|M|] + ridge (|mu|^2 + tr Theta)
+    h = X'(y - p),   P = W - W E M^-1 E'W,   B = X'PX,   s_i = e_i'M^-1 e_i
+    g = W (1 - 2p) s,   r = X'(g - W E M^-1 E'g)
+    dD/dTheta = sum_t [B - h h' + (h r' + r h') / 2] + ridge I,   dD/dmu = sum_t [r - 2 h] + 2 ridge mu
+
+This is the criterion that glmer of lme4 minimises (with ridge 0). No inverse of Theta occurs, so that a variance may be
+zero. An evaluation costs N k^2, k the lesser of rows and columns, for each of a few Newton steps.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +20,326 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import expit
 
-from mtlrun.solvers.hierarchical.laplace import Laplace, LaplaceValue
-from mtlrun.solvers.hierarchical.structures import Factor, Full, Tied
+from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.solvers.hierarchical.compress import Columns, by_length
+from mtlrun.solvers.hierarchical.covariance import Factor, Full, Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Numbers in the padded rows of tasks that are worked on at a time.
+_BATCH = 1 << 21
+#: Standard deviation, in log-odds, of a prior that says nothing.
+VAGUE = 100.0
+#: Newton steps for the modes (or for a model without tasks) and halvings of each; a mode is found when a step would
+#: gain less.
+_STEPS, _HALVINGS, _MODE = 100, 40, 1e-16
+
+
+@dataclass(frozen=True)
+class PaddedRows:
+    """Rows of tasks of about the same number of rows; rows of weight zero pad.
+
+    Attributes
+    ----------
+    tasks : ndarray of int, shape (m,)
+        Positions of the tasks.
+    X : ndarray of shape (m, n, p), or (1, n, p) where the tasks share their rows
+        Standardised, the intercept (if any) in front.
+    y : ndarray of shape (m, n)
+        0 or 1.
+    w : ndarray of shape (m, n)
+        Weights.
+    """
+
+    tasks: Array
+    X: Array
+    y: Array
+    w: Array
+
+
+@dataclass(frozen=True)
+class LaplaceValue:
+    """The criterion at one point.
+
+    Attributes
+    ----------
+    criterion : float
+        D.
+    likelihood : float
+        D without the ridge: minus twice the logarithm of the likelihood.
+    mu : ndarray of shape (p,)
+    Theta : ndarray of shape (q, q), or (q,) for a diagonal
+    v : ndarray of shape (T, q)
+        Modes in units of the root of Theta.
+    G : ndarray of shape (q, q)
+        dD/dTheta, symmetric.
+    g_mu : ndarray of shape (p,)
+    information : ndarray of shape (p, p)
+        Half the expected second derivative of D in mu; its inverse is the covariance of mu.
+    squares : ndarray of shape (q, q)
+        Expected second derivative of D in the diagonal of Theta.
+    """
+
+    criterion: float
+    likelihood: float
+    mu: Array
+    Theta: Array
+    v: Array
+    G: Array
+    g_mu: Array
+    information: Array
+    squares: Array
+
+
+class Laplace:
+    """The criterion D of rows of tasks.
+
+    Parameters
+    ----------
+    blocks : list of Rows
+    T : int
+        Number of tasks; those without rows are nothing.
+    random : ndarray of int, shape (q,)
+        Columns whose coefficients differ between tasks.
+    ridge : float
+        Price of the mean square of the coefficients, |mu|^2 + tr Theta.
+
+    Attributes
+    ----------
+    evaluations : int
+        Calls until now.
+    """
+
+    def __init__(self, blocks: list[PaddedRows], T: int, random: Array, ridge: float = 0.0) -> None:
+        self.blocks, self.T, self.random, self.ridge = blocks, T, random, ridge
+        self.p = blocks[0].X.shape[2]
+        whole = np.array_equal(random, np.arange(self.p))
+        self._Z = [block.X if whole else np.ascontiguousarray(block.X[:, :, random]) for block in blocks]
+        self.evaluations = 0
+
+    def with_random(self, random: Array) -> Laplace:
+        """Return the criterion of the same rows with other random columns."""
+        return Laplace(self.blocks, self.T, random, self.ridge)
+
+    def moments(self) -> Array:
+        """Return the weighted mean of x x' over all rows, (p, p)."""
+        total = sum(np.einsum("mnp,mnq->pq", block.X, block.w[:, :, None] * block.X) for block in self.blocks)
+        return np.asarray(total / sum(block.w.sum() for block in self.blocks))
+
+    def single_class(self) -> Array:
+        """Return whether the labels of a task are all the same, (T,)."""
+        mixed = np.zeros(self.T, dtype=bool)
+        for block in self.blocks:
+            ones = (block.w * block.y).sum(axis=1)
+            mixed[block.tasks] = (ones > 0) & ((block.w * (1 - block.y)).sum(axis=1) > 0)
+        return ~mixed
+
+    def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
+        """Return D and its gradient; `v` (T, q) is where the search for the modes starts."""
+        self.evaluations += 1
+        p, q, S = self.p, len(self.random), root(Theta)
+        modes = np.zeros((self.T, q)) if v is None else v.copy()
+        likelihood, G, squares = 0.0, self.ridge * np.eye(q), np.zeros((q, q))
+        g_mu, information = 2 * self.ridge * mu, self.ridge * np.eye(p)
+        for block, Z in zip(self.blocks, self._Z, strict=True):
+            part = _evaluated(block, Z, mu, S, modes[block.tasks], self.random)
+            modes[block.tasks] = part.v
+            likelihood += part.D
+            h = part.h[:, self.random]
+            crossed = h.T @ part.r[:, self.random]
+            G += part.B[:, self.random][:, :, self.random].sum(axis=0) - h.T @ h + 0.5 * (crossed + crossed.T)
+            squares += np.square(part.B[:, self.random][:, :, self.random]).sum(axis=0)
+            g_mu = g_mu + (part.r - 2 * part.h).sum(axis=0)
+            information += part.B.sum(axis=0)
+        criterion = likelihood + self.ridge * (float(mu @ mu) + float(np.square(S).sum()))
+        return LaplaceValue(criterion, likelihood, mu, Theta, modes, G, g_mu, information, squares)
+
+    def covariance(self, Theta: Array) -> Array:
+        """Return Theta, or its diagonal, as the covariance of all columns, (p, p)."""
+        full = np.zeros((self.p, self.p))
+        full[np.ix_(self.random, self.random)] = np.diag(Theta) if Theta.ndim == 1 else Theta
+        return full
+
+    def alone(self, value: LaplaceValue) -> Array:
+        """Return the coefficients of every task without the others, (T, p); NaN for tasks whose rows do not suffice.
+
+        Each has a prior of its own about the mean, so wide that it only matters where rows say nothing.
+        """
+        free = self.with_random(np.arange(self.p))
+        vague = free(value.mu, np.full(self.p, VAGUE**2))
+        told: Array = np.less(free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE)
+        return np.where(told.all(axis=1, keepdims=True), free.coefficients(vague), np.nan)
+
+    def coefficients(self, value: LaplaceValue) -> Array:
+        """Return the modes of the coefficients, (T, p)."""
+        W = np.repeat(value.mu[None], self.T, axis=0)
+        W[:, self.random] += value.v @ root(value.Theta)
+        return W
+
+    def deviations(self, value: LaplaceValue, L: Array) -> Array:
+        """Return the standard deviations of L w_t, (T, len(L)), given the variances."""
+        S = root(value.Theta)
+        full = self.covariance(value.Theta)
+        mean = np.linalg.pinv(value.information, hermitian=True)
+        out = np.sqrt(np.maximum(np.tile(np.diag(L @ (full + mean) @ L.T), (self.T, 1)), 0.0))
+        for block, Z in zip(self.blocks, self._Z, strict=True):
+            B = _evaluated(block, Z, value.mu, S, value.v[block.tasks], self.random).B
+            left = np.eye(self.p) - full @ B
+            own = full - full @ B @ full + left @ mean @ left.transpose(0, 2, 1)
+            out[block.tasks] = np.sqrt(np.maximum(np.einsum("kp,mpr,kr->mk", L, own, L), 0.0))
+        return out
+
+
+def root(Theta: Array) -> Array:
+    """Return the symmetric root of a covariance, or of a diagonal given as a vector, as a matrix."""
+    if Theta.ndim == 1:
+        return np.diag(np.sqrt(Theta))
+    values, vectors = np.linalg.eigh(Theta)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What the tasks of a block add: modes v, D, and per task h and r (m, p) and B (m, p, p)."""
+
+    v: Array
+    D: float
+    h: Array
+    r: Array
+    B: Array
+
+
+def _evaluated(block: PaddedRows, Z: Array, mu: Array, S: Array, v: Array, random: Array) -> _Part:
+    X = block.X
+    E, basis = _loadings(Z, S)
+    a, eta, log_p, residual, W, M = _modes(block, E, X @ mu, v if basis is None else _sums(basis, v))
+    D = float(-2 * log_p.sum() + np.square(a).sum() + np.linalg.slogdet(M)[1].sum())
+    inverse = np.linalg.solve(M, np.broadcast_to(np.eye(M.shape[1]), M.shape))
+    EM = E @ inverse
+    moved = W * (1 - 2 * expit(eta)) * (EM * E).sum(axis=2)
+    r = _sums(X, moved - W * _times(EM, _sums(E, moved)))
+    XWX = X.transpose(0, 2, 1) @ (W[:, :, None] * X)
+    XWE = XWX[:, :, random] @ S if basis is None else X.transpose(0, 2, 1) @ (W[:, :, None] * E)
+    B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
+    return _Part(a if basis is None else _times(basis, a), D, _sums(X, residual), r, B)
+
+
+def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
+    """Return E with Z S v = E a, (m, n, k), and the basis (m, q, k) with v = basis a.
+
+    Fewer rows than columns see only so many directions of v: a has their number, and the mode of v no others. In the
+    usual case there is no basis, v is a.
+    """
+    E = Z @ S
+    if E.shape[1] >= E.shape[2]:
+        return E, None
+    basis, R = np.linalg.qr(E.transpose(0, 2, 1))
+    return R.transpose(0, 2, 1), basis
+
+
+def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
+    """Return the modes by Newton steps for all tasks at once, halved where a task gets worse, and what belongs there.
+
+    That is eta and the logarithms of the probabilities, their derivatives and the weights W in eta, all (m, n), and
+    I + E'WE (m, k, k).
+    """
+    eye, turned = np.eye(E.shape[2]), E.transpose(0, 2, 1)
+    eta = base + _times(E, a)
+    log_p = block.w * _log_probability(eta, block.y)
+    for step_number in range(_STEPS + 1):
+        p = expit(eta)
+        residual, W = block.w * (block.y - p), block.w * p * (1 - p)
+        M = eye + turned @ (W[:, :, None] * E)
+        slope = _sums(E, residual) - a
+        step = np.linalg.solve(M, slope[:, :, None])[:, :, 0]
+        if step_number == _STEPS or (step * slope).sum(axis=1).max(initial=0.0) < _MODE:
+            break
+        a, eta, log_p, moved = _halved(block, E, base, a, step, log_p)
+        if not moved:
+            break
+    return a, eta, log_p, residual, W, M
+
+
+def _halved(
+    block: PaddedRows, E: Array, base: Array, a: Array, step: Array, log_p: Array
+) -> tuple[Array, Array, Array, bool]:
+    """Return a after steps short enough for every task, eta and log p there, and whether any task moved."""
+    before = log_p.sum(axis=1) - 0.5 * np.square(a).sum(axis=1)
+    length = np.ones(len(a))
+    for _ in range(_HALVINGS):
+        new = a + length[:, None] * step
+        eta = base + _times(E, new)
+        found = block.w * _log_probability(eta, block.y)
+        worse = found.sum(axis=1) - 0.5 * np.square(new).sum(axis=1) < before - 1e-13 * (1 + np.abs(before))
+        if not worse.any():
+            break
+        length[worse] *= 0.5
+    return new, eta, found, bool((length > 0.5**_HALVINGS).any())
+
+
+def _log_probability(eta: Array, y: Array) -> Array:
+    return np.asarray(y * eta - np.logaddexp(0.0, eta))
+
+
+def _times(Z: Array, u: Array) -> Array:
+    """Return Z_t u_t, (m, n)."""
+    return np.asarray((Z @ u[:, :, None])[:, :, 0])
+
+
+def _sums(Z: Array, f: Array) -> Array:
+    """Return Z_t' f_t, (m, columns)."""
+    return np.asarray((f[:, None, :] @ Z)[:, 0])
+
+
+# ---------------------------------------------------------------------- from data
+
+
+def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
+    """Return the rows of all tasks in blocks of tasks of about the same size; labels above 0 are 1.
+
+    Rows of weight zero are left out, tasks without rows, too.
+    """
+    X = dense(data.X)
+    if data.uniform:
+        return _shared(columns.apply(X), data)
+    found = [_weighted(data, t) for t in range(data.n_tasks)]
+    sizes = np.array([len(y) for _, y, _ in found])
+    return [_padded(columns, tasks, found, n) for tasks, n in by_length(sizes, X.shape[1] + 1, _BATCH)]
+
+
+def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
+    """Return the rows of a task that have a weight, labels 0 and 1, and the weights."""
+    X, y, w = data.task(t)
+    weights = np.ones(len(y)) if w is None else np.asarray(w, dtype=float)
+    kept = weights > 0
+    X = dense(X)
+    return (X, (y > 0).astype(float), weights) if kept.all() else (X[kept], (y[kept] > 0).astype(float), weights[kept])
+
+
+def _padded(columns: Columns, tasks: Array, found: list[tuple[Array, Array, Array]], n: int) -> PaddedRows:
+    p = len(columns.mean) + int(columns.intercept)
+    block = PaddedRows(tasks, np.zeros((len(tasks), n, p)), np.zeros((len(tasks), n)), np.zeros((len(tasks), n)))
+    for place, t in enumerate(tasks):
+        X, y, w = found[t]
+        block.X[place, : len(y)], block.y[place, : len(y)], block.w[place, : len(y)] = columns.apply(X), y, w
+    return block
+
+
+def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
+    labels = np.ascontiguousarray(data.targets.T > 0).astype(float)
+    w = np.ones(len(A)) if data.weights is None else np.asarray(data.weights, dtype=float)
+    step = max(1, _BATCH // A.size)
+    weights = np.broadcast_to(w, labels.shape)
+    cuts = range(0, data.n_tasks, step)
+    return [
+        PaddedRows(np.arange(data.n_tasks)[i : i + step], A[None], labels[i : i + step], weights[i : i + step])
+        for i in cuts
+    ]
+
+
+# ---------------------------------------------------------------------- fits
 
 #: What a parameter of a covariance must lower D by (2 is AIC), a parameter of a direction, and information that each
 #: needs: the variance of the labels, summed over all rows.
@@ -20,8 +348,8 @@ AIC, DIRECTION, INFORMATION = 2.0, 3.0, 10.0
 MOST_RANK, TASKS_PER_DIRECTION = 6, 3
 #: Standard deviations in log-odds, on standardised columns, at most: where every task has one class they have no end.
 LARGEST = 50.0
-# Runs of L-BFGS, each in units of the information where the one before ended; Newton steps of a model without tasks.
-_RUNS, _STEPS = 10, 100
+# Runs of L-BFGS, each in units of the information where the one before ended.
+_RUNS = 10
 # A root of a variance below this counts as zero, and one that is freed or starts is at least the other.
 _ZERO, _SMALL = 1e-3, 0.05
 # The predicted gain below which a step that lowers nothing is rounding.

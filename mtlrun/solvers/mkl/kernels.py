@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from mtlrun.errors import suggest
-from mtlrun.problem.arrays import as_array, as_design, check_finite, is_sparse
+from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
 
 # Eigenvalues of a precomputed kernel above minus this times the largest count as rounding.
 _INDEFINITE = 1e-8

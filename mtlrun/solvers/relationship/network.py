@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.errors import ConfigError
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.relationship.fetr import Precision, exact_precision, feature_moment, task_moment
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
@@ -177,7 +177,7 @@ class _Batches:
     """Rows of the data as tensors, and the squared error of some of them."""
 
     def __init__(self, torch: ModuleType, data: TaskData) -> None:
-        X = data.X.toarray() if data.sparse else data.X
+        X = dense(data.X)
         self._X = torch.from_numpy(X.astype(np.float32))
         self._y = torch.from_numpy(data.targets.astype(np.float32))
         self._observed = None if data.observed is None else torch.from_numpy(data.observed.astype(np.float32))

@@ -1,11 +1,11 @@
-"""SVMs with the multi-task kernel: kernel matrices, LIBSVM, certificates, and optima by an active-set method."""
+"""SVMs with the multi-task kernel: kernel matrices, LIBSVM, certificates, optima, and a solver without an intercept."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from mtlrun.features.dna import StringDesign
+from mtlrun.features.rows import make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
+from mtlrun.problem.objective import relative_gap
+from mtlrun.problem.result import Callback, SolverResult, Tracker
+from mtlrun.utils.jit import comparing, compiled, inner
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -218,3 +222,404 @@ def polish(
             break
         low, high = (low & ~wrong) | below, (high & ~wrong) | above
     return best
+
+
+# ---------------------------------------------------------------------- without an intercept
+#
+# The dual variables are then tied by nothing but their bounds, so that a step can move a single one. The gradient of
+# all variables is kept. In turn, variables that are free or violate the optimality conditions most are chosen; with the
+# kernel matrix of these few, the one whose exact step gains most is moved, again and again; then rows of the kernel,
+# made when needed and kept in a cache, bring the gradient of all others up to date.
+
+# Rows whose largest gain is noted together.
+_BLOCK = 64
+# Up to so many features a row of the kernel is made faster than it is read from memory.
+_NARROW = 16
+# Variables of a part: twice as many as are free, between these; without parts steps pause this often per variable. A
+# part is left after so many steps per variable, or when its largest violation has fallen by this factor.
+_LEAST, _MOST, _PAUSE = 1000, 4000, 4
+_VISITS, _FALL = 100, 0.1
+
+
+class _Kernel(NamedTuple):
+    """Rows of the kernel with the labels multiplied in and a diagonal of ones.
+
+    Attributes
+    ----------
+    whole : ndarray of shape (n, n)
+        The matrix, or empty: then rows are made of features.
+    dense : ndarray of shape (d, n)
+        Features of a dense design, columns times label over the root of the diagonal; else empty.
+    values, columns, indptr : ndarray
+        The same of a sparse design, row by row.
+    down, places, starts : ndarray
+        The same, feature by feature.
+    offsets : ndarray of shape (T + 1,)
+        First row of every task.
+    owner : ndarray of shape (n,)
+    mixing : ndarray of shape (T, T)
+        M, or empty when it is `share` off its diagonal `own`.
+    own, share : float
+    """
+
+    whole: np.ndarray
+    dense: np.ndarray
+    values: np.ndarray
+    columns: np.ndarray
+    indptr: np.ndarray
+    down: np.ndarray
+    places: np.ndarray
+    starts: np.ndarray
+    offsets: np.ndarray
+    owner: np.ndarray
+    mixing: np.ndarray
+    own: float
+    share: float
+
+
+class _Cache(NamedTuple):
+    """Rows of the kernel that were made last.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (slots, n)
+    slot : ndarray of shape (n,)
+        Where a row is, or -1.
+    holds, used : ndarray of shape (slots,)
+        Which row a place holds, or -1, and when it was used last.
+    clock : ndarray of shape (1,)
+    """
+
+    rows: np.ndarray
+    slot: np.ndarray
+    holds: np.ndarray
+    used: np.ndarray
+    clock: np.ndarray
+
+
+@dataclass
+class _State:
+    """Variables and gradient, of shape (n,), in units in which the diagonal of the kernel is 1."""
+
+    alpha: Array
+    cap: Array
+    gradient: Array
+    root: Array
+
+    @property
+    def free(self) -> Array:
+        """Which variables are strictly between their bounds."""
+        return (self.alpha > 0) & (self.alpha < self.cap)
+
+    def wrong(self) -> Array:
+        """Return the gradient where a step along it is possible, else 0."""
+        stuck = ((self.gradient > 0) & (self.alpha <= 0)) | ((self.gradient < 0) & (self.alpha >= self.cap))
+        return np.where(stuck, 0.0, self.gradient)
+
+    def judge(self) -> tuple[float, float, float]:
+        """Return the primal value, the duality gap as a sum of non-negative terms, and the largest violation."""
+        missed = np.maximum(0.0, -self.gradient)
+        primal = 0.5 * float(self.alpha @ (self.gradient + 1.0 / self.root)) + float(self.cap @ missed)
+        terms = np.where(missed > 0, (self.cap - self.alpha) * missed, self.alpha * self.gradient)
+        return primal, float(terms.sum()), self.violation
+
+    @property
+    def violation(self) -> float:
+        """Largest violation of the optimality conditions, in the units of the margins."""
+        return float(np.max(np.abs(self.wrong()) * self.root, initial=0.0))
+
+
+def solve_without_intercept(
+    designs: Sequence[Any],
+    coupling: TaskCoupling,
+    y: Array,
+    cost: Array,
+    *,
+    tol: float = 1e-3,
+    gap: float = 0.0,
+    max_iter: int = 1_000_000,
+    whole: bool = True,
+    cache_size: float = 200,
+    callback: Callback | None = None,
+) -> SolverResult:
+    """Minimise ``1/2 tr(W M^{-1} W') + sum_i cost_i max(0, 1 - y_i x_i'w_t(i))`` by greedy steps in its dual.
+
+    Parameters
+    ----------
+    designs : list of ndarray, csr_array or StringDesign of shape (n_t, d)
+    coupling : TaskCoupling
+    y : ndarray of shape (N,)
+        Labels -1 and +1, task by task.
+    cost : ndarray of shape (N,)
+        At least 0.
+    tol : float, default 1e-3
+        Largest violation of the optimality conditions to stop at.
+    gap : float, default 0.0
+        Relative duality gap to stop at, if that comes first.
+    max_iter : int, default 1,000,000
+        Steps.
+    whole : bool, default True
+        Make the kernel matrix beforehand, by products of matrices, in 8 N^2 bytes; else rows when they are needed.
+    cache_size : float, default 200
+        Megabytes for rows made when needed; of more than 16 dense features: fewer are faster made again.
+    callback : callable, optional
+        Called with (iteration, primal, dual) after every twentieth part of the steps; a true answer stops.
+
+    Returns
+    -------
+    SolverResult
+        ``info``: ``alpha`` (N,), ``violation``, and ``seconds`` of the certificates since the call, the making of the
+        kernel included. The gradient is made anew before a run counts as converged, free of rounding that steps leave.
+
+    Raises
+    ------
+    ValueError
+        If `gap` is negative or `max_iter` below 1.
+
+    References
+    ----------
+    Steinwart, Hush and Scovel, Training SVMs without offset, Journal of Machine Learning Research, 2011, for single
+    variables and their choice by gain.
+    """
+    tracker = Tracker(gap, max_iter, callback)
+    owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+    diagonal = coupling.diagonal[owner] * np.concatenate([_norms(X) for X in designs])
+    alpha = np.where(diagonal > 0, 0.0, cost)  # a row of zeros cannot be classified: its variable is at its bound
+    rest = float(alpha.sum())
+    used = (diagonal > 0) & (cost > 0)
+    cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
+    parts = [X[rows] for X, rows in zip(designs, np.split(used, cuts), strict=True)]
+    root = np.sqrt(diagonal[used])
+    kernel = _make_kernel(parts, coupling, owner[used], y[used] / root, whole)
+    cache = _make_cache(kernel, len(root), cache_size)
+    state = _State(np.zeros(len(root)), cost[used] * root, -1.0 / root, root)
+    done, fresh, stalled = 0, True, False
+    while True:
+        primal, excess, violation = state.judge()
+        primal += rest
+        near = violation <= tol or relative_gap(primal, primal - excess, excess) <= gap or stalled
+        if near and not fresh:
+            state.gradient = -1.0 / root
+            _update(kernel, cache, state.gradient, state.alpha)
+            fresh, stalled = True, False
+            continue
+        tracker.exhausted = violation <= tol or stalled
+        if tracker.check_gap(done, primal, excess):
+            break
+        steps, stalled = _improve(kernel, cache, state, coupling, max_iter - done)
+        done, fresh = done + steps, steps == 0
+    alpha[used] = np.where(state.alpha >= state.cap, cost[used], np.minimum(state.alpha / root, cost[used]))
+    point = certify_kernel([stored(X) for X in designs], coupling, y, cost, alpha, 0.0)
+    result = tracker.result(
+        point.W.T[np.newaxis], np.zeros(len(designs)), alpha=alpha, seconds=tracker.seconds, violation=violation
+    )
+    if violation <= tol:
+        result.message = f"largest violation {violation:.2e} <= tol {tol:g}"
+    result.converged = result.converged or violation <= tol or stalled
+    return result
+
+
+def greedy_bytes(n: int, cache_size: float) -> float:
+    """Return the memory for n variables that is needed beside the kernel: a part of them, and the cache."""
+    return 3 * 8.0 * min(n, _MOST) ** 2 + min(8.0 * float(n) ** 2, cache_size * 2**20)
+
+
+def _norms(X: Any) -> Array:
+    """Return the squared norms of the rows."""
+    out = np.empty(X.shape[0])
+    squared_norms(make_rows(X), out, np.zeros((1, X.shape[1])))
+    return out
+
+
+def _make_kernel(designs: Sequence[Any], coupling: TaskCoupling, owner: Array, factor: Array, whole: bool) -> _Kernel:
+    """Return the kernel of rows that are multiplied by their factors."""
+    flat, count = np.empty(0), np.zeros(1, dtype=np.int64)
+    matrix, dense = np.empty((0, 0)), np.empty((0, 0))
+    by_row = by_feature = (flat, np.empty(0, dtype=np.int32), count)
+    if whole:
+        matrix = kernel_matrix(designs, coupling)
+        matrix *= factor
+        matrix *= factor[:, np.newaxis]
+    elif isinstance(designs[0], np.ndarray):
+        dense = np.ascontiguousarray(np.concatenate(designs).T)
+        dense *= factor
+    else:
+        rows = sp.csr_array(sp.vstack([stored(X) for X in designs], format="csr"))
+        rows.data = rows.data * np.repeat(factor, np.diff(rows.indptr))
+        by_row, by_feature = _arrays(rows), _arrays(rows.tocsc())
+    offsets = np.searchsorted(owner, np.arange(len(designs) + 1))
+    mixing, own, share = np.empty((0, 0)), 1.0, 0.0
+    if coupling.common is None:
+        mixing = np.require(coupling.matrix, np.float64, ["C", "A", "W"])
+    else:
+        own, share = sum(coupling.common), coupling.common[1]
+    return _Kernel(matrix, dense, *by_row, *by_feature, offsets, owner, mixing, float(own), float(share))
+
+
+def _arrays(X: Any) -> tuple[Array, Array, Array]:
+    return X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
+
+
+def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
+    """Return an empty cache; one of a single row where rows are made fast."""
+    slots = 1
+    if not kernel.whole.size and not 0 < len(kernel.dense) <= _NARROW:
+        slots = max(1, min(n, int(megabytes * 2**20 / (8 * max(n, 1)))))
+    times, clock = np.zeros(slots, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    return _Cache(np.empty((slots, n)), np.full(n, -1), np.full(slots, -1), times, clock)
+
+
+def _improve(kernel: _Kernel, cache: _Cache, s: _State, coupling: TaskCoupling, max_steps: int) -> tuple[int, bool]:
+    """Solve for a part of the variables; return the steps taken and whether none changes anything any more."""
+    n, free = len(s.alpha), int(s.free.sum())
+    if 2 * free > _MOST:  # no part holds the free variables: steps among all, each with a row of the kernel
+        limit, before = _FALL * s.violation / s.root, s.alpha.copy()
+        steps = _climb(kernel, cache, s.gradient, s.alpha, s.cap, limit, min(-(-n // _PAUSE), max_steps))
+        return steps, np.array_equal(before, s.alpha)
+    chosen = _choose(s, min(max(_LEAST, 2 * free), n))
+    alpha, cap, gradient = s.alpha[chosen].copy(), s.cap[chosen], s.gradient[chosen].copy()
+    wanted = min(_VISITS * len(chosen), max_steps)
+    limit = _FALL * float(np.max(np.abs(s.wrong()[chosen]) * s.root[chosen], initial=0.0)) / s.root[chosen]
+    part = kernel._replace(whole=_part(kernel, cache, coupling, chosen))
+    steps = _climb(part, cache, gradient, alpha, cap, limit, wanted)
+    change = np.zeros(n)
+    change[chosen] = alpha - s.alpha[chosen]
+    s.alpha[chosen] = alpha
+    _update(kernel, cache, s.gradient, change)
+    return steps, not change.any()
+
+
+def _choose(s: _State, size: int) -> Array:
+    """Return the variables of the next part: the free ones, and those whose steps gain most."""
+    moved = np.clip(s.alpha - s.gradient, 0.0, s.cap) - s.alpha
+    gain = -moved * (s.gradient + 0.5 * moved)
+    first = np.where(s.free, np.inf, gain)
+    chosen = np.sort(np.argpartition(-first, size - 1)[:size])
+    return chosen[first[chosen] > 0]
+
+
+def _part(kernel: _Kernel, cache: _Cache, coupling: TaskCoupling, chosen: Array) -> Array:
+    """Return the kernel matrix of some rows."""
+    if len(kernel.dense):
+        columns = kernel.dense[:, chosen]
+        return coupling.part(kernel.owner[chosen]) * (columns.T @ columns)
+    matrix = np.empty((len(chosen), len(chosen)))
+    _gather(kernel, cache, chosen, matrix)
+    return matrix
+
+
+@comparing
+def _move(
+    gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, step: float, row: np.ndarray, best: np.ndarray
+) -> None:
+    """Add a multiple of a row to the gradient and note the largest gain of a step in every block."""
+    for k in range(len(best)):
+        top = 0.0
+        for j in range(k * _BLOCK, min(len(gradient), (k + 1) * _BLOCK)):
+            slope = gradient[j] + step * row[j]
+            gradient[j] = slope
+            moved = min(max(alpha[j] - slope, 0.0), cap[j]) - alpha[j]
+            top = max(top, -moved * (slope + 0.5 * moved))
+        best[k] = top
+
+
+@inner
+def _find(gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, best: np.ndarray) -> tuple[int, float]:
+    """Return the variable whose step gains most and the step; -1 if none gains."""
+    block, top = -1, 0.0
+    for k in range(len(best)):
+        if best[k] > top:
+            block, top = k, best[k]
+    found, step, top = -1, 0.0, 0.0
+    if block >= 0:
+        for j in range(block * _BLOCK, min(len(gradient), (block + 1) * _BLOCK)):
+            moved = min(max(alpha[j] - gradient[j], 0.0), cap[j]) - alpha[j]
+            gain = -moved * (gradient[j] + 0.5 * moved)
+            if gain > top:
+                found, step, top = j, moved, gain
+    return found, step
+
+
+@inner
+def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
+    """Return a row of the kernel, which is made if the cache has it not, in the place of the one not used longest."""
+    whole, dense, values, columns, indptr, down, places, starts, offsets, owner, mixing, own, share = kernel
+    if len(whole):
+        return whole[i]
+    s.clock[0] += 1
+    place = s.slot[i]
+    if place < 0:
+        place = np.argmin(s.used)
+        if s.holds[place] >= 0:
+            s.slot[s.holds[place]] = -1
+        s.slot[i], s.holds[place] = place, i
+        out = s.rows[place]
+        if len(dense):
+            np.dot(dense[:, i].copy(), dense, out)
+        else:
+            out[:] = 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                value = values[e]
+                for k in range(starts[columns[e]], starts[columns[e] + 1]):
+                    out[places[k]] += value * down[k]
+        t = owner[i]
+        for u in range(len(offsets) - 1):
+            mixed = mixing[t, u] if len(mixing) else own if t == u else share
+            for j in range(offsets[u], offsets[u + 1]):
+                out[j] *= mixed
+    s.used[place] = s.clock[0]
+    return s.rows[place]
+
+
+@compiled
+def _climb(
+    kernel: _Kernel,
+    cache: _Cache,
+    gradient: np.ndarray,
+    alpha: np.ndarray,
+    cap: np.ndarray,
+    limit: np.ndarray,
+    steps: int,
+) -> int:
+    """Take steps until no entry of the gradient that a step can follow is above its limit; return how many."""
+    best = np.zeros((len(alpha) + _BLOCK - 1) // _BLOCK)
+    _move(gradient, alpha, cap, 0.0, gradient, best)
+    for done in range(steps):
+        i, step = _find(gradient, alpha, cap, best)
+        if i < 0 or alpha[i] + step == alpha[i]:
+            return done
+        if abs(gradient[i]) <= limit[i] and _is_calm(gradient, alpha, cap, limit):
+            return done
+        row = _row(kernel, cache, i)
+        alpha[i] += step
+        _move(gradient, alpha, cap, step, row, best)
+    return steps
+
+
+@inner
+def _is_calm(gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, limit: np.ndarray) -> bool:
+    """Return whether no entry of the gradient that a step can follow is above its limit."""
+    for j in range(len(alpha)):
+        g = gradient[j]
+        if abs(g) > limit[j] and ((g < 0.0 and alpha[j] < cap[j]) or (g > 0.0 and alpha[j] > 0.0)):
+            return False
+    return True
+
+
+@compiled
+def _gather(kernel: _Kernel, cache: _Cache, chosen: np.ndarray, matrix: np.ndarray) -> None:
+    """Write the kernel matrix of some rows."""
+    for a in range(len(chosen)):
+        row = _row(kernel, cache, chosen[a])
+        for b in range(len(chosen)):
+            matrix[a, b] = row[chosen[b]]
+
+
+@compiled
+def _update(kernel: _Kernel, cache: _Cache, gradient: np.ndarray, change: np.ndarray) -> None:
+    """Add what changed variables change in the gradient."""
+    for i in range(len(change)):
+        if change[i] != 0.0:
+            row = _row(kernel, cache, i)
+            for j in range(len(gradient)):
+                gradient[j] += change[i] * row[j]

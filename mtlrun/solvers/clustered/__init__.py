@@ -1,1 +1,0 @@
-"""Solvers that learn clusters of tasks."""
