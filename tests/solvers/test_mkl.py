@@ -1,5 +1,7 @@
 """Multi-task MKL: optimality, certificate, limits, warm starts; the printed algorithm cycles."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -243,3 +245,20 @@ def test_a_callback_stops_the_run():
 def test_a_wrong_strength_is_refused(lam):
     with pytest.raises(ValueError, match="lam must not be negative"):
         solve_group_mkl(machines(), lam)
+
+
+def test_a_bound_above_its_value_by_rounding_does_not_stop_the_descent():
+    """As of exact machines on Image: each dual value is one unit of the last digit above the primal one."""
+    tasks = machines()
+    solve, calls = tasks.solve, []
+
+    def rounded(t, theta, *args):
+        calls.append(t)
+        assert len(calls) < 5000, "no step is ever good enough"
+        point = solve(t, theta, *args)
+        return replace(point, low=np.nextafter(point.high, np.inf))
+
+    tasks.solve = rounded
+    found = solve_group_mkl(tasks, 1024.0, tol=1e-14, max_iter=20)
+    assert np.isfinite(found.theta).all()
+    assert_allclose(found.objective[-1], solve_group_mkl(machines(), 1024.0, tol=1e-5).objective[-1], rtol=1e-4)

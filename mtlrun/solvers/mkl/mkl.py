@@ -191,9 +191,11 @@ def solve_group_mkl(
             break
         while True:
             new_points = [tasks.solve(t, new[t]) for t in range(tasks.n_tasks)]
-            # A lower bound against an upper one: inexact SVMs must not make a good step look bad.
+            # A lower bound against an upper one: inexact SVMs must not make a good step look bad. Nor must rounding, which
+            # can put the bound of an exact SVM above its value; no step is shorter than none.
             low = sum(p.low for p in new_points) + coupling.value(new)
-            if low <= primal - _DECREASE * float(np.sum(curvature * np.square(new - theta))):
+            enough = _DECREASE * float(np.sum(curvature * np.square(new - theta)))
+            if low <= primal - enough or np.array_equal(new, theta):
                 break
             curvature = _BACKTRACK * curvature
             new, pull = coupling.step(theta, slopes, curvature, accuracy)
