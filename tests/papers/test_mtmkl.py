@@ -38,8 +38,8 @@ def test_table_2_is_made_of_the_cells_of_table_1(profile):
     assert [m.label for m in one.methods] == METHODS
     for section in ("datasets", "split", "metrics", "features", "seed", "selection", "grids", "sweep", "methods"):
         assert getattr(one, section) == getattr(two, section)
-    assert {"mtmkl-1", "mtmkl-9", "mtmkl-10", "mtmkl-22"} <= {c.id for c in one.claims}
-    assert [c.id for c in two.claims] == ["mtmkl-2", "mtmkl-2-clustered", "mtmkl-2-similar"]
+    assert [c.id for c in one.claims] == ["mtmkl-1", "mtmkl-9", "mtmkl-10"]
+    assert [c.id for c in two.claims][:3] == ["mtmkl-2", "mtmkl-2-clustered", "mtmkl-2-similar"]
     assert one.statistics.control == two.statistics.control == "Proposed"
 
 
