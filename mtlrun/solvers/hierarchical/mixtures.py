@@ -29,11 +29,16 @@ _Rows = tuple[Array, Array, Array, Array]
 
 #: Degrees of freedom that are tried, infinity beside them; scales per distribution.
 DEGREES, SCALES = (10.0, 4.0, 2.0), 9
+#: Slope of the criterion at which the fit of a distribution ends, in units in which its curvature is about 2; the most
+#: parameters whose inverse Hessian is kept.
+GRADIENT, MOST_DENSE = 1e-2, 500
 #: Numbers of clusters that are tried, and tasks that each needs; no larger number is tried after so many that BIC finds
 #: worse than fewer.
 CLUSTERS, TASKS_PER_CLUSTER, WORSE = (2, 3, 4, 6), 3, 2
 #: Starts of EM, each of a few steps; the steps of the best of them, and the fall that ends these.
 STARTS, SHORT, STEPS, FALL = 3, 10, 100, 1e-2
+# The largest logarithm of a variance.
+_FAR = 300.0
 # A ridge of the means of clusters towards the common mean, as a share of the information of one task.
 _RIDGE = 1e-3
 
@@ -69,10 +74,10 @@ def student(result: Result) -> Mixture:
     """Return the prior whose degrees of freedom fit best, from a normal fit of the same covariance structure."""
     bases = _bases(result)
     degrees, best = np.inf, _Scales(result, np.ones(1), bases)
-    best.solve()
+    inverse = best.solve()
     for nu in DEGREES:  # from thin tails to heavy ones, until they fit worse
         heavier = _Scales(result, _quantiles(nu), bases, best.x)
-        heavier.solve()
+        inverse = heavier.solve(inverse)
         if heavier.criterion >= best.criterion:
             break
         degrees, best = nu, heavier
@@ -99,14 +104,30 @@ class _Scales:
         self.x = np.concatenate([start, [np.log(v.s2)], result.fit.x]) if x is None else x
         self.criterion = np.inf
 
-    def solve(self) -> None:
-        """Minimise the criterion by L-BFGS."""
-        options = {"maxiter": 200, "ftol": 1e-10, "gtol": 1e-4}
-        self.x = minimize(self, self.x, jac=True, method="L-BFGS-B", options=options).x
+    def solve(self, inverse: Array | None = None) -> Array | None:
+        """Minimise the criterion by BFGS, from the inverse Hessian of another distribution on; return that at the end.
+
+        With many parameters, for which it is too large, by L-BFGS.
+        """
+        units = np.ones(len(self.x))
+        units[self.cut] = np.sqrt(2.0 / self.m.data.n.sum())  # of log(s2), whose curvature all rows add up to
+
+        def scaled(z: Array) -> tuple[float, Array]:
+            value, slope = self(z * units)
+            return value, slope * units
+
+        given: dict[str, Any] = {"method": "L-BFGS-B", "options": {"maxiter": 200, "ftol": 1e-10, "gtol": GRADIENT}}
+        if len(self.x) <= MOST_DENSE:
+            start = 0.5 * np.eye(len(self.x)) if inverse is None else inverse
+            given = {"method": "BFGS", "options": {"maxiter": 200, "gtol": GRADIENT, "hess_inv0": start}}
+        found = minimize(scaled, self.x / units, jac=True, **given)
+        self.x = found.x * units
         self.criterion = self(self.x)[0]
+        return _positive(found.hess_inv) if given["method"] == "BFGS" else None
 
     def _unpacked(self, x: Array) -> tuple[Array, float, Array]:
-        return self.frame @ (x[: self.cut] * self.unit), float(np.exp(x[self.cut])), x[self.cut + 1 :]
+        s2 = float(np.exp(np.clip(x[self.cut], -_FAR, _FAR)))  # a step of the search can be far too long
+        return self.frame @ (x[: self.cut] * self.unit), s2, x[self.cut + 1 :]
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """Return the criterion and its gradient."""
@@ -154,6 +175,16 @@ class _Scales:
         components = [_Component(data, mu, s, Theta, s2) for s in self.scales]
         prior = 0.0 if self.kappa is None else 1.0 / self.kappa
         return _mixed(data, components, self.responsibility, s2, (self.frame, m.shrunk, prior))
+
+
+def _positive(matrix: Array) -> Array | None:
+    """Return the symmetric part of a matrix, None where it is not positive definite."""
+    symmetric = (matrix + matrix.T) / 2
+    try:
+        np.linalg.cholesky(symmetric)
+    except np.linalg.LinAlgError:
+        return None
+    return np.asarray(symmetric)
 
 
 class _Spectrum:
