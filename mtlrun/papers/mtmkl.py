@@ -741,19 +741,22 @@ def theorem_1(
     gamma_most = float(np.sqrt(n_tasks**2 - np.sum(at_corner**2)))
     gammas = np.linspace(0.0, gamma_most, 41)
     bounds = np.sqrt(np.sqrt(3.0) * gammas * n_kernels / rows)
+    fails_below = complexity**2 * rows / (np.sqrt(3.0) * n_kernels)
+    ratio = Curve(
+        gammas.tolist(),
+        (bounds / complexity).tolist(),
+        "gamma",
+        "printed bound over complexity",
+        marks={"equal": fails_below},
+    )
     return Measurement(
         {
             "complexity": complexity,
-            "fails_below": complexity**2 * rows / (np.sqrt(3.0) * n_kernels),
+            "fails_below": fails_below,
             "gamma_most": gamma_most,
             "bound_at_most": float(bounds[-1]),
         },
-        curves={
-            "printed bound": Curve(gammas.tolist(), bounds.tolist(), "gamma", "empirical Rademacher complexity"),
-            "complexity, at least": Curve(
-                gammas.tolist(), [complexity] * len(gammas), "gamma", "empirical Rademacher complexity"
-            ),
-        },
+        curves={"bound over complexity": ratio},
     )
 
 

@@ -284,8 +284,9 @@ def test_the_bound_of_theorem_1_is_below_what_it_bounds(plane):
     assert gamma > 0.1, "at gamma = 0 the bound is 0"
     assert np.sqrt(np.sqrt(3) * gamma * 2 / len(train)) == pytest.approx(found.values["complexity"])
     assert found.values["gamma_most"] == pytest.approx(np.sqrt(8))  # two tasks at one corner, two at the other
-    bounds = found.curves["printed bound"]
-    assert (bounds.y[0], bounds.y[-1]) == (0.0, pytest.approx(found.values["bound_at_most"]))
+    ratio = found.curves["bound over complexity"]
+    assert (ratio.y[0], ratio.marks["equal"]) == (0.0, gamma)
+    assert ratio.y[-1] == pytest.approx(found.values["bound_at_most"] / found.values["complexity"])
 
 
 def test_without_a_penalty_weights_are_those_of_tasks_alone_and_groups_lie_between(plane):

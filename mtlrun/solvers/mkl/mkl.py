@@ -191,8 +191,8 @@ def solve_group_mkl(
             break
         while True:
             new_points = [tasks.solve(t, new[t]) for t in range(tasks.n_tasks)]
-            # A lower bound against an upper one: inexact SVMs must not make a good step look bad. Nor must rounding, which
-            # can put the bound of an exact SVM above its value; no step is shorter than none.
+            # A lower bound against an upper one: inexact SVMs must not make a good step look bad. Nor must rounding,
+            # which can put the bound of an exact SVM above its value; no step is shorter than none.
             low = sum(p.low for p in new_points) + coupling.value(new)
             enough = _DECREASE * float(np.sum(curvature * np.square(new - theta)))
             if low <= primal - enough or np.array_equal(new, theta):
