@@ -23,7 +23,8 @@ column = partial(options.option, "Roles of the columns")
 protocol = partial(options.option, "How to compare")
 #: Columns of the leaderboard that are left out on a narrow terminal, in this order.
 DROP_FIRST = ("std", "splits", "better in", "kind", "seconds")
-#: Writing the unfinished leaderboard may take 1/WAIT of the time where it takes more than SLOW seconds.
+#: Writing the unfinished leaderboard may take 1/WAIT of the time; when a method has finished all splits it is written
+#: in any case, unless that takes more than SLOW seconds.
 WAIT, SLOW = 20, 0.2
 
 
@@ -204,7 +205,8 @@ class _Progress:
             self.live.start()
         self.file: Path | None = None
         self.refused = False
-        self.next = -math.inf
+        self.next, self.slow = -math.inf, False
+        self.whole = 0  # methods that had finished all splits
         self.board: Any = None  # one that was not written
 
     def say(self, text: str) -> None:
@@ -218,9 +220,10 @@ class _Progress:
 
         started = clock.monotonic()
         self.board = board
-        if started < self.next:
+        whole = sum(len(e.scores) + len(e.failures) == len(board.tested.rows) for e in board.entries)
+        if started < self.next and (whole == self.whole or self.slow):
             return
-        self.board = None
+        self.board, self.whole = None, whole
         try:
             self.file = save_unfinished(self.folder, board)
         except OSError as error:
@@ -229,8 +232,7 @@ class _Progress:
             self.refused = True
         self._show(board)
         now = clock.monotonic()
-        if now - started > SLOW:
-            self.next = now + WAIT * (now - started)
+        self.slow, self.next = now - started > SLOW, now + WAIT * (now - started)
 
     def _show(self, board: Any) -> None:
         """Show as many methods as fit, and the verdict as it stands."""

@@ -31,7 +31,7 @@ _Rows = tuple[Array, Array, Array, Array]
 DEGREES, SCALES = (10.0, 4.0, 2.0), 9
 #: Slope of the criterion at which the fit of a distribution ends, in units in which its curvature is about 2; the most
 #: parameters whose inverse Hessian is kept.
-GRADIENT, MOST_DENSE = 1e-2, 500
+GRADIENT, MOST_DENSE = 1e-3, 500
 #: Numbers of clusters that are tried, and tasks that each needs; no larger number is tried after so many that BIC finds
 #: worse than fewer.
 CLUSTERS, TASKS_PER_CLUSTER, WORSE = (2, 3, 4, 6), 3, 2
