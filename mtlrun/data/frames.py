@@ -189,7 +189,7 @@ def is_frame(arrays: Mapping[str, Any]) -> bool:
 
 
 def dump_frame(frame: pd.DataFrame) -> bytes:
-    """Return a data frame with the columns of `mtlrun.data.table.typed` as an archive; equal frames give equal bytes.
+    """Return a data frame with the columns of `typed` as an archive; equal frames give equal bytes.
 
     ``columns`` has the names. Column j is ``j.values`` (with ``j.missing``, where integers or booleans have gaps), or
     ``j.codes`` (-1 for missing) into ``j.words``, which are numbers in a column of categories; what is neither number

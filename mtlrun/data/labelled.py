@@ -1,4 +1,4 @@
-"""Card readers of text tables: with targets and tasks, with a column of classes, and the rows of SARCOS."""
+"""Card readers of tables with targets and tasks, with a column of classes, and of SARCOS (text or MATLAB)."""
 
 from __future__ import annotations
 
