@@ -235,3 +235,10 @@ def test_own_table_for_the_breast_cancer_card(tmp_path):
     assert data.tasks == stand_in.tasks
     np.testing.assert_array_equal(data.X, stand_in.X)
     np.testing.assert_array_equal(data.y, stand_in.y)
+
+
+def test_a_first_row_of_thousands_of_cells_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text("a,b\n" + ",".join(["1"] * 5000) + "\n1,2\n")
+    monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pytest.fail("parsed with an index of 4998 columns"))
+    with pytest.raises(DataError, match=r"t\.csv:2"):
+        text_table(DataFile("t.csv", tmp_path / "t.csv", "plain"))

@@ -122,6 +122,9 @@ def read_text(
         "low_memory": False,
         **_EXACT,
     }
+    _, cells = next(_rows(content, name, delimiter, start), (0, columns))
+    if len(cells) > width:  # pandas would take the first cells as an index, column by column
+        _refuse_unequal_rows(content, name, delimiter, start, width)
     try:
         frame = pd.read_csv(
             io.BytesIO(content[begin:].encode()),
@@ -134,8 +137,7 @@ def read_text(
         raise DataError(f"{name}: {error}") from None
     if frame.empty:
         raise DataError(f"{name}: no rows below the header", COMPLETE)
-    # pandas takes the first cells of too long rows as an index, and fills short rows with missing values.
-    _, cells = next(_rows(content, name, delimiter, start), (0, columns))
+    # pandas fills short rows with missing values.
     if len(cells) != width or frame.iloc[:, -1].isin([np.nan, None, ""]).any():
         _refuse_unequal_rows(content, name, delimiter, start, width)
     frame.columns = pd.Index(columns)
