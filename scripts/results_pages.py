@@ -38,8 +38,8 @@ LEGEND = (
     "*Asked* is what a claim needs to hold: the number that the paper prints or, where it prints none, our bound. "
     "*Ours* is the range of what we find, over data sets and methods, under our main interpretation of the paper. A "
     "claim *mostly holds* if 80% of its comparisons hold, and *partly* if more than half do. The verdict also counts "
-    "the other plausible interpretations (below): a claim *depends on the interpretation* if it holds under some and not "
-    "under others. It is *undecided* where the difference is too small to tell or a fit did not converge, and *not "
+    "the other plausible interpretations (below): a claim *depends on the interpretation* if it holds under some and "
+    "not under others. It is *undecided* where the difference is too small to tell or a fit did not converge, and *not "
     "tested here* where its data are not in our runs. A point of AUC or accuracy is 0.01. Each verdict leads to the "
     "report with every comparison behind it."
 )

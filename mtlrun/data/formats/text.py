@@ -137,8 +137,7 @@ def read_text(
         raise DataError(f"{name}: {error}") from None
     if frame.empty:
         raise DataError(f"{name}: no rows below the header", COMPLETE)
-    # pandas fills short rows with missing values.
-    if len(cells) != width or frame.iloc[:, -1].isin([np.nan, None, ""]).any():
+    if len(cells) != width or frame.iloc[:, -1].isin([np.nan, None, ""]).any():  # pandas fills short rows
         _refuse_unequal_rows(content, name, delimiter, start, width)
     frame.columns = pd.Index(columns)
     for k in texts:
