@@ -23,7 +23,7 @@ from mtlrun.estimators.mkl import GroupMKLClassifier, IndependentMKLClassifier
 from mtlrun.evaluation import Part
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure
 from mtlrun.papers.mtmkl_update import FIXES, consensus, repaired_update
-from mtlrun.solvers.mkl.kernels import Kernel, make_kernels
+from mtlrun.solvers.mkl.kernels import Kernel, MeanKernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
 from mtlrun.solvers.mkl.mkl import Coupling, solve_alternating, solve_group_mkl
 
@@ -729,11 +729,12 @@ def theorem_1(
     part, _ = _parts(dataset, train, seed, features)
     designs, _ = by_task(part.train)
     made, rng = make_kernels(kernels), np.random.default_rng(seed)
+    equal = MeanKernel(kernels=tuple(made))
     rows, n_tasks, n_kernels = part.train.n_samples, len(designs), len(made)
     total = 0.0
     for X in designs:
         signs = rng.choice([-1.0, 1.0], size=(draws, len(X)))
-        gram = np.mean([kernel(X, X) for kernel in made], axis=0)
+        gram = equal(X, X)
         total += float(np.sqrt(np.maximum(np.einsum("di,ij,dj->d", signs, gram, signs, optimize=True), 0.0)).mean())
     complexity = total / rows
     # Weights at the corners of the simplex, as evenly over the kernels as can be, are the farthest from each other.

@@ -123,7 +123,7 @@ def read_text(
         **_EXACT,
     }
     _, cells = next(_rows(content, name, delimiter, start), (0, columns))
-    if len(cells) > width:  # pandas would take the first cells as an index, column by column
+    if len(cells) != width:  # pandas would take cells too many as an index, column by column
         _refuse_unequal_rows(content, name, delimiter, start, width)
     try:
         frame = pd.read_csv(
@@ -137,7 +137,7 @@ def read_text(
         raise DataError(f"{name}: {error}") from None
     if frame.empty:
         raise DataError(f"{name}: no rows below the header", COMPLETE)
-    if len(cells) != width or frame.iloc[:, -1].isin([np.nan, None, ""]).any():  # pandas fills short rows
+    if frame.iloc[:, -1].isin([np.nan, None, ""]).any():  # pandas fills short rows
         _refuse_unequal_rows(content, name, delimiter, start, width)
     frame.columns = pd.Index(columns)
     for k in texts:
