@@ -321,7 +321,7 @@ def clusters(result: Result) -> Mixture | None:
     for K in CLUSTERS:
         if K * TASKS_PER_CLUSTER > data.T or worse == WORSE:
             break
-        found = _clustered(result, start, K, rows)
+        found = _clustered(result, start, K, rows, lowest)
         worse = 0 if found.bic < lowest else worse + 1
         if found.bic < lowest:
             best, lowest = found, found.bic
@@ -330,8 +330,8 @@ def clusters(result: Result) -> Mixture | None:
     return Mixture(best.posterior(), best.criterion, np.ones(data.T), best.responsibility.argmax(axis=1))
 
 
-def _clustered(result: Result, start: Posterior, K: int, rows: _Rows | None) -> _EM:
-    """Run EM from the best of some starts."""
+def _clustered(result: Result, start: Posterior, K: int, rows: _Rows | None, lowest: float = np.inf) -> _EM:
+    """Run EM from the best of some starts; not to its end where that cannot bring the BIC below `lowest`."""
     runs = [_EM(result, start, K, seed, rows) for seed in range(STARTS if K > 1 else 1)]
     if len(runs) > 1:
         for run in runs:
@@ -340,7 +340,9 @@ def _clustered(result: Result, start: Posterior, K: int, rows: _Rows | None) -> 
     for run in runs[1:]:
         if run.criterion < best.criterion - 1e-9 * abs(best.criterion):  # equal ones differ in rounding
             best = run
-    best.solve(STEPS)
+    # A step lowers the criterion by less than the one before it, so all steps together by half of so much at most.
+    if K == 1 or best.bic - 0.5 * STEPS * best.fall < lowest:
+        best.solve(STEPS)
     return best
 
 
@@ -355,13 +357,14 @@ class _EM:
         self.unit[self.random] = result.m.scale
         theta = np.zeros(self.data.p)
         theta[self.random] = v.Theta if v.Theta.ndim == 1 else np.diag(v.Theta)
-        self.theta, self.s2 = 0.5 * np.maximum(theta, 1e-6 * self.unit), v.s2
+        # Clusters explain some of how tasks differ; one of them is the normal model.
+        self.theta, self.s2 = (0.5 if K > 1 else 1.0) * np.maximum(theta, 1e-6 * self.unit), v.s2
         labels = np.zeros(self.data.T, dtype=int)
         if K > 1:
             scale = np.sqrt(np.where(self.unit > 0, self.unit, np.inf))
             labels = KMeans(K, n_init=1, random_state=seed).fit_predict(start.W / scale)
         self.responsibility = 0.9 * np.eye(K)[labels] + 0.1 / K
-        self.criterion = np.inf
+        self.criterion = self.fall = np.inf
 
     @property
     def bic(self) -> float:
@@ -376,7 +379,8 @@ class _EM:
         for step in range(steps):
             before = self.criterion
             self._step()
-            if step > 5 and before - self.criterion < FALL:
+            self.fall = before - self.criterion
+            if step > 5 and self.fall < FALL:
                 break
 
     def _compiled(self, most: int) -> None:
@@ -384,9 +388,9 @@ class _EM:
         assert self.rows is not None
         p = self.data.p
         self.mu, self.pi, theta = np.empty((self.K, p)), np.empty(self.K), np.array([self.theta, self.theta])
-        numbers = np.array([self.data.variance, _RIDGE, FALL, self.s2, self.s2, self.criterion])
+        numbers = np.array([self.data.variance, _RIDGE, FALL, self.s2, self.s2, self.criterion, self.fall])
         compiled_steps(*self.rows, self.unit, self.mean, numbers, theta, self.responsibility, self.mu, self.pi, most)
-        self.theta, self.s2, self.criterion = theta[1], float(numbers[4]), float(numbers[5])
+        self.theta, self.s2, self.criterion, self.fall = theta[1], *(float(number) for number in numbers[4:])
         self.point = (theta[0], float(numbers[3]))
         if not np.isfinite(self.criterion):
             raise np.linalg.LinAlgError("the likelihood of clusters is not finite")
@@ -542,9 +546,9 @@ def compiled_steps(
         From `stacked`.
     unit, mean : ndarray of shape (p,)
         The least variances, times 1e10, and the mean towards which those of clusters are drawn.
-    numbers : ndarray of shape (6,)
-        Variance of the targets, ridge of the means, and the fall that ends the steps; s2 at the last criterion, s2, and
-        the criterion, which change.
+    numbers : ndarray of shape (7,)
+        Variance of the targets, ridge of the means, and the fall that ends the steps; s2 at the last criterion, s2, the
+        criterion, and its last fall, which change.
     theta : ndarray of shape (2, p)
         Variances of the coefficients at the last criterion, and now; changed.
     responsibility : ndarray of shape (T, K)
@@ -577,7 +581,7 @@ def compiled_steps(
         for c in range(p):
             G[c] = diagonal[c]
         criterion, noise = _expect(rest, n, s2, (q, v, logdet), (mu, pi), (quadratic, density, h), responsibility, G)
-        numbers[3], numbers[5] = s2, criterion
+        numbers[3], numbers[5], numbers[6] = s2, criterion, before - criterion
         for c in range(p):
             theta[0, c] = now[c]
             theta[1, c] = max(now[c] - now[c] * G[c] * now[c] / T, 1e-10 * unit[c])
