@@ -210,8 +210,7 @@ def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     """Mean squared error."""
     flat = np.ndim(targets) == 1 and np.shape(targets) == np.shape(values)
     if flat and layout.get("weights") is None and _is_whole(targets, values, None):
-        squares = (targets - values) ** 2
-        return _per_task(lambda y, square, ones: float(ones @ square / len(ones)), targets, squares, **layout)
+        return _task_means((targets - values) ** 2, **layout)
     return _per_task(_mse, targets, values, **layout)
 
 
@@ -539,6 +538,14 @@ def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> 
     return np.array(values, dtype=float)
 
 
+def _task_means(values: Array, **layout: Any) -> Array:
+    """Return the mean of the values of every task, all at once; NaN for a task without rows."""
+    order, offsets = _groups(len(values), layout.get("offsets"), layout.get("task_id"), layout.get("tasks"))
+    sizes = np.diff(offsets)
+    sums = np.bincount(np.repeat(np.arange(len(sizes)), sizes), values[order], len(sizes))
+    return np.divide(sums, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0)
+
+
 def _is_whole(targets: Any, predictions: Any, weights: Any) -> bool:
     """Whether all targets and predictions are known, finite numbers, and every row counts."""
     arrays = [targets, predictions, *([] if weights is None else [weights])]
@@ -574,13 +581,19 @@ def _tasks(
     w = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
     if w.shape != y.shape:
         raise ValueError(f"weights must have shape {y.shape}, got {w.shape}")
-    if task_id is not None:
-        order, offsets = _sort_by_task(np.asarray(task_id), tasks, len(y))
-        y, p, w = y[order], p[order], w[order]
-    bounds = np.array([0, len(y)]) if offsets is None else np.asarray(offsets)
-    if bounds[0] != 0 or bounds[-1] != len(y) or (np.diff(bounds) < 0).any():
-        raise ValueError(f"offsets must rise from 0 to {len(y)}")
+    order, bounds = _groups(len(y), offsets, task_id, tasks)
+    y, p, w = y[order], p[order], w[order]
     yield from ((y[a:b], p[a:b], w[a:b]) for a, b in pairwise(bounds))
+
+
+def _groups(n: int, offsets: Any, task_id: Any, tasks: Any) -> tuple[Any, Array]:
+    """Return the order that groups rows by task, and the offsets of the groups."""
+    if task_id is not None:
+        return _sort_by_task(np.asarray(task_id), tasks, n)
+    bounds = np.array([0, n]) if offsets is None else np.asarray(offsets)
+    if bounds[0] != 0 or bounds[-1] != n or (np.diff(bounds) < 0).any():
+        raise ValueError(f"offsets must rise from 0 to {n}")
+    return slice(None), bounds
 
 
 def _from_lists(targets: Sequence[Any], predictions: Any, weights: Any) -> Iterator[tuple[Array, Array, Array]]:

@@ -33,6 +33,8 @@ TREES = ("GradientBoosting+Task", "IndependentGradientBoosting", "MultiOutputExt
 #: With fewer training rows per task than this, kernel ridge is the nonlinear model of single tasks, in place of boosted
 #: trees: better on 16 of 23 tables, in a twentieth of the time (docs/benchmarks.md).
 FEW_ROWS = 32
+#: From so many training rows on, the first fold tells which number of leaves is better (benchmarks/compare_trees.py).
+HALVING_ROWS = 2000
 #: With more rows than this a tree of a forest is grown on so many of them.
 MAX_TREE_ROWS = 20000
 
@@ -53,6 +55,8 @@ class Candidate:
     params, select_with : dict
     grid : dict of str to list
         Empty when nothing is searched.
+    halving : bool
+        Whether after every fold of the search only the better half of the values goes on.
     """
 
     label: str
@@ -61,11 +65,12 @@ class Candidate:
     params: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, list[Any]] = field(default_factory=dict)
     select_with: dict[str, Any] = field(default_factory=dict)
+    halving: bool = False
 
     @property
     def method(self) -> dict[str, Any]:
         """What a training file says of it; methods that compete have an inner score, with a grid or without."""
-        given: dict[str, Any] = {name: getattr(self, name) for name in ("params", "grid", "select_with")}
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("params", "grid", "select_with", "halving")}
         if not self.grid and self.family in (INDEPENDENT, POOLED, MULTITASK):
             given["scored"] = True
         return {"estimator": self.estimator, **{name: value for name, value in given.items() if value}}
@@ -243,7 +248,9 @@ def _nonlinear(dataset: Dataset, scale: Scale) -> list[Candidate]:
     if scale.rows < FEW_ROWS:
         kernel = {"estimator": f"{TUNED}:TunedKernelRidge"}
         single = Candidate("IndependentKernelRidge", INDEPENDENT, per_task, {"estimator": kernel})
+    rows = scale.rows * (1 if dataset.task_id is None else dataset.n_tasks)
     found = [_feature(TREES[0], task, {"max_leaf_nodes": [4, 16]}, "number"), single]
+    found = [replace(candidate, halving=bool(candidate.grid) and rows >= HALVING_ROWS) for candidate in found]
     if dataset.task_id is None and not (dataset.y != dataset.y).any():
         share: dict[str, Any] = {"n_estimators": 100, "min_samples_leaf": 3, "random_state": 0}
         if dataset.n_samples > MAX_TREE_ROWS:
@@ -311,7 +318,7 @@ def with_unseen(candidate: Candidate, unseen: str) -> Candidate:
 
 def chosen_candidate(candidate: Candidate, chosen: dict[str, Any]) -> Candidate:
     """Return the method with parameters that were found, and no search."""
-    return replace(candidate, params=with_params(candidate.params, chosen), grid={}, select_with={})
+    return replace(candidate, params=with_params(candidate.params, chosen), grid={}, select_with={}, halving=False)
 
 
 def calibrated(candidate: Candidate) -> Candidate:

@@ -187,7 +187,9 @@ def usual_seconds(candidates: Iterable[Candidate], dataset: Dataset, folds: int,
     """
     found = {}
     for candidate in candidates:
-        searched = 0 if candidate.family in (TRIVIAL, NATIVE) else folds * math.prod(map(len, candidate.grid.values()))
+        values = math.prod(map(len, candidate.grid.values()))
+        visits = sum(math.ceil(values / 2**k) if candidate.halving else values for k in range(folds))
+        searched = 0 if candidate.family in (TRIVIAL, NATIVE) else visits
         found[candidate.label] = (searched + 1) * _of_a_fit(candidate, dataset, train)
     return found
 

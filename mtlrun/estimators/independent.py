@@ -533,10 +533,15 @@ def has_products(data: TaskData) -> bool:
 
 
 def products(data: TaskData, fit_intercept: bool) -> Gram:
-    """Return the products of the columns of every task, made once."""
+    """Return the products of the columns of every task, made once; zeros for columns that centring leaves constant."""
     found = _grams.setdefault(data, {})
     if fit_intercept not in found:
-        found[fit_intercept] = Gram(data, fit_intercept, sharp=False)
+        form = Gram(data, fit_intercept, sharp=False)
+        varying = form.are_varying(np.einsum("tii->ti", form.gram))
+        if not varying.all():
+            form.gram *= varying[:, :, np.newaxis] & varying[:, np.newaxis, :]
+            form.cross *= varying.T
+        found[fit_intercept] = form
     return found[fit_intercept]
 
 

@@ -285,11 +285,16 @@ def is_graded(squares: Array, whole: Array, *, sums: bool = False) -> Array:
     """
     if squares.size and squares.max() < _RATIO**2 * squares.min():
         return np.zeros(squares.shape[:-1], dtype=bool)
-    dust = _DUST_OF_SUMS if sums else _DUST
-    used = squares > dust**2 * whole
+    used = ~is_dust(squares, whole, sums=sums)
     least = np.min(squares, axis=-1, initial=np.inf, where=used)
     most = np.max(squares, axis=-1, initial=0.0, where=used)
     return np.asarray(least * _RATIO**2 < most)
+
+
+def is_dust(squares: Array, whole: Array, *, sums: bool = False) -> Array:
+    """Return which columns are constant, so that centring left rounding; arguments as of `is_graded`."""
+    dust = _DUST_OF_SUMS if sums else _DUST
+    return np.asarray(squares <= dust**2 * whole)
 
 
 def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:

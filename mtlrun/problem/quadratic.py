@@ -15,7 +15,7 @@ import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
 from mtlrun.problem import memory
-from mtlrun.problem.losses import SquaredLoss, is_graded
+from mtlrun.problem.losses import SquaredLoss, is_dust, is_graded
 from mtlrun.problem.objective import Centred, centre, dual_value, feasible_scale, primal_value, relative_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
@@ -191,10 +191,19 @@ class Quadratic(ABC):
         """Return whether a Gram matrix loses columns of these squared norms, (d,) or by task (T, d)."""
         if self._centred is None or not is_graded(squares, squares).any():  # the usual case, at little cost
             return is_graded(squares, squares)
+        return is_graded(squares, self._before_centring(squares), sums=self.operator.shift is not None)
+
+    def are_varying(self, squares: np.ndarray) -> np.ndarray:
+        """Return which columns vary, given their squared norms (T, d): centring leaves rounding of the others."""
+        if self._centred is None:
+            return squares > 0
+        return ~is_dust(squares, self._before_centring(squares), sums=self.operator.shift is not None)
+
+    def _before_centring(self, squares: np.ndarray) -> np.ndarray:
+        assert self._centred is not None
         total = self.data.sum_by_task(self.data.full_weights())
         total = total[0] if squares.ndim == 1 else total[:, None]
-        sums = self.operator.shift is not None
-        return is_graded(squares, squares + total * np.square(self._centred.x_mean.T), sums=sums)
+        return np.asarray(squares + total * np.square(self._centred.x_mean.T))
 
     def _moments(self, Q: np.ndarray, image: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return y'Xw and ||Xw||^2 per task."""

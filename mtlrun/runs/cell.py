@@ -73,11 +73,15 @@ class Method:
     published: dict[str, str] = field(default_factory=dict)
 
 
+HALVING = "halving"
+
+
 @dataclass(frozen=True)
 class Search:
     """The choice of parameters inside the training rows: a grid, scored by cross-validation or on the validation part.
 
-    `method` is what is fitted in the search; it may be a faster solver of the same objective.
+    `method` is what is fitted in the search; it may be a faster solver of the same objective. `on` is "folds",
+    "validation", or "halving": after every fold the better half of the candidates goes on, so all folds are one cell.
     """
 
     grid: dict[str, list[Any]]
@@ -174,7 +178,7 @@ class Cell:
         search = self.search
         scoring = Scoring((search.metric,), self.scoring.average)
         fold = replace(self, method=search.method, scoring=scoring, versions=search.versions)
-        return tuple(replace(fold, fold=k) for k in range(search.folds))
+        return tuple(replace(fold, fold=k) for k in range(1 if search.on == HALVING else search.folds))
 
 
 def cell_from(content: Mapping[str, Any], versions: Mapping[str, int | str], searched: Mapping[str, int | str]) -> Cell:
@@ -296,7 +300,7 @@ def choose(
         str(i): [f"fold {k}: {column['errors'][i]}" for k, column in enumerate(columns) if column["errors"][i]]
         for i in range(len(found))
     }
-    means = [None if errors[str(i)] else _mean(scores[i]) for i in range(len(found))]
+    means = [None if errors[str(i)] else mean_score(scores[i]) for i in range(len(found))]
     defined = [mean for mean in means if mean is not None]
     best = (max if greater_is_better else min)(defined) if defined else None
     equal = [params for params, mean in zip(found, means, strict=True) if best is not None and mean == best]
@@ -338,7 +342,8 @@ def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
     return {**found, "seconds": sum(record.seconds["total"] for record in records)}
 
 
-def _mean(scores: Sequence[float | None]) -> float | None:
+def mean_score(scores: Sequence[float | None]) -> float | None:
+    """Return the mean of the scores that are defined, None without any."""
     defined = [score for score in scores if score is not None]
     return math.fsum(defined) / len(defined) if defined else None
 

@@ -199,6 +199,8 @@ def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iter
         yield from _value(name, params, key, value, (*path, "select_with", key))
     if select_with and not grid:
         yield (*path, "select_with"), True, "'select_with' without a 'grid' has no effect", "remove it or add a grid"
+    if method.get("halving") and (not grid or _dict(data.get("selection")).get("on") == "validation"):
+        yield (*path, "halving"), True, "'halving' needs a 'grid' and folds to score it on", "remove it, or add these"
     if grid and not data.get("selection"):
         yield (*path, "grid"), True, "a 'grid' needs the section 'selection'", "for instance selection: {folds: 3}"
 

@@ -30,9 +30,10 @@ from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.errors import one_line
 from mtlrun.estimators.registry import build, load_class
 from mtlrun.evaluation import Part, Scores
+from mtlrun.metrics import get_metric
 from mtlrun.papers.measure import Declaration, Measurement, measure_path
 from mtlrun.record import NOT_CONVERGED, OK, Record, candidates, host_facts
-from mtlrun.runs.cell import Cell, Features, Timing, strong_to_weak, with_params
+from mtlrun.runs.cell import HALVING, Cell, Features, Timing, mean_score, strong_to_weak, with_params
 from mtlrun.utils.io import sha256_json
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.processes import limited_threads
@@ -100,7 +101,7 @@ def fit_cell(cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None)
 
 
 def score_candidates(cell: Cell, data: Dataset) -> Record:
-    """Compute a fold of a search: fit every candidate and score it.
+    """Compute a fold of a search, or all folds of one that halves: fit every candidate and score it.
 
     Candidates are visited from the most to the least regularised one, each starting from the one before, where the
     estimator has `warm_start`; else in the order of the file. A candidate that fails is an entry of `errors`.
@@ -118,14 +119,10 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
     """
     assert cell.search is not None
     started = time.perf_counter()
-    part, _ = _shared_part(cell, data)
     found = candidates(cell.search.grid)
     warm = len(found) > 1 and _starts_warm(cell)
-    results: list[dict[str, Any]] = [{} for _ in found]
-    model: Any = None
     with limited_threads(1):
-        for i in strong_to_weak(found) if warm else range(len(found)):
-            model, results[i] = _visit(cell, part, found[i], model, warm)
+        results = (_halving if cell.search.on == HALVING else _visit_all)(cell, data, found, warm)
     selection: dict[str, Any] = {
         "scores": [result["score"] for result in results],
         "undefined": [result["undefined"] for result in results],
@@ -282,6 +279,43 @@ def _starts_warm(cell: Cell) -> bool:
     names = inspect.signature(load_class(path)).parameters
     grows = "n_estimators" in names or path.startswith(("sklearn.ensemble", "sklearn.neural_network"))
     return "warm_start" in names and not grows
+
+
+def _halving(cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool) -> list[dict[str, Any]]:
+    """Score candidates on one fold after the other, after each of them only the better half.
+
+    A candidate that is dropped has no score; that of the others is their mean over all folds.
+    """
+    assert cell.search is not None
+    sign = -1.0 if get_metric(cell.search.metric).greater_is_better else 1.0
+    folds: list[list[dict[str, Any]]] = [[] for _ in found]
+    left = list(range(len(found)))
+    for k in range(cell.search.folds):
+        fold = replace(cell, fold=k, search=replace(cell.search, on="folds"))
+        for i, result in zip(left, _visit_all(fold, data, [found[i] for i in left], warm), strict=True):
+            folds[i].append(result)
+        means = {i: mean_score([result["score"] for result in folds[i]]) for i in left if not folds[i][-1]["error"]}
+        ranked = sorted(means, key=lambda i: math.inf if (mean := means[i]) is None else sign * mean)
+        left = sorted(ranked[: math.ceil(len(left) / 2)])
+    return [_of_folds(results, means.get(i) if i in left else None) for i, results in enumerate(folds)]
+
+
+def _of_folds(results: list[dict[str, Any]], score: float | None) -> dict[str, Any]:
+    """Return the result of a candidate on several folds with its mean score."""
+    errors = [result["error"] for result in results if result["error"]]
+    not_converged = any(result["not_converged"] for result in results)
+    undefined = max((result["undefined"] for result in results if result["undefined"] is not None), default=None)
+    return {"score": score, "undefined": undefined, "error": (errors or [None])[0], "not_converged": not_converged}
+
+
+def _visit_all(cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool) -> list[dict[str, Any]]:
+    """Fit and score every candidate on one fold."""
+    part, _ = _shared_part(cell, data)
+    results: list[dict[str, Any]] = [{} for _ in found]
+    model: Any = None
+    for i in strong_to_weak(found) if warm else range(len(found)):
+        model, results[i] = _visit(cell, part, found[i], model, warm)
+    return results
 
 
 def _visit(cell: Cell, part: Part, values: Mapping[str, Any], model: Any, warm: bool) -> tuple[Any, dict[str, Any]]:

@@ -26,7 +26,7 @@ from mtlrun.record import FAILED, PROTOCOL, Place, Record, Records, private_path
 from mtlrun.report.grid import show
 from mtlrun.report.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.runs.catalogue import name_of
-from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
+from mtlrun.runs.cell import HALVING, Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.methods import (
     OWN_CODE,
@@ -372,7 +372,7 @@ class CellMaker:
             selection.metric or self.setting.metrics[0],
             self._seed(trial, "selection"),
             searched,
-            selection.on,
+            HALVING if method.halving else selection.on,
             self._versions(searched),
         )
 

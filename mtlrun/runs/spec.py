@@ -213,9 +213,9 @@ class Selection(StrictModel):
 
 class MethodSpec(StrictModel):
     """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
-    parameters during the search (a fast solver of the same objective). `scored`: a method without a grid is scored in
-    the folds of the selection, too. `datasets` lists the ids or labels of the data sets that have this row (default:
-    all)."""
+    parameters during the search (a fast solver of the same objective). `halving`: after every fold of the search only
+    the better half of the values goes on. `scored`: a method without a grid is scored in the folds, too. `datasets`
+    lists the ids or labels of the data sets that have this row (default: all)."""
 
     label: Annotated[str, Field(min_length=1)]
     estimator: str = ""
@@ -223,6 +223,7 @@ class MethodSpec(StrictModel):
     params: dict[str, Any] = {}
     grid: dict[str, Values | str] = {}
     select_with: dict[str, Any] = {}
+    halving: bool = False
     scored: bool = False
     datasets: Annotated[list[str], Field(min_length=1)] | None = None
 
@@ -410,7 +411,7 @@ TRAIN_KEYS = (
     *("schema", "id", "title", "kind", "description", "dataset", "method", "features", "split", "metrics", "average"),
     *("seed", "selection", "keep", "refit"),
 )
-TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with", "scored")
+TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with", "halving", "scored")
 
 
 def as_experiment(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -482,7 +483,7 @@ def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
         "params": method.params,
         "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in method.grid.items()},
         "select_with": method.select_with,
-        **({"scored": True} if method.scored else {}),
+        **{name: True for name in ("halving", "scored") if getattr(method, name)},
         **where,
     }
 

@@ -104,6 +104,8 @@ def import_named(name: str) -> ModuleType:
     it, such as ``pyarrow.py``, would be run. A module of the folder imports its neighbours when it is imported itself,
     not later.
     """
+    if name in sys.modules:
+        return importlib.import_module(name)
     finder = _Neighbours(os.getcwd(), name.partition(".")[0])
     if _safe_path() or finder.find_spec(finder.named) is None:
         return importlib.import_module(name)

@@ -282,6 +282,25 @@ def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(rows, f
             assert found == pytest.approx(best, rel=1e-6), (type(model).__name__, task)
 
 
+def test_features_that_are_constant_within_tasks_do_not_keep_a_lasso_from_being_solved_together(monkeypatch):
+    rng = np.random.default_rng(3)
+    ids = np.repeat(np.arange(5), 21)
+    X = rng.normal(size=(len(ids), 5)) * [1.0, 1e3, 1.0, 1.0, 1.0]
+    X[:, 0], X[:, 3] = 0.1 * ids + 1 / 3, 1e5 / 7
+    y = X @ [3.0, 1e-3, 1.0, 0.0, -1.0] + rng.normal(size=len(ids))
+    alone = [Lasso(1e-3 / 21, tol=1e-12, max_iter=100_000).fit(X[ids == t], y[ids == t]) for t in range(5)]
+    monkeypatch.setattr(independent, "fit_sklearn", None)
+    monkeypatch.setattr(IndependentLasso, "_from_products", None)
+    model = IndependentLasso(1e-3, tol=1e-12).fit(X, y, task_id=ids)
+    assert not model.coef_[:, [0, 3]].any()
+    for t, other in enumerate(alone):
+        found, best = (
+            0.5 * np.square(y[ids == t] - X[ids == t] @ w - b).sum() + 1e-3 * np.abs(w).sum()
+            for w, b in ((model.coef_[t], model.intercept_[t]), (other.coef_, other.intercept_))
+        )
+        assert found == pytest.approx(best, rel=1e-6)
+
+
 def test_models_of_one_search_do_not_multiply_the_columns_again(monkeypatch):
     X, Y = problem(40, 3, 2)
     ids = np.repeat([0, 1], 20)

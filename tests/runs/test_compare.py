@@ -389,6 +389,18 @@ def test_default_methods_hold_the_baselines_of_every_family():
             assert competes == bool(candidate.grid or candidate.method.get("scored")), candidate.label
 
 
+def test_the_search_of_boosted_trees_is_halved_where_there_are_many_rows():
+    for rows, halved in ((2400, False), (2520, True)):  # of which 80% are trained on
+        frame = pd.DataFrame({"a": np.arange(rows) % 7.0, "school": np.arange(rows) % 30, "y": np.arange(rows) % 11.0})
+        data = dataset_of(frame.astype({"school": str}), targets=("y",), task="school")
+        found = {c.label: c for c in default_candidates(data, 0.8)}
+        trees = {label for label in found if "GradientBoosting" in label}
+        assert len(trees) == 2
+        assert {label for label, candidate in found.items() if candidate.method.get("halving")} == (
+            trees if halved else set()
+        )
+
+
 def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(126, 2)), columns=list("ab")).assign(school=np.repeat(list("xyz"), 42))

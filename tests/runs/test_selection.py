@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from mtlrun.data.load import load_dataset
+from mtlrun.errors import ConfigError
 from mtlrun.evaluation import TaskRows
 from mtlrun.record import FOLD, Record, candidates
-from mtlrun.runs.cell import choice_of, choose, strong_to_weak
+from mtlrun.runs import fit
+from mtlrun.runs.cell import HALVING, choice_of, choose, strong_to_weak
 from mtlrun.runs.fit import part_of, score_candidates
 
 
@@ -226,3 +228,43 @@ def test_values_that_are_no_numbers_stay_together_in_the_order_of_the_file():
 def test_any_metric_of_the_catalogue_can_choose(lab, metric):
     cell = fit_of(lab, metric=metric)
     assert choice_of(cell, [score_candidates(f, data()) for f in cell.folds])["chosen"] is not None
+
+
+def test_halving_goes_on_with_the_better_half_and_takes_its_mean(lab, monkeypatch):
+    text = lab.tiny.replace("grid: {alpha: [0.1, 10]}", "grid: {alpha: [0.1, 10, 1000]}\n    halving: true")
+    cell = lab.plan(text).rows[0].cell
+    cell = replace(cell, search=replace(cell.search, folds=3))
+    (only,) = cell.folds
+    assert only.search.on == HALVING
+    whole = replace(cell, search=replace(cell.search, on="folds"))
+    columns = [scored(whole, k)["scores"] for k in range(cell.search.folds)]
+    visited = []
+    visit = fit._visit
+    monkeypatch.setattr(fit, "_visit", lambda *given: (visited.append(given[2]["alpha"]), visit(*given))[1])
+    found = scored(cell)
+    by_fold = [[0, 1, 2]]
+    for k in range(1, len(columns)):
+        left, means = by_fold[-1], [sum(column[i] for column in columns[:k]) / k for i in range(3)]
+        best = sorted(left, key=lambda i: -means[i])[: -(-len(left) // 2)]
+        by_fold.append(sorted(best))
+    assert sorted(visited) == sorted(cell.search.grid["alpha"][i] for left in by_fold for i in left)
+    assert [len(left) for left in by_fold] == [3, 2, 1]
+    (last,) = by_fold[-1]
+    assert choice_of(cell, [score_candidates(only, data())])["chosen"] == {"alpha": cell.search.grid["alpha"][last]}
+    assert found["scores"][last] == pytest.approx(sum(column[last] for column in columns) / len(columns), abs=1e-15)
+    dropped = set(range(3)) - set(by_fold[-1])
+    assert dropped
+    assert all(found["scores"][i] is None and found["errors"][i] is None for i in dropped)
+
+
+def test_halving_leaves_out_candidates_that_fail(lab):
+    text = lab.tiny.replace("grid: {alpha: [0.1, 10]}", "grid: {alpha: [-1, 10, 1]}\n    halving: true")
+    found = scored(lab.plan(text).rows[0].cell)
+    assert found["errors"][0] == "ValueError: alpha must not be negative"
+    assert found["scores"][0] is None
+    assert any(score is not None for score in found["scores"])
+
+
+def test_halving_without_values_is_refused(lab):
+    with pytest.raises(ConfigError, match="halving"):
+        lab.plan(lab.tiny.replace("grid: {alpha: [0.1, 10]}", "halving: true"))

@@ -390,7 +390,7 @@ class _EM:
         self.mu, self.pi, theta = np.empty((self.K, p)), np.empty(self.K), np.array([self.theta, self.theta])
         numbers = np.array([self.data.variance, _RIDGE, FALL, self.s2, self.s2, self.criterion, self.fall])
         compiled_steps(*self.rows, self.unit, self.mean, numbers, theta, self.responsibility, self.mu, self.pi, most)
-        self.theta, self.s2, self.criterion, self.fall = theta[1], *(float(number) for number in numbers[4:])
+        self.theta, (self.s2, self.criterion, self.fall) = theta[1], numbers[4:].tolist()
         self.point = (theta[0], float(numbers[3]))
         if not np.isfinite(self.criterion):
             raise np.linalg.LinAlgError("the likelihood of clusters is not finite")
