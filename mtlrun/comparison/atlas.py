@@ -107,9 +107,10 @@ def gain(
     data, train = with_splits(dataset, rows, folds, seed)
     protocol = protocol_of(data, folds, search, seed)
     tested = replace(protocol.tested(data), separate=False)
-    candidates = default_candidates(data, len(train) / data.n_samples)
-    wanted = [not methods or c.label.removesuffix("Classifier") in methods for c in candidates]
-    candidates = [c for place, c in enumerate(candidates) if place < BASELINES or wanted[place]]
+    standard = default_candidates(data, len(train) / data.n_samples)
+    wanted = [not methods or c.label.removesuffix("Classifier") in methods for c in standard]
+    # Every value is searched on every fold, as it was when the atlas was computed.
+    candidates = [replace(c, halving=False) for place, c in enumerate(standard) if place < BASELINES or wanted[place]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         entries = _computed(candidates, protocol, data, tested)
