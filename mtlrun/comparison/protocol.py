@@ -313,6 +313,11 @@ def facts_of(dataset: Dataset, protocol: Protocol, roles: Roles, candidates: lis
     trees = [c.label for c in candidates if c.label in TREES[2:]]
     if trees and dataset.n_samples > MAX_TREE_ROWS:
         found.append(f"{' and '.join(trees)}: each tree uses {MAX_TREE_ROWS:,} rows")
+    halved = [c.label for c in candidates if c.halving]
+    if halved:
+        found.append(
+            f"{' and '.join(halved)}: after every fold of the search only the better half of the values goes on"
+        )
     return found
 
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mtlrun
 from mtlrun.comparison.candidates import BOOSTING, core, default_candidates
-from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.protocol import Protocol, Settings, facts_of
 from mtlrun.comparison.verdict import Strategy
 from mtlrun.data.load import load_dataset
 from mtlrun.data.roles import Roles, make_dataset
@@ -399,6 +399,8 @@ def test_the_search_of_boosted_trees_is_halved_where_there_are_many_rows():
         assert {label for label, candidate in found.items() if candidate.method.get("halving")} == (
             trees if halved else set()
         )
+        facts = facts_of(data, Protocol.of(data, Settings()), Roles(("y",), task="school"), list(found.values()))
+        assert any("better half" in fact and all(label in fact for label in trees) for fact in facts) == halved
 
 
 def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
