@@ -10,7 +10,6 @@ Run with: python benchmarks/compare_grouped.py FOLDER --output grouped.jsonl; fi
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 import warnings
@@ -24,7 +23,7 @@ import mtlrun
 from mtlrun.data.load import load_dataset
 
 sys.path.append(str(Path(__file__).parent))
-from compare_tables import cells, cpu_seconds
+from compare_tables import cells, collected, cpu_seconds
 
 #: Table -> target, task, columns that are dropped beside the row number.
 GROUPED: dict[str, tuple[str, str, list[str]]] = {
@@ -117,14 +116,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = [json.loads(line) for line in given.output.read_text().splitlines()] if given.output.exists() else []
-    with given.output.open("a") as file:
-        for name in given.tables:
-            if name not in {line["table"] for line in lines}:
-                lines.append(one(name, given.folder, given.jobs))
-                file.write(json.dumps(lines[-1]) + "\n")
-                file.flush()
-    print(summary(lines))
+    print(summary(collected(given.tables, given.output, lambda name: [one(name, given.folder, given.jobs)])))
 
 
 if __name__ == "__main__":

@@ -113,16 +113,11 @@ def _fits() -> list[float]:
 
 def _script(data: Any, options: dict[str, Any]) -> None:
     """Fit what a user of scikit-learn would write: every model on the folds of `compare`, scored on the test rows."""
-    from compare_tables import by_hand
+    from compare_tables import by_hand, dataset_of
 
     from mtlrun.comparison.protocol import Protocol, read_settings
-    from mtlrun.data.roles import Roles, make_dataset
-    from mtlrun.data.table import label_list, read_table, table_of_frame, target_columns
 
-    data, labels = label_list(data, None, other=bool(options))
-    rows = table_of_frame(data) if isinstance(data, pd.DataFrame) else read_table(data)
-    targets = target_columns(rows, options.get("target"), (), None, labels, ())
-    dataset = make_dataset(rows, Roles(targets=targets, task=options.get("task"), min_rows=4))
+    dataset = dataset_of(data, options)
     tested = Protocol.of(dataset, read_settings({})[0]).tested(dataset)
     by_hand(SimpleNamespace(dataset=dataset, board=SimpleNamespace(tested=tested)))
 

@@ -15,6 +15,7 @@ import json
 import resource
 import time
 import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,22 @@ from sklearn.linear_model import LassoCV, LogisticRegressionCV, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.table import label_list, read_table, table_of_frame, target_columns
 from mtlrun.evaluation import Part
 from mtlrun.metrics import average, get_metric
+
+
+def alike(kind: str) -> np.ndarray:
+    """Return which of 15 simulated tasks have the same coefficients: all, none, or three groups of them."""
+    return {"equal": np.zeros(15, int), "unrelated": np.arange(15), "groups": np.arange(15) % 3}[kind]
 
 
 def simulated(kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return 15 tasks of 30 rows whose coefficients are equal, unrelated or equal in three groups."""
     rng = np.random.default_rng(1)
-    base = {"equal": np.zeros(15, int), "unrelated": np.arange(15), "groups": np.arange(15) % 3}[kind]
-    weights = rng.normal(size=(15, 10))[base]
+    weights = rng.normal(size=(15, 10))[alike(kind)]
     ids = np.repeat(np.arange(15), 30)
     X = rng.normal(size=(450, 10))
     y = (X * weights[ids]).sum(axis=1) + 3 * rng.normal(size=450)
@@ -71,6 +79,29 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     lines = (folder / f"{name}.arff").read_text(errors="replace").splitlines()
     heads = [line.split()[1].strip("'\"") for line in lines if line.lower().startswith("@attribute")]
     return folder / f"{name}.arff", {"targets": heads[-TARGETS[name] :]}
+
+
+def dataset_of(data: Any, options: dict[str, Any]) -> Dataset:
+    """Return a table with its options as `compare` reads it; tasks of less than four rows are left out."""
+    data, labels = label_list(data, None, other=bool(options))
+    rows = table_of_frame(data) if isinstance(data, pd.DataFrame) else read_table(data)
+    targets = target_columns(rows, options.get("target"), options.get("targets", ()), None, labels, ())
+    roles = Roles(targets=targets, task=options.get("task"), categorical=options.get("categorical", ()), min_rows=4)
+    return make_dataset(rows, roles)
+
+
+def collected(
+    tables: Iterable[str], output: Path, measure: Callable[[str], list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Measure the tables that a file of results lacks; return all of its lines."""
+    lines = [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
+    with output.open("a") as file:
+        for name in tables:
+            if name not in {line["table"] for line in lines}:
+                lines += (new := measure(name))
+                file.write("".join(json.dumps(line) + "\n" for line in new))
+                file.flush()
+    return lines
 
 
 def by_hand(result: Any) -> tuple[str, float]:
@@ -196,14 +227,8 @@ def main() -> None:
     parser.add_argument("--budget", type=float, help="minutes for a table; default: no limit")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = [json.loads(line) for line in given.output.read_text().splitlines()] if given.output.exists() else []
-    with given.output.open("a") as file:
-        for name in given.tables:
-            if name not in {line["table"] for line in lines}:
-                lines.append(one(name, given.folder, given.budget, given.jobs, given.methods))
-                file.write(json.dumps(lines[-1]) + "\n")
-                file.flush()
-    print(summary(lines))
+    own = (given.folder, given.budget, given.jobs, given.methods)
+    print(summary(collected(given.tables, given.output, lambda name: [one(name, *own)])))
 
 
 if __name__ == "__main__":
