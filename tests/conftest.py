@@ -2,6 +2,7 @@
 
 import ctypes
 import faulthandler
+import gc
 import itertools
 import os
 import shutil
@@ -25,6 +26,9 @@ from hypothesis import settings
 # never timed: on a busy machine an example may take any time.
 settings.register_profile("few", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("many", deadline=None, max_examples=400)
+
+# As in `mtlrun.__main__`: the tests themselves are a hundred thousand objects that stay.
+gc.set_threshold(10_000, 20, 50)
 
 #: Seconds that a process has to end.
 PATIENCE = 240

@@ -162,7 +162,13 @@ def test_measures(name, judge):
     judge(name, stored(name), {"versions": cell.versions, "numbers": numbers_of_measure(cell)}, digits)
 
 
-@pytest.mark.parametrize("source", CARDS)
+#: Sources whose files or sizes take seconds.
+LARGE = ("reader:fasta", "reader:idx", "generator:eurlex")
+
+
+@pytest.mark.parametrize(
+    "source", [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else []) for name in CARDS]
+)
 def test_data(source, request, judge):
     if source.startswith("reader:") and source != "reader:digits":
         request.applymarker(pytest.mark.data)

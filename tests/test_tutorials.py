@@ -86,6 +86,7 @@ def _commands_of(page):
     return [line for block in blocks if block["language"] == "sh" for line in block["body"].splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("line", dict.fromkeys(line for page in CHARTS for line in _commands_of(page)))
 def test_the_commands_that_a_chart_ends_in_run_on_the_shipped_tables(line, tmp_path, monkeypatch):
@@ -106,6 +107,7 @@ def test_every_kind_of_problem_has_its_command_and_table():
         assert any(option in line for line in options), option
 
 
+@pytest.mark.slow
 def test_the_commands_and_settings_of_large_tables_run(tmp_path, monkeypatch):
     """Those of docs/scaling.md, on folders of small files."""
     pytest.importorskip("pyarrow")
@@ -128,6 +130,7 @@ def test_the_commands_and_settings_of_large_tables_run(tmp_path, monkeypatch):
         _run(f"{line} --quiet", fails=False)
 
 
+@pytest.mark.slow
 def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
     """The first block of docs/compare.md, on a table of each kind."""
     pytest.importorskip("openpyxl")

@@ -205,6 +205,11 @@ class TaskData:
         content = [X, self.targets, self.offsets, self.weights, self.observed]
         return str(joblib.hash(content, hash_name="sha1"))
 
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        """Rows of every task of ragged data."""
+        return np.diff(np.asarray(self.offsets))
+
     # ------------------------------------------------------------------ constructors
 
     @classmethod
@@ -381,7 +386,7 @@ class TaskData:
     def sizes(self) -> np.ndarray:
         """Observed rows of every task, shape (T,)."""
         if self.offsets is not None:
-            return np.diff(self.offsets)
+            return self._lengths
         if self.observed is not None:
             return self.observed.sum(axis=0)
         return np.full(self.n_tasks, self.n_rows)
@@ -414,7 +419,7 @@ class TaskData:
         """Repeat a (T,) vector over a field; may be a read-only view."""
         if self.offsets is None:
             return np.broadcast_to(per_task, self.targets.shape)
-        return np.repeat(per_task, np.diff(self.offsets))
+        return np.repeat(per_task, self._lengths)
 
     def unsort(self, field: np.ndarray) -> np.ndarray:
         """Put the rows of a field back into the order in which the caller gave them."""

@@ -25,7 +25,8 @@ _LONGEST_NAME = 48
 
 def sanitize(text: str) -> str:
     """Return a text with its control characters and direction marks escaped: ``\\x1b``, ``\\u202e``."""
-    return _HIDDEN.sub(lambda found: _written(found[0]), text)
+    # No character that is hidden is printable; most texts are.
+    return text if text.isprintable() else _HIDDEN.sub(lambda found: _written(found[0]), text)
 
 
 def hidden(text: str) -> str | None:
@@ -65,8 +66,8 @@ def cleaned(value: Any) -> Any:
     """Return plain data (of a JSON file) with `sanitize` texts."""
     if isinstance(value, str):
         return sanitize(value)
-    if isinstance(value, list):
-        return [cleaned(item) for item in value]
+    if isinstance(value, list):  # long ones hold numbers
+        return [item if type(item) is float else cleaned(item) for item in value]
     if isinstance(value, dict):
         return {sanitize(str(key)): cleaned(item) for key, item in value.items()}
     return value

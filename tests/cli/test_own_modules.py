@@ -87,6 +87,7 @@ def test_a_class_that_is_named_is_found_and_trusted_at_prediction(run, folder):
     assert marks(folder) == []
 
 
+@pytest.mark.slow
 def test_workers_run_no_files_that_are_called_like_modules(run, folder):
     names = ["joblib", "json", "random", "statistics", "numpy", "pandas", "sklearn", "loky", "queue"]
     for name in names:

@@ -130,6 +130,7 @@ def test_tables_that_claim_too_much_are_refused(tmp_path, case):
         assert "the limit is" in caught.value.message
 
 
+@pytest.mark.slow
 def test_large_tables_that_are_what_they_claim_are_read(tmp_path):
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame(np.arange(60_000).reshape(600, 100) % 7, columns=[f"c{k}" for k in range(100)])

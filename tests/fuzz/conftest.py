@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-DEFAULT = 60
+DEFAULT = 30
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -98,7 +98,8 @@ def iterations_of_ladm(s, Y, lam, beta, tol, every=5):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("coding", ["0/1", pytest.param("-1/+1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("coding", ["0/1", "-1/+1"])
 def test_ladm_takes_fewer_iterations_than_apg_on_enron(coding):
     data = loaded("enron", coding=coding)
     train, _ = rows_of(data.n_samples, 0.4)

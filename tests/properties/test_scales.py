@@ -127,6 +127,7 @@ def test_what_has_converged_is_near_the_optimum(model, powers, layout, seed):
     assert not fitted.converged_ or value <= 1.001 * _least(powers, X, Y, name, params, penalties, scale) + 1e-3
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("name", [m for m in METHODS if METHODS[m].kind == "regressor" and m not in STRONG])
 def test_weak_penalties_lead_to_least_squares(name, scales):
@@ -148,6 +149,7 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
         assert model.converged_
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("scales", [name for name in SCALES if "cell" not in name])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize(

@@ -4,10 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from mtlrun.record import PACKED
 from mtlrun.report.build import FILES, FORMATS, build_report
 
 RESULTS = Path(__file__).parents[2] / "results"
 RUNS = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json") if "runs" not in path.relative_to(RESULTS).parts)
+#: The same for pytest; those of megabytes of cells are left to the slow tests.
+FOLDERS = [
+    pytest.param(
+        folder,
+        id=folder.relative_to(RESULTS).as_posix(),
+        marks=[pytest.mark.slow] if (folder / PACKED).stat().st_size > 1e6 else [],
+    )
+    for folder in RUNS
+]
 #: A table under six readings, an axis with matrices, and measurements: all that a report can hold.
 PINNED = ["dcrmtl/table2/real", "fetr/fig3/quick", "mtmkl/table2/quick"]
 
@@ -16,7 +26,7 @@ def test_there_are_reference_runs():
     assert {RESULTS / name for name in PINNED} < set(RUNS)
 
 
-@pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.relative_to(RESULTS).as_posix())
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_reports_are_rebuilt_from_their_cells(folder):
     report = build_report(folder)
     texts = {name: writer(report) for name, writer in FORMATS.items() if name != "html"}

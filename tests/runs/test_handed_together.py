@@ -41,6 +41,7 @@ def test_large_cells_and_cells_with_limits_go_alone(lab, many):
         assert runner._at_once(12, pool) == 3  # two parts for each process
 
 
+@pytest.mark.slow
 def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, many, monkeypatch):
     lab.models.write_text(
         lab.models.read_text().replace("if self.alpha < 0:", "if self.alpha == 7:\n            os._exit(3)")

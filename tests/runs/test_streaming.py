@@ -233,6 +233,7 @@ def test_csv_files_that_are_no_tables_are_refused(tmp_path, name):
         read(tmp_path, target="y", task="store")
 
 
+@pytest.mark.slow
 def test_a_compressed_file_that_expands_without_limit_is_refused(tmp_path):
     head = b"y,store,x0\n" + b"1,a,2\n2,b,3\n" * 5_000
     for number in range(2):

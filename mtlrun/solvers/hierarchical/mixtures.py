@@ -178,13 +178,10 @@ class _Scales:
 
 
 def _positive(matrix: Array) -> Array | None:
-    """Return the symmetric part of a matrix, None where it is not positive definite."""
-    symmetric = (matrix + matrix.T) / 2
-    try:
-        np.linalg.cholesky(symmetric)
-    except np.linalg.LinAlgError:
-        return None
-    return np.asarray(symmetric)
+    """Return the symmetric part of a matrix, None where it is not positive definite by more than rounding."""
+    symmetric = np.asarray((matrix + matrix.T) / 2)
+    ends = np.linalg.eigvalsh(symmetric)[[0, -1]] if np.isfinite(symmetric).all() else np.zeros(2)
+    return symmetric if ends[0] > 1e-12 * ends[1] else None
 
 
 class _Spectrum:
