@@ -166,6 +166,9 @@ class CompareSchedule:
 _LABELS = 10.0
 #: Models of two penalties, which take half as long again.
 _TWO_PARTS = ("Dirty", "SparseLowRank", "Robust")
+#: What is left is said once methods are known that usually take this share of the time of all: the first one takes 2 ms,
+#: and the start of the program with it.
+ENOUGH = 0.02
 
 
 def usual_seconds(candidates: Iterable[Candidate], dataset: Dataset, folds: int, train: float) -> dict[str, float]:
@@ -222,7 +225,7 @@ def _of_a_fit(candidate: Candidate, dataset: Dataset, train: float) -> float:
 def remaining_seconds(
     entries: Mapping[str, Entry], usual: Mapping[str, float], splits: int, elapsed: float, computed: float
 ) -> float | None:
-    """Return the seconds until all splits of all methods are done, None while nothing is known.
+    """Return the seconds until all splits of all methods are done, None while too little is known.
 
     Parameters
     ----------
@@ -236,9 +239,10 @@ def remaining_seconds(
         Seconds of all processes, of the fits computed since then.
     """
     known = {label: fmean(entry.seconds) for label, entry in entries.items() if entry.seconds}
-    if not known or not usual or computed <= 0:
+    expected = sum(usual.get(label, 0.0) for label in known)
+    if not expected or expected < ENOUGH * sum(usual.values()) or computed <= 0:
         return None
-    slower = sum(known.values()) / sum(usual[label] for label in known)
+    slower = sum(known.values()) / expected
     left = 0.0
     for label, entry in entries.items():
         missing = splits - len(entry.scores) - len(entry.failures)

@@ -198,6 +198,8 @@ def test_the_rest_takes_what_methods_have_taken_and_others_usually_take():
     assert remaining_seconds(entries, usual, 4, elapsed=4.0, computed=8.0) == pytest.approx(
         (2 * 2 + 2 * 4 + 4 * 20) / 2
     )
+    much = usual | {"open": 1000.0}  # of which the two others say nothing
+    assert remaining_seconds(entries, much, 4, elapsed=4.0, computed=8.0) is None
     assert remaining_seconds(entries, {}, 4, elapsed=4.0, computed=8.0) is None
     assert remaining_seconds({"open": entries["open"]}, usual, 4, elapsed=4.0, computed=0.0) is None
 
