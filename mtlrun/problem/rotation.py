@@ -172,9 +172,15 @@ class SharedRotation(Rotation):
         return self.basis.T @ W
 
     def lift(self, Q: np.ndarray) -> np.ndarray:
-        if not self._wide or self._skewed or "basis" in self.__dict__:
+        if self._has_basis:
             return self.basis @ Q
         return self._from_rows(self._vectors @ (Q / self._roots))
+
+    def slope(self, W: np.ndarray) -> np.ndarray:
+        if self._has_basis:
+            return super().slope(W)
+        image = self.operator.forward(W)  # diag(s) V'W = U'X W: V itself would take far longer
+        return self.lift(self.cross - self._roots * (self._vectors.T @ self._scaled(image)))
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
         return self._vectors @ (self._roots * Q) if self._wide else super().scores(Q)
@@ -197,6 +203,11 @@ class SharedRotation(Rotation):
         return scipy.linalg.solve_triangular(factor, V.T, trans="T", check_finite=False).T
 
     @property
+    def _has_basis(self) -> bool:
+        """Whether V is there, or needed for accuracy."""
+        return not self._wide or self._skewed or "basis" in self.__dict__
+
+    @property
     def _roots(self) -> np.ndarray:
         return np.sqrt(np.maximum(self.squares, np.finfo(np.float64).tiny))
 
@@ -208,11 +219,14 @@ class SharedRotation(Rotation):
         if not self._wide:
             self.cross = self._vectors.T @ self.operator.adjoint(self._weighted_targets)
             return
-        y = self._moved.targets if self._root is None else self._root * self._moved.targets
-        self.cross = self._roots * (self._vectors.T @ y)
+        self.cross = self._roots * (self._vectors.T @ self._scaled(self._moved.targets))
+
+    def _scaled(self, field: np.ndarray) -> np.ndarray:
+        """Return a field times the roots of the weights."""
+        return field if self._root is None else self._root * field
 
     def _from_rows(self, field: np.ndarray) -> np.ndarray:
-        return self.operator.adjoint(field if self._root is None else self._root * field)
+        return self.operator.adjoint(self._scaled(field))
 
 
 class TaskRotation(Rotation):

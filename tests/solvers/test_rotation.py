@@ -69,6 +69,17 @@ def test_scores_and_pull_are_adjoint_and_predict(small, layout, fit_intercept):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_slope_is_that_of_the_rows_and_needs_no_basis_of_many_features(small, layout, fit_intercept):
+    data = small.make(layout)
+    rotation = prepare(data, fit_intercept)
+    W = np.random.default_rng(5).normal(size=(data.n_features, data.n_tasks))
+    expected = [X.T @ (y - X @ W[:, t]) for t, (X, y) in enumerate(designs(data, fit_intercept))]
+    assert_allclose(rotation.slope(W), np.transpose(expected), atol=1e-9)
+    assert "basis" not in rotation.__dict__ or data.n_rows >= data.n_features
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_intercepts_are_optimal(small, layout):
     data = small.make(layout)
     W = np.random.default_rng(4).normal(size=(data.n_features, data.n_tasks))
