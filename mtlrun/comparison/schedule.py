@@ -166,8 +166,8 @@ class CompareSchedule:
 _LABELS = 10.0
 #: Models of two penalties, which take half as long again.
 _TWO_PARTS = ("Dirty", "SparseLowRank", "Robust")
-#: What is left is said once methods are known that usually take this share of the time of all: the first one takes 2 ms,
-#: and the start of the program with it.
+#: What is left is said once methods are known that usually take this share of the time of all: the first one takes
+#: 2 ms, and the start of the program with it.
 ENOUGH = 0.02
 
 

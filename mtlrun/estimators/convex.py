@@ -138,7 +138,7 @@ class ConvexMTL(BaseMTL):
         loss = self._loss()
         z = np.zeros(data.targets.shape)
         if self.fit_intercept:
-            z = z + data.spread(optimal_intercept(data, loss, z))
+            z = data.shifted(z, optimal_intercept(data, loss, z))
         return TaskOperator(data).adjoint(loss.gradient(z, data.targets, data.effective_weights()))
 
     def _objective(self, data: TaskData, parts: Array, intercept: Array) -> float:

@@ -180,10 +180,10 @@ def duality_gap(
     """
     operator = TaskOperator(data) if operator is None else operator
     z = operator.forward(_total(parts, penalties))
-    fitted = z if intercept is None else z + data.spread(intercept)
+    fitted = z if intercept is None else data.shifted(z, intercept)
     primal = _primal(data, loss, penalties, parts, fitted)
     if intercept is not None:
-        fitted = z + data.spread(optimal_intercept(data, loss, z, start=intercept))
+        fitted = data.shifted(z, optimal_intercept(data, loss, z, start=intercept))
     theta = -loss.gradient(fitted, data.targets, data.effective_weights())
     dual = dual_value(theta, data, loss, penalties, intercept=intercept is not None, operator=operator)
     return Gap(primal, dual, relative_gap(primal, dual))
@@ -318,7 +318,7 @@ def optimal_intercept(
     low, high = np.full_like(b, -np.inf), np.full_like(b, np.inf)
     radius = np.full_like(b, 1.0 if loss.labels else np.inf)
     for _ in range(200):
-        prediction = z + data.spread(b)
+        prediction = data.shifted(z, b)
         slope = data.sum_by_task(loss.gradient(prediction, data.targets, w))
         width = high - low
         open_ = (np.abs(slope) > tol * loss.scale * total) & ~(width <= 1e-15 * (1.0 + np.abs(b)))

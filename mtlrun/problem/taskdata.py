@@ -421,6 +421,10 @@ class TaskData:
             return np.broadcast_to(per_task, self.targets.shape)
         return np.repeat(per_task, self._lengths)
 
+    def shifted(self, field: np.ndarray, per_task: np.ndarray) -> np.ndarray:
+        """Return a field plus a (T,) vector in all rows of each task."""
+        return field + (per_task if self.offsets is None else self.spread(per_task))
+
     def unsort(self, field: np.ndarray) -> np.ndarray:
         """Put the rows of a field back into the order in which the caller gave them."""
         if self.order is None:

@@ -1,7 +1,7 @@
 """What the default methods of `compare` choose and score on six tables: faster code finds the same.
 
-``python tests/comparison/test_compare_choices.py --write`` stores what the present code finds; MTLRUN_DATA must hold the
-data. Strengths and scores have six digits: they are sums in another order where a computation is reorganised.
+``python tests/comparison/test_compare_choices.py --write`` stores what the present code finds; MTLRUN_DATA must hold
+the data. Strengths and scores have six digits: they are sums in another order where a computation is reorganised.
 """
 
 import json

@@ -427,7 +427,7 @@ class _SplitRun:
         """Begin at given parts, with the multipliers that they would have at an optimum."""
         self.Z = self.space.start(parts, needed)
         z = self._scores(total(self.Z))
-        self.M = z + self.data.spread(self._best_intercept(z))
+        self.M = self.data.shifted(z, self._best_intercept(z))
         slope = self.loss.gradient(self.M, self.data.targets, self._weights)
         self.V = slope / self.rho_field
         pulled = self.rotation.pull(slope) if self.space.rotated else self.rotation.operator.adjoint(slope)
@@ -481,7 +481,7 @@ class _SplitRun:
     def _check(self, tracker: Tracker, it: int, values: list[float]) -> bool:
         z = self._scores(total(self.Z))
         b = self._best_intercept(z)
-        primal = self.loss.value(z + self.data.spread(b), self.data.targets, self._weights) + sum(values)
+        primal = self.loss.value(self.data.shifted(z, b), self.data.targets, self._weights) + sum(values)
         theta = -self.rho_field * self.V
         if self._weights is not None:
             theta[self._weights == 0] = 0.0  # anything else there is rounding

@@ -44,11 +44,12 @@ class Point(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """Gradient in W, in b, and in the predictions (None for a `QuadraticLoss`)."""
+    """Gradient in W, in b, and in the predictions, with these (None for a `QuadraticLoss`)."""
 
     W: np.ndarray
     b: np.ndarray
     field: np.ndarray | None = None
+    scores: np.ndarray | None = None
 
 
 class _Smooth:
@@ -95,26 +96,29 @@ class FieldLoss(_Smooth):
         return self.loss.value(self._scores(at), self.data.targets, self._weights)
 
     def gradient(self, at: Point) -> Gradient:
-        field = self.loss.gradient(self._scores(at), self.data.targets, self._weights)
+        scores = self._scores(at)
+        field = self.loss.gradient(scores, self.data.targets, self._weights)
         b = self.data.sum_by_task(field) if self.with_b else np.zeros(self.data.n_tasks)
-        return Gradient(self.operator.adjoint(field), b, field)
+        return Gradient(self.operator.adjoint(field), b, field, scores)
 
     def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
         """Return value(new) - value(at) - <gradient(at), new - at> without cancellation where possible."""
         move = new.image - at.image
         if self.with_b:
-            move = move + self.data.spread(new.b - at.b)
+            move = self.data.shifted(move, new.b - at.b)
         if isinstance(self.loss, SquaredLoss):
             return 0.5 * self.loss.scale * float(self.data.weighted(np.square(move)).sum())
         assert gradient.field is not None
-        return self.value(new) - self.value(at) - float(np.vdot(gradient.field, move))
+        assert gradient.scores is not None
+        value = self.loss.value(gradient.scores, self.data.targets, self._weights)
+        return self.value(new) - value - float(np.vdot(gradient.field, move))
 
     def dual(self, at: Point, penalties: Sequence[Penalty]) -> float:
         """Return the dual value at the feasible point made from the gradient at W (and the best b for it)."""
         scores = self._scores(at)
         if self.with_b:
             b = optimal_intercept(self.data, self.loss, at.image, start=at.b)
-            scores = at.image + self.data.spread(b)
+            scores = self.data.shifted(at.image, b)
         theta = -self.loss.gradient(scores, self.data.targets, self._weights)
         return dual_value(theta, self.data, self.loss, penalties, intercept=self.with_b, operator=self.operator)
 
@@ -123,7 +127,7 @@ class FieldLoss(_Smooth):
         return at.b if self._centred is None else self._centred.intercept(at.W)
 
     def _scores(self, at: Point) -> np.ndarray:
-        return at.image + self.data.spread(at.b) if self.with_b else at.image
+        return self.data.shifted(at.image, at.b) if self.with_b else at.image
 
 
 class QuadraticLoss(_Smooth):
