@@ -179,8 +179,10 @@ class SharedRotation(Rotation):
     def slope(self, W: np.ndarray) -> np.ndarray:
         if self._has_basis:
             return super().slope(W)
-        image = self.operator.forward(W)  # diag(s) V'W = U'X W: V itself would take far longer
-        return self.lift(self.cross - self._roots * (self._vectors.T @ self._scaled(image)))
+        # From the rows, as V itself takes far longer. They give V'V = I + E where squares are inexact, and the
+        # coordinates of which W is made are (I + E)^-1 V'W = (2 - V'V) V'W up to the square of E.
+        Q = self._coordinates(W)
+        return self.lift(self.cross - self.squares * (2.0 * Q - self._coordinates(self.lift(Q))))
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
         return self._vectors @ (self._roots * Q) if self._wide else super().scores(Q)
@@ -201,6 +203,9 @@ class SharedRotation(Rotation):
         # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R (V / R)', diag(s) R ~ diag(s).
         factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)
         return scipy.linalg.solve_triangular(factor, V.T, trans="T", check_finite=False).T
+
+    def _coordinates(self, W: np.ndarray) -> np.ndarray:
+        return np.asarray(self._vectors.T @ self._scaled(self.operator.forward(W)) / self._roots)
 
     @property
     def _has_basis(self) -> bool:

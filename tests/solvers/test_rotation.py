@@ -80,6 +80,18 @@ def test_the_slope_is_that_of_the_rows_and_needs_no_basis_of_many_features(small
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("factor", [1 + 1e-4, 1 - 1e-4])
+def test_inexact_squares_do_not_agree_with_the_rows(small, layout, factor):
+    rotation = prepare(small.make(layout), False)
+    Q = np.random.default_rng(6).normal(size=(rotation.rank, rotation.data.n_tasks))
+    W = rotation.lift(Q)
+    assert rotation.agrees(W, 1e-6)
+    rotation.squares = rotation.squares * factor
+    rotation.__dict__.pop("basis", None)
+    assert not rotation.agrees(rotation.lift(Q), 1e-6)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_intercepts_are_optimal(small, layout):
     data = small.make(layout)
     W = np.random.default_rng(4).normal(size=(data.n_features, data.n_tasks))
