@@ -30,6 +30,8 @@ settings.register_profile("many", deadline=None, max_examples=400)
 # As in `mtlrun.__main__`: the tests themselves are a hundred thousand objects that stay.
 gc.set_threshold(10_000, 20, 50)
 
+RESULTS = Path(__file__).parents[1] / "results"
+
 #: Seconds that a process has to end.
 PATIENCE = 240
 
@@ -67,6 +69,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
         out = set(dropped)
         items[:] = [item for item in items if item not in out]
+
+
+def _committed() -> list[Path]:
+    found = (path.parent for path in RESULTS.glob("*/*/*/run.json"))
+    return sorted(folder for folder in found if "runs" not in folder.relative_to(RESULTS).parts)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Argument ``committed_run``: the folder of each; those of megabytes of cells are left to the slow tests."""
+    if "committed_run" not in metafunc.fixturenames:
+        return
+    from mtlrun.record import PACKED
+
+    sizes = {folder: (folder / PACKED).stat().st_size for folder in _committed()}
+    marked = [
+        pytest.param(folder, id=folder.relative_to(RESULTS).as_posix(), marks=[pytest.mark.slow] if size > 1e6 else [])
+        for folder, size in sizes.items()
+    ]
+    metafunc.parametrize("committed_run", marked)
+
+
+@pytest.fixture(scope="session")
+def committed_runs() -> list[Path]:
+    """Return the folders of the committed runs."""
+    return _committed()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -106,7 +106,8 @@ def test_a_device_stays_a_device(command, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
-@pytest.mark.parametrize(("what", "name"), [("predict", "/dev/fd/7"), ("report", "/proc/self/fd/7")])
+@pytest.mark.parametrize("name", ["/dev/fd/7", pytest.param("/proc/self/fd/7", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("what", ["predict", "report"])
 def test_a_descriptor_is_written_after_what_is_there(place, tmp_path, what, name):
     words, _ = COMMANDS[what]
     target = tmp_path / "log"

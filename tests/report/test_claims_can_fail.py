@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mtlrun.record import PACKED, Record
+from mtlrun.record import Record
 from mtlrun.report.cells import MethodResult, Run, method_results, read_run
 from mtlrun.report.checks import Check, Claim, Verdict
 from mtlrun.report.claims import Evidence, evaluate, judge
@@ -23,17 +23,6 @@ from mtlrun.runs.load import load_experiment
 from mtlrun.runs.results import artefacts
 
 TRIALS = range(8)
-RESULTS = Path(__file__).parents[2] / "results"
-RUNS = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json") if "runs" not in path.relative_to(RESULTS).parts)
-#: The same for pytest; those of megabytes of cells are left to the slow tests.
-FOLDERS = [
-    pytest.param(
-        folder,
-        id=folder.relative_to(RESULTS).as_posix(),
-        marks=[pytest.mark.slow] if (folder / PACKED).stat().st_size > 1e6 else [],
-    )
-    for folder in RUNS
-]
 
 
 def shipped(path: Path) -> Iterator[Any]:
@@ -184,9 +173,8 @@ def evidence(run: Run, claim: dict[str, Any]) -> Evidence:
     return Evidence(run, rows, rank_groups(run, rows) if ranks else [])
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_a_spoiled_record_flips_every_claim(folder):
-    run = read_run(folder)
+def test_a_spoiled_record_flips_every_claim(committed_run):
+    run = read_run(committed_run)
     made = {claim.id: claim.verdict for claim in judged(run).claims}
     for claim in run.config.get("claims") or ():
         on_predictions = any(check.get("unit") == "prediction" for check in claim.get("checks", ()))

@@ -4,34 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.record import PACKED
 from mtlrun.report.build import FILES, FORMATS, build_report
 
 RESULTS = Path(__file__).parents[2] / "results"
-RUNS = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json") if "runs" not in path.relative_to(RESULTS).parts)
-#: The same for pytest; those of megabytes of cells are left to the slow tests.
-FOLDERS = [
-    pytest.param(
-        folder,
-        id=folder.relative_to(RESULTS).as_posix(),
-        marks=[pytest.mark.slow] if (folder / PACKED).stat().st_size > 1e6 else [],
-    )
-    for folder in RUNS
-]
 #: A table under six readings, an axis with matrices, and measurements: all that a report can hold.
 PINNED = ["dcrmtl/table2/real", "fetr/fig3/quick", "mtmkl/table2/quick"]
 
 
-def test_there_are_reference_runs():
-    assert {RESULTS / name for name in PINNED} < set(RUNS)
+def test_there_are_reference_runs(committed_runs):
+    assert {RESULTS / name for name in PINNED} < set(committed_runs)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_reports_are_rebuilt_from_their_cells(folder):
-    report = build_report(folder)
+def test_reports_are_rebuilt_from_their_cells(committed_run):
+    report = build_report(committed_run)
     texts = {name: writer(report) for name, writer in FORMATS.items() if name != "html"}
     assert all(texts.values())
-    assert texts["csv"] == (folder / "table.csv").read_text("utf-8"), "the numbers are those of the cells"
+    assert texts["csv"] == (committed_run / "table.csv").read_text("utf-8"), "the numbers are those of the cells"
 
 
 @pytest.mark.parametrize("name", PINNED)

@@ -156,13 +156,10 @@ def test_a_cell_follows_from_its_record(lab):
 
 # --- the committed runs
 
-RUNS = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json") if "runs" not in path.relative_to(RESULTS).parts)
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.relative_to(RESULTS).as_posix())
-def test_no_committed_cell_is_out_of_date(folder):
-    id, profile = folder.parent.relative_to(RESULTS).as_posix(), folder.name
+def test_no_committed_cell_is_out_of_date(committed_run):
+    id, profile = committed_run.parent.relative_to(RESULTS).as_posix(), committed_run.name
     experiment = load_experiment(id, profile=profile)
     reading = "all" if experiment.spec.readings else None
     try:
