@@ -50,25 +50,59 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the number of examples on which properties are tested."""
+    """Choose the number of examples on which properties are tested; tell test modules the representatives."""
+    config.representatives = REPRESENTATIVES
     settings.load_profile("many" if config.getoption("all_pairs") else "few")
 
 
+#: Methods whose tests are not slow: one of every base class (tests/estimators/test_registry.py), and one of networks.
+REPRESENTATIVES = [
+    "IndependentRidge",
+    "IndependentLasso",
+    "IndependentLogistic",
+    "IndependentSVC",
+    "SparseMTL",
+    "TraceNormMTLClassifier",
+    "DivideAndConquerRMTLClassifier",
+    "CMTL",
+    "MeTaG",
+    "GraphSVC",
+    "FETR",
+    "MTFL",
+    "HierarchicalMTL",
+    "HierarchicalMTLClassifier",
+    "MTNetwork",
+    "GroupMKLClassifier",
+]
+
+
+def _method(item: pytest.Item) -> str | None:
+    """Return the method that a test is about: its name, its class, an instance, or the first word of a text."""
+    from mtlrun.estimators.registry import METHODS
+
+    for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
+        name = value.partition(",")[0] if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)
+        if name in METHODS:
+            return name
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marker ``every(n)``: of the combinations of a test's arguments each n-th is tested, all with --all-pairs."""
-    if config.getoption("all_pairs"):
-        return
+    """Leave to the slow tests what repeats a thing in other forms.
+
+    Marker ``every(n)``: of the combinations of a test's arguments all but each n-th. Marker ``methods``: the methods
+    that are not among `REPRESENTATIVES`.
+    """
     turns: Counter[str] = Counter()
-    dropped = []
     for item in items:
         mark, test = item.get_closest_marker("every"), item.nodeid.partition("[")[0]
-        if mark is not None and turns[test] % mark.args[0]:
-            dropped.append(item)
+        repeats = mark is not None and turns[test] % mark.args[0] > 0
+        if item.get_closest_marker("methods"):
+            repeats = repeats or _method(item) not in (None, *REPRESENTATIVES)
         turns[test] += 1
-    if dropped:
-        config.hook.pytest_deselected(items=dropped)
-        out = set(dropped)
-        items[:] = [item for item in items if item not in out]
+        if repeats:
+            item.add_marker("slow")
 
 
 def _committed() -> list[Path]:
@@ -77,17 +111,17 @@ def _committed() -> list[Path]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Argument ``committed_run``: the folder of each; those of megabytes of cells are left to the slow tests."""
+    """Argument ``committed_run``: the folder of each; those of many cells are left to the slow tests."""
     if "committed_run" not in metafunc.fixturenames:
         return
     from mtlrun.record import PACKED
 
     sizes = {folder: (folder / PACKED).stat().st_size for folder in _committed()}
-    marked = [
-        pytest.param(folder, id=folder.relative_to(RESULTS).as_posix(), marks=[pytest.mark.slow] if size > 1e6 else [])
+    runs = [
+        pytest.param(folder, id=folder.relative_to(RESULTS).as_posix(), marks=[pytest.mark.slow] * (size > 150_000))
         for folder, size in sizes.items()
     ]
-    metafunc.parametrize("committed_run", marked)
+    metafunc.parametrize("committed_run", runs)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ def _blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_comparison_runs_as_printed(tmp_path):
     """The table is shipped, and verdict and leaderboard are those that the README shows."""
     (line,) = (line for block in _blocks("sh") for line in block.splitlines() if line.startswith("mtlrun compare"))

@@ -90,6 +90,7 @@ def test_validate_names_every_file(mtlrun, write_experiment, tmp_path):
     assert "2 of 3 files" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_shipped_experiments_are_valid(mtlrun):
     result = mtlrun("validate")
     assert result.exit_code == 0, result.stderr

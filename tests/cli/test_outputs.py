@@ -74,6 +74,7 @@ def command(request, place, monkeypatch, tmp_path):
     return write
 
 
+@pytest.mark.every(3)
 def test_a_link_stays_and_its_target_is_written(command, tmp_path):
     target, link = tmp_path / f"target.{command.ending}", tmp_path / f"link.{command.ending}"
     link.symlink_to(target)
@@ -105,6 +106,7 @@ def test_a_device_stays_a_device(command, tmp_path):
     assert device.is_symlink()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
 @pytest.mark.parametrize("name", ["/dev/fd/7", pytest.param("/proc/self/fd/7", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["predict", "report"])

@@ -52,6 +52,7 @@ def decimals(number: int | float) -> int:
     return len(str(number).partition(".")[2])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("id", "variant"), [(id, variant) for id, variants in SETS.items() for variant in variants])
 def test_statistics_are_those_of_the_card(id, variant):
     check_statistics(load(id, variant), id, variant)

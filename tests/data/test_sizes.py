@@ -115,6 +115,7 @@ TABLES = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("case", TABLES)
 def test_tables_that_claim_too_much_are_refused(tmp_path, case):

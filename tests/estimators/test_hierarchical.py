@@ -290,6 +290,7 @@ def test_compiled_steps_of_clusters_end_where_those_of_arrays_do(columns, shared
     assert loops.log_likelihood_ == pytest.approx(arrays.log_likelihood_, rel=1e-12)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
 @pytest.mark.parametrize("covariance", ["auto", "intercept", "scalar", "diagonal", "factor", "full"])
 def test_odd_tables_are_no_errors(covariance, prior):
@@ -393,6 +394,7 @@ def test_noises_that_do_not_differ_leave_the_model_as_it_is():
     assert model.noise_variances_.tolist() == [common.noise_variance_] * 30
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
 def test_units_and_order_change_no_noise(covariance):
     X, y, ids, _ = noisy()

@@ -1,8 +1,8 @@
 """Every registered method on the same data in other forms: dense, sparse, frames, and ids of all types.
 
-A new method is covered as soon as it is in the registry: by some of the forms, by all with --all-pairs. All forms hold
-exactly the same numbers (X of zeros and ones, whole targets), so that every dense one must give the same predictions to
-the last digits.
+A new method is covered as soon as it is in the registry: by some of the forms in slow tests, by all with --all-pairs.
+All forms hold exactly the same numbers (X of zeros and ones, whole targets), so that every dense one must give the same
+predictions to the last digits.
 """
 
 import pickle
@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.registry import METHODS
 
+pytestmark = pytest.mark.methods
 LAYOUTS = ["shared", "ragged"]
 every_method = pytest.mark.parametrize("name", METHODS)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)

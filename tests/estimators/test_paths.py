@@ -62,6 +62,7 @@ def searched(model, data, folds, weights=None):
     return found if metric not in ("mse", "rmse") else -found
 
 
+@pytest.mark.every(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("cls", "layout"), [(cls, LAYOUTS[k % 3]) for k, cls in enumerate(CLASSES)])
 def test_the_same_scores_as_plain_fits(cls, layout):
@@ -156,6 +157,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("estimator", "check"),

@@ -74,6 +74,7 @@ def test_the_covariance_is_the_minimiser_of_its_trace_term():
     assert np.linalg.eigvalsh(tasks)[0] >= -1e-12
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("variant", ["corrected", "paper"])
 @pytest.mark.parametrize("cls", [MTFL, MTRL])
 def test_more_rows_give_the_covariance_of_all_rows(cls, variant):

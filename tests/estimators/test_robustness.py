@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 from mtlrun.estimators.registry import METHODS
 
+pytestmark = pytest.mark.methods
 every_method = pytest.mark.parametrize("name", METHODS)
 REGRESSORS = [name for name, info in METHODS.items() if info.kind == "regressor"]
 every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])

@@ -53,6 +53,7 @@ def check(model, X, y, ids, weights):
             np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
 
 
+@pytest.mark.methods
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", [name for name, info in METHODS.items() if not info.foreign and not info.extra])
 def test_every_method_reads_rows_as_its_fit_does(name, layout):

@@ -66,24 +66,7 @@ VARIANTS = [
 ]
 
 
-#: These go through all checks, one of every kind of code; the others through a part, with --all-pairs through all.
-IN_FULL = (
-    "IndependentRidge",
-    "IndependentLogistic",
-    "SparseMTL",
-    "TraceNormMTLClassifier",
-    "RobustMTL",
-    "DivideAndConquerRMTLClassifier",
-    "GraphSVC",
-    "MultiTaskKernelSVC",
-    "FETR",
-    "HierarchicalMTL",
-    "HierarchicalMTLClassifier",
-    "MTFL",
-    "MTNetwork",
-    "GroupMKLClassifier",
-    "PerTask",
-)
+#: Representatives go through all checks, the others through one in so many, with --all-pairs through all.
 PART = 12
 
 
@@ -91,7 +74,8 @@ def pytest_generate_tests(metafunc):
     if "check" not in metafunc.fixturenames:
         return
     estimators = [build({"estimator": name, "params": SETTINGS.get(name, {})}) for name in REGISTERED] + VARIANTS
-    every, full, pairs = metafunc.config.getoption("all_pairs"), set(IN_FULL), []
+    every, pairs = metafunc.config.getoption("all_pairs"), []
+    full = {*metafunc.config.representatives, "PerTask"}
     for k, estimator in enumerate(estimators):
         name = type(estimator).__name__
         checks = list(estimator_checks_generator(estimator, mark=None))
@@ -106,6 +90,7 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize(("estimator", "check"), pairs)
 
 
+@pytest.mark.methods
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -37,7 +37,7 @@ def test_all_models_with_the_squared_loss_are_here():
         assert not hasattr(getattr(estimators, name)(), "partial_fit")
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
 @pytest.mark.parametrize("name", MODELS)

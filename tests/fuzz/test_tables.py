@@ -80,6 +80,7 @@ def by_name(data: Dataset) -> dict[str, Any]:
     return what | data.labels | data.source | {name: X[:, j] for j, name in enumerate(data.features)}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> None:
     @quiet(max(20, fuzz_examples // 4))
@@ -107,6 +108,7 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
     try_one()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("kind", "estimator_class"), TRAINED)
 def test_new_rows_are_read_by_the_names_of_the_training_rows(
     kind: str, estimator_class: type, fuzz_examples: int

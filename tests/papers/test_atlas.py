@@ -77,6 +77,7 @@ def test_summary_counts_what_gains_by_number_of_rows(write):
         summary(None, seed=0, published=name, kinds=["labels"])
 
 
+@pytest.mark.slow
 def test_a_gain_that_follows_from_the_properties_is_foretold_and_noise_is_not(write):
     linear = write(gains(lambda t, _: 0.3 - 0.1 * np.log(t["rows_per_task"]) + 0.3 * t["tasks_share"]))
     found = prediction(None, seed=0, published=linear)
@@ -93,6 +94,7 @@ def test_a_gain_that_follows_from_the_properties_is_foretold_and_noise_is_not(wr
     assert found.values["sign_over_no"] < 0.15
 
 
+@pytest.mark.slow
 def test_a_table_left_out_tells_nothing_of_itself(write):
     """Tables of one gain each, without any property that says so: the sign of the rest is wrong for each of them."""
     frame = gains(lambda t, _: 0.0)
@@ -102,6 +104,7 @@ def test_a_table_left_out_tells_nothing_of_itself(write):
     assert prediction(None, seed=0, published=write(frame)).values["sign_right"] == 0
 
 
+@pytest.mark.slow
 def test_real_tables_are_foretold_with_simulated_ones_learnt_from(write):
     name = write(gains(lambda t, rng: rng.normal(), kinds=("groups", "simulated")))
     assert prediction(None, seed=0, published=name, real=True).values["tables"] == 6

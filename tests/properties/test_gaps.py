@@ -81,6 +81,7 @@ def test_gap_is_never_negative(layout, model, seed, size, strength, free):
         assert gap.relative >= -1e-12
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("loss_class", SMOOTH)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("model", MODELS)

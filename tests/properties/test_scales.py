@@ -109,6 +109,7 @@ def _parts(model, n_parts):
     return [model.low_rank_.T, model.outlier_.T] if n_parts == 2 else [model.coef_.T]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("model", MODELS)
 @given(
     powers=st.lists(st.sampled_from([-12, -9, 0, 0, 0, 7, 9, 11, 14]), min_size=2, max_size=6),
@@ -127,7 +128,7 @@ def test_what_has_converged_is_near_the_optimum(model, powers, layout, seed):
     assert not fitted.converged_ or value <= 1.001 * _least(powers, X, Y, name, params, penalties, scale) + 1e-3
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("name", [m for m in METHODS if METHODS[m].kind == "regressor" and m not in STRONG])
 def test_weak_penalties_lead_to_least_squares(name, scales):
@@ -149,7 +150,7 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
         assert model.converged_
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("scales", [name for name in SCALES if "cell" not in name])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize(

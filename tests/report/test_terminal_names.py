@@ -53,6 +53,7 @@ def spec_of_one(run: Run) -> bool:
     return run.info["kind"] == "inspect" and len(run.methods) == 1
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_names_are_whole_at_80_columns(name, monkeypatch):
     run = filled(name)

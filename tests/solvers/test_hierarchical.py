@@ -182,6 +182,7 @@ def test_one_row_per_task_says_nothing_about_levels():
     assert fit.fit.converged
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["intercept", "scalar", "diagonal", "full", "auto"])
 def test_degenerate_tables_have_an_answer(name):
     X, y, ids = ragged(T=8, rows=(2, 5))

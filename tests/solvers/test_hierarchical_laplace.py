@@ -182,6 +182,7 @@ def test_a_model_without_tasks_is_logistic_regression():
     assert_allclose(fit.value.information, (A.T * (p * (1 - p))) @ A, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["none", "intercept", "scalar", "diagonal", "full", "auto"])
 def test_tables_without_an_ordinary_answer_have_one(name):
     X, y, ids = table(T=8, rows=(2, 6))

@@ -167,6 +167,7 @@ def test_accelerated_mu_falls_as_one_over_the_iterations_and_not_without_curvatu
     assert hinge[0] == hinge[1]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 30.0])
 @pytest.mark.parametrize("beta", [0.02, 0.5])
 def test_accelerated_needs_fewer_iterations_than_apg_at_one_gap_whatever_the_scale(scale, beta):

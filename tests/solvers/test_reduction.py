@@ -32,6 +32,7 @@ CASES = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(

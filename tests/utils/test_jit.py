@@ -100,6 +100,7 @@ def modules(tmp_path):
     return write, call, cache
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_machine_code_is_of_the_sources_of_all_that_it_contains(modules):
     write, call, _ = modules
