@@ -3,11 +3,11 @@
     python scripts/soak.py --kills 10 --seed 0 [--command compare] [--folder DIR]
 
 A kill (SIGKILL) takes the whole process group, or the command alone, whose workers must end by themselves: at a random
-instant, the moment a temporary file is seen (something is being written), or the moment a new cell is seen (its lock is
-still held). Every fourth start is a new process with --jobs 2, the others are forked from this one, which has the
+instant, the moment a temporary file is seen (something is being written), or the moment a new cell is seen. Every
+fourth start is a new process with --jobs 2, the others are forked from this one, which has the
 libraries loaded: most of their life is work.
 After every kill all cells must be readable and those that were finished untouched; after the end of a run its cells and
-its results must be those of the undisturbed run but for seconds, with no temporary file or lock left.
+its results must be those of the undisturbed run but for seconds, with no temporary file left.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Soak:
         return (
             f"{n['kills']} kills ({n['instant']} at random instants, {n['write']} at a write, {n['cell']} at a cell; "
             f"{n['jobs 2']} with --jobs 2, {n['alone']} of them without their workers) in {n['runs']} runs; left by "
-            f"kills and cleared up: {n['temporary']} times a half-written file, {n['lock']} a lock; "
+            f"kills and cleared up: {n['temporary']} times a half-written file; "
             f"{time.monotonic() - self.started:.0f} s"
         )
 
@@ -218,7 +218,6 @@ class Soak:
                     self.counts.update(["kills", kind, f"jobs {start.jobs}"])
                     self.counts["alone"] += alone and start.jobs > 1
                     self.counts["temporary"] += bool(strays(output))
-                    self.counts["lock"] += bool(list(store.glob("cells/*.lock")))
             else:
                 self._let(start)
                 killed = False
@@ -305,7 +304,7 @@ def untouched(store: Path, finished: dict[str, tuple[int, int]]) -> dict[str, tu
 
 def compare(command: Command, output: Path, still: Path, root: Path) -> None:
     """Check that a finished run is that of nobody's disturbing, and left nothing behind."""
-    left = [*strays(output), *output.rglob("*.lock"), *output.rglob("*.damaged"), *output.rglob("unfinished.*")]
+    left = [*strays(output), *output.rglob("*.damaged"), *output.rglob("unfinished.*")]
     must(not left, f"left behind: {', '.join(path.name for path in left)}")
     found, expected = (content(command, place, root / "compared") for place in (output, still))
     must(found.keys() == expected.keys(), f"other files: {sorted(found.keys() ^ expected.keys())}")

@@ -20,6 +20,7 @@ from mtlrun.runs.run import NO_ROOM, run, todo
 from mtlrun.runs.spec import TRAIN, Experiment
 from mtlrun.runs.store import Store
 from mtlrun.utils.io import writing
+from mtlrun.utils.processes import exclusive_lock
 
 
 def reproduce(
@@ -291,22 +292,24 @@ def merge(folder: Path, other: Path) -> Merged:
     store, merged = Store(Records.of_run(folder).cells.parent, folder), Merged()
     if not is_run:
         merged.foreign = sum(path.stem not in wanted for path in theirs.cells.glob("*.json"))
-    for key in wanted:
-        if not theirs.has(key) or (theirs.cells / f"{key}.json").is_symlink():  # a link may lead out of the folder
-            continue
-        record = _finished(theirs, key)
-        if record is None:
-            merged.unfinished += 1
-        elif key in run.cells and run.cells[key].done:
-            merged.known += 1
-        else:
-            if (scores := theirs.scores(record)) is not None:
-                store.copy_scores(key, scores)
-            store.save(record)
-            merged.copied += 1
-    if merged.copied:
-        store.pack(wanted)
-        store.add_provenance((read_json(other / PROVENANCE) or {}).get("runs") or [])
+    store.cells.mkdir(parents=True, exist_ok=True)
+    with exclusive_lock(store.lock):
+        for key in wanted:
+            if not theirs.has(key) or (theirs.cells / f"{key}.json").is_symlink():  # a link may lead out of the folder
+                continue
+            record = _finished(theirs, key)
+            if record is None:
+                merged.unfinished += 1
+            elif key in run.cells and run.cells[key].done:
+                merged.known += 1
+            else:
+                if (scores := theirs.scores(record)) is not None:
+                    store.copy_scores(key, scores)
+                store.save(record)
+                merged.copied += 1
+        if merged.copied:
+            store.pack(wanted)
+            store.add_provenance((read_json(other / PROVENANCE) or {}).get("runs") or [])
     return merged
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record, command_line,
 from mtlrun.runs.cell import Cell, choice_of, search_key
 from mtlrun.runs.plan import Plan, other_settings, rerun_reasons, settings_text, survey, write_plan
 from mtlrun.runs.pool import Outcome, Pool, Progress, compute_cells
-from mtlrun.runs.store import Stamp, Store, TimingLock, settled
+from mtlrun.runs.store import Store, settled
+from mtlrun.utils.processes import exclusive_lock, tidy_folders, timing_lock
 
 #: What to do when the run folder cannot be written.
 NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
-#: Seconds between two looks at a cell that another process computes.
-POLL = 0.5
 #: Seconds of computing that a process is handed at once where single cells take less, but no fewer times than this:
 #: while it works on one part, the records of the last one are written.
 AT_ONCE, PARTS = 0.3, 2
@@ -188,16 +187,12 @@ class Runner:
         self.retries = retries
         self.store = plan.store()
         self.finished: Callable[[Record], None] = lambda _: None
-        #: Status of the cells computed here, how often each was begun, the keys of those that failed in another
-        #: process, and the parameters that searches chose.
+        #: Status of the cells computed here, how often each was begun, which were begun beside another run, and the
+        #: parameters that searches chose.
         self.computed: dict[str, str] = {}
         self.tries: Counter[str] = Counter()
-        self.failed_elsewhere: set[str] = set()
+        self.disturbed: set[str] = set()
         self.choices: dict[str, dict[str, Any]] = {}
-        # What another process writes from now on is recognised by its file, not by clocks, which may be set.
-        self.before = self.store.stamps()
-        self.begun: dict[str, dict[str, Stamp | None]] = {}
-        self.timing = TimingLock(self.progress.message)
         #: What the last cell took.
         self.seconds = math.inf
 
@@ -214,7 +209,7 @@ class Runner:
         if todo(plan, self.store, force=self.force)[0]:
             summary.interrupted = self._work()
         else:
-            self.store.tidy(keep=())
+            tidy_folders(self.store.cells, plan.folder)
             write_plan(plan)
             self.progress.message(f"all {counted(len(plan.wanted), 'cell')} up to date")
         if not summary.interrupted and (other := other_settings(plan)) is not None:
@@ -226,23 +221,30 @@ class Runner:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Say that this process works here, clear up after killed ones, and release all locks at the end."""
-        own = self.pool
+        """Lock the run, which another process may be computing, clear up after killed ones, and start processes."""
+        own, cells = self.pool, self.store.cells
+        wait = partial(
+            self.progress.message, f"waiting for another process, which is computing {self.plan.experiment.id} here"
+        )
         try:
-            self.store.locks.acquire_presence()
-            self.store.tidy(keep=(key for key in self.plan.names if not self.store.has(key)))
-            with own.keeping(len(self.plan.rows) + sum(len(row.cell.folds) for row in self.plan.rows)) as self.pool:
-                yield
+            cells.mkdir(parents=True, exist_ok=True)
+            with exclusive_lock(self.store.lock, wait) as refused:
+                if refused:
+                    self.progress.message(
+                        f"{cells} is on a file system without file locks ({refused}): do not start another run that "
+                        "computes there, or choose a folder on another file system with --output"
+                    )
+                tidy_folders(cells, self.plan.folder)
+                with own.keeping(len(self.plan.rows) + sum(len(row.cell.folds) for row in self.plan.rows)) as self.pool:
+                    yield
         finally:
             self.pool = own
-            self.timing.release()
-            self.store.locks.release_all()
             self.progress.stop()
 
     def _work(self) -> bool:
         """Compute what is missing; return whether Ctrl-C ended the work."""
         entry = self._provenance()
-        with self.working():
+        with contextlib.suppress(KeyboardInterrupt), self.working():
             write_plan(self.plan)
             cells, folds = todo(self.plan, self.store, force=self.force)
             self._announce(cells, folds)
@@ -250,8 +252,6 @@ class Runner:
             try:
                 self.store.add_provenance([entry])
                 self.fits(cells)
-            except KeyboardInterrupt:
-                return True
             except _Stop:
                 self._fail_with_search(cells)
             finally:
@@ -259,18 +259,14 @@ class Runner:
                     end = {"finished": now(), "n_computed": len(self.computed)}
                     statuses = dict(Counter(self.computed.values()))
                     self.store.add_provenance([{**entry, **end, "statuses": statuses}])
-        return False
+            return False
+        return True
 
     def _announce(self, cells: list[Cell], folds: list[Cell]) -> None:
         """Say what will be computed and why."""
         for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
             self.progress.message(line)
         self.progress.message(f"{self.plan.experiment.id}: {work_text(len(cells), len(folds), len(self.plan.wanted))}")
-        if (why := self.store.locks.unguarded()) is not None:
-            self.progress.message(
-                f"{self.store.cells} is on a file system without file locks ({why}): do not start another run that "
-                "computes there, or choose a folder on another file system with --output"
-            )
         if self.plan.timed and not self.pool.serial:
             what = "only searches run in parallel" if folds else "nothing is left to run in parallel"
             self.progress.message(f"timed cells run one after the other, whatever --jobs says: {what}")
@@ -280,7 +276,9 @@ class Runner:
         lost = {record.key for record in self.search(cells, pool)}
         ready = [cell for cell in cells if cell.key not in lost and (cell.search is None or cell.key in self.choices)]
         self._compute([cell for cell in ready if not cell.timed], pool or self.pool)
-        self._compute([cell for cell in ready if cell.timed], Pool(seconds=self.plan.limit))
+        if timed := [cell for cell in ready if cell.timed]:
+            with timing_lock(self.progress.message):
+                self._compute(timed, Pool(seconds=self.plan.limit))
 
     def search(self, cells: list[Cell], pool: Pool | None = None) -> list[Record]:
         """Compute the folds that are missing and choose the parameters of cells (`choices`).
@@ -315,47 +313,30 @@ class Runner:
         return record
 
     def _compute(self, cells: list[Cell], pool: Pool) -> None:
-        """Compute cells, those that fail `retries` times again; wait for those that other processes hold."""
-        waiting = list(cells)
-        seen: set[str] = set()
-        while waiting:
-            busy = self._batch(waiting, pool)
-            for cell in busy:
-                if cell.key not in seen:
-                    seen.add(cell.key)
-                    owner = self.store.locks.owner(cell.key) or "another process"
-                    self.progress.message(f"waiting for {self._name(cell)}, which {owner} is computing")
-            if len(busy) == len(waiting):
-                time.sleep(POLL)
-            again = [cell for cell in waiting if self._may_retry(cell)]
-            for cell in again:
-                self.before[cell.key] = self.store.stamp(cell.key)  # its record is ours, not that of another process
+        """Compute cells, those that fail `retries` times again."""
+        while cells:
+            self._batch(cells, pool)
+            cells = [cell for cell in cells if self._may_retry(cell)]
+            for cell in cells:
                 self.progress.message(f"trying {self._name(cell)} again: {self.tries[cell.key]} of {self.retries}")
-            waiting = busy + again
 
     def _may_retry(self, cell: Cell) -> bool:
         """Whether a cell was computed here, failed, and has a try left."""
         return self.computed.get(cell.key) == FAILED and 0 < self.tries[cell.key] <= self.retries
 
-    def _batch(self, cells: list[Cell], pool: Pool) -> list[Cell]:
-        """Compute the cells that are free, each claimed when a process has time for it; return the others."""
-        busy: list[Cell] = []
+    def _batch(self, cells: list[Cell], pool: Pool) -> None:
+        """Compute cells, each begun when a process has time for it."""
         data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
         by_key = {cell.key: cell for cell in cells}
 
-        def claimed() -> Iterator[tuple[Cell, dict[str, Any] | None]]:
+        def begun() -> Iterator[tuple[Cell, dict[str, Any] | None]]:
             for cell in cells:
                 if pool.late:
                     return
-                if cell.timed:  # first: who waits for it holds no cell
-                    self.timing.acquire()
-                if self._claim(cell, busy):
-                    self.tries[cell.key] += 1
-                    self.begun[cell.key] = self.store.stamps() if cell.timed else {}
-                    self.progress.begin(self._name(cell))
-                    yield cell, self.choices.get(cell.key, {}).get("chosen")
+                self._begin(cell)
+                yield cell, self.choices.get(cell.key, {}).get("chosen")
 
-        work, at_once = claimed(), self._at_once(len(cells), pool)
+        work, at_once = begun(), self._at_once(len(cells), pool)
         parts = iter(lambda: list(islice(work, at_once)), [])
         units = (([cell.key for cell, _ in part], (part, data_dir)) for part in parts)
         died: list[Cell] = []
@@ -369,16 +350,12 @@ class Runner:
                     found = {}
                     died += [by_key[key] for key in keys]
                 for key, one in found.items():
-                    if one.status == TIMEOUT and pool.stops:  # nothing is known of it but that time was short
-                        self.store.locks.release(key)
-                    else:
+                    if one.status != TIMEOUT or not pool.stops:  # else it is known only that time was short
                         self._finish(by_key[key], self._record(by_key[key], one, pool))
-        self.timing.release()
-        for cell in died:
-            self.store.locks.release(cell.key)
-            self.tries[cell.key] -= 1
+        if died:
+            self.tries.subtract(cell.key for cell in died)
             self.seconds = math.inf
-        return busy + self._batch(died, pool) if died else busy
+            self._batch(died, pool)
 
     def _at_once(self, cells: int, pool: Pool) -> int:
         """Return how many cells a process is handed at once: small ones cost more to hand over than to compute."""
@@ -387,33 +364,15 @@ class Runner:
         parts = PARTS * max(len(pool.workers), 1)
         return max(1, min(math.ceil(cells / parts), int(AT_ONCE / max(self.seconds, 1e-3))))
 
-    def _claim(self, cell: Cell, busy: list[Cell]) -> bool:
-        """Lock a cell that is still to be computed."""
-        taken, owner = self.store.locks.acquire(cell.key)
-        if not taken:
-            busy.append(cell)
-            return False
-        if owner:
-            self.progress.message(f"took over {self._name(cell)}: {owner} is gone")
-        record = self._known(cell)
-        fresh = record is not None and self.store.stamp(cell.key) != self.before.get(cell.key)
-        if record is None or (not fresh and (self.force or not settled(record, self.plan.limit))):
-            return True
-        self.store.locks.release(cell.key)
-        if settled(record, self.plan.limit):
-            self.progress.cell(self._name(cell), "done", None, "by another process")
-        else:  # it failed there just now: trying it once is enough
-            self.failed_elsewhere.add(cell.key)
-            self.progress.cell(self._name(cell), record.status, None, f"by another process: {record.error}")
-        return False
-
-    def _known(self, cell: Cell) -> Record | None:
-        """Return the record of a cell, None when there is none or it is damaged, which is said."""
+    def _begin(self, cell: Cell) -> None:
+        self.tries[cell.key] += 1
+        if cell.timed and self.store.shared():
+            self.disturbed.add(cell.key)
         try:
-            return self.store.read(cell.key)
+            self.store.read(cell.key)
         except ValueError as error:
             self.progress.message(f"computing {self._name(cell)} again: {error}")
-            return None
+        self.progress.begin(self._name(cell))
 
     def _record(self, cell: Cell, outcome: Outcome, pool: Pool) -> Record:
         """Return the record of a cell from what became of it; the seconds of a stopped one name its limit."""
@@ -430,23 +389,16 @@ class Runner:
     def _complete(self, cell: Cell, record: Record, pool: Pool) -> Record:
         """Add to a record what the runner knows: whether it was computed alone, and the search before it."""
         if cell.family != FOLD:
-            alone = pool.serial and not self.store.locks.others()
-            record.environment["serial"] = alone and not (cell.timed and self._disturbed(cell))
+            alone = pool.serial and cell.key not in self.disturbed
+            record.environment["serial"] = alone and not self.store.shared()
         choice = self.choices.get(cell.key)
         if choice is not None:
             record.selection = choice
             record.seconds["search"] = choice["seconds"]
         return record
 
-    def _disturbed(self, cell: Cell) -> bool:
-        """Whether another process computed cells of this output while a cell was computed."""
-        others = self.store.stamps().items() - self.begun[cell.key].items()
-        return any(key != cell.key and key not in self.computed for key, _ in others)
-
     def _finish(self, cell: Cell, record: Record) -> None:
         self.store.save(record)
-        self.store.locks.release(cell.key)
-        self.timing.release()
         self.computed[cell.key] = record.status
         self.seconds = record.seconds.get("total", math.inf)
         self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), _note(record))
@@ -463,8 +415,7 @@ class Runner:
             failed = self._choose(cell)
             if failed is not None:
                 lost.append(failed)
-                if self._claim(cell, []):
-                    self._finish(cell, failed)
+                self._finish(cell, failed)
         return lost
 
     def _choose(self, cell: Cell) -> Record | None:
@@ -506,7 +457,7 @@ class Runner:
                 summary.n_ok += 1
             elif state.name == "done":
                 summary.n_cached += 1
-            elif state.name == "failed" and (key in self.computed or key in self.failed_elsewhere):
+            elif state.name == "failed" and key in self.computed:
                 summary.n_failed += 1
                 record = self.store.load(key)
                 status, error = (record.status, record.error or "") if record else (FAILED, state.reason)

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mtlrun.errors import UserError
-from mtlrun.utils.io import TEMPORARY, temporary, write_atomic
-from mtlrun.utils.processes import exclusive_lock, tidy, tidy_folders
+from mtlrun.utils.io import temporary, write_atomic
+from mtlrun.utils.processes import exclusive_lock, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -173,9 +173,7 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-    with contextlib.suppress(OSError):
-        for place in {folder, *(target.parent for target in targets)}:
-            tidy(place.glob(f".*{TEMPORARY}"))
+    tidy_folders(folder, *(target.parent for target in targets))
 
 
 def finish(folder: Path) -> None:

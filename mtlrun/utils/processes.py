@@ -8,7 +8,8 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -28,19 +29,35 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @contextlib.contextmanager
-def exclusive_lock(path: Path) -> Iterator[str | None]:
-    """Lock a file or folder, waiting if necessary; the kernel releases the locks of dead processes.
+def exclusive_lock(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[str | None]:
+    """Hold a lock on a file, which is made and stays, or on a folder; the kernel releases the locks of dead processes.
 
-    Yields None, or why there is no lock: the system or the file system does not support them.
+    Parameters
+    ----------
+    path : Path
+    wait : callable
+        Called before another process is waited for.
+
+    Yields
+    ------
+    None, or why there is no lock: the system or the file system does not have them.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened; a link planted there is not followed.
     """
     if fcntl is None:
         yield "this system has no flock"
         return
     refused = None
-    held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT, 0o666)
+    held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            wait()
+            fcntl.flock(held, fcntl.LOCK_EX)  # Ctrl-C ends the waiting
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
@@ -50,17 +67,41 @@ def exclusive_lock(path: Path) -> Iterator[str | None]:
         os.close(held)
 
 
-def file_system(path: Path) -> str:
-    """Return type, where known, and mount point of the file system that a path is on."""
-    place = path.resolve()
-    while not place.is_mount():
-        place = place.parent
-    try:
-        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().split("\n") if line]
-    except OSError:
-        return str(place)
-    kinds = [kind for _, point, kind, *_ in mounts if point == str(place)]
-    return f"{kinds[-1]} at {place}" if kinds else str(place)
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock on a file."""
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except (OSError, AttributeError):  # there are no locks here
+            return False
+    return False
+
+
+@contextlib.contextmanager
+def timing_lock(tell: Callable[[str], None]) -> Iterator[None]:
+    """Hold the right to measure seconds: one process of a user does, as runs in other folders would disturb it, too.
+
+    Parameters
+    ----------
+    tell : callable
+        Called when another process is waited for, and when nothing can be locked.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(), f"mtlrun-{os.getuid()}")
+            folder.mkdir(exist_ok=True, mode=0o700)
+            lock = exclusive_lock(
+                folder / "timing.lock",
+                lambda: tell("another timed run is in progress; waiting so that timings stay valid"),
+            )
+            refused: object = stack.enter_context(lock)
+        except (OSError, AttributeError) as error:  # Windows has no numbers of users
+            refused = error
+        if refused:
+            tell(f"cannot tell whether other timed runs are in progress on this machine: {refused}")
+        yield
 
 
 def running(host: str, pid: int) -> bool:
