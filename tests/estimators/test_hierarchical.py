@@ -14,7 +14,6 @@ from mtlrun.estimators import HierarchicalMTL
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.hierarchical import mixtures
 
 
 def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0, -1.0)):
@@ -267,27 +266,6 @@ def test_clusters_are_found_and_named():
     assert len({tuple(pair) for pair in np.column_stack([kind, model.labels_]).tolist()}) == 2
     X, y, ids, _ = table(T=40)
     assert not HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids).labels_.any()
-
-
-@pytest.mark.parametrize("columns", [1, 4])
-@pytest.mark.parametrize("shared", [False, True])
-def test_compiled_steps_of_clusters_end_where_those_of_arrays_do(columns, shared, monkeypatch):
-    rng = np.random.default_rng(columns)
-    cluster, T = np.repeat([0, 1, 2], 5), 15
-    W = 5.0 * (cluster[:, np.newaxis] - 1.0) * np.ones(columns) + 0.3 * rng.normal(size=(T, columns))
-    ids = None if shared else np.repeat(np.arange(T), rng.integers(2, 12, size=T))
-    X = rng.normal(size=(20 if shared else len(ids), columns))
-    y = X @ W.T if shared else (X * W[ids]).sum(axis=1)
-    y = y + rng.normal(size=y.shape)
-    found = []
-    for few in (0, mixtures.FEW_COLUMNS):
-        monkeypatch.setattr(mixtures, "FEW_COLUMNS", few)
-        found.append(HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids))
-    arrays, loops = found
-    assert arrays.labels_.any()
-    assert_allclose(loops.coef_, arrays.coef_, rtol=1e-9, atol=1e-9)
-    assert_allclose(loops.covariance_, arrays.covariance_, rtol=1e-9, atol=1e-9)
-    assert loops.log_likelihood_ == pytest.approx(arrays.log_likelihood_, rel=1e-12)
 
 
 @pytest.mark.every(4)

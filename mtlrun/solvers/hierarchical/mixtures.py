@@ -22,10 +22,8 @@ from mtlrun.solvers.hierarchical.covariance import Tied
 from mtlrun.solvers.hierarchical.fit import Result
 from mtlrun.solvers.hierarchical.marginal import inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
-from mtlrun.utils.jit import summing as compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_Rows = tuple[Array, Array, Array, Array]
 
 #: Degrees of freedom that are tried, infinity beside them; scales per distribution.
 DEGREES, SCALES = (10.0, 4.0, 2.0), 9
@@ -312,13 +310,12 @@ class _Corrected:
 def clusters(result: Result) -> Mixture | None:
     """Return clusters of tasks, their number by BIC; None where one normal distribution is better."""
     start, data = result.posterior(), result.m.data
-    rows = stacked(data) if data.p <= FEW_COLUMNS else None
-    one = _clustered(result, start, 1, rows)
+    one = _clustered(result, start, 1)
     best, lowest, worse = None, one.bic, 0
     for K in CLUSTERS:
         if K * TASKS_PER_CLUSTER > data.T or worse == WORSE:
             break
-        found = _clustered(result, start, K, rows, lowest)
+        found = _clustered(result, start, K, lowest)
         worse = 0 if found.bic < lowest else worse + 1
         if found.bic < lowest:
             best, lowest = found, found.bic
@@ -327,9 +324,9 @@ def clusters(result: Result) -> Mixture | None:
     return Mixture(best.posterior(), best.criterion, np.ones(data.T), best.responsibility.argmax(axis=1))
 
 
-def _clustered(result: Result, start: Posterior, K: int, rows: _Rows | None, lowest: float = np.inf) -> _EM:
+def _clustered(result: Result, start: Posterior, K: int, lowest: float = np.inf) -> _EM:
     """Run EM from the best of some starts; not to its end where that cannot bring the BIC below `lowest`."""
-    runs = [_EM(result, start, K, seed, rows) for seed in range(STARTS if K > 1 else 1)]
+    runs = [_EM(result, start, K, seed) for seed in range(STARTS if K > 1 else 1)]
     if len(runs) > 1:
         for run in runs:
             run.solve(SHORT)
@@ -344,10 +341,10 @@ def _clustered(result: Result, start: Posterior, K: int, rows: _Rows | None, low
 
 
 class _EM:
-    """EM of K normal distributions of coefficients with one diagonal covariance; `rows` are for compiled steps."""
+    """EM of K normal distributions of coefficients with one diagonal covariance."""
 
-    def __init__(self, result: Result, start: Posterior, K: int, seed: int, rows: _Rows | None) -> None:
-        self.data, self.K, self.rows = result.m.data, K, rows
+    def __init__(self, result: Result, start: Posterior, K: int, seed: int) -> None:
+        self.data, self.K = result.m.data, K
         v = result.fit.value
         self.mean, self.random = start.mu, result.m.random
         self.unit = np.zeros(self.data.p)
@@ -370,27 +367,12 @@ class _EM:
 
     def solve(self, steps: int) -> None:
         """Step until the criterion falls by little."""
-        if self.rows is not None:
-            self._compiled(steps)
-            return
         for step in range(steps):
             before = self.criterion
             self._step()
             self.fall = before - self.criterion
             if step > 5 and self.fall < FALL:
                 break
-
-    def _compiled(self, most: int) -> None:
-        """Do the same in compiled loops."""
-        assert self.rows is not None
-        p = self.data.p
-        self.mu, self.pi, theta = np.empty((self.K, p)), np.empty(self.K), np.array([self.theta, self.theta])
-        numbers = np.array([self.data.variance, _RIDGE, FALL, self.s2, self.s2, self.criterion, self.fall])
-        compiled_steps(*self.rows, self.unit, self.mean, numbers, theta, self.responsibility, self.mu, self.pi, most)
-        self.theta, (self.s2, self.criterion, self.fall) = theta[1], numbers[4:].tolist()
-        self.point = (theta[0], float(numbers[3]))
-        if not np.isfinite(self.criterion):
-            raise np.linalg.LinAlgError("the likelihood of clusters is not finite")
 
     def _step(self) -> None:
         """Means given responsibilities; responsibilities; variances."""
@@ -500,215 +482,3 @@ def _mean_covariance(
     M = np.asarray(sum(np.tensordot(r[:, j], part.A, 1) for j, part in enumerate(components)))
     M[shrunk, shrunk] += prior
     return np.asarray(s2 * frame @ np.linalg.inv(frame.T @ M @ frame) @ frame.T)
-
-
-# ---------------------------------------------------------------------- clusters of tasks with few columns
-#
-# EM in compiled loops: for few columns numpy's calls take longer than the sums.
-
-Arrays = tuple[np.ndarray, ...]
-#: Columns up to which compiled loops are faster than LAPACK for all tasks at once.
-FEW_COLUMNS = 10
-
-
-def stacked(data: Compressed) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows of all tasks padded with zeros to one length, (T, k, p), their targets (T, k), rest and n."""
-    k = max(block.R.shape[1] for block in data.blocks)
-    R, z = np.zeros((data.T, k, data.p)), np.zeros((data.T, k))
-    for block in data.blocks:
-        R[block.tasks, : block.R.shape[1]], z[block.tasks, : block.R.shape[1]] = block.R, block.z
-    return R, z, np.asarray(data.rest, dtype=np.float64), np.asarray(data.n, dtype=np.float64)
-
-
-@compiled
-def compiled_steps(
-    R: np.ndarray,
-    z: np.ndarray,
-    rest: np.ndarray,
-    n: np.ndarray,
-    unit: np.ndarray,
-    mean: np.ndarray,
-    numbers: np.ndarray,
-    theta: np.ndarray,
-    responsibility: np.ndarray,
-    mu: np.ndarray,
-    pi: np.ndarray,
-    most: int,
-) -> None:
-    """Step until the criterion falls by little: means given responsibilities; responsibilities; variances.
-
-    Parameters
-    ----------
-    R, z, rest, n : ndarray
-        From `stacked`.
-    unit, mean : ndarray of shape (p,)
-        The least variances, times 1e10, and the mean towards which those of clusters are drawn.
-    numbers : ndarray of shape (7,)
-        Variance of the targets, ridge of the means, and the fall that ends the steps; s2 at the last criterion, s2, the
-        criterion, and its last fall, which change.
-    theta : ndarray of shape (2, p)
-        Variances of the coefficients at the last criterion, and now; changed.
-    responsibility : ndarray of shape (T, K)
-        Changed.
-    mu, pi : ndarray of shape (K, p) and (K,)
-        Filled in.
-    most : int
-    """
-    T, k, p = R.shape
-    K = len(mu)
-    variance, share, fall = numbers[0], numbers[1], numbers[2]
-    q, v, C, logdet = np.empty((T, k, p)), np.empty((T, k)), np.empty((k, k)), np.empty(T)
-    diagonal, G, A, M, a = np.empty(p), np.empty(p), np.empty((p, p)), np.empty((K, p, p)), np.empty((K, p))
-    quadratic, density, h, now = np.empty(K), np.empty(K), np.empty((K, p)), np.empty(p)
-    rows = 0.0
-    for t in range(T):
-        rows += n[t]
-    for step in range(most):
-        before, s2 = numbers[5], numbers[4]
-        for c in range(p):
-            now[c], diagonal[c] = theta[1, c], 0.0
-        for g in range(K):
-            pi[g] = 1e-12
-            for c in range(p):
-                a[g, c] = 0.0
-                for b in range(c + 1):
-                    M[g, c, b] = 0.0
-        _whiten(R, z, now, responsibility, (q, v, C, logdet), (diagonal, A, M, a, pi))
-        _solve(share / T, mean, diagonal, M, a, mu)
-        for c in range(p):
-            G[c] = diagonal[c]
-        criterion, noise = _expect(rest, n, s2, (q, v, logdet), (mu, pi), (quadratic, density, h), responsibility, G)
-        numbers[3], numbers[5], numbers[6] = s2, criterion, before - criterion
-        for c in range(p):
-            theta[0, c] = now[c]
-            theta[1, c] = max(now[c] - now[c] * G[c] * now[c] / T, 1e-10 * unit[c])
-        numbers[4] = max(noise / rows, 1e-9 * variance, 1e-200)
-        if step > 5 and before - criterion < fall:
-            return
-
-
-@compiled
-def _whiten(
-    R: np.ndarray, z: np.ndarray, now: np.ndarray, responsibility: np.ndarray, white: Arrays, sums: Arrays
-) -> None:
-    """Fill in V^-1/2 R, V^-1/2 z and log|V| of every task, and what the means are solved from."""
-    q, v, C, logdet = white
-    diagonal, A, M, a, pi = sums
-    T, k, p = R.shape
-    K = len(pi)
-    for t in range(T):
-        trace = 0.0
-        for i in range(k):
-            for j in range(i + 1):
-                total = 0.0
-                for c in range(p):
-                    total += R[t, i, c] * now[c] * R[t, j, c]
-                C[i, j] = total
-            trace += C[i, i]
-        one = 1.0 + 1e-15 * k * trace
-        logdet[t] = 0.0
-        for i in range(k):
-            C[i, i] += one
-            for j in range(i + 1):
-                total = C[i, j]
-                for m in range(j):
-                    total -= C[i, m] * C[j, m]
-                C[i, j] = np.sqrt(total) if i == j else total / C[j, j]
-            logdet[t] += 2.0 * np.log(C[i, i])
-            for c in range(p):
-                total = R[t, i, c]
-                for m in range(i):
-                    total -= C[i, m] * q[t, m, c]
-                q[t, i, c] = total / C[i, i]
-                diagonal[c] += q[t, i, c] * q[t, i, c]
-            total = z[t, i]
-            for m in range(i):
-                total -= C[i, m] * v[t, m]
-            v[t, i] = total / C[i, i]
-        for c in range(p):
-            for b in range(c + 1):
-                total = 0.0
-                for i in range(k):
-                    total += q[t, i, c] * q[t, i, b]
-                A[c, b] = total
-        for g in range(K):
-            r = responsibility[t, g]
-            pi[g] += r / T
-            for c in range(p):
-                total = 0.0
-                for i in range(k):
-                    total += v[t, i] * q[t, i, c]
-                a[g, c] += r * total
-                for b in range(c + 1):
-                    M[g, c, b] += r * A[c, b]
-
-
-@compiled
-def _solve(share: float, mean: np.ndarray, diagonal: np.ndarray, M: np.ndarray, a: np.ndarray, mu: np.ndarray) -> None:
-    """Fill in the means of all clusters, by Cholesky factors."""
-    K, p = mu.shape
-    for g in range(K):
-        for c in range(p):
-            ridge = share * diagonal[c] + 1e-12
-            M[g, c, c] += ridge
-            total = a[g, c] + ridge * mean[c]
-            for b in range(c + 1):
-                entry = M[g, c, b]
-                for m in range(b):
-                    entry -= M[g, c, m] * M[g, b, m]
-                M[g, c, b] = np.sqrt(entry) if b == c else entry / M[g, b, b]
-            for b in range(c):
-                total -= M[g, c, b] * mu[g, b]
-            mu[g, c] = total / M[g, c, c]
-        for i in range(p):
-            c = p - 1 - i
-            total = mu[g, c]
-            for b in range(c + 1, p):
-                total -= M[g, b, c] * mu[g, b]
-            mu[g, c] = total / M[g, c, c]
-
-
-@compiled
-def _expect(
-    rest: np.ndarray,
-    n: np.ndarray,
-    s2: float,
-    white: Arrays,
-    clusters: Arrays,
-    room: Arrays,
-    responsibility: np.ndarray,
-    G: np.ndarray,
-) -> tuple[float, float]:
-    """Set the responsibilities, take what they explain from G, and return the criterion and the sum of squares."""
-    q, v, logdet = white
-    mu, pi = clusters
-    quadratic, density, h = room
-    T, k, p = q.shape
-    K, criterion, noise = len(pi), 0.0, 0.0
-    for t in range(T):
-        largest = -np.inf
-        for g in range(K):
-            quadratic[g] = rest[t]
-            for c in range(p):
-                h[g, c] = 0.0
-            for i in range(k):
-                e = v[t, i]
-                for c in range(p):
-                    e -= mu[g, c] * q[t, i, c]
-                quadratic[g] += e * e
-                for c in range(p):
-                    h[g, c] += e * q[t, i, c]
-            density[g] = -0.5 * (logdet[t] + quadratic[g] / s2 + n[t] * np.log(2.0 * np.pi * s2)) + np.log(pi[g])
-            largest = max(largest, density[g])
-        total = 0.0
-        for g in range(K):
-            total += np.exp(density[g] - largest)
-        total = largest + np.log(total)
-        criterion -= 2.0 * total
-        for g in range(K):
-            r = np.exp(density[g] - total)
-            responsibility[t, g] = r
-            noise += r * quadratic[g]
-            for c in range(p):
-                G[c] -= r * h[g, c] * h[g, c] / s2
-    return criterion, noise
