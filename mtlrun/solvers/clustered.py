@@ -16,7 +16,6 @@ from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace
 from mtlrun.problem.taskdata import TaskData, quotient
 from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
-from mtlrun.utils.jit import compiled
 
 # ---------------------------------------------------------------------- co-clusters of tasks and features
 #
@@ -269,8 +268,9 @@ class LeastSquares(TaskTerm):
         """
         rotation, W = self.rotation, self.centre(W)
         slope = self._negative_gradient(W)
-        rest = slope - flows.divergence()
-        peak = float(_largest_flow(flows.values, rest / len(W)))
+        rest = (slope - flows.divergence()) / len(W)
+        first, second = np.triu_indices(len(W), 1)
+        peak = float(np.linalg.norm(flows.values + rest[first] - rest[second], axis=1).max(initial=0.0))
         c = 1.0 if peak <= lam else lam / peak
         return max(0.0, rotation.dual_fit(rotation.rotate(W.T), c))
 
@@ -412,22 +412,6 @@ def _descend(
             best = min(found.primal, value(W))
         gaps.append((done, best, bound))
     return Node(W, flows)
-
-
-@compiled
-def _largest_flow(P: np.ndarray, rest: np.ndarray) -> float:
-    """Return the largest norm of p_st + rest_s - rest_t."""
-    T, d = rest.shape
-    largest = 0.0
-    i = 0
-    for s in range(T):
-        for t in range(s + 1, T):
-            square = 0.0
-            for j in range(d):
-                square += (P[i, j] + rest[s, j] - rest[t, j]) ** 2
-            largest = max(largest, square)
-            i += 1
-    return np.sqrt(largest)
 
 
 # ---------------------------------------------------------------------- groups that share a subspace

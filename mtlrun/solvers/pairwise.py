@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from mtlrun.utils.jit import compiled
 
@@ -91,9 +92,9 @@ class Flows:
 
     def divergence(self) -> np.ndarray:
         """Return sum_s p_ts for every task t, shape (T, d)."""
-        out = np.zeros((self.n_tasks, self.values.shape[1]))
-        _divergence(self.values, out)
-        return out
+        pairs = np.zeros((self.n_tasks, self.n_tasks, self.values.shape[1]))
+        pairs[np.triu_indices(self.n_tasks, 1)] = self.values
+        return np.asarray(pairs.sum(axis=1) - pairs.sum(axis=0))
 
     def shrink_to(self, lam: float) -> None:
         """Scale flows that are longer than lam, for a run with a smaller lam than the last one."""
@@ -174,7 +175,7 @@ def fuse(
 
 def pair_distances(W: np.ndarray) -> float:
     """Return sum_{s<t} ||w_s - w_t||_2 of the rows of W."""
-    return float(_pair_distances(np.ascontiguousarray(W)))
+    return float(pdist(W).sum())
 
 
 def minimise_on_simplex_ball(G: np.ndarray, curvature: np.ndarray) -> np.ndarray:
@@ -239,28 +240,3 @@ def _exchange(W: np.ndarray, P: np.ndarray, sigma: float, lam: float, push: np.n
                 push[t, j] -= step
                 P[i, j] = new
             i += 1
-
-
-@compiled
-def _divergence(P: np.ndarray, out: np.ndarray) -> None:
-    T, d = out.shape
-    i = 0
-    for s in range(T):
-        for t in range(s + 1, T):
-            for j in range(d):
-                out[s, j] += P[i, j]
-                out[t, j] -= P[i, j]
-            i += 1
-
-
-@compiled
-def _pair_distances(W: np.ndarray) -> float:
-    T, d = W.shape
-    total = 0.0
-    for s in range(T):
-        for t in range(s + 1, T):
-            square = 0.0
-            for j in range(d):
-                square += (W[s, j] - W[t, j]) ** 2
-            total += np.sqrt(square)
-    return total
