@@ -143,21 +143,21 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         warn_of_constants(data, columns)
         with one_thread_if_small(data.n_features):
             problem = self._problem(data, columns)
-            fit = fit_logistic(problem, self.covariance)
+            model = fit_logistic(problem, self.covariance)
         self.single_class_ = problem.m.single_class()
-        self._publish_fit(fit, columns)
-        original = fit.m.coefficients(fit.value) @ columns.back().T
-        return self._result(fit, original[:, 1:].T, original[:, 0])
+        self._publish_fit(model, columns)
+        original = model.m.coefficients(model.fit.value) @ columns.back().T
+        return self._result(model.fit, original[:, 1:].T, original[:, 0])
 
     def _problem(self, data: TaskData, columns: Columns) -> LogisticProblem:
         random = self._random(data.n_features + int(self.fit_intercept))
         m = Laplace(rows_of(data, columns), data.n_tasks, random, self.ridge)
         return LogisticProblem(m, self.fit_intercept, self.tol, self.max_iter)
 
-    def _publish_fit(self, fit: LaplaceFit, columns: Columns) -> None:
+    def _publish_fit(self, model: LaplaceFit, columns: Columns) -> None:
         """Set the variances, the mean, and standard deviations, in the units of the data."""
-        m, value, L, units = fit.m, fit.value, columns.back(), columns.units
-        self.structure_, self.log_likelihood_ = fit.name, -0.5 * value.likelihood
+        m, value, L, units = model.m, model.fit.value, columns.back(), columns.units
+        self.structure_, self.log_likelihood_ = model.name, -0.5 * value.likelihood
         spread, Sigma = np.linalg.pinv(value.information, hermitian=True), m.covariance(value.Theta)
         found = shares(m.moments(), value.mu, Sigma, LOGISTIC_VARIANCE, columns.intercept)
         self._publish_common(columns, value.mu, spread, Sigma, found)

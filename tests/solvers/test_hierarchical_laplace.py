@@ -124,26 +124,26 @@ def test_the_value_nears_the_integral_with_more_rows_per_task(n):
 def test_the_criterion_never_rises_and_ends_with_a_certificate(seed, name):
     rng = np.random.default_rng(seed)
     X, y, ids = table(seed, T=int(rng.integers(4, 20)), rows=(3, 12), spread=2 * rng.random(3))
-    fit = fit_logistic(problem(X, y, ids, ridge=1e-3), name)
-    assert (np.diff(fit.path) <= 1e-12 * (1 + abs(fit.path[0]))).all()
-    assert fit.converged
-    assert fit.value.criterion == fit.path[-1]
-    slopes = np.bincount(fit.structure.groups, np.diag(fit.value.G))
-    assert (slopes[fit.x == 0] > -0.1).all()
-    assert_allclose((slopes * fit.x)[np.abs(fit.x) < 49], 0.0, atol=2e-3)
-    assert_allclose(fit.value.g_mu / np.sqrt(np.diag(fit.value.information)), 0.0, atol=2e-3)
+    model = fit_logistic(problem(X, y, ids, ridge=1e-3), name)
+    assert (np.diff(model.fit.path) <= 1e-12 * (1 + abs(model.fit.path[0]))).all()
+    assert model.fit.converged
+    assert model.fit.value.criterion == model.fit.path[-1]
+    slopes = np.bincount(model.structure.groups, np.diag(model.fit.value.G))
+    assert (slopes[model.fit.x == 0] > -0.1).all()
+    assert_allclose((slopes * model.fit.x)[np.abs(model.fit.x) < 49], 0.0, atol=2e-3)
+    assert_allclose(model.fit.value.g_mu / np.sqrt(np.diag(model.fit.value.information)), 0.0, atol=2e-3)
 
 
 def test_more_freedom_never_fits_worse():
     made = problem(*table(T=40, rows=(15, 30)), ridge=1e-3)
     names = ("none", "intercept", "scalar", "diagonal", "factor", "full")
     fits = [fit_logistic(made, name) for name in names]
-    found = [fit.value.criterion for fit in fits]
+    found = [model.fit.value.criterion for model in fits]
     assert all(later <= earlier + 1e-5 for earlier, later in itertools.pairwise(found))
-    assert all(fit.converged for fit in fits)
-    assert np.linalg.eigvalsh(fits[-1].value.G)[0] > -1e-1
+    assert all(model.fit.converged for model in fits)
+    assert np.linalg.eigvalsh(fits[-1].fit.value.G)[0] > -1e-1
     auto = fit_logistic(made, "auto")
-    assert auto.aic <= min(fit.aic for fit in fits[1:4]) + 1e-5
+    assert auto.aic <= min(model.aic for model in fits[1:4]) + 1e-5
 
 
 @pytest.mark.parametrize("name", ["scalar", "diagonal", "full"])
@@ -158,7 +158,7 @@ def test_order_units_positions_and_names_of_classes_change_nothing(name):
         (X, 1 - y, ids),
     ):
         other = fit_logistic(problem(X2, y2, ids2, ridge=1e-3), name)
-        assert other.value.criterion == pytest.approx(base.value.criterion, abs=1e-5)
+        assert other.fit.value.criterion == pytest.approx(base.fit.value.criterion, abs=1e-5)
 
 
 def test_weights_count_rows():
@@ -168,18 +168,18 @@ def test_weights_count_rows():
     weighted = problem(X, y, ids, weights=weights.astype(float))
     repeated = problem(*(np.repeat(a, weights, axis=0) for a in (X, y, ids)))
     a, b = (fit_logistic(made, "diagonal") for made in (weighted, repeated))
-    assert a.value.criterion == pytest.approx(b.value.criterion, abs=1e-6)
-    assert_allclose(a.m.coefficients(a.value), b.m.coefficients(b.value), atol=2e-3)
+    assert a.fit.value.criterion == pytest.approx(b.fit.value.criterion, abs=1e-6)
+    assert_allclose(a.m.coefficients(a.fit.value), b.m.coefficients(b.fit.value), atol=2e-3)
 
 
 def test_a_model_without_tasks_is_logistic_regression():
     X, y, ids = table(T=10, d=2)
     made = problem(X, y, ids, tol=1e-12)
-    fit = pooled(made)
+    model = pooled(made)
     A = np.column_stack([np.ones(len(y)), (X - X.mean(axis=0)) / X.std(axis=0)])
-    assert_allclose(A.T @ (y - expit(A @ fit.value.mu)), 0.0, atol=1e-6)
-    p = expit(A @ fit.value.mu)
-    assert_allclose(fit.value.information, (A.T * (p * (1 - p))) @ A, rtol=1e-9, atol=1e-9)
+    assert_allclose(A.T @ (y - expit(A @ model.fit.value.mu)), 0.0, atol=1e-6)
+    p = expit(A @ model.fit.value.mu)
+    assert_allclose(model.fit.value.information, (A.T * (p * (1 - p))) @ A, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.every(3)
@@ -197,11 +197,11 @@ def test_tables_without_an_ordinary_answer_have_one(name):
         "few rows": (np.random.default_rng(0).normal(size=(len(y), 40)), y, ids),
     }
     for X2, y2, ids2 in tables.values():
-        fit = fit_logistic(problem(X2, y2, ids2, ridge=1e-3), name)
-        assert np.isfinite(fit.value.criterion)
-        assert np.isfinite(fit.m.coefficients(fit.value)).all()
-        assert np.isfinite(fit.m.deviations(fit.value, np.eye(fit.m.p))).all()
-        assert (np.diff(fit.path) <= 1e-12 * (1 + abs(fit.path[0]))).all()
+        model = fit_logistic(problem(X2, y2, ids2, ridge=1e-3), name)
+        assert np.isfinite(model.fit.value.criterion)
+        assert np.isfinite(model.m.coefficients(model.fit.value)).all()
+        assert np.isfinite(model.m.deviations(model.fit.value, np.eye(model.m.p))).all()
+        assert (np.diff(model.fit.path) <= 1e-12 * (1 + abs(model.fit.path[0]))).all()
 
 
 def test_tasks_of_very_different_sizes_are_worked_on_apart():

@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.compress import Compressed, weighted
-from mtlrun.solvers.hierarchical.covariance import Factor, Fit, Full, Tied, factored, newton
+from mtlrun.solvers.hierarchical.covariance import CovarianceModel, Factor, Full, Tied, factored, newton
 from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Targets that a variance parameter needs, and what a parameter must lower D by: 2 is AIC. Of many directions the best
-#: one gains 1 to 2.6 per parameter where there is none.
-TARGETS, AIC, DIRECTION = 10.0, 2.0, 3.0
-#: Directions tried, at most; and tasks that each needs.
-MOST_RANK, TASKS_PER_DIRECTION = 6, 3
+#: Targets that a variance parameter needs.
+TARGETS = 10.0
 #: A flat mean needs so many rows per column; with fewer it has a ridge prior.
 ROWS_PER_MEAN = 3.0
 
@@ -59,45 +57,11 @@ class HierarchicalProblem:
 
     def tied(self, m: Marginal, name: str) -> Tied:
         """Return the structure "none", "intercept", "scalar" or "diagonal" of the random columns of `m`."""
-        columns = len(m.random)
-        level = (m.random == 0) & self.intercept
-        groups = {
-            "none": np.zeros(0, dtype=int),
-            "intercept": np.zeros(columns, dtype=int),
-            "scalar": np.where(level, 0, int(level.any())),
-            "diagonal": np.arange(columns),
-        }[name]
-        return Tied(m.scale, groups)
+        return covariance.tied(name, m.scale, (m.random == 0) & self.intercept)
 
 
-@dataclass(frozen=True)
-class Result:
-    """A fitted model.
-
-    Attributes
-    ----------
-    name : str
-        Structure of the covariance: none, intercept, scalar, diagonal, full, or a base with directions, ``scalar+2``.
-    m : Marginal
-    structure : Tied, Full or Factor
-    fit : Fit
-    """
-
-    name: str
-    m: Marginal
-    structure: Tied | Full | Factor
-    fit: Fit
-
-    @property
-    def criterion(self) -> float:
-        """Minus twice the logarithm of the likelihood."""
-        return self.fit.value.criterion
-
-    @property
-    def aic(self) -> float:
-        """D + 2 parameters of the covariance; parameters of directions count 3."""
-        extra = self.fit.parameters - self.structure.base.size if isinstance(self.structure, Factor) else 0
-        return self.criterion + AIC * (self.fit.parameters - extra) + DIRECTION * extra
+class Result(CovarianceModel[Marginal, MarginalValue]):
+    """A fitted model."""
 
     def posterior(self) -> Posterior:
         """Return the posterior of the coefficients."""
@@ -118,7 +82,7 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
     if name == "auto":
         return automatic(problem)
     if name == "factor":
-        return grown(problem, fit_covariance(problem, "diagonal"), MOST_RANK, forced=1)
+        return grown(problem, fit_covariance(problem, "diagonal"), covariance.MOST_RANK, forced=1)
     if name == "full":
         return _full(problem, fit_covariance(problem, "diagonal"))
     return _tied(problem, name)
@@ -144,41 +108,18 @@ def _full(problem: HierarchicalProblem, base: Result) -> Result:
 
 
 def grown(problem: HierarchicalProblem, base: Result, most: int, forced: int = 0) -> Result:
-    """Add directions to a diagonal, one by one, while each pays.
+    """Add directions to a scalar or diagonal covariance while each pays (see `directed`)."""
+    m = base.m
 
-    Each new one is the eigenvector of the most negative eigenvalue of the gradient.
-
-    Parameters
-    ----------
-    problem : HierarchicalProblem
-    base : Result
-        Of a scalar or diagonal covariance.
-    most : int
-        Directions at most.
-    forced : int
-        Directions that are added whether they pay or not, as long as they gain anything.
-    """
-    m, now, best = base.m, base, base
-    tied = base.structure
-    assert isinstance(tied, Tied)
-    root = np.sqrt(tied.unit)
-    F, roots = np.zeros((len(root), 0)), base.fit.x
-    for rank in range(1, min(most, len(root)) + 1):
+    def gradient(now: Result) -> Array:
         Theta = now.fit.value.Theta
-        G = m(np.diag(Theta) if Theta.ndim == 1 else Theta, now.fit.value.kappa).G
-        values, vectors = np.linalg.eigh(root[:, None] * G * root)
-        if values[0] > -1e-6:
-            break
-        F = np.column_stack([F, 0.5 * vectors[:, 0]])
-        start = np.concatenate([F.ravel(), np.maximum(np.abs(roots), 1e-2)])
-        structure = Factor(tied, rank)
+        return m(np.diag(Theta) if Theta.ndim == 1 else Theta, now.fit.value.kappa).G
+
+    def fit(now: Result, structure: Factor, x: Array) -> Result:
         options: dict[str, Any] = {"kappa": now.fit.value.kappa, "tol": problem.tol, "max_iter": 5 * problem.max_iter}
-        now = Result(f"{base.name}+{rank}", m, structure, factored(m, structure, start, **options))
-        F, roots = structure.parts(now.fit.x)
-        if now.aic >= best.aic and rank > forced:
-            break
-        best = now
-    return best
+        return Result(f"{base.name}+{structure.rank}", m, structure, factored(m, structure, x, **options))
+
+    return covariance.directed(base, gradient, fit, most, forced, length=0.5, least=1e-2)
 
 
 def automatic(problem: HierarchicalProblem) -> Result:
@@ -196,10 +137,9 @@ def automatic(problem: HierarchicalProblem) -> Result:
     best = min(found.values(), key=lambda result: result.aic)
     base = found.get("scalar", best) if best.name == "intercept" else best
     p = len(base.m.random)
-    rank = int(min((most - base.fit.parameters) / p, MOST_RANK, p // 2, problem.data.T // TASKS_PER_DIRECTION))
-    if base.name in ("scalar", "diagonal") and rank > 0 and p > 1:
-        richer = grown(problem, base, rank)
-        best = min(best, richer, key=lambda result: result.aic)
+    rank = int(min((most - base.fit.parameters) / p, p // 2, problem.data.T // covariance.TASKS_PER_DIRECTION))
+    if base.name in ("scalar", "diagonal") and rank > 0:
+        best = min(best, grown(problem, base, min(rank, covariance.MOST_RANK)), key=lambda result: result.aic)
     return best
 
 
@@ -419,7 +359,7 @@ def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
         fit = newton(m, result.structure, start=start, kappa=kappa, tol=tol, max_iter=problem.max_iter)
     else:
         fit = factored(m, result.structure, result.fit.x, kappa=kappa, tol=tol, max_iter=10 * problem.max_iter)
-    return replace(result, m=m, fit=fit)
+    return Result(result.name, m, result.structure, fit)
 
 
 def _objective(result: Result, v: Array, degrees: float) -> float:

@@ -16,6 +16,7 @@ zero. An evaluation costs N k^2, k the lesser of rows and columns, for each of a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.compress import Columns, by_length
-from mtlrun.solvers.hierarchical.covariance import Factor, Full, Tied
+from mtlrun.solvers.hierarchical.covariance import CovarianceModel, Factor, Fit, Full, Structure, Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -341,11 +343,8 @@ def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
 
 # ---------------------------------------------------------------------- fits
 
-#: What a parameter of a covariance must lower D by (2 is AIC), a parameter of a direction, and information that each
-#: needs: the variance of the labels, summed over all rows.
-AIC, DIRECTION, INFORMATION = 2.0, 3.0, 10.0
-#: Directions tried, at most; and tasks that each needs.
-MOST_RANK, TASKS_PER_DIRECTION = 6, 3
+#: Information that a parameter of a covariance needs: the variance of the labels, summed over all rows.
+INFORMATION = 10.0
 #: Standard deviations in log-odds, on standardised columns, at most: where every task has one class they have no end.
 LARGEST = 50.0
 # Runs of L-BFGS, each in units of the information where the one before ended.
@@ -356,48 +355,8 @@ _ZERO, _SMALL = 1e-3, 0.05
 _ROUNDING = 1e-5
 
 
-@dataclass(frozen=True)
-class LaplaceFit:
-    """A fitted model.
-
-    Attributes
-    ----------
-    name : str
-        none, intercept, scalar, diagonal, full, or a base with directions, ``scalar+2``.
-    m : Laplace
-    structure : Tied, Full or Factor
-    value : Value
-    x : ndarray
-        Parameters of the structure: roots of variances, factors.
-    path : list of float
-        D of the iterates; it never rises but by rounding.
-    gain : float
-        By how much a further step would lower D, as the expected information says.
-    converged : bool
-    evaluations : int
-    """
-
-    name: str
-    m: Laplace
-    structure: Tied | Full | Factor
-    value: LaplaceValue
-    x: Array
-    path: list[float]
-    gain: float
-    converged: bool
-    evaluations: int
-
-    @property
-    def aic(self) -> float:
-        """D + 2 parameters of the covariance; parameters of directions count 3.
-
-        A diagonal has as many as variances that are not zero: these are the degrees of freedom of numbers that may not
-        be negative.
-        """
-        if isinstance(self.structure, Tied):
-            return self.value.criterion + AIC * np.count_nonzero(self.x)
-        extra = self.structure.parameters - self.structure.base.size if isinstance(self.structure, Factor) else 0
-        return self.value.criterion + AIC * (self.structure.parameters - extra) + DIRECTION * extra
+class LaplaceFit(CovarianceModel[Laplace, LaplaceValue]):
+    """A fitted model; the path of its criterion never rises but by rounding."""
 
 
 @dataclass(frozen=True)
@@ -421,9 +380,8 @@ class LogisticProblem:
     def tied(self, name: str) -> tuple[Laplace, Tied]:
         """Return the criterion and the structure "intercept", "scalar" or "diagonal"."""
         random = np.zeros(1, dtype=int) if name == "intercept" else self.m.random
-        level = (random == 0) & self.intercept
-        groups = np.where(level, 0, int(level.any())) if name == "scalar" else np.arange(len(random))
-        return self.m.with_random(random), Tied(np.ones(len(random)), groups)
+        structure = covariance.tied(name, np.ones(len(random)), (random == 0) & self.intercept)
+        return self.m.with_random(random), structure
 
     @property
     def information(self) -> float:
@@ -444,7 +402,7 @@ def fit_logistic(problem: LogisticProblem, name: str) -> LaplaceFit:
         return grown(problem, fit, name)
     fit = grown(problem, grown(problem, fit, "scalar"), "diagonal")
     if name == "factor":
-        return directed(problem, fit, MOST_RANK, forced=1)
+        return directed(problem, fit, covariance.MOST_RANK, forced=1)
     return full(problem, fit) if name == "full" else fit
 
 
@@ -464,9 +422,8 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
             break
         value = better
         path.append(value.criterion)
-    return LaplaceFit(
-        "none", m, Tied(np.ones(0), np.zeros(0, int)), value, np.zeros(0), path, gain, converged, m.evaluations
-    )
+    fit = Fit(value, np.zeros(0), path, gain, converged, m.evaluations, 0)
+    return LaplaceFit("none", m, Tied(np.ones(0), np.zeros(0, int)), fit)
 
 
 def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
@@ -489,9 +446,9 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
     m, structure = problem.tied(name)
     theta = np.zeros(m.p)
     if len(base.m.random):
-        theta[base.m.random] = np.asarray(base.value.Theta)
+        theta[base.m.random] = np.asarray(base.fit.value.Theta)
     theta = theta[m.random]
-    at = m(base.value.mu, theta)
+    at = m(base.fit.value.mu, theta)
     g, H = np.bincount(structure.groups, np.diag(at.G)), structure.tie().T @ at.squares @ structure.tie()
     now = np.bincount(structure.groups, theta) / np.bincount(structure.groups)
     u = now - g / np.maximum(np.diag(H), 1e-300)
@@ -503,36 +460,22 @@ def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> Laplace
     """Fit the diagonal without the variance of a column, from the fit with it."""
     stay = np.flatnonzero(large.m.random != column)
     m, structure = problem.m.with_random(large.m.random[stay]), Tied(np.ones(len(stay)), np.arange(len(stay)))
-    return _minimised(problem, m, "diagonal", structure, large.x[stay], large)
+    return _minimised(problem, m, "diagonal", structure, large.fit.x[stay], large)
 
 
 def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Fit any covariance from a diagonal one."""
     structure = Full(np.ones(len(base.m.random)))
-    return _minimised(problem, base.m, "full", structure, structure.of(base.value.Theta), base)
+    return _minimised(problem, base.m, "full", structure, structure.of(base.fit.value.Theta), base)
 
 
 def directed(problem: LogisticProblem, base: LaplaceFit, most: int, forced: int = 0) -> LaplaceFit:
-    """Add directions to a diagonal one by one while each pays, the first `forced` whether they pay or not.
+    """Add directions to a diagonal while each pays (see `covariance.directed`)."""
 
-    Each new one is the eigenvector of the most negative eigenvalue of the gradient.
-    """
-    now, best, tied = base, base, base.structure
-    assert isinstance(tied, Tied)
-    F, roots = np.zeros((len(tied.groups), 0)), base.x
-    for rank in range(1, min(most, len(tied.groups)) + 1):
-        values, vectors = np.linalg.eigh(now.value.G)
-        if values[0] > -1e-6:
-            break
-        F = np.column_stack([F, 0.3 * vectors[:, 0]])
-        structure = Factor(tied, rank)
-        start = np.concatenate([F.ravel(), np.maximum(np.abs(roots), _SMALL)])
-        now = _minimised(problem, base.m, f"{base.name}+{rank}", structure, start, now)
-        F, roots = structure.parts(now.x)
-        if now.aic >= best.aic and rank > forced:
-            break
-        best = now
-    return best
+    def fit(now: LaplaceFit, structure: Factor, x: Array) -> LaplaceFit:
+        return _minimised(problem, base.m, f"{base.name}+{structure.rank}", structure, x, now)
+
+    return covariance.directed(base, lambda now: now.fit.value.G, fit, most, forced, length=0.3, least=_SMALL)
 
 
 def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
@@ -550,9 +493,9 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
         tried.append(grown(problem, tried[-1] if tried else base, name))
     best = min(tried, key=lambda fit: fit.aic)
     start = tried[min(1, len(tried) - 1)] if best.name == "intercept" else best
-    rank = int(min((most - start.structure.size) / p, MOST_RANK, p // 2, problem.m.T // TASKS_PER_DIRECTION))
-    if start.name in ("scalar", "diagonal") and rank > 0 and p > 1:
-        best = min(best, directed(problem, start, rank), key=lambda fit: fit.aic)
+    rank = int(min((most - start.structure.size) / p, p // 2, problem.m.T // covariance.TASKS_PER_DIRECTION))
+    if start.name in ("scalar", "diagonal") and rank > 0:
+        best = min(best, directed(problem, start, min(rank, covariance.MOST_RANK)), key=lambda fit: fit.aic)
     return best
 
 
@@ -562,7 +505,7 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
 class _LaplaceObjective:
     """D in (z, x): mu = center + unit z; keeps the best point."""
 
-    def __init__(self, m: Laplace, structure: Tied | Full | Factor, start: LaplaceValue) -> None:
+    def __init__(self, m: Laplace, structure: Structure, start: LaplaceValue) -> None:
         self.m, self.structure, self.value, self.path = m, structure, start, [start.criterion]
         self.v = start.v
         self.x = self.slope = np.zeros(0)
@@ -595,7 +538,7 @@ class _LaplaceObjective:
 
 
 def _minimised(
-    problem: LogisticProblem, m: Laplace, name: str, structure: Tied | Full | Factor, x: Array, base: LaplaceFit
+    problem: LogisticProblem, m: Laplace, name: str, structure: Structure, x: Array, base: LaplaceFit
 ) -> LaplaceFit:
     """Minimize D over mu and the parameters of a structure.
 
@@ -603,7 +546,7 @@ def _minimised(
     zero it is freed, and L-BFGS starts again.
     """
     before, p = m.evaluations, m.p
-    objective = _LaplaceObjective(m, structure, m(base.value.mu, structure.theta(x)))
+    objective = _LaplaceObjective(m, structure, m(base.fit.value.mu, structure.theta(x)))
     objective.path.clear()
     gain, converged = np.inf, False
     bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.size
@@ -623,59 +566,33 @@ def _minimised(
         x = _without_zeros(objective, structure)
         slope = np.where(np.abs(np.append(np.zeros(p), x)) >= LARGEST, 0.0, objective.slope)
         gain = 0.5 * float(slope @ run.hess_inv.matvec(slope))
-        moved, more = _freed(structure, x, objective.value)
+        information = partial(_information, objective.value)
+        moved, more = covariance.freed(structure, x, objective.value, information, (_ZERO, _SMALL, 1.0))
         gain = max(gain, more)
         if gain < problem.tol:
             converged = True
             break
         x = moved if more >= problem.tol else x
-    return LaplaceFit(
-        name,
-        m,
-        structure,
-        objective.value,
-        x,
-        objective.path,
-        gain,
-        converged,
-        m.evaluations - before + base.evaluations,
-    )
+    evaluations = m.evaluations - before + base.fit.evaluations
+    # Of numbers that may not be negative those that are not zero are the degrees of freedom.
+    parameters = int(np.count_nonzero(x)) if isinstance(structure, Tied) else structure.parameters
+    fit = Fit(objective.value, x, objective.path, gain, converged, evaluations, parameters)
+    return LaplaceFit(name, m, structure, fit)
 
 
-def _without_zeros(objective: _LaplaceObjective, structure: Tied | Full | Factor) -> Array:
+def _without_zeros(objective: _LaplaceObjective, structure: Structure) -> Array:
     """Return x with small roots of variances at zero where that does not raise D but by rounding."""
     x = objective.x
     if isinstance(structure, Full):
         return x
-    roots = _roots(structure, x)
+    roots = covariance.roots_of(structure, x)
     small = (np.abs(roots) < _ZERO) & (roots != 0)
     if small.any():
         objective.moved(np.concatenate([x[: len(x) - len(roots)], np.where(small, 0.0, roots)]))
     return objective.x
 
 
-def _roots(structure: Tied | Factor, x: Array) -> Array:
-    """Return the roots of the variances of a diagonal, or of that beside directions."""
-    return x if isinstance(structure, Tied) else structure.parts(x)[1]
-
-
-def _freed(structure: Tied | Full | Factor, x: Array, value: LaplaceValue) -> tuple[Array, float]:
-    """Return x with variances freed that should not be zero, and the gain that the expected information predicts."""
-    if isinstance(structure, Full):
-        values, vectors = np.linalg.eigh(value.G)
-        d = vectors[:, 0]
-        size, gain = _along(float(values[0]), float(np.square(d) @ value.squares @ np.square(d)))
-        return structure.of(value.Theta + min(size, 1.0) * np.outer(d, d)), gain
-    base = structure if isinstance(structure, Tied) else structure.base
-    roots = _roots(structure, x)
-    slopes = np.bincount(base.groups, np.diag(value.G), base.size)
-    squares = np.diag(base.tie().T @ value.squares @ base.tie())
-    wrong = (np.abs(roots) < _ZERO) & (slopes < 0)
-    gain = max((_along(slopes[g], squares[g])[1] for g in np.flatnonzero(wrong)), default=0.0)
-    return np.concatenate([x[: len(x) - len(roots)], np.where(wrong, _SMALL, roots)]), gain
-
-
-def _along(slope: float, information: float) -> tuple[float, float]:
-    """Return how far to go down a slope, and what that gains."""
-    size = max(-slope, 0.0) / max(information, 1e-300)
-    return size, -0.5 * min(slope, 0.0) * size
+def _information(value: LaplaceValue, direction: Array) -> float:
+    """Return the expected second derivative of D in s, where s d d' is added to Theta."""
+    squares = np.square(direction)
+    return float(squares @ value.squares @ squares)
