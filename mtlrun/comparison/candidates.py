@@ -290,7 +290,7 @@ def grid_of(name: str, scale: Scale) -> dict[str, list[Any]]:
     facts = getattr(load_class(name), "facts", None)
     if not isinstance(facts, Facts):
         return {}
-    return facts.search(scale) if facts.search else {name: list(values) for name, values in facts.grid.items()}
+    return facts.search(scale) if facts.search else {name: list(values) for name, values in facts.default_grid.items()}
 
 
 def _wrapped(candidate: Candidate, dataset: Dataset) -> Candidate:

@@ -21,7 +21,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, is_classifier
 
 from mtlrun.estimators.base import DegenerateModelWarning
-from mtlrun.estimators.facts import Facts, MethodInfo, references
+from mtlrun.estimators.facts import Facts, MethodFacts, MethodInfo, references
 from mtlrun.estimators.params import NONE, sections
 from mtlrun.estimators.paths import PathCV
 
@@ -51,27 +51,18 @@ def method_info(cls: type) -> MethodInfo:
     rules: dict[str, Any] = cls._rules  # type: ignore[attr-defined]
     head = sections(cls.__doc__)[""]
     loss = rules.get("loss", NONE).names
+    common = {known.name: getattr(facts, known.name) for known in dataclasses.fields(MethodFacts)}
     return MethodInfo(
+        **common | ({"losses": loss} if loss else {}),
         name=cls.__name__,
         class_path=f"{cls.__module__}:{cls.__name__}",
         summary=head.split("\n")[0].removesuffix("."),
         objective=" ".join(head.split("::\n\n")[1].split("\n\n")[0].split()),
         kind="classifier" if is_classifier(cls()) else "regressor",
-        losses=list(loss or facts.losses),
         designs=DESIGNS,
-        multitask=facts.multitask,
-        complexity=facts.cost,
         parameters={p.name: _parameter(p, rules.get(p.name)) for p in inspect.signature(cls).parameters.values()},
-        default_grid={name: list(values) for name, values in facts.grid.items()},
-        default_params=facts.params,
-        fast=facts.fast,
         zero_from=next((name for name in dir(cls) if name.endswith("_max")), ""),
-        extra=facts.extra,
-        elsewhere=facts.elsewhere,
         source="; ".join(_short(references()[key]) for key in facts.cite),
-        cite=list(facts.cite),
-        changes=list(facts.changes),
-        digits=facts.digits,
     )
 
 

@@ -126,7 +126,7 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     True
     """
 
-    facts: ClassVar = Facts(cite=("jacob2008",), cost=BOX_COST, grid={"alpha": POWERS})
+    facts: ClassVar = Facts(cite=("jacob2008",), complexity=BOX_COST, default_grid={"alpha": POWERS})
 
     alpha: NonNegative = 1.0
     n_task_clusters: Clusters = None
@@ -184,7 +184,9 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
     """
 
     facts: ClassVar = Facts(
-        cite=("zhong2012",), cost="O(N d + d T log T) per iteration", grid={"alpha": POWERS, "own": POWERS}
+        cite=("zhong2012",),
+        complexity="O(N d + d T log T) per iteration",
+        default_grid={"alpha": POWERS, "own": POWERS},
     )
     _part_names = ("shared_", "own_")
 
@@ -254,8 +256,8 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
 
     facts: ClassVar = Facts(
         cite=("kang2011",),
-        cost="per iteration one SVD per group; O(T^2) small eigenvalue problems per round of moves",
-        grid={"alpha": POWERS},
+        complexity="per iteration one SVD per group; O(T^2) small eigenvalue problems per round of moves",
+        default_grid={"alpha": POWERS},
     )
 
     alpha: NonNegative = 1.0
@@ -394,8 +396,8 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
 
     facts: ClassVar = Facts(
         cite=("xu2015",),
-        cost="O(N d) per step of conjugate gradients; once an eigendecomposition of every task's X",
-        grid={"shared": POWERS, "low_rank": POWERS},
+        complexity="O(N d) per step of conjugate gradients; once an eigendecomposition of every task's X",
+        default_grid={"shared": POWERS, "low_rank": POWERS},
     )
     _part_names = ("shared_", "own_")
 
@@ -479,8 +481,8 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
 
     facts: ClassVar = Facts(
         cite=("han2015",),
-        cost="O(T^2 d) per iteration; once an eigendecomposition of every task's X",
-        grid={"alpha": POWERS},
+        complexity="O(T^2 d) per iteration; once an eigendecomposition of every task's X",
+        default_grid={"alpha": POWERS},
     )
 
     alpha: NonNegative = 1.0

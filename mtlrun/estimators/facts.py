@@ -48,56 +48,66 @@ class Scale:
         return [value for value in values if value < self.tasks] or [1]
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What a class says about its method (attribute `facts`) beside its docstring and parameters.
+@dataclass(frozen=True, kw_only=True)
+class MethodFacts:
+    """What a class says about its method, and the registry keeps.
 
     Attributes
     ----------
-    cite : tuple of str
-        Keys into ``methods.bib``.
-    cost : str
+    losses : sequence of str
+        Those the method offers; more than one means a parameter `loss`, from which they are then taken.
+    multitask : bool
+        False for the baselines that learn tasks alone or all tasks as one.
+    complexity : str
         Main cost, for n rows (N: of all tasks), d features, T tasks.
-    grid : dict of str to tuple
+    default_grid : dict of str to sequence
         Values to search when a user names none.
-    search : callable, optional
-        ``search(scale)`` returns the grid of `mtlrun compare` for a data set of that `Scale`; default: `grid`.
+    default_params : dict
+        Parameters that `build` fills in when they are not given.
     fast : dict
         Parameters under which the same objective is solved fastest, for the selection of the others.
-    params : dict
-        Parameters that `build` fills in when they are not given.
-    losses : tuple of str
-        Of a method without a parameter `loss`.
-    multitask : bool
-        False for baselines that learn tasks alone or all tasks as one.
     extra : str
         Optional dependency that the method needs (``pip install '.[extra]'``), empty for none.
     elsewhere : dict of str to str
         Functions of other packages for the same model, and what their strengths are here.
-    changes : tuple of str
+    cite : sequence of str
+        Keys into ``methods.bib``.
+    changes : sequence of str
         Why the numbers of the method changed, a line for each time: its version is one more than their number. Stored
         results of earlier versions are out of date.
     digits : int, default 6
         Decimal digits to which a fit that is repeated elsewhere must agree (`mtlrun verify`).
     """
 
-    cite: tuple[str, ...]
-    cost: str
-    grid: dict[str, tuple[Any, ...]]
-    search: Callable[[Scale], dict[str, list[Any]]] | None = None
-    fast: dict[str, Any] = field(default_factory=dict)
-    params: dict[str, Any] = field(default_factory=dict)
-    losses: tuple[str, ...] = ("squared",)
+    losses: Sequence[str] = ("squared",)
     multitask: bool = True
+    complexity: str = ""
+    default_grid: dict[str, Sequence[Any]] = field(default_factory=dict)
+    default_params: dict[str, Any] = field(default_factory=dict)
+    fast: dict[str, Any] = field(default_factory=dict)
     extra: str = ""
     elsewhere: dict[str, str] = field(default_factory=dict)
-    changes: tuple[str, ...] = ()
+    cite: Sequence[str] = ()
+    changes: Sequence[str] = ()
     digits: int = 6
 
 
+@dataclass(frozen=True, kw_only=True)
+class Facts(MethodFacts):
+    """What a class says about its method (attribute `facts`) beside its docstring and parameters.
+
+    Attributes
+    ----------
+    search : callable, optional
+        ``search(scale)`` returns the grid of `mtlrun compare` for a data set of that `Scale`; default: `default_grid`.
+    """
+
+    search: Callable[[Scale], dict[str, list[Any]]] | None = None
+
+
 @dataclass(frozen=True)
-class MethodInfo:
-    """Facts about a method that need none of its code.
+class MethodInfo(MethodFacts):
+    """Facts about a method that need none of its code: those of `MethodFacts`, and these.
 
     Attributes
     ----------
@@ -111,37 +121,15 @@ class MethodInfo:
         What is minimized, in plain text.
     kind : {"regressor", "classifier"}
         Regressors accept labels -1/+1 as numbers; their predictions are then scores.
-    losses : list of str
-        Those the method offers; more than one means a parameter `loss`.
     designs : list of str
         Of shared, ragged, masked (a shared design with missing targets).
-    multitask : bool
-        False for the baselines that learn tasks alone or all tasks as one.
-    complexity : str
-        Main cost, for n rows (N: of all tasks), d features, T tasks.
     parameters : dict
         Name of every constructor parameter -> ``{"default", "keyword_only", "rule"}``, the rule as
         `mtlrun.estimators.params.Rule.plain`, None where only the class can check it.
-    default_grid : dict of str to list
-        Values to search when a user names none.
-    default_params : dict
-        Parameters that `build` fills in when they are not given.
-    fast : dict
-        Parameters under which the same objective is solved fastest, for the selection of the others.
     zero_from : str
         Method of the class that returns the strength from which on all coefficients are zero, empty for none.
-    extra : str
-        Optional dependency that the method needs (``pip install '.[extra]'``), empty for none.
-    elsewhere : dict of str to str
-        Functions of other packages for the same model, and what their strengths are here.
     source : str
         Short citation.
-    cite : list of str
-        Keys into ``methods.bib``.
-    changes : list of str
-        Why its numbers changed, once for every version after the first.
-    digits : int
-        Decimal digits to which a repeated fit must agree.
     """
 
     name: str
@@ -149,21 +137,10 @@ class MethodInfo:
     summary: str
     objective: str = ""
     kind: str = "regressor"
-    losses: list[str] = field(default_factory=list)
     designs: list[str] = field(default_factory=list)
-    multitask: bool = True
-    complexity: str = ""
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    default_grid: dict[str, list[Any]] = field(default_factory=dict)
-    default_params: dict[str, Any] = field(default_factory=dict)
-    fast: dict[str, Any] = field(default_factory=dict)
     zero_from: str = ""
-    extra: str = ""
-    elsewhere: dict[str, str] = field(default_factory=dict)
     source: str = ""
-    cite: list[str] = field(default_factory=list)
-    changes: list[str] = field(default_factory=list)
-    digits: int = 6
 
     @property
     def foreign(self) -> bool:

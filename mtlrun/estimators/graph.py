@@ -43,8 +43,8 @@ class _Graph(ConvexMTL):
     facts: ClassVar = Facts(
         cite=("evgeniou2004",),
         elsewhere={"MALSAR `Least_SRMTL`": "alpha = 2 rho1, sparsity = rho2, ridge = 2 rho_L2"},
-        cost=f"{SHRINK_COST}, and d T^2 for the coupling",
-        grid={"alpha": STRENGTHS, "ridge": FEW},
+        complexity=f"{SHRINK_COST}, and d T^2 for the coupling",
+        default_grid={"alpha": STRENGTHS, "ridge": FEW},
         search=lambda scale: {
             "alpha": scale.times((0.01, 0.1, 1.0, 10.0), -1.0),
             "ridge": scale.times((0.001, 0.1)),

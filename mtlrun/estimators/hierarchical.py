@@ -282,8 +282,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     facts: ClassVar = Facts(
         cite=("laird1982", "bates2015"),
-        cost="T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per task are enough",
-        grid={"prior": ("normal", "student", "clusters")},
+        complexity="T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per task are enough",
+        default_grid={"prior": ("normal", "student", "clusters")},
         changes=(
             "Priors: clusters go on from the best of short starts, Student from the next thinner tails.",
             "Student's prior is fitted by BFGS and comes nearer to its optimum.",

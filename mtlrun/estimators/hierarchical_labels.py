@@ -117,8 +117,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     facts: ClassVar = Facts(
         cite=("breslow1993", "bates2015"),
-        cost="N d^2 per Newton step of the tasks, 2 to 5 of them per evaluation of 20 to 100",
-        grid={"covariance": ("auto", "intercept", "scalar", "diagonal")},
+        complexity="N d^2 per Newton step of the tasks, 2 to 5 of them per evaluation of 20 to 100",
+        default_grid={"covariance": ("auto", "intercept", "scalar", "diagonal")},
         search=lambda scale: {},
         losses=("logistic",),
         changes=("A variance of zero up to rounding is no parameter when structures are compared.",),

@@ -164,8 +164,8 @@ class _Ridge(RegressorMTL, _SingleTask):
     facts: ClassVar = Facts(
         cite=("hoerl1970",),
         elsewhere={"scikit-learn `Ridge(a)`": "alpha = a"},
-        cost="one Cholesky factorization of min(n, d) per task, one for all tasks of a shared design",
-        grid={"alpha": STRENGTHS},
+        complexity="one Cholesky factorization of min(n, d) per task, one for all tasks of a shared design",
+        default_grid={"alpha": STRENGTHS},
         search=lambda scale: {"alpha": scale.times(_WIDE)},
         multitask=False,
     )
@@ -268,8 +268,8 @@ class _Lasso(RegressorMTL):
     facts: ClassVar = Facts(
         cite=("tibshirani1996",),
         elsewhere={"scikit-learn `Lasso(a)`": "alpha = n a"},
-        cost="O(N d) per epoch",
-        grid={"alpha": STRENGTHS},
+        complexity="O(N d) per epoch",
+        default_grid={"alpha": STRENGTHS},
         multitask=False,
     )
 
@@ -370,8 +370,8 @@ class _Logistic(ClassifierMTL):
     facts: ClassVar = Facts(
         cite=("cox1958",),
         elsewhere={"scikit-learn `LogisticRegression(C)`": "alpha = 1 / C"},
-        cost="O(N d) per iteration",
-        grid={"alpha": STRENGTHS},
+        complexity="O(N d) per iteration",
+        default_grid={"alpha": STRENGTHS},
         search=lambda scale: {"alpha": scale.times(_WIDE)},
         losses=("logistic",),
         multitask=False,
@@ -475,7 +475,7 @@ class _SVC(ClassifierMTL):
     """
 
     facts: ClassVar = Facts(
-        cite=("fan2008",), cost="O(N d) per epoch", grid={"C": POWERS}, losses=("hinge",), multitask=False
+        cite=("fan2008",), complexity="O(N d) per epoch", default_grid={"C": POWERS}, losses=("hinge",), multitask=False
     )
 
     C: Positive = 1.0

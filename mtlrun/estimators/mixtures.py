@@ -70,8 +70,8 @@ class _RobustFeature(_Mixture):
     facts: ClassVar = Facts(
         cite=("gong2012",),
         elsewhere={"MALSAR `Least_rMTFL` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"},
-        cost=SHRINK_COST,
-        grid={"alpha": STRENGTHS, "lam": (0.5, 0.8, 1.2)},
+        complexity=SHRINK_COST,
+        default_grid={"alpha": STRENGTHS, "lam": (0.5, 0.8, 1.2)},
         search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5), "lam": [0.5, 1.0]},
     )
     _shared = L21
@@ -131,8 +131,8 @@ class _SparseLowRank(_Mixture):
 
     facts: ClassVar = Facts(
         cite=("chen2010",),
-        cost=SPECTRAL_COST,
-        grid={"alpha": STRENGTHS, "lam": (0.2, 0.4, 0.7)},
+        complexity=SPECTRAL_COST,
+        default_grid={"alpha": STRENGTHS, "lam": (0.2, 0.4, 0.7)},
         search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5), "lam": scale.ratios()},
     )
     _shared = TraceNorm
@@ -176,8 +176,8 @@ class _Dirty(_Mixture):
     facts: ClassVar = Facts(
         cite=("jalali2010",),
         elsewhere={"MALSAR `Least_Dirty` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"},
-        cost=f"{SHRINK_COST}, and a sort of every row",
-        grid={"alpha": STRENGTHS, "lam": (0.3, 0.5, 0.8)},
+        complexity=f"{SHRINK_COST}, and a sort of every row",
+        default_grid={"alpha": STRENGTHS, "lam": (0.3, 0.5, 0.8)},
         search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.7), "lam": scale.ratios()},
     )
     _shared = L1Inf

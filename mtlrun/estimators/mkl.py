@@ -213,8 +213,8 @@ class GroupMKLClassifier(_KernelMTL):
     facts: ClassVar = Facts(
         digits=2,
         cite=("yousefi2015",),
-        cost=f"{_MACHINES_COST}; O(T^2 M) per iteration of the theta-step",
-        grid={"C": POWERS, "lam": POWERS},
+        complexity=f"{_MACHINES_COST}; O(T^2 M) per iteration of the theta-step",
+        default_grid={"C": POWERS, "lam": POWERS},
         fast={"variant": "corrected"},
         losses=("hinge",),
     )
@@ -242,7 +242,7 @@ class IndependentMKLClassifier(_KernelMTL):
     """
 
     facts: ClassVar = replace(
-        GroupMKLClassifier.facts, cost=_MACHINES_COST, grid={"C": POWERS}, fast={}, multitask=False
+        GroupMKLClassifier.facts, complexity=_MACHINES_COST, default_grid={"C": POWERS}, fast={}, multitask=False
     )
 
     def _strength(self) -> float:
@@ -258,7 +258,7 @@ class SharedMKLClassifier(_KernelMTL):
             subject to theta >= 0,  sum_m theta^m <= 1
     """
 
-    facts: ClassVar = replace(GroupMKLClassifier.facts, cost=_MACHINES_COST, grid={"C": POWERS}, fast={})
+    facts: ClassVar = replace(GroupMKLClassifier.facts, complexity=_MACHINES_COST, default_grid={"C": POWERS}, fast={})
 
     def _strength(self) -> float:
         return float("inf")

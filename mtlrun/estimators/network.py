@@ -96,8 +96,8 @@ class MTNetwork(RegressorMTL, BaseMTL):
     facts: ClassVar = Facts(
         digits=2,
         cite=("caruana1997", "zhao2017"),
-        cost="O(N * weights) per epoch",
-        grid={"learning_rate": (0.001, 0.01), "weight_decay": (0.0, 0.001)},
+        complexity="O(N * weights) per epoch",
+        default_grid={"learning_rate": (0.001, 0.01), "weight_decay": (0.0, 0.001)},
         extra="nn",
     )
     _without = ("coef_", "intercept_", "gap_", "stop_crit_")

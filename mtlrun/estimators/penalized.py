@@ -43,8 +43,8 @@ class _Sparse(_OneNorm):
     facts: ClassVar = Facts(
         cite=("tibshirani1996",),
         elsewhere={"scikit-learn `Lasso(a)`": "alpha = n a", "MALSAR `Least_Lasso`": "alpha = rho1"},
-        cost=_LASSO_COST,
-        grid={"alpha": STRENGTHS},
+        complexity=_LASSO_COST,
+        default_grid={"alpha": STRENGTHS},
         search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.3))},
     )
     _penalty = L1
@@ -93,8 +93,8 @@ class _JointFeature(_OneNorm):
     facts: ClassVar = Facts(
         cite=("obozinski2010",),
         elsewhere={"scikit-learn `MultiTaskLasso(a)`": "alpha = n a", "MALSAR `Least_L21`": "alpha = rho1"},
-        cost=_LASSO_COST,
-        grid={"alpha": STRENGTHS},
+        complexity=_LASSO_COST,
+        default_grid={"alpha": STRENGTHS},
         search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5)},
     )
     _penalty = L21
@@ -142,8 +142,8 @@ class _TraceNorm(_OneNorm):
     facts: ClassVar = Facts(
         cite=("ji2009",),
         elsewhere={"MALSAR `Least_Trace`": "alpha = rho1"},
-        cost=SPECTRAL_COST,
-        grid={"alpha": STRENGTHS},
+        complexity=SPECTRAL_COST,
+        default_grid={"alpha": STRENGTHS},
         search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5)},
     )
     _penalty = TraceNorm

@@ -24,7 +24,7 @@ def _described(plugin: Plugin) -> MethodInfo:
     """Return the facts about a method of another package, as far as they are known without importing it."""
     kind = "classifier" if plugin.name.endswith("Classifier") else "regressor"
     summary = f"Method of the package {plugin.source}."
-    return MethodInfo(plugin.name, plugin.value, summary, kind=kind, source=plugin.source)
+    return MethodInfo(plugin.name, plugin.value, summary, kind=kind, losses=[], source=plugin.source)
 
 
 _OWN = json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))

@@ -131,8 +131,8 @@ class FETR(_MatrixNormal):
 
     facts: ClassVar = Facts(
         cite=("zhao2017",),
-        cost="per round eigendecompositions of d and T and d T (d + T), ragged: times iterations of CG",
-        grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
+        complexity="per round eigendecompositions of d and T and d T (d + T), ragged: times iterations of CG",
+        default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
     )
 
     _: KW_ONLY
@@ -164,7 +164,9 @@ class MTFRL(_MatrixNormal):
     Y. Zhang and J. G. Schneider, "Learning multiple tasks with a sparse matrix-normal penalty", NIPS 2010.
     """
 
-    facts: ClassVar = Facts(cite=("zhang2010sparse",), cost="as FETR", grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS})
+    facts: ClassVar = Facts(
+        cite=("zhang2010sparse",), complexity="as FETR", default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS}
+    )
 
     _: KW_ONLY
     fudge: Positive = 1e-3
@@ -271,7 +273,10 @@ class MTFL(_SquaredTrace):
     """
 
     facts: ClassVar = Facts(
-        cite=("evgeniou2007",), cost=SPECTRAL_COST, grid={"gamma": STRENGTHS}, fast={"variant": "corrected"}
+        cite=("evgeniou2007",),
+        complexity=SPECTRAL_COST,
+        default_grid={"gamma": STRENGTHS},
+        fast={"variant": "corrected"},
     )
     _over = "features"
 
@@ -324,8 +329,8 @@ class MTRL(_SquaredTrace):
 
     facts: ClassVar = Facts(
         cite=("zhang2010convex",),
-        cost=SPECTRAL_COST,
-        grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},
+        complexity=SPECTRAL_COST,
+        default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},
         search=lambda scale: {"lam1": scale.times((0.01, 0.1)), "lam2": scale.times((0.001, 0.01, 0.1))},
         fast={"variant": "corrected"},
     )

@@ -57,8 +57,8 @@ def _facts(k: str, few: tuple[int, ...], cite: str, there: str) -> Facts:
     return Facts(
         cite=(cite,),
         elsewhere={there: "alpha = rho1, eta = rho2 / rho1"},
-        cost=BOX_COST,
-        grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), k: (2, 5, 10)},
+        complexity=BOX_COST,
+        default_grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), k: (2, 5, 10)},
         search=lambda scale: {"alpha": scale.times((0.005, 0.03, 0.2), 0.5), "eta": [0.1], k: scale.below_tasks(few)},
     )
 

@@ -101,8 +101,8 @@ class _Robust(PathMTL):
     facts: ClassVar = Facts(
         cite=("chen2011", "pan2015"),
         elsewhere={"MALSAR `Least_RMTL` (no 1/2)": "lam = rho2 / rho1, beta = 1 / rho1"},
-        cost=SPECTRAL_COST,
-        grid={"lam": (0.2, 0.3, 0.5, 0.7), "beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
+        complexity=SPECTRAL_COST,
+        default_grid={"lam": (0.2, 0.3, 0.5, 0.7), "beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
         search=lambda scale: {"lam": scale.ratios(), "beta": scale.inverse((0.4, 0.1, 0.02, 0.005, 0.001), 0.5, 2)},
         fast={"solver": "auto", "variant": "corrected"},
     )
@@ -297,9 +297,9 @@ class _Divide(BaseMTL):
 
     facts: ClassVar = Facts(
         cite=("pan2015",),
-        cost="that of the base estimator with T / n_blocks tasks, n_blocks times, in parallel",
-        params={"base": {"estimator": "RobustMTL"}},
-        grid={"base__lam": (0.3, 0.5, 0.7), "base__beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
+        complexity="that of the base estimator with T / n_blocks tasks, n_blocks times, in parallel",
+        default_params={"base": {"estimator": "RobustMTL"}},
+        default_grid={"base__lam": (0.3, 0.5, 0.7), "base__beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
         fast={"base__solver": "auto", "base__variant": "corrected"},
     )
 
@@ -430,7 +430,7 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
 
     facts: ClassVar = replace(
         _Divide.facts,
-        params={"base": {"estimator": "RobustMTLClassifier"}},
+        default_params={"base": {"estimator": "RobustMTLClassifier"}},
         losses=("logistic", "squared_hinge", "squared"),
     )
 

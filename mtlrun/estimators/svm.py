@@ -158,8 +158,8 @@ class GraphSVC(_GraphModel):
 
     facts: ClassVar = Facts(
         cite=("widmer2012",),
-        cost="O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + T^2 d)",
-        grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
+        complexity="O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + T^2 d)",
+        default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
     )
 
     loss: Literal["hinge", "squared_hinge", "logistic"] = "hinge"
@@ -283,8 +283,8 @@ class MultiTaskKernelSVC(_GraphModel):
 
     facts: ClassVar = Facts(
         cite=("evgeniou2005",),
-        cost="O(N^2 d) to O(N^3)",
-        grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
+        complexity="O(N^2 d) to O(N^3)",
+        default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
         losses=("hinge",),
         changes=("Without intercept our own solver takes the place of LIBSVM on mirrored rows.",),
     )

@@ -52,8 +52,8 @@ class _Temporal(PenalizedMTL):
     facts: ClassVar = Facts(
         cite=("zhou2011",),
         elsewhere={"MALSAR `Least_TGL`": "ridge = 2 rho1, smoothness = 2 rho2, alpha = rho3"},
-        cost=f"{SHRINK_COST}, and d T^2 for the coupling",
-        grid={"alpha": STRENGTHS, "smoothness": FEW},
+        complexity=f"{SHRINK_COST}, and d T^2 for the coupling",
+        default_grid={"alpha": STRENGTHS, "smoothness": FEW},
     )
 
     smoothness: NonNegative = 1.0
@@ -127,8 +127,8 @@ class _Fused(PenalizedMTL):
     facts: ClassVar = Facts(
         cite=("zhou2012",),
         elsewhere={"MALSAR `Least_CFGLasso`": "sparsity = rho1, fusion = rho2, alpha = rho3"},
-        cost=SHRINK_COST,
-        grid={"alpha": STRENGTHS, "fusion": FEW},
+        complexity=SHRINK_COST,
+        default_grid={"alpha": STRENGTHS, "fusion": FEW},
     )
 
     fusion: NonNegative = 1.0
