@@ -76,7 +76,6 @@ from mtlrun.report.sections import (
     findings,
     row_cells,
     run_sections,
-    spread_lines,
 )
 from mtlrun.report.statistics import comparison_section, group_section
 from mtlrun.utils.io import write_atomic
@@ -208,7 +207,7 @@ class Report:
     @property
     def findings(self) -> list[str]:
         """What was found, in words with numbers."""
-        return findings(self.claims) or ([] if self.references else spread_lines(self.run, self.rows))
+        return findings(self.claims)
 
     @property
     def summary(self) -> list[str]:

@@ -605,52 +605,6 @@ def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
     return f"{many} {_PLURAL[group] if len(claims) > 1 else group}."
 
 
-def spread_lines(run: Run, rows: Sequence[MethodResult]) -> list[str]:
-    """Return, for a run without claims, how far its first quantities reach, and where their ends are.
-
-    Of methods compared on data, that is the first quantity on the data set on which they differ most.
-    """
-    if run.measures:
-        return [line for quantity in run.metrics[:MOST_FINDINGS] if (line := _range_line(run, quantity, rows))]
-    by_data = [[row for row in rows if row.dataset == name] for name in dict.fromkeys(row.dataset for row in rows)]
-    spans = [ends for some in by_data if run.metrics and (ends := _ends(run.metrics[0], some))]
-    if not spans:
-        return []
-    (low, first), (high, last) = max(spans, key=lambda ends: ends[1][0] - ends[0][0])
-    quantity, values = run.metrics[0], _apart(low, high)
-    gap = _number(Check.model_construct(kind="difference", quantity=quantity), high - low)
-    told = " to ".join(f"{value} ({row.method})" for value, row in zip(values, (first, last), strict=True))
-    on = run.title_of(first.dataset)
-    return [f"{_titled(quantity)} differs between the methods by at most {gap}: on {on}, from {told}."]
-
-
-def _range_line(run: Run, quantity: str, rows: Sequence[MethodResult]) -> str:
-    """Say where a measured quantity is smallest and largest; "" where it is the same everywhere."""
-    if (ends := _ends(quantity, rows)) is None:
-        return ""
-    (low, first), (high, last) = ends
-    places = [f"({row.method}, {run.title_of(row.dataset)})" for row in (first, last)]
-    texts = [f"{value} {place}" for value, place in zip(_apart(low, high), places, strict=True)]
-    return f"{_titled(quantity)} ranges from {' to '.join(texts)}."
-
-
-def _ends(quantity: str, rows: Sequence[MethodResult]) -> tuple[tuple[float, MethodResult], ...] | None:
-    """Return the smallest and the largest value of some rows with these; None where there are no two."""
-    found = [(value, row) for row in rows if (value := row.value(quantity)) is not None]
-    ends = tuple(bound(found, key=lambda pair: pair[0]) for bound in (min, max)) if found else ()
-    return ends if ends and ends[0][0] < ends[1][0] else None
-
-
-def _apart(low: float, high: float) -> list[str]:
-    """Write two numbers with as many digits as tell them apart, three or more."""
-    digits = 3 - math.floor(math.log10((high - low) / max(abs(low), abs(high))))
-    return [number(value, min(max(digits, 3), 6)) for value in (low, high)]
-
-
-def _titled(quantity: str) -> str:
-    return f"{spoken(quantity)[0].upper()}{spoken(quantity)[1:]}"
-
-
 def _what(kind: str, quantity: str) -> str:
     """Name the number where the claim alone does not: a p-value, a ratio of errors."""
     if kind == "paired":
