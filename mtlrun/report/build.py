@@ -51,13 +51,11 @@ from mtlrun.report.grid import (
     tex_table,
 )
 from mtlrun.report.printed import (
-    measured_grid,
     measurement_sections,
     printed_tables,
     result_grid,
     result_notes,
     table_notes,
-    table_sections,
     with_printed,
 )
 from mtlrun.report.readings import (
@@ -149,15 +147,8 @@ class Report:
 
     @property
     def results(self) -> list[Section]:
-        """The tables as the paper prints them, a titled section each; the list of the rows where there are none."""
-        sections = self.bare_results
-        sections[-1].lines += self.notes()
-        return sections
-
-    @property
-    def bare_results(self) -> list[Section]:
-        """The same without their notes."""
-        return table_sections(self.run, self.rows, self.tables)
+        """The tables as the paper prints them, a titled section each."""
+        return [_as_text(table) for table in self.tables]
 
     def notes(self, *, bold: bool = True) -> list[str]:
         """Return how the tables are to be read, where the best numbers are in bold or cannot be."""
@@ -167,10 +158,9 @@ class Report:
     def other_results(self) -> list[Section]:
         """The tables under the other readings."""
         return [
-            replace(part, title=": ".join(filter(None, [f"Interpretation {one.name}", part.title])))
-            for one in self.readings
-            if one.name in self.other_tables
-            for part in table_sections(one.run, one.rows, self.other_tables[one.name])
+            replace(_as_text(table), title=": ".join(filter(None, [f"Interpretation {name}", table.title])))
+            for name, tables in self.other_tables.items()
+            for table in tables
         ]
 
     @property
@@ -246,6 +236,10 @@ class Report:
         ]
         problems += [f"claim {c.id}: {c.verdict}: {c.why}" for c in self.claims if not c.accepted]
         return problems
+
+
+def _as_text(table: Section) -> Section:
+    return Section(table.title, grids=[with_printed(table.grids[0])])
 
 
 def cells_text(cells: Mapping[str, int]) -> str:
@@ -369,8 +363,8 @@ def _tables(report: Report) -> str:
     for section in report.results:
         if section.title:
             blocks.append(f"**{escape_markdown(section.title)}**")
-        blocks += [markdown_grid(section.grids[0]), *section.lines]
-    return "\n\n".join(blocks)
+        blocks += map(markdown_grid, section.grids)
+    return "\n\n".join([*blocks, *report.notes()])
 
 
 def csv_table(report: Report) -> str:
@@ -442,8 +436,6 @@ TONES = {
 #: Characters from which on an entry is given some width; columns that are not broken; those that hold a verdict.
 LONG = 40
 WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
-#: A table with so few rows and so many columns is turned.
-FEW_ROWS, MANY_COLUMNS = 2, 8
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 
@@ -455,8 +447,6 @@ def html_report(report: Report) -> str:
     tables += [(table, name, {}) for name, others in report.other_tables.items() for table in others]
     paths = [] if run.config.get("sweep") else path_figures(run)  # there is one per value of an axis
     figures: list[Figure | RankDiagram | Forest] = [*report.figures, *rank_diagrams(run, report.rows)]
-    measured = measured_grid(run, report.rows)
-    few = len(measured.rows) <= FEW_ROWS and len(measured.columns) >= MANY_COLUMNS
     return _render(
         "report.html",
         title=str(run.info.get("title", run.info.get("id", "Report"))),
@@ -464,7 +454,6 @@ def html_report(report: Report) -> str:
         run=run,
         paper=run.info.get("paper") or {},
         tables=tables,
-        results=measured.transposed(2) if few else measured,
         claims=claims_grid(run, report.claims),
         references=reference_section(report.references),
         figures=_figures(figures),

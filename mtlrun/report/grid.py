@@ -91,13 +91,6 @@ class Grid:
         """Return the grid of some columns, by their places."""
         return Grid([self.columns[i] for i in places], [[row[i] for i in places] for row in self.rows])
 
-    def transposed(self, names: int) -> Grid:
-        """Return the grid with its rows as columns, headed by their first `names` values."""
-        texts = self.texts()
-        heads = [Column(" / ".join(row[:names]), "number") for row in texts]
-        rows = [[column.name, *(row[i] for row in texts)] for i, column in enumerate(self.columns)]
-        return Grid.of("quantity", *heads, rows=rows[names:])
-
 
 @dataclass
 class Section:

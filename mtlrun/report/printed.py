@@ -20,6 +20,8 @@ from mtlrun.utils.io import as_list
 ONE_CLASS = "one_class_train"
 #: What rows and columns may stand for. What is left over makes a table of its own for each of its values.
 AXES = ("quantity", "value", "dataset", "method", "task")
+#: Quantities that have columns where methods or data sets have rows; more have rows, unless there are more of these.
+FEW = {"method": 6, "dataset": 8}
 #: Marks a number behind which not all fits converged.
 UNCONVERGED = "*"
 #: The head of the row with the numbers that the paper prints, under ours.
@@ -56,12 +58,9 @@ class PrintedNumber(Styled):
 def printed_tables(judged: JudgedRun) -> list[Section]:
     """Return the tables of a run under one reading, laid out as its experiment says (`table`), else by its kind.
 
-    Each has a title, notes, and a grid of `PrintedNumber`. Measurements of curves and audits have none: they are listed
-    by `measured_grid`.
+    Each has a title, notes, and a grid of `PrintedNumber`.
     """
     layout = _Layout.of(judged)
-    if layout is None:
-        return []
     rest = [axis for axis in AXES if axis not in (layout.rows, layout.columns)]
     blocks = (dict(zip(rest, values, strict=True)) for values in product(*(layout.values[axis] for axis in rest)))
     return [table for table in map(layout.table, blocks) if table.grids[0].rows]
@@ -79,13 +78,6 @@ def with_printed(grid: Grid, *, exact: bool = False) -> Grid:
             theirs = (cell and cell.printed and Styled(cell.printed, tone=cell.verdict) for cell in cells)
             rows.append([PRINTED, *theirs])
     return Grid(grid.columns, rows)
-
-
-def table_sections(run: Run, rows: Sequence[MethodResult], tables: Sequence[Section]) -> list[Section]:
-    """Return the tables of a run, a titled section each; measurements without one as a list of the rows."""
-    if not tables:
-        return [Section("", grids=[measured_grid(run, list(rows))])]
-    return [Section(table.title, grids=[with_printed(table.grids[0])]) for table in tables]
 
 
 def _quantities(judged: JudgedRun) -> list[str]:
@@ -149,24 +141,26 @@ class _Layout:
     printed: dict[tuple[str, str, str], ReferenceVerdict]
 
     @classmethod
-    def of(cls, judged: JudgedRun) -> _Layout | None:
-        """Return the layout of a run, None when it has no such table."""
+    def of(cls, judged: JudgedRun) -> _Layout:
+        """Return the layout of a run."""
         run = judged.run
         kind, given = run.info.get("kind"), dict(run.config.get("table") or {})
-        if kind in ("trace", "audit") and not run.sweep and not given:
-            return None
+        quantities = as_list(given.get("show")) or _quantities(judged)
         rows, columns = "dataset", "quantity" if kind == "inspect" else "method"
         if run.sweep:
             rows = "value"
-        elif len(run.datasets) == 1 and len(run.methods) > 1:  # a list of the methods is easier to read than one line
-            rows, columns = "method", "quantity"
+        elif kind in ("trace", "audit") or (len(run.datasets) == 1 and len(run.methods) > 1):
+            rows, columns = "method", "quantity"  # a list of the methods is easier to read than one line
+        heads = run.methods if rows == "method" else run.datasets
+        if columns == "quantity" and not run.sweep and len(quantities) > max(FEW[rows], len(heads)):
+            rows, columns = columns, rows
         rows, columns = given.get("rows", rows), given.get("columns", columns)
-        values = {
+        values: dict[str, list[Any]] = {
             "dataset": list(dict.fromkeys(map(run.axis_of, run.datasets))),
             "method": run.methods,
-            "quantity": as_list(given.get("show")) or _quantities(judged),
+            "quantity": quantities,
             "value": as_list(run.sweep.get("values")) or [None],
-            "task": list(dict.fromkeys(t for row in judged.rows for t in row.task_names)),
+            "task": list(dict.fromkeys(t for row in judged.rows for t in row.task_names)) or [None],
         }
         if "task" not in (rows, columns):
             values["task"] = [None]
@@ -252,7 +246,7 @@ class _Layout:
     def _best(self, lines: Sequence[Sequence[PrintedNumber | None]]) -> set[int]:
         """Return the ids of the best of every group of cells that differ by method only."""
         best: set[int] = set()
-        if self.judged.run.info.get("kind") == "inspect" or "method" not in (self.rows, self.columns):
+        if self.judged.run.info.get("kind") in ("inspect", "audit") or "method" not in (self.rows, self.columns):
             return best
         for group in lines if self.columns == "method" else zip(*lines, strict=True):
             found = [cell for cell in group if cell is not None and cell.value is not None]
@@ -279,7 +273,9 @@ class _Layout:
                 parts.append(f"{name} (%)" if self._in_percent(value) else name)
             elif axis == "value" and value is not None:
                 parts.append(f"{self._axis_name('value')} {show(value)}")
-            elif value is not None and (len(self.values[axis]) > 1 or axis == "dataset"):
+            elif value is not None and (
+                self.judged.run.has_data(value) if axis == "dataset" else len(self.values[axis]) > 1
+            ):
                 parts.append(self._name(axis, value))
         return ", ".join(parts)
 
@@ -321,28 +317,6 @@ def result_grid(run: Run, rows: list[MethodResult]) -> Grid:
         parallel = [row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows]
         if any(value is not None for value in parallel):
             grid.add("seconds_parallel_median:seconds", parallel)
-    return grid
-
-
-def measured_grid(run: Run, rows: list[MethodResult], *, with_dataset: bool = True) -> Grid:
-    """Return measurements that make no matrix, for people: a column per quantity.
-
-    Parameters
-    ----------
-    run : Run
-    rows : list of MethodResult
-    with_dataset : bool
-        Whether the name of the data set is a column.
-    """
-    grid = Grid([], [[] for _ in rows])
-    if with_dataset:
-        grid.add("dataset", [run.title_of(row.dataset) for row in rows])
-    grid.add("method", [row.method for row in rows])
-    for name in run.metrics:
-        grid.add(Column(spoken(name), "number"), [number_text(row, name) or limit_text(run, row) for row in rows])
-    if any(row.planned > 1 for row in rows):
-        grid.add("n:count", [row.n for row in rows])
-    grid.add("status", [row.status_text for row in rows])
     return grid
 
 

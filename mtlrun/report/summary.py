@@ -27,8 +27,7 @@ from mtlrun.report.grid import (
     show,
     widths_of,
 )
-from mtlrun.report.printed import measured_grid
-from mtlrun.report.readings import ReferenceVerdict, reference_section
+from mtlrun.report.readings import ReferenceVerdict
 from mtlrun.report.sections import (
     COLUMNS,
     MOST_FINDINGS,
@@ -407,12 +406,10 @@ def print_report(console: Console, report: Report) -> None:
     """Print the outcome, the tables, the claims one by one and what was measured; failures and warnings come last."""
     for line in report.summary:
         _print_line(console, Text(line))
-    for section in _results(console, report):
+    for section in report.results:
         console.print()
         print_section(console, section)
-    if not report.tables:
-        print_section(console, reference_section(report.references))
-    for line in report.notes(bold=console.is_terminal) if report.tables else ():
+    for line in report.notes(bold=console.is_terminal):
         _print_line(console, Text(line))
     if report.claims:
         console.print()
@@ -432,20 +429,6 @@ def print_report(console: Console, report: Report) -> None:
             Text(f"... and {len(hits) - MAX_EDGES} more searches that ended at an end of their grid, see report.md")
         )
     print_failures(console, report)
-
-
-def _results(console: Console, report: Report) -> list[Section]:
-    """Return the tables as the paper prints them, else a list per data set: with few columns where it is too wide."""
-    if report.tables:
-        return report.bare_results
-    run, sections = report.run, []
-    for dataset in run.datasets:
-        if rows := [row for row in report.rows if row.dataset == dataset]:
-            grid = measured_grid(run, rows, with_dataset=False)
-            whole = sum(width + 2 for width in widths_of(grid)) <= console.width + 2
-            title = run.title_of(dataset) if run.has_data(dataset) else ""
-            sections.append(Section(title, grids=[grid if whole else grid.transposed(1)]))
-    return sections
 
 
 def print_section(console: Console, section: Section) -> None:

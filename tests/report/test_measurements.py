@@ -90,7 +90,8 @@ def test_a_report_that_lost_a_figure_has_to_be_written_again(trace, tmp_path):
 
 def test_the_report_of_a_trace(trace):
     text = lines_of(markdown(build_report(trace.write())))
-    assert "alpha DCD 1.5 ± 0.71 2 ok" in text
+    assert text[text.index("**alpha**") + 2] == "method seconds to 1e-4"
+    assert "DCD **1.5 ± 0.71**" in text
     assert "![alpha: gap against seconds](figures/alpha.svg)" in text
     assert "Pale dashed curves are the published ones: theirs." in text
     assert "Repeats: 2, each with its own seed; base seed 0." in text

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.report.build import build_report
+from mtlrun.report.build import build_report, markdown
 from mtlrun.report.summary import print_report
 
 DC = "LADM-DC-RMTL-10%"
@@ -109,13 +109,16 @@ def test_edges_of_grids_are_told(maker):
     assert f"end of the grid: alpha / {DC}: alpha hit its maximum in 1 of 1 split" in text
 
 
-def test_numbers_of_measurements_that_were_not_run_for_one_reason_are_one_line(maker):
+def test_printed_numbers_of_measurements_that_were_not_run_are_counted_with_their_reason(maker):
     maker.measure("audit", ["findings"])
     maker.measurement("alpha", "DCD", metrics={"findings": 1})
     entry = {"method": "DCD", "quantity": "findings", "value": 1}
     maker.config["reference"] = [{"dataset": d, **entry} for d in ("gamma", "gamma", "delta", "alpha")]
-    lines = [line for line in printed(maker).splitlines() if "not run" in line]
-    assert lines[1].startswith("3 numbers not run: data set not in this run")
+    text = printed(maker)
+    assert "4 printed numbers: 1 within tolerance, 3 not run." in text
+    rows = [line.split() for line in text.splitlines()]
+    assert rows[rows.index(["DCD", "1"]) + 1] == ["printed", "1"]
+    assert "3 numbers not run: data set not in this run" in markdown(build_report(maker.write()))
 
 
 def test_the_outcome_comes_first_and_warnings_last(maker):
@@ -194,7 +197,7 @@ def test_many_quantities_are_lines(maker):
     for place, method in enumerate(maker.info["methods"]):
         maker.measurement("alpha", method, metrics={name: place + i / 4 for i, name in enumerate(names)})
     text = printed(maker)
-    lines = text.splitlines()
+    lines = [line for line in text.splitlines() if ": made " not in line]  # a sentence is one line
     assert all(len(line) <= 80 for line in lines)
     rows = [line.split() for line in text.splitlines() if line.startswith("a rather long quantity 3 ")]
     assert [value for row in rows for value in row[5:]] == ["0.75", "1.75", "2.75", "3.75", "4.75"]
