@@ -27,24 +27,31 @@ class Verdict(StrEnum):
         Class of the word in HTML; `STYLES` has its colour on a terminal.
     said : str
         How it is said to readers.
+    one, many : str
+        What a claim does, and what several do, where they are counted: those that hold mostly do as those that hold.
     """
 
     tone: str
     said: str
+    one: str
+    many: str
 
-    def __new__(cls, word: str, tone: str, said: str = "") -> Verdict:
+    def __new__(cls, word: str, tone: str = "none", said: str = "", one: str = "", many: str = "") -> Verdict:
         """Return a word with its tone, and as it is said."""
         verdict = str.__new__(cls, word)
-        verdict._value_, verdict.tone, verdict.said = word, tone, said or word
+        verdict._value_, verdict.tone, verdict.said, verdict.one, verdict.many = word, tone, said or word, one, many
         return verdict
 
-    CONFIRMED = "confirmed", "good", "holds"
-    MOSTLY = "mostly", "good", "mostly holds"
-    PARTLY = "partly", "part", "partly holds"
-    NOT_CONFIRMED = "not confirmed", "bad", "does not hold"
-    DEPENDS = "depends on the reading", "part", "depends on the interpretation"
-    UNDECIDED = "undecided", "none"
-    NOT_TESTABLE = "not testable here", "none", "not tested here"
+    CONFIRMED = "confirmed", "good", "holds", "holds", "hold"
+    MOSTLY = "mostly", "good", "mostly holds", "holds", "hold"
+    PARTLY = "partly", "part", "partly holds", "holds in part", "hold in part"
+    NOT_CONFIRMED = "not confirmed", "bad", "does not hold", "does not hold", "do not hold"
+    DEPENDS = (
+        *("depends on the reading", "part", "depends on the interpretation"),
+        *("depends on the interpretation", "depend on the interpretation"),
+    )
+    UNDECIDED = "undecided", "none", "undecided", "is undecided", "are undecided"
+    NOT_TESTABLE = "not testable here", "none", "not tested here", "was not tested here", "were not tested here"
     WITHIN = "within", "good", "within tolerance"
     OUTSIDE = "outside", "bad", "out of tolerance"
     NOT_RUN = "not run", "none"
@@ -55,14 +62,10 @@ def said(verdict: str) -> str:
     return next((one.said for one in Verdict if one == verdict), verdict)
 
 
-#: Verdicts on claims, in the order in which they are counted; those under which a claim holds.
-VERDICTS = (
-    *(Verdict.CONFIRMED, Verdict.MOSTLY, Verdict.PARTLY, Verdict.NOT_CONFIRMED, Verdict.DEPENDS, Verdict.UNDECIDED),
-    Verdict.NOT_TESTABLE,
-)
+#: Verdicts on claims, and on reference numbers, in the order in which they are counted.
+VERDICTS, NUMBERS = tuple(v for v in Verdict if v.one), tuple(v for v in Verdict if not v.one)
+#: Those under which a claim holds.
 HOLDING = (Verdict.CONFIRMED, Verdict.MOSTLY)
-#: Verdicts on reference numbers.
-NUMBERS = (Verdict.WITHIN, Verdict.OUTSIDE, Verdict.NOT_RUN)
 #: Colours of tones on a terminal.
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
 
 from mtlrun.errors import counted, listed
+from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import DONE, NOT_CONVERGED
 from mtlrun.report.cells import MethodResult, Run, std
-from mtlrun.report.checks import ALL_DATA, PREDICTION, Check, Claim, Stopped, Verdict, said
-from mtlrun.report.grid import Grid, Section, show, significant
+from mtlrun.report.checks import (
+    ALL_DATA,
+    PREDICTION,
+    SHARE_DIFFERENCES,
+    SHARES,
+    Check,
+    Claim,
+    Stopped,
+    Verdict,
+    said,
+    spoken,
+)
+from mtlrun.report.grid import Grid, Section, number, show, significant
 from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
 from mtlrun.utils.io import as_list
 
@@ -24,8 +37,8 @@ ACCURACY = ("gap",)
 _NO_BOUND = "none"
 # How the quantity ends that a run which was stopped has in the place of one it did not come to.
 _AT_LEAST = "_at_least"
-#: How the number of a check is written.
-_NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
+#: From here on whole numbers have commas.
+THOUSAND = 10_000
 
 
 @dataclass(frozen=True)
@@ -148,29 +161,18 @@ class ClaimVerdict:
 
     @property
     def holding(self) -> str:
-        """Under how many readings it holds: ``holds under 2 of the 3 interpretations``; "" with a single one.
+        """Under how many readings it holds: ``holds under 2, does not hold under 1 of 3 interpretations``.
 
-        Those under which it neither holds nor does not are counted, too, and readings that decide nothing are named
-        where their verdict is another one.
+        "" with a single one. Readings that decide nothing are counted, and named where they differ from most.
         """
-        judged = {name: word for name, word in self.readings.items() if word != Verdict.NOT_TESTABLE}
-        n, words = len(judged), [_WORDS[verdict] for verdict in judged.values()]
-        if n < 2:
+        judged = {name: Verdict(word).one for name, word in self.readings.items() if word != Verdict.NOT_TESTABLE}
+        if len(judged) < 2:
             return ""
-        counts = {word: words.count(word) for word in dict.fromkeys(_WORDS.values()) if word in words}
-        (first, count), *others = counts.items()
-        if not others:
-            text = f"{first} under {'both interpretations' if n == 2 else f'all {n} interpretations'}"
-            if first == _FAILS:
-                text = f"holds under {'neither interpretation' if n == 2 else f'none of the {n} interpretations'}"
-            return text
-        told = [f"{first} under {count} of the {n} interpretations"]
-        if set(counts) != {_HOLDS, _FAILS}:
-            told += [f"{word} under {count}" for word, count in others]
-        common = max(counts, key=lambda word: counts[word])
-        apart = [name for name in self.compared_only if name in judged and _WORDS[judged[name]] != common]
-        note = f" ({listed(apart)} {'is' if len(apart) == 1 else 'are'} for comparison only)" if apart else ""
-        return f"{', '.join(told)}{note}"
+        counts = Counter(judged.values()).most_common()
+        told = ", ".join(f"{word} under {count}" for word, count in counts)
+        apart = [name for name in self.compared_only if judged.get(name, counts[0][0]) != counts[0][0]]
+        note = f" ({listed(apart)} for comparison only)" if apart else ""
+        return f"{told} of {len(judged)} interpretations{note}"
 
     @property
     def found(self) -> str:
@@ -183,32 +185,14 @@ class ClaimVerdict:
         return self._sentences(self.why.split("; ")[0])
 
     def _sentences(self, why: str) -> str:
-        why, holding = why.rstrip("."), self.holding
-        if not holding:
-            return f"Found: {why}."
-        counted_ones, hold, rest = why.partition(" comparisons hold")
-        if hold:
-            why = f"{counted_ones} comparisons hold under the main interpretation{rest}"
-        else:
-            why = f"Under the main interpretation: {why}"
-        return f"{why}. It {holding}."
+        start = "Under the main interpretation" if self.holding else "Found"
+        return f"{start}: {why.rstrip('.')}.{f' It {self.holding}.' if self.holding else ''}"
 
     @property
     def under_readings(self) -> str:
         """Its verdict under every reading."""
         apart = dict.fromkeys(self.compared_only, " (not counted)")
         return "; ".join(f"{name}: {said(verdict)}{apart.get(name, '')}" for name, verdict in self.readings.items())
-
-
-#: What is said of a claim under some readings.
-_HOLDS, _FAILS = "holds", "does not hold"
-_WORDS: dict[str, str] = {
-    Verdict.CONFIRMED: _HOLDS,
-    Verdict.MOSTLY: _HOLDS,
-    Verdict.PARTLY: "partly holds",
-    Verdict.NOT_CONFIRMED: _FAILS,
-    Verdict.UNDECIDED: "is undecided",
-}
 
 
 def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
@@ -461,7 +445,7 @@ def _compared(
         found, holds = values[1] - values[0], margin > 0
     else:
         margin = _margin(check, found)
-        text, holds = f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", margin >= 0
+        text, holds = f"{title}: {number_text(check, found, 4)} ({_claimed(check)}){short}", margin >= 0
         if holds and worse and check.at_most is not None:  # a significant difference, but against the claim
             text, holds = f"{text}, but {rows[0].method} is the worse one", False
     unsettled = _unsettled(check, rows, found, margin, effect, holds, pairs, bound)
@@ -504,7 +488,7 @@ def _unsettled(
         if row.status == NOT_CONVERGED and quantity not in ACCURACY:
             return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
     if abs(margin) < effect:
-        return f"{_distance(check, margin)}, less than the {show(effect, 'small')} that we count as a difference"
+        return f"{_distance(check, margin)}, less than the {_size(check, effect)} that we count as a difference"
     if bound == _NO_BOUND:
         return "a run was stopped"
     if bound is not None and check.about is not None:  # beyond the size on its own side it contradicts it
@@ -526,7 +510,7 @@ def _on_predictions(check: Check, run: Run, dataset: str, methods: tuple[str, ..
     extreme, word = (max, "largest") if check.at_least is None else (min, "smallest")
     found = extreme(values)
     splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
-    text = f"{title}: {word} p-value {show(found, 'small')} of {splits} ({_bounds(check)})"
+    text = f"{title}: {word} p-value {show(found, 'small')} of {splits} ({_claimed(check)})"
     return CheckResult(text, all(_margin(check, value) >= 0 for value in values), found)
 
 
@@ -537,7 +521,9 @@ def _rejections(check: Check, group: Ranking) -> CheckResult:
         return CheckResult(title, None, why=f"{check.control} has no rank")
     among = [name for name, _ in ranking.tests if name in check.over or not check.over]
     found = len(set(ranking.worse) & set(among))
-    return CheckResult(f"{title}: {found} of {len(among)} ({_bounds(check)})", _margin(check, found) >= 0, float(found))
+    return CheckResult(
+        f"{title}: {found} of {len(among)} ({_claimed(check)})", _margin(check, found) >= 0, float(found)
+    )
 
 
 def _margin(check: Check, found: float) -> float:
@@ -548,17 +534,66 @@ def _margin(check: Check, found: float) -> float:
 
 def _distance(check: Check, margin: float) -> str:
     """Say how far a number lies on which side of what is claimed."""
-    distance = show(abs(margin), "small")
+    distance = _size(check, abs(margin))
     if check.kind == "order":
         return f"they differ by {distance}"
     return f"it {'misses' if margin < 0 else 'keeps'} the claimed bound by {distance}"
 
 
-def _bounds(check: Check) -> str:
-    (low, high), words = check.bounds, {"at least": check.at_least, "at most": check.at_most}
+def _size(check: Check, value: float) -> str:
+    return f"{100 * value:.2g} points" if _points(check) else show(value, "small")
+
+
+def _claimed(check: Check) -> str:
+    low, high = check.bounds
+    return f"claimed: {bounds_text(check)}{'' if check.about is None else f', so {low:g} to {high:g}'}"
+
+
+def bounds_text(check: Check) -> str:
+    """Say what a check asks for, as people do: ``at least 77 times``, ``faster``, ``at most 1.22 points lower``."""
+    low, high = check.at_least, check.at_most
     if check.about is not None:
-        return f"claimed: about {check.about:g}, so {low:g} to {high:g}"
-    return f"claimed: {' and '.join(f'{word} {bound:g}' for word, bound in words.items() if bound is not None)}"
+        return f"about {number_text(check, check.about)}"
+    if low is not None and low == high:
+        return number_text(check, low)
+    parts = [(word, bound) for word, bound in (("at least", low), ("at most", high)) if bound is not None]
+    return " and ".join(_in_words(check, word, bound) for word, bound in parts)
+
+
+def _in_words(check: Check, word: str, value: float) -> str:
+    least, quantity = word == "at least", str(check.quantity)
+    if check.kind == "ratio" and value == 1:
+        if quantity.startswith("seconds") or quantity == "speedup" or check.bounds[0] > 1:
+            return "faster" if least else "not faster"
+        return f"{spoken(quantity)} not {'lower' if least else 'higher'}"
+    if check.kind != "difference":
+        return f"{word} {number_text(check, value)}"
+    if value == 0:
+        return "not lower" if least else "not higher"
+    if value < 0:
+        return f"{'at most' if least else 'at least'} {number_text(check, -value)} lower"
+    return f"{word} {number_text(check, value)} higher"
+
+
+def _points(check: Check) -> bool:
+    """Whether a number is the difference of two shares, to be told in points per cent."""
+    quantity = str(check.quantity)
+    facts = METRIC_FACTS.get(quantity)
+    share = quantity in SHARES or (facts is not None and facts.greater_is_better)
+    return (check.kind == "difference" and share) or quantity in SHARE_DIFFERENCES
+
+
+def number_text(check: Check, value: float, digits: int = 0) -> str:
+    """Write a number as that of a check: as it is given, or one of ours with so many digits."""
+    if check.kind == "ratio":
+        return f"{significant(value, digits) if digits else f'{value:g}'} times"
+    if _points(check):
+        return f"{100 * value:{'.2f' if digits else '.3g'}} points"
+    if value >= THOUSAND and value == int(value):
+        return f"{value:,.0f}"
+    if not digits or check.kind == "rejections":
+        return f"{value:g}"
+    return show(value, "small") if check.kind == "paired" else number(value, digits)
 
 
 def _title(check: Check, dataset: str, methods: tuple[str, ...] = ()) -> str:

@@ -15,12 +15,11 @@ from datetime import datetime
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import CELLS, Record
 from mtlrun.report.cells import MISSING, PUBLISHED, MethodResult, Run, mark_simulated
-from mtlrun.report.checks import SHARE_DIFFERENCES, SHARES, Check, Verdict, said, spoken
-from mtlrun.report.claims import CheckResult, ClaimVerdict
-from mtlrun.report.grid import Column, Grid, Section, number, plain, show, significant
+from mtlrun.report.checks import VERDICTS, Verdict, said, spoken
+from mtlrun.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
+from mtlrun.report.grid import Column, Grid, Section, plain, show, significant
 from mtlrun.report.stored import KEY_LENGTH, made_and_verified
 from mtlrun.utils.io import as_list
 
@@ -480,32 +479,8 @@ def _listed(value: Any) -> str:
 COLUMNS = ("claim", "asked", "ours", "verdict", "data")
 #: Numbers of one claim that are told one by one; beyond, only how many comparisons hold. Data sets that are named.
 MOST_NUMBERS, MOST_DATA = 3, 3
-#: From here on whole numbers have commas.
-THOUSAND = 10_000
 #: Claims that the first lines of a report tell.
 MOST_FINDINGS = 3
-#: What the verdicts come to.
-HOLD, PART, FAIL = "holds", "holds in part", "does not hold"
-DEPENDS, UNDECIDED, UNTESTED = "depends on the interpretation", "is undecided", "was not tested here"
-_PLURAL = {
-    HOLD: "hold",
-    PART: "hold in part",
-    FAIL: "do not hold",
-    DEPENDS: "depend on the interpretation",
-    UNDECIDED: "are undecided",
-    UNTESTED: "were not tested here",
-}
-GROUPS: dict[str, str] = {
-    Verdict.CONFIRMED: HOLD,
-    Verdict.MOSTLY: HOLD,
-    Verdict.PARTLY: PART,
-    Verdict.NOT_CONFIRMED: FAIL,
-    Verdict.DEPENDS: DEPENDS,
-    Verdict.UNDECIDED: UNDECIDED,
-    Verdict.NOT_TESTABLE: UNTESTED,
-}
-#: Those that come to a decision.
-DECIDED = (HOLD, PART, FAIL)
 #: How a number is told that is a bound, by `CheckResult.bound`.
 _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Source of claims that are not those of a paper.
@@ -525,7 +500,7 @@ def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
 
 def rank_of(claim: ClaimVerdict) -> int:
     """Return the place of a claim in a list that begins with those that hold; the undecided ones come last."""
-    return list(_PLURAL).index(GROUPS[claim.verdict])
+    return [verdict.one for verdict in VERDICTS].index(Verdict(claim.verdict).one)
 
 
 def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
@@ -533,7 +508,7 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     groups: dict[tuple[str, str, str], list[CheckResult]] = {}
     for result in claim.results:
         if check := result.check:
-            groups.setdefault((check.kind, check.quantity or "", _claimed(check)), []).append(result)
+            groups.setdefault((check.kind, check.quantity or "", bounds_text(check)), []).append(result)
     known = {key: found for key, group in groups.items() if (found := [r for r in group if r.found is not None])}
     if not known:
         return "; ".join(dict.fromkeys(claimed for *_, claimed in groups if claimed)) or "-", "-"
@@ -564,8 +539,8 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
 
 def counts_text(claims: Iterable[ClaimVerdict]) -> str:
     """Say how many claims hold: ``3 hold, 2 do not hold, 1 is undecided``."""
-    found = Counter(GROUPS[claim.verdict] for claim in claims)
-    return ", ".join(f"{n} {name if n == 1 else _PLURAL[name]}" for name in _PLURAL if (n := found[name]))
+    found, plural = Counter(Verdict(claim.verdict).one for claim in claims), {v.one: v.many for v in VERDICTS}
+    return ", ".join(f"{n} {one if n == 1 else many}" for one, many in plural.items() if (n := found[one]))
 
 
 def finding(claim: ClaimVerdict, text: str = "") -> str:
@@ -588,96 +563,28 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
     First the claims that were decided.
     """
     told = [claim for claim in claims if claim.verdict != Verdict.NOT_TESTABLE]
-    told.sort(key=lambda claim: GROUPS[claim.verdict] not in DECIDED)
+    told.sort(key=lambda claim: claim.verdict in (Verdict.DEPENDS, Verdict.UNDECIDED))
     lines = [f"{finding(claim)}." for claim in told[:MOST_FINDINGS]]
     rest = [*told[MOST_FINDINGS:], *(claim for claim in claims if claim not in told)]
     if told and rest:
-        lines.append(_rest_text(rest))
+        lines.append(f"{counted(len(rest), 'further claim')}: {counts_text(rest)}.")
     return lines
-
-
-def _rest_text(claims: Sequence[ClaimVerdict]) -> str:
-    """Say what became of further claims."""
-    groups, many = {GROUPS[claim.verdict] for claim in claims}, counted(len(claims), "further claim")
-    if len(groups) > 1:
-        return f"Of {many} {counts_text(claims)}."
-    (group,) = groups
-    return f"{many} {_PLURAL[group] if len(claims) > 1 else group}."
 
 
 def _what(kind: str, quantity: str) -> str:
     """Name the number where the claim alone does not: a p-value, a ratio of errors."""
-    if kind == "paired":
-        return "p "
-    if kind == "rejections":
-        return "methods significantly worse "
-    if kind == "difference":
-        return f"{spoken(quantity)} "
-    return f"{spoken(quantity)} " if kind == "value" else ""
-
-
-def _points(check: Check) -> bool:
-    """Whether a number is the difference of two shares, to be told in points per cent."""
-    quantity = str(check.quantity)
-    facts = METRIC_FACTS.get(quantity)
-    share = quantity in SHARES or (facts is not None and facts.greater_is_better)
-    return (check.kind == "difference" and share) or quantity in SHARE_DIFFERENCES
-
-
-def _times(check: Check) -> bool:
-    """Whether a ratio is a factor that people call so many times; others are a share."""
-    quantity = str(check.quantity)
-    return quantity.startswith("seconds") or quantity == "speedup" or check.bounds[0] > 1
-
-
-def _claimed(check: Check) -> str:
-    """Say what a check asks for: ``at least 77 times``."""
-    if check.about is not None:
-        return f"about {_number(check, check.about, plain=True)}"
-    low, high = check.at_least, check.at_most
-    if low is not None and low == high:
-        return _number(check, low)
-    parts = [(word, bound) for word, bound in (("at least", low), ("at most", high)) if bound is not None]
-    return " and ".join(_bound(check, word, bound) for word, bound in parts)
-
-
-def _bound(check: Check, word: str, value: float) -> str:
-    """Say a bound as people do: ``faster``, ``not lower``, ``at most 1.22 points lower``, ``at least 77 times``."""
-    least, kind = word == "at least", check.kind
-    if kind == "ratio" and value == 1:
-        if _times(check):
-            return "faster" if least else "not faster"
-        return f"{spoken(str(check.quantity))} not {'lower' if least else 'higher'}"
-    if kind != "difference":
-        return f"{word} {_number(check, value, plain=True)}"
-    if value == 0:
-        return "not lower" if least else "not higher"
-    if value < 0:
-        return f"{'at most' if least else 'at least'} {_number(check, -value, plain=True)} lower"
-    return f"{word} {_number(check, value, plain=True)} higher"
+    named = f"{spoken(quantity)} " if kind in ("difference", "value") else ""
+    return {"paired": "p ", "rejections": "methods significantly worse "}.get(kind, named)
 
 
 def _range(found: Sequence[CheckResult]) -> str:
     values = [r.found for r in found if r.found is not None]
     check, low, high = found[0].check, min(values), max(values)
     assert check is not None  # `numbers_of` groups the results by their checks
-    first, last = _number(check, low), _number(check, high)
+    first, last = number_text(check, low, 3), number_text(check, high, 3)
     word = next((_BOUND_WORDS[r.bound] for r in found if r.bound), "")
     if first == last:
         return f"{word}{last}"
     for unit in (" times", " points"):
         first = first.removesuffix(unit)
     return f"{word}{first} to {last}"
-
-
-def _number(check: Check, value: float, *, plain: bool = False) -> str:
-    kind, text = check.kind, f"{value:g}" if plain else significant(value, 3)
-    if kind == "ratio":
-        return f"{text} times"
-    if _points(check):
-        return f"{100 * value:.3g} points" if plain else f"{100 * value:.2f} points"
-    if value >= THOUSAND and value == int(value):
-        return f"{value:,.0f}"
-    if plain or kind == "rejections":
-        return f"{value:g}"
-    return show(value, "small") if kind == "paired" else number(value, 3)

@@ -26,7 +26,7 @@ def ratio(at_least: float, **fields: Any) -> dict[str, Any]:
 def test_ratio(maker, bound, verdict):
     claim = verdict_of(maker.fill(), ratio(bound))
     assert claim.verdict == verdict
-    assert claim.why == f"seconds of APG-RMTL / {DC} on alpha: 4.00 (claimed: at least {bound:g})"
+    assert claim.why == f"seconds of APG-RMTL / {DC} on alpha: 4.000 times (claimed: at least {bound:g} times)"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,8 @@ def test_difference_with_lists_tests_every_pair(maker):
     assert claim.verdict == "not confirmed"  # not more than half of them
     assert [f.holds for f in claim.results] == [False, True]
     assert claim.why.startswith(
-        "1 of 2 comparisons hold; contradicted by auc of APG-RMTL minus One Norm on alpha: 0.0100"
+        "1 of 2 comparisons hold; contradicted by auc of APG-RMTL minus One Norm on alpha: 1.00 points"
+        " (claimed: at least 1.5 points higher)"
     )
 
 
@@ -267,7 +268,7 @@ def test_a_single_split_is_judged_by_its_tasks(maker):
     check = {"kind": "difference", "quantity": "auc", "of": DC, "over": "One Norm", "at_least": 0}
     claim = verdict_of(maker, check)
     assert claim.verdict == "undecided"
-    assert "less than the 0.058 that" in claim.why  # standard error of .1, -.1, .01
+    assert "less than the 5.8 points that" in claim.why  # standard error of .1, -.1, .01
 
 
 def test_the_smallest_effect_of_a_ratio_is_relative(maker):

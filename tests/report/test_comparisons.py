@@ -400,10 +400,10 @@ def test_readings_under_which_nothing_can_be_said_do_not_count():
     def holding(*verdicts):
         return ClaimVerdict("c", "so", None, "", "", readings=dict(enumerate(verdicts))).holding
 
-    assert holding("confirmed", "mostly", "partly") == "holds under 2 of the 3 interpretations, partly holds under 1"
-    assert "1 of the 2" in holding("confirmed", "not testable here", "undecided")
+    assert holding("confirmed", "mostly", "partly") == "holds under 2, holds in part under 1 of 3 interpretations"
+    assert "holds under 1, is undecided under 1 of 2" in holding("confirmed", "not testable here", "undecided")
     assert holding(*["not confirmed"] * 2, "undecided") == (
-        "does not hold under 2 of the 3 interpretations, is undecided under 1"
+        "does not hold under 2, is undecided under 1 of 3 interpretations"
     )
     assert holding("confirmed", "not testable here") == holding("confirmed") == holding() == ""
 

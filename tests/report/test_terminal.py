@@ -149,7 +149,7 @@ def test_further_claims_add_up_with_those_that_were_not_tested(maker):
         {"id": "lost", "text": "It is so", "not_testable": "the figures are lost"},
     ]
     report = build_report(maker.fill().write())
-    assert report.findings[-1] == "Of 3 further claims 1 holds, 1 does not hold, 1 was not tested here."
+    assert report.findings[-1] == "3 further claims: 1 holds, 1 does not hold, 1 was not tested here."
 
 
 @pytest.mark.parametrize(("exact", "ours"), [(8.0, "4 times"), (None, "at least 4 times")])
