@@ -244,8 +244,12 @@ def _as_text(table: Section) -> Section:
 
 def cells_text(cells: Mapping[str, int]) -> str:
     """Say how many cells have a number and what became of the others; `cells` as of `Report`."""
-    trouble = "".join(f", {cells[name]} {text}" for name, text in TROUBLE.items() if cells[name])
-    return f"{cells['done']} of {counted(cells['planned'], 'cell')} done{trouble}"
+    return ", ".join([f"{cells['done']} of {counted(cells['planned'], 'cell')} done", *trouble_texts(cells)])
+
+
+def trouble_texts(cells: Mapping[str, int]) -> list[str]:
+    """Say what became of the cells without a number: ``2 failed``, ``1 not computed yet``."""
+    return [f"{cells[name]} {text}" for name, text in TROUBLE.items() if cells[name]]
 
 
 def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers: str) -> list[str]:
@@ -347,7 +351,7 @@ def markdown(report: Report) -> str:
     rest = [
         Section("Figures", [*figures, *filter(None, [published])]),
         Section("Claims", grids=[claims_grid(report.run, report.claims)] if report.claims else []),
-        Section("What the verdicts rest on", _claim_lines(report)),
+        Section("What the verdicts rest on", claim_lines(report)),
         reference_section(report.references),
         *report.other_results,
         *report.sections,
@@ -413,13 +417,13 @@ def latex(report: Report) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _claim_lines(report: Report) -> list[str]:
+def claim_lines(report: Report, *, brief: bool = False) -> list[str]:
+    """Return the claims one by one, those tested with what was found, `brief` without the single comparisons."""
     lines = []
     for claim in report.judged:
         where = f" ({claim.place})" if claim.place else ""
-        head = f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}."
-        readings = f" {claim.under_readings[:1].upper()}{claim.under_readings[1:]}." if claim.holding else ""
-        lines.append(f"{head} {claim.found}{readings}")
+        found = claim.found_briefly if brief else claim.found
+        lines.append(f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}. {found}")
     return lines + [f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable]
 
 

@@ -91,6 +91,15 @@ class Grid:
         """Return the grid of some columns, by their places."""
         return Grid([self.columns[i] for i in places], [[row[i] for i in places] for row in self.rows])
 
+    def within(self, width: int) -> list[Grid]:
+        """Return the first column beside as many others as keep to a width as text, then beside the next ones."""
+        widths, groups = [max(map(len, texts)) + 2 for texts in zip(*text_rows(self), strict=True)], [[0]]
+        for i in range(1, len(widths)):
+            if len(groups[-1]) > 1 and sum(widths[j] for j in (*groups[-1], i)) > width + 2:
+                groups.append([0])
+            groups[-1].append(i)
+        return [self.part(places) for places in groups]
+
 
 @dataclass
 class Section:
@@ -186,10 +195,12 @@ def markdown_grid(grid: Grid) -> str:
     """Return an aligned Markdown table."""
     headers = [escape_markdown(c.name) for c in grid.columns]
     body = [[_markdown_cell(v, c.kind) for v, c in zip(row, grid.columns, strict=True)] for row in grid.rows]
-    right = [c.kind != "text" for c in grid.columns]
-    widths = [max(3, *map(len, texts)) for texts in zip(headers, *body, strict=True)]
-    rule = ["-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)]
-    return "\n".join("| " + " | ".join(pad(row, widths, right)) + " |" for row in [headers, rule, *body])
+    head, *rows = padded([headers, *body], grid.columns, 3)
+    rule = [
+        "-" * len(text) if c.kind == "text" else "-" * (len(text) - 1) + ":"
+        for text, c in zip(head, grid.columns, strict=True)
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *rows])
 
 
 def _markdown_cell(value: Any, kind: str) -> str:
@@ -233,15 +244,16 @@ def csv_grid(grid: Grid) -> str:
     return stream.getvalue()
 
 
-def widths_of(grid: Grid) -> list[int]:
-    """Return the widths of the columns as text."""
-    rows = [[column.name for column in grid.columns], *grid.texts()]
-    return [max(map(len, texts)) for texts in zip(*rows, strict=True)]
+def padded(rows: Sequence[Sequence[str]], columns: Sequence[Column], least: int = 0) -> list[list[str]]:
+    """Pad texts to the widths of their columns, to the left in all that are not text."""
+    widths = [max(least, *map(len, texts)) for texts in zip(*rows, strict=True)]
+    pads = [str.ljust if column.kind == "text" else str.rjust for column in columns]
+    return [[pad(text, width) for pad, text, width in zip(pads, row, widths, strict=True)] for row in rows]
 
 
-def pad(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
-    """Pad the cells of a row to the widths, to the right where asked."""
-    return [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
+def text_rows(grid: Grid) -> list[list[str]]:
+    """Return the names of the columns and the rows as padded text."""
+    return padded([[column.name for column in grid.columns], *grid.texts()], grid.columns)
 
 
 def text_lines(grid: Grid, width: int | None = None, drop_first: Sequence[str] = ()) -> list[str]:
@@ -249,9 +261,7 @@ def text_lines(grid: Grid, width: int | None = None, drop_first: Sequence[str] =
     lines: list[str] = []
     for drop in ("", *drop_first):
         grid = grid.part([i for i, column in enumerate(grid.columns) if column.name != drop])
-        widths, right = widths_of(grid), [c.kind != "text" for c in grid.columns]
-        rows = [[column.name for column in grid.columns], *grid.texts()]
-        lines = ["  ".join(pad(row, widths, right)).rstrip() for row in rows]
+        lines = ["  ".join(row).rstrip() for row in text_rows(grid)]
         if width is None or max(map(len, lines)) <= width:
             break
     return lines

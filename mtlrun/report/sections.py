@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.record import CELLS, Record
+from mtlrun.record import CELLS, Place, Record
 from mtlrun.report.cells import MISSING, PUBLISHED, MethodResult, Run, mark_simulated
 from mtlrun.report.checks import VERDICTS, Verdict, said, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
@@ -303,21 +303,26 @@ def environment_section(run: Run) -> Section:
 
 
 def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
-    """Return every failed or unreadable cell; `others`: the run under other readings, with its own cells."""
-    section = Section("Failures", grids=[Grid.of("cell", "status", "error", "file")])
-    section.lines += [
-        f"{name}: the file of the cell cannot be read; the next run computes it again." for name in run.unreadable
-    ]
-    section.lines += [
+    """Return every failed or unreadable cell, the splits with the same error together, and a file that has all of it.
+
+    `others`: the run under other readings, with its own cells.
+    """
+    lines = [f"{name}: the file of the cell cannot be read; the next run computes it again." for name in run.unreadable]
+    lines += [
         f"{name}: its test scores are missing or damaged, so no test uses them; the next run computes them again."
         for name in run.unsound
     ]
+    found: dict[tuple[str, ...], list[Place]] = {}
     for one in (run, *others):
         for cell in one.failed:
             record = one.cells[cell.key]
-            error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
-            section.grids[0].rows.append([cell.name, record.status, error, f"{CELLS}/{cell.key}.json"])
-    return section
+            error = (record.error or "no message").strip().splitlines()[0][:ERROR_LENGTH]
+            found.setdefault((record.status, cell.reading, cell.dataset, cell.method, error), []).append(cell)
+    for (status, reading, dataset, method, error), cells in found.items():
+        trials = f"{'trials' if len(cells) > 1 else 'trial'} {', '.join(str(cell.trial) for cell in cells)}"
+        where = f"{dataset} / {method} / {trials}{f' [{reading}]' if reading else ''}"
+        lines.append(f"{status}: {where}: {error} [{CELLS}/{cells[0].key[:KEY_LENGTH]}...]")
+    return Section("Failures", lines)
 
 
 def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:

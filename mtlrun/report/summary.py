@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +13,21 @@ from rich.console import Console
 from rich.text import Text
 
 from mtlrun.errors import DataError, counted
-from mtlrun.record import OK, Place
-from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, html_page, verdict_lines
-from mtlrun.report.checks import NUMBERS, STYLES, VERDICTS, Verdict, said
+from mtlrun.report.build import (
+    TONES,
+    TROUBLE,
+    Report,
+    build_report,
+    cells_text,
+    claim_lines,
+    html_page,
+    trouble_texts,
+    verdict_lines,
+)
+from mtlrun.report.checks import NUMBERS, STYLES, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.grid import (
+    Column,
     Grid,
     Section,
     Styled,
@@ -24,8 +35,7 @@ from mtlrun.report.grid import (
     escape_html,
     json_text,
     markdown_section,
-    show,
-    widths_of,
+    text_rows,
 )
 from mtlrun.report.readings import ReferenceVerdict
 from mtlrun.report.sections import (
@@ -36,6 +46,7 @@ from mtlrun.report.sections import (
     computing_seconds,
     counts_text,
     edge_hits,
+    failures_section,
     finding,
     findings,
 )
@@ -228,14 +239,10 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
             sections.append(
                 Section(_cite(entries) or paper, [f"* {line}" for line in lines], [grid(claims)], fold=True)
             )
-    counts = [
-        [link(e.place), str(e.report.run.info.get("title", "")), *run_counts(e), e.report.seconds]
-        for e in overview.entries
-    ]
     compared = [[link(c["place"], "leaderboard"), c["title"], c["verdict"]] for c in overview.comparisons]
     left_out = [[name, why] for name, why in overview.left_out.items()]
-    runs = Grid.of("run", "what it is", "cells done", "printed numbers within tolerance", "computing:duration")
-    runs.rows = counts
+    runs = Grid.of("run", "cells done:count", "numbers met:count", "computing:duration", "outcome", "what it is")
+    runs.rows = [[link(e.place), *run_counts(e), str(e.report.run.info.get("title", ""))] for e in overview.entries]
     sections += [
         Section("Our own claims", [], [grid(overview.ours(overview.entries))], fold=True),
         Section("Runs", [], [runs]),
@@ -250,12 +257,13 @@ def counts_line(claims: Sequence[tuple[RunReport, ClaimVerdict]]) -> str:
     return f"Of {counted(len(claims), 'claim')}, {counts_text(claim for _, claim in claims)}."
 
 
-def run_counts(entry: RunReport) -> tuple[str, str | None]:
-    """Return how many cells of a run are done, and how many printed numbers are met."""
+def run_counts(entry: RunReport) -> list[Any]:
+    """Return how many cells of a run are done, how many printed numbers are met, the seconds, and what came out."""
     cells = entry.report.cells
     numbers = [number.verdict for number in entry.report.references if number.verdict != Verdict.NOT_RUN]
     met = f"{numbers.count(Verdict.WITHIN)} of {len(numbers)}" if numbers else None
-    return f"{cells['done']} of {cells['planned']}", met
+    outcome = ", ".join(filter(None, [*trouble_texts(cells), counts_text(entry.report.claims)]))
+    return [f"{cells['done']} of {cells['planned']}", met, entry.report.seconds, outcome]
 
 
 def overview_markdown(
@@ -398,141 +406,69 @@ def _cite(entries: Sequence[RunReport]) -> str:
 
 # ---------------------------------------------------------------------- terminal
 
-MAX_FAILURES = 10
-MAX_EDGES = 5
+#: Failures, and ends of grids, that are shown; the report has all.
+MOST_LINES = 10
 
 
 def print_report(console: Console, report: Report) -> None:
-    """Print the outcome, the tables, the claims one by one and what was measured; failures and warnings come last."""
-    for line in report.summary:
-        _print_line(console, Text(line))
-    for section in report.results:
-        console.print()
-        print_section(console, section)
-    for line in report.notes(bold=console.is_terminal):
-        _print_line(console, Text(line))
-    if report.claims:
-        console.print()
-    for claim in report.judged:
-        # The page has the comparisons one by one.
-        found = claim.found_briefly if console.is_terminal else claim.found
-        print_verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}. {found}")
-    for line in report.untestable:
-        print_verdict(console, Verdict.NOT_TESTABLE, line)
-    for section in report.measured:
-        print_section(console, Section(section.title, section.lines))
-    hits = edge_hits(report.run)
-    for hit in hits[:MAX_EDGES]:
-        print_verdict(console, "end of the grid", hit, style="yellow")
-    if len(hits) > MAX_EDGES:
-        console.print(
-            Text(f"... and {len(hits) - MAX_EDGES} more searches that ended at an end of their grid, see report.md")
-        )
-    print_failures(console, report)
+    """Print the report's own outcome, tables, claims and findings; ends of grids and failures come last."""
+    tables = report.results or [Section("")]
+    tables[-1].lines += report.notes(bold=console.is_terminal)
+    edges = [f"end of the grid: {hit}" for hit in edge_hits(report.run)]
+    failures = failures_section(report.run, report.runs[1:]).lines
+    print_sections(
+        console,
+        [
+            Section("", report.summary),
+            *tables,
+            Section("", claim_lines(report, brief=True)),
+            *(Section(section.title, section.lines) for section in report.measured),
+            *(Section("", _first(lines, what)) for lines, what in ((edges, "ends of grids"), (failures, "failures"))),
+        ],
+    )
 
 
-def print_section(console: Console, section: Section) -> None:
-    """Print the title of a section, its tables and its sentences; nothing of an empty one."""
-    if section.empty:
-        return
-    if section.title:
-        console.print(Text(section.title, style="bold"))
-    for grid in section.grids:
-        print_grid(console, grid)
-    for line in section.lines:
-        _print_line(console, Text(line.removeprefix("* ")))
-
-
-def print_grid(console: Console, grid: Grid) -> None:
-    """Print a table: as many columns as fit beside the first one, then the next ones; heads are not wrapped."""
-    widths, stop = widths_of(grid), 1
-    while stop < len(widths):
-        places = [0, stop]
-        while (
-            places[-1] + 1 < len(widths) and sum(widths[i] + 2 for i in [*places, places[-1] + 1]) <= console.width + 2
-        ):
-            places.append(places[-1] + 1)
-        stop = places[-1] + 1
-        for row in [[Text(column.name, style="bold") for column in grid.columns], *grid.rows]:
-            entries = [_shown(row[i], grid.columns[i].kind, grid.columns[i].name, widths[i]) for i in places]
-            line = Text("  ").join(entries)
-            line.rstrip()
-            console.print(line, soft_wrap=True)
-
-
-def _shown(value: Any, kind: str, name: str, width: int) -> Text:
-    """Return a value, padded: the best number in bold, a printed one and a status in the colour of what it says."""
-    text = value.copy() if isinstance(value, Text) else Text(show(value, kind))
-    if isinstance(value, Styled):
-        text.stylize("bold" if value.bold else STYLES[value.tone.tone] if isinstance(value.tone, Verdict) else "")
-    elif name == "status" and isinstance(value, str):
-        text.stylize("green" if value == OK else "red")
-    (text.pad_right if kind == "text" else text.pad_left)(width - len(text))
-    return text
-
-
-def print_failures(console: Console, report: Report) -> None:
-    """Print the first line of every failure, splits with the same one together, and the file that has the rest."""
-    groups: dict[tuple[str, str, str, str], list[Place]] = {}
-    for cell in (cell for run in report.runs for cell in run.failed):
-        record = report.run.cells[cell.key]
-        error = (record.error or "no message").strip().splitlines()[0]
-        groups.setdefault((record.status, cell.dataset, cell.method, error), []).append(cell)
-    for (status, dataset, method, error), cells in list(groups.items())[:MAX_FAILURES]:
-        trials = f"{'trials' if len(cells) > 1 else 'trial'} {', '.join(str(c.trial) for c in cells)}"
-        text = f"{dataset} / {method} / {trials}: {error} [cells/{cells[0].key[:12]}...]"
-        print_verdict(console, status, text, style="red")
-    if len(groups) > MAX_FAILURES:
-        console.print(Text(f"... and {len(groups) - MAX_FAILURES} more failures, see report.md"))
-
-
-def print_verdict(console: Console, word: str, text: str, style: str | None = None) -> None:
-    """Print a word and what it is about."""
-    line = Text(f"{said(word)}: ", style=style or (STYLES[word.tone] if isinstance(word, Verdict) else ""))
-    _print_line(console, line.append(text, style="default"))
-
-
-def _print_line(console: Console, line: Text) -> None:
-    """Print a sentence; in a file or a pipe it is one line, to be searched and counted."""
-    console.print(line, soft_wrap=not console.is_terminal)
-
-
-# ---------------------------------------------------------------- the summary of many runs
+def _first(lines: list[str], what: str) -> list[str]:
+    rest = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"... and {rest} more {what}, see report.md"] if rest > 0 else [])]
 
 
 def print_overview(console: Console, overview: Overview) -> None:
-    """Print failures and what is left out, then a table per paper with its counts of claims; the totals come last."""
-    if not console.is_terminal:  # a file can be searched; on a screen the counts do, and the index tells the rest
-        for entry, claim in overview.claims():
-            _print_line(console, Text(f"{entry.place}: {claim.id}: {finding(claim)}"))
-    for entry in overview.entries:
-        if failed := len(entry.report.run.failed):
-            text = f"{entry.place}: {counted(failed, 'cell')}, see its report.md"
-            print_verdict(console, "failed", text, style="red")
-    for comparison in overview.comparisons:
-        print_verdict(console, "comparison", f"{comparison['place']}: {comparison['verdict']}", style="bold")
-    for name, why in overview.left_out.items():
-        print_verdict(console, "left out", f"{name}: {why}", style="yellow")
-    for paper, entries in overview.papers.items():
-        console.print(Text(paper, style="bold"))
-        print_grid(console, _runs_grid(overview, entries))
-    for line in overview.summary:
-        _print_line(console, Text(line))
+    """Print the tables of the summary and the totals; in a file or a pipe, which can be searched, all claims first."""
+    shown = {section.title: section for section in overview_sections(overview)}
+    if runs := shown.get("Runs"):
+        runs.grids = [runs.grids[0].part(range(len(runs.grids[0].columns) - 1))]
+    claims = [] if console.is_terminal else overview.claims()
+    print_sections(
+        console,
+        [
+            Section("", [f"{entry.place}: {claim.id}: {finding(claim)}" for entry, claim in claims]),
+            *(shown[title] for title in ("Runs", "Comparisons of methods", "Left out") if title in shown),
+            Section("", overview.summary),
+        ],
+    )
 
 
-def _runs_grid(overview: Overview, entries: Sequence[RunReport]) -> Grid:
-    """Return the table of a paper; below it a run is called without it, and without the profile where all have one."""
-    grid = Grid.of("artefact", "cells:count", "numbers:count", "computing:count", "claims")
-    for entry in entries:
-        name = entry.id.partition("/")[2] or entry.id
-        cells, numbers = run_counts(entry)
-        grid.rows.append(
-            [
-                name if overview.profile else f"{name} ({entry.report.run.profile})",
-                cells,
-                numbers or "",
-                duration(entry.report.seconds),
-                counts_text(entry.report.claims),
-            ]
-        )
-    return grid
+def print_sections(console: Console, sections: Iterable[Section]) -> None:
+    """Print sections, tables in parts that keep to the width; a sentence is one line in a file or a pipe."""
+    for place, section in enumerate(section for section in sections if not section.empty):
+        if place:
+            console.print()
+        if section.title:
+            console.print(Text(section.title, style="bold"))
+        for part in (part for grid in section.grids for part in grid.within(console.width)):
+            for values, texts in zip([part.columns, *part.rows], text_rows(part), strict=True):
+                row = Text("  ").join(Text(text, _style(value)) for text, value in zip(texts, values, strict=True))
+                row.rstrip()
+                console.print(row, soft_wrap=True)
+        for line in section.lines:
+            word, *rest = re.sub(r"^\* (\*\*(.+?)\*\*)?", r"\2", line).partition(": ")
+            text = Text.assemble((word, STYLES[TONES[word]] if word in TONES else ""), *rest)
+            console.print(text, soft_wrap=not console.is_terminal)
+
+
+def _style(value: Any) -> str:
+    """Return the style of a table's entry: heads and the best numbers are bold, a printed one as its verdict."""
+    if isinstance(value, Column) or (isinstance(value, Styled) and value.bold):
+        return "bold"
+    return STYLES[TONES[value.tone]] if isinstance(value, Styled) and value.tone in TONES else ""

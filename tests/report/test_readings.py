@@ -113,7 +113,7 @@ def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_th
 def test_failures_of_other_readings_are_listed(two_readings, maker):
     maker.fail("alpha", "APG-RMTL other", 1, error="ValueError: not so")
     text = markdown(two_readings(0.8))
-    assert "| alpha/APG-RMTL/trial 1 [other] | failed | ValueError: not so |" in text
+    assert "failed: alpha / APG-RMTL / trial 1 [other]: ValueError: not so" in text
 
 
 def test_pages_show_readings(two_readings):

@@ -74,7 +74,7 @@ def test_equal_failures_are_one_line(maker):
     for trial in range(2):
         maker.fail("alpha", DC, trial)
     lines = [line for line in printed(maker).splitlines() if line.startswith("failed:")]
-    assert lines == [f"failed: alpha / {DC} / trials 0, 1: ValueError: no [cells/alpha-LADM-D...]"]
+    assert lines == [f"failed: alpha / {DC} / trials 0, 1: ValueError: no [cells/alpha-LADM-DC-RM...]"]
 
 
 def test_many_failures_are_cut(maker):
