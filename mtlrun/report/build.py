@@ -48,7 +48,6 @@ from mtlrun.report.grid import (
     markdown_section,
     show,
     tex_grid,
-    tex_table,
 )
 from mtlrun.report.printed import (
     measurement_sections,
@@ -407,13 +406,13 @@ def latex(report: Report) -> str:
     blocks = [TEX_HEAD]
     for section in report.results:
         title = f"{name}: {escape_tex(section.title)}" if section.title else name
-        blocks.append(tex_table(title, section.grids[0]))
+        blocks.append(tex_grid(section.grids[0], caption=title))
     if report.claims:
         grid = Grid([Column("claim"), Column("text"), Column("verdict")])
         grid.rows = [[c.id, c.text, said(c.verdict)] for c in report.claims]
-        blocks.append(tex_table("Claims", grid, "lp{0.6\\linewidth}l"))
+        blocks.append(tex_grid(grid, "lp{0.6\\linewidth}l", "Claims"))
     if report.references:
-        blocks.append(tex_table("Reference numbers", reference_grid(report.references, why=False)))
+        blocks.append(tex_grid(reference_grid(report.references, why=False), caption="Reference numbers"))
     return "\n\n".join(blocks) + "\n"
 
 

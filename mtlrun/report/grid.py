@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+import pandas as pd
 from pydantic import BaseModel
 
 from mtlrun.utils.text import table_text
@@ -278,56 +279,32 @@ def escape_html(markdown: str) -> str:
 
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
-#: First character beyond those of European languages.
-END_OF_T1 = 0x180
-_GREEK = "alpha beta gamma delta lambda mu rho sigma tau omega"
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{c: f"\\{c}" for c in "&%$#_"},
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "’": "'",
-    **{letter: rf"$\{name}$" for letter, name in zip("αβγδλμρστω", _GREEK.split(), strict=True)},
-}
+_TEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "{}&%$#_"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+    | {"±": r"$\pm$", "×": r"$\times$", "≤": r"$\le$", "≥": r"$\ge$", "–": "--", "—": "---", "’": "'"}
+)
 
 
 def escape_tex(text: str) -> str:
-    """Escape every character that LaTeX would interpret; what its T1 fonts do not have becomes a question mark."""
-    return "".join(_TEX.get(c, c if ord(c) < END_OF_T1 else "?") for c in " ".join(text.split()))
+    """Escape what LaTeX would interpret; what is neither a sign of these nor a Latin letter becomes a question mark."""
+    known = (c if c < "\u0180" or ord(c) in _TEX else "?" for c in " ".join(text.split()))
+    return "".join(known).translate(_TEX)
 
 
-def _tex_cell(value: Any, kind: str) -> str:
-    text = escape_tex(show(value, kind))
-    return rf"\textbf{{{text}}}" if isinstance(value, Styled) and value.bold else text
+def tex_grid(grid: Grid, align: str | None = None, caption: str | None = None) -> str:
+    """Return a booktabs tabular, floating where it has a `caption`, which is LaTeX already.
 
+    `align` is the column specification when the default (l and r) does not do.
+    """
 
-def tex_grid(grid: Grid, align: str | None = None) -> str:
-    """Return a booktabs tabular; `align` is the column specification when the default (l and r) does not do."""
-    align = align or "".join("l" if c.kind == "text" else "r" for c in grid.columns)
-    rows = [
-        " & ".join(_tex_cell(value, column.kind) for value, column in zip(row, grid.columns, strict=True)) + r" \\"
-        for row in grid.rows
-    ]
-    head = " & ".join(escape_tex(c.name) for c in grid.columns) + r" \\"
-    return "\n".join(
-        [rf"\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
-    )
+    def cell(value: Any, kind: str) -> str:
+        text = escape_tex(show(value, kind))
+        return rf"\textbf{{{text}}}" if isinstance(value, Styled) and value.bold else text
 
-
-def tex_table(caption: str, grid: Grid, align: str | None = None) -> str:
-    """Return a floating table with a caption, which is LaTeX already; `align` as of `tex_grid`."""
-    return "\n".join(
-        [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", tex_grid(grid, align), r"\end{table}"]
-    )
+    rows = [[cell(value, c.kind) for value, c in zip(row, grid.columns, strict=True)] for row in grid.rows]
+    table = pd.DataFrame(rows, columns=[escape_tex(column.name) for column in grid.columns])
+    align = align or "".join("l" if column.kind == "text" else "r" for column in grid.columns)
+    text = table.to_latex(index=False, escape=False, column_format=align, caption=caption).rstrip("\n")
+    return str(text).replace("\\begin{table}\n", "\\begin{table}\n\\centering\n", 1)
