@@ -153,7 +153,7 @@ def test_lines_of_machine_formats_end_with_line_feeds():
     """`str.splitlines` also cuts at U+2028, U+0085 and U+001E, which names may contain."""
     human = {
         "runs/verify.py",
-        "report/summary.py",
+        "report/sections.py",
         "runs/results.py",
         "comparison/protocol.py",
     }  # the first line of a message

@@ -421,8 +421,8 @@ def claim_lines(report: Report, *, brief: bool = False) -> list[str]:
     lines = []
     for claim in report.judged:
         where = f" ({claim.place})" if claim.place else ""
-        found = claim.found_briefly if brief else claim.found
-        lines.append(f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}. {found}")
+        told = replace(claim, why=claim.why.split("; ")[0]) if brief else claim
+        lines.append(f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}. {told.found}")
     return lines + [f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable]
 
 

@@ -177,16 +177,8 @@ class ClaimVerdict:
     @property
     def found(self) -> str:
         """What was found, in sentences; `why` is that of the main reading, where there are several."""
-        return self._sentences(self.why)
-
-    @property
-    def found_briefly(self) -> str:
-        """The same, without the comparisons one by one."""
-        return self._sentences(self.why.split("; ")[0])
-
-    def _sentences(self, why: str) -> str:
-        start = "Under the main interpretation" if self.holding else "Found"
-        return f"{start}: {why.rstrip('.')}.{f' It {self.holding}.' if self.holding else ''}"
+        start, holding = ("Under the main interpretation", f" It {self.holding}.") if self.holding else ("Found", "")
+        return f"{start}: {self.why.rstrip('.')}.{holding}"
 
     @property
     def under_readings(self) -> str:
