@@ -408,11 +408,11 @@ def latex(report: Report) -> str:
         title = f"{name}: {escape_tex(section.title)}" if section.title else name
         blocks.append(tex_grid(section.grids[0], caption=title))
     if report.claims:
-        grid = Grid([Column("claim"), Column("text"), Column("verdict")])
-        grid.rows = [[c.id, c.text, said(c.verdict)] for c in report.claims]
+        grid = Grid.of("claim", "text", "verdict", rows=([c.id, c.text, said(c.verdict)] for c in report.claims))
         blocks.append(tex_grid(grid, "lp{0.6\\linewidth}l", "Claims"))
     if report.references:
-        blocks.append(tex_grid(reference_grid(report.references, why=False), caption="Reference numbers"))
+        grid = reference_grid(report.references)
+        blocks.append(tex_grid(grid.part(range(len(grid.columns) - 1)), caption="Reference numbers"))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from mtlrun.errors import counted
 from mtlrun.record import NOT_CONVERGED, TIMEOUT
 from mtlrun.report.cells import MISSING, PARTIAL, MethodResult, Run
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, spoken
@@ -289,7 +288,7 @@ def table_notes(run: Run, rows: Sequence[MethodResult], tables: Sequence[Section
     if any(PARALLEL in row.samples for row in rows) and any(cell.quantity == "speedup" for cell in cells):
         notes.append("Times faster: by the seconds with the blocks one after another.")
     if any(cell.printed for cell in cells):
-        notes.append("Small print: the paper's value." if bold else f"Rows {PRINTED!r}: the paper's values.")
+        notes.append("Below ours: the paper's values.")
     notes += [f"{note}." for note in dict.fromkeys(note for table in tables for note in table.lines)]
     return [" ".join(notes)] if notes else []
 
@@ -368,18 +367,10 @@ def task_note(run: Run, rows: list[MethodResult]) -> str | None:
     names = {ONE_CLASS: "only one class in the training part"}
     names.update({f"undefined_{m}": f"{spoken(m)} undefined" for m in run.metrics})
     counts = {name: [count for row in rows for count in row.counts(name)] for name in (*names, "n_tasks")}
-    parts = [f"{text} for {_tasks_text(counts[name])}" for name, text in names.items() if any(counts[name])]
+    parts = [f"{text} for {range_text(counts[name])}" for name, text in names.items() if any(counts[name])]
     if not parts:
         return None
-    return f"{', '.join(parts)} of {range_text(counts['n_tasks'])} in each split"
-
-
-def _tasks_text(counts: Sequence[int]) -> str:
-    """Write ``at most 1 task``, ``2 to 3 tasks``."""
-    low, high = min(counts), max(counts)
-    if low == high:
-        return counted(high, "task")
-    return f"{f'{low} to' if low else 'at most'} {counted(high, 'task')}"
+    return f"{', '.join(parts)} of {range_text(counts['n_tasks'])} tasks in each split"
 
 
 def range_text(values: Sequence[int] | None) -> str | None:

@@ -156,20 +156,17 @@ def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
     return Section("Printed numbers and ours", [*lines, *waiting], [reference_grid(compared)] if compared else [])
 
 
-def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:
+def reference_grid(references: Sequence[ReferenceVerdict]) -> Grid:
     """Return the printed numbers beside ours."""
-    numbers = ("printed:seconds", "ours:seconds", "n:count", "difference:seconds", "tolerance:seconds")
-    grid = Grid.of("dataset", "method", "quantity", "source", *numbers, "verdict")
+    columns = ("printed:seconds", "ours:seconds", "n:count", "difference:seconds", "tolerance:seconds")
+    grid = Grid.of("dataset", "method", "quantity", "source", *columns, "verdict", "rule or reason")
     for r in references:
         # Five significant digits: printed numbers keep all of theirs.
         value, ours, difference, tolerance = (
             None if v is None else f"{v:.5g}" for v in (r.value, r.ours, r.difference, r.tolerance)
         )
-        grid.rows.append(
-            [r.dataset, r.method, r.quantity, r.source, value, ours, r.n, difference, tolerance, r.verdict]
-        )
-    if why:
-        grid.add("rule or reason", [r.why for r in references])
+        numbers = (value, ours, r.n, difference, tolerance)
+        grid.rows.append([r.dataset, r.method, r.quantity, r.source, *numbers, r.verdict, r.why])
     return grid
 
 

@@ -106,8 +106,7 @@ def test_markdown_has_the_sections_in_order(full):
         "* 11 of 12 cells done, 1 failed.",
         "* 1 claim of the paper: 1 holds.",
         "* 1 printed number: 1 out of tolerance.",
-        "alpha, beta: only one class in the training part for 1 to 2 tasks, "
-        "AUC undefined for 1 task of 3 in each split.",
+        "alpha, beta: only one class in the training part for 1-2, AUC undefined for 1 of 3 tasks in each split.",
         "* **holds**: made-1 (Table I): DC is 3.5x faster_. Found: 2 of 2 comparisons hold.",
         "In 1 of 1 row the best value was at an end of the grid at least once, so a better one may lie outside: "
         "widen the grid.",

@@ -54,7 +54,7 @@ def test_undefined_metric_is_left_out_and_counted(maker):
 def test_tasks_of_one_class_are_told(maker):
     run = read_run(maker.fill().write())
     rows = method_results(run)
-    note = "only one class in the training part for 1 to 2 tasks, AUC undefined for 1 task of 3 in each split"
+    note = "only one class in the training part for 1-2, AUC undefined for 1 of 3 tasks in each split"
     assert task_note(run, rows) == note
     for record in maker.records.values():
         record.counts = {"n_tasks": 3, "one_class_train": 0, "undefined_auc": 0}
