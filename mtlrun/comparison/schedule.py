@@ -75,13 +75,12 @@ class CompareSchedule:
             pool = replace(self.runner.pool, until=self.deadline, stops=self.deadline is not None)
             for number, wave in enumerate(self._waves()):
                 cells = [self.cells[place] for place in wave]
-                self._known(cells, done=True)
+                self._known(cells)
                 # The first is computed in any case, so that there is a board whatever the budget, and in this process,
                 # as are others while those of the pool start.
                 here = replace(pool, jobs=1, until=self.deadline if number else None, stops=False, workers=())
                 here = here if number == 0 or not pool.started else pool
                 self.runner.fits([self.cells[place] for place in wave if place in self.open], here)
-                self._known(cells, done=False)  # of other processes
         late: dict[int, list[str]] = {}
         for label in self.entries:
             late.setdefault(sum(place[0] == label for place in self.open), []).append(label)
@@ -108,12 +107,12 @@ class CompareSchedule:
         for label in rest:
             yield from ([(label, split) for split in splits] for splits in repeats)
 
-    def _known(self, cells: list[Cell], done: bool) -> None:
-        """Take over records that are there already; those of failures only when they were not tried again."""
+    def _known(self, cells: list[Cell]) -> None:
+        """Take over what is done already."""
         for cell in cells:
             if self.open.intersection(self.places[cell.key]):
                 record = self.runner.store.load(cell.key)
-                if record is not None and (record.done or not done):
+                if record is not None and record.done:
                     self._add(record)
 
     def _add(self, record: Record) -> None:
