@@ -332,7 +332,7 @@ class Records:
         stamp = (path, state.st_ino, state.st_mtime_ns, state.st_size)
         if self._open is None or self._open[0] != stamp:
             self._open = (stamp, NpzArchive(path, f"{path.parent.name}/{path.name}"))
-        return self._open[1].read(name)
+        return self._open[1].array(name)
 
     def scores_files(self, key: str) -> list[tuple[Path, str]]:
         """Return the files that may hold the test scores of a cell, each with the name of the array in it."""

@@ -455,8 +455,8 @@ def _npz(file: DataFile) -> Table:
     try:
         content = file.read_bytes()
         with NpzArchive(content, name) as archive:
-            allow_members(name, archive.zip.infolist(), len(content))
-            arrays = {key: archive.read(key) for key in archive.names}
+            allow_members(name, archive.infolist(), len(content))
+            arrays = archive.arrays()
         if is_frame(arrays):
             return Table(name, load_frame(arrays))
         if {"data", "indices", "indptr", "shape"} <= set(arrays):

@@ -303,8 +303,8 @@ class TaskStatistics:
         """
         try:
             with NpzArchive(Path(path), str(path)) as stored:
-                about = json.loads(str(stored.read("about")))
-                arrays = {name: stored.read(name) for name in _ARRAYS}
+                about = json.loads(str(stored.array("about")))
+                arrays = {name: stored.array(name) for name in _ARRAYS}
             if about["schema"] != _SCHEMA:
                 raise DataError(f"{path}: written by another version of mtlrun", "Compute the statistics again.")
             tasks, shared, features = np.asarray(about["tasks"]), bool(about["shared"]), tuple(about["features"])

@@ -87,7 +87,7 @@ def _coefficients(folder: Path) -> HeatMap:
         raise UserError(f"{folder}: this model is not linear: it has no coefficients", "Try --kind tasks or path.")
     try:
         with NpzArchive(file, str(file)) as stored:
-            coef, tasks, features = (stored.read(name) for name in ("coef", "tasks", "features"))
+            coef, tasks, features = (stored.array(name) for name in ("coef", "tasks", "features"))
     except (OSError, ValueError) as error:
         raise DataError(str(error), "Train the model again.") from None
     fitting = coef.ndim == 2 and tasks.shape == coef.shape[:1] and features.shape in ((0,), coef.shape[1:])

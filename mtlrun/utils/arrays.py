@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import io
-import math
+import lzma
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from mtlrun.utils.sizes import DEFLATE_TIMES, SizeError, allow, allow_expansion
+from mtlrun.utils.sizes import SizeError, allow_expansion
 
 if TYPE_CHECKING:
     import numpy as np
 
 _END = ".npy"
 #: What the modules of archives raise about damaged, forged and encrypted ones.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, LookupError, TypeError, ValueError, RuntimeError)
-_REMEDY = "The file was altered: take it from where it was made."
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, LookupError, TypeError, ValueError, RuntimeError)
 
 
 def npz(arrays: Mapping[str, Any]) -> bytes:
@@ -56,7 +54,7 @@ def _floats(values: Any) -> np.ndarray:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
-class NpzArchive:
+class NpzArchive(zipfile.ZipFile):
     """The arrays of an ``.npz`` file, each read when it is asked for.
 
     Parameters
@@ -76,25 +74,17 @@ class NpzArchive:
 
     def __init__(self, source: Path | bytes, name: str) -> None:
         self.name = name
-        content: Path | IO[bytes] = io.BytesIO(source) if isinstance(source, bytes) else source
         self.size = len(source) if isinstance(source, bytes) else source.stat().st_size
         try:
-            self.zip = zipfile.ZipFile(content)
+            super().__init__(io.BytesIO(source) if isinstance(source, bytes) else source)
         except _DAMAGE as error:
             raise ValueError(f"{name} is no .npz archive: {error}") from None
-        self.names = {i.filename.removesuffix(_END) for i in self.zip.infolist() if i.filename.endswith(_END)}
 
-    def __enter__(self) -> NpzArchive:
-        return self
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all arrays by name; see `array`."""
+        return {name.removesuffix(_END): self.array(name.removesuffix(_END)) for name in self.namelist()}
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self.zip.close()
-
-    def read(self, name: str) -> np.ndarray:
+    def array(self, name: str) -> np.ndarray:
         """Return an array.
 
         Raises
@@ -104,36 +94,15 @@ class NpzArchive:
         """
         import numpy as np
 
-        if name not in self.names:
-            raise ValueError(f"{self.name} has no array {name!r}")
-        info, place = self.zip.getinfo(f"{name}{_END}"), f"{self.name}({name})"
         try:
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise TypeError("it is compressed in a way that numpy does not use")
-            allow(place, info.file_size, DEFLATE_TIMES * self.size, "bytes in its directory", _REMEDY)
-            allow_expansion(place, info.file_size, self.size)
-            with self.zip.open(info) as stream:
-                _check_header(stream, info.file_size)
-            with self.zip.open(info) as stream:
+            info = self.getinfo(f"{name}{_END}")
+            allow_expansion(f"{self.name}({name})", info.file_size, self.size)
+            with self.open(info) as stream:
                 found = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
-                stream.read(1)  # the checksum is looked at where the member ends
-                return found
+                if stream.read(1):  # the checksum is looked at where the member ends
+                    raise ValueError(f"{name} is longer than its header claims")
+            return found
         except SizeError:
             raise
         except (*_DAMAGE, OSError, MemoryError) as error:
             raise ValueError(f"{self.name} is damaged: {error}") from None
-
-
-def _check_header(stream: IO[bytes], size: int) -> None:
-    """Refuse an array whose type and shape make another size than its member has."""
-    from numpy.lib import format as npy
-
-    version = npy.read_magic(stream)
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    if version not in readers:
-        raise TypeError(f"version {version} of the format")
-    shape, _, dtype = readers[version](stream)
-    if dtype.hasobject:
-        raise TypeError("it holds Python objects")
-    if math.prod(map(int, shape)) * dtype.itemsize + stream.tell() != size:
-        raise TypeError(f"its header claims {shape} of {dtype}, which is not its size")

@@ -18,8 +18,6 @@ from mtlrun.errors import DataError
 EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 256 << 20, 200, 2000
 #: The same for the packed records of a run, of which a file has at most so many. Real ones expand 25 times.
 RECORD_BYTES, RECORD_TIMES, RECORDS = 64 << 20, 64, 1_000_000
-#: Deflate cannot do better: a directory that claims more is forged.
-DEFLATE_TIMES = 1100
 #: A JSON file may have so many bytes.
 JSON_BYTES = 256 << 20
 #: Columns of a table, of one that is kept sparse, and lines before its first row.
