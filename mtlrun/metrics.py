@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -208,9 +208,14 @@ def f1_per_task(targets: Any, labels: Any, **layout: Any) -> Array:
 
 def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     """Mean squared error."""
-    flat = np.ndim(targets) == 1 and np.shape(targets) == np.shape(values)
-    if flat and layout.get("weights") is None and _is_whole(targets, values, None):
-        return _task_means((targets - values) ** 2, **layout)
+    arrays = [isinstance(a, np.ndarray) and a.dtype.kind in "iuf" for a in (targets, values)]
+    if all(arrays) and targets.ndim == 1 and targets.shape == values.shape and layout.get("weights") is None:
+        errors = (targets - values) ** 2
+        if np.isfinite(errors).all():  # the means of all tasks at once
+            codes, n_tasks = _codes(len(errors), *(layout.get(key) for key in ("offsets", "task_id", "tasks")))
+            sizes = np.bincount(codes, minlength=n_tasks)
+            sums = np.bincount(codes, errors, n_tasks)
+            return np.divide(sums, sizes, out=np.full(n_tasks, np.nan), where=sizes > 0)
     return _per_task(_mse, targets, values, **layout)
 
 
@@ -523,109 +528,67 @@ def _signs(labels: Array, classes: Array) -> Array:
 
 
 def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> Array:
-    tasks = _tasks(targets, predictions, **layout)
-    if _is_whole(targets, predictions, layout.get("weights")):
-        return np.array([kernel(y, p, w) if len(y) else np.nan for y, p, w in tasks], dtype=float)
-    values = []
-    for t, (y, p, w) in enumerate(tasks):
-        keep = w > 0
-        if y.dtype.kind in "fO":
-            keep &= y == y  # NaN is not equal to itself
+    y, p, w, bounds = _rows(targets, predictions, **layout)
+    keep = w > 0
+    if y.dtype.kind in "fO":
+        keep &= y == y  # NaN is not equal to itself
+    if not keep.all():
+        bounds = np.concatenate([[0], np.cumsum(keep)])[bounds]
         y, p, w = y[keep], p[keep], w[keep]
-        if p.dtype.kind == "f" and not np.isfinite(p).all():
-            raise ValueError(f"predictions of task {t} are not finite: the model diverged")
-        values.append(kernel(y, p, w) if len(y) else np.nan)
-    return np.array(values, dtype=float)
+    if p.dtype.kind == "f" and not (finite := np.isfinite(p)).all():
+        task = np.searchsorted(bounds, np.argmin(finite), side="right") - 1
+        raise ValueError(f"predictions of task {task} are not finite: the model diverged")
+    return np.array([kernel(y[a:b], p[a:b], w[a:b]) if a < b else np.nan for a, b in pairwise(bounds)], dtype=float)
 
 
-def _task_means(values: Array, **layout: Any) -> Array:
-    """Return the mean of the values of every task, all at once; NaN for a task without rows."""
-    order, offsets = _groups(len(values), layout.get("offsets"), layout.get("task_id"), layout.get("tasks"))
-    sizes = np.diff(offsets)
-    sums = np.bincount(np.repeat(np.arange(len(sizes)), sizes), values[order], len(sizes))
-    return np.divide(sums, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0)
-
-
-def _is_whole(targets: Any, predictions: Any, weights: Any) -> bool:
-    """Whether all targets and predictions are known, finite numbers, and every row counts."""
-    arrays = [targets, predictions, *([] if weights is None else [weights])]
-    if not all(isinstance(a, np.ndarray) and a.dtype.kind in "biuf" for a in arrays):
-        return False
-    return all(np.isfinite(a).all() for a in arrays) and (weights is None or bool((weights > 0).all()))
-
-
-def _tasks(
-    targets: Any,
-    predictions: Any,
-    *,
-    offsets: ArrayLike | None = None,
-    task_id: ArrayLike | None = None,
-    tasks: ArrayLike | None = None,
-    weights: Any = None,
-) -> Iterator[tuple[Array, Array, Array]]:
+def _rows(
+    targets: Any, predictions: Any, *, weights: Any = None, offsets: Any = None, task_id: Any = None, tasks: Any = None
+) -> tuple[Array, Array, Array, Array]:
+    """Return targets, predictions and weights as flat arrays sorted by task, and the bounds of the tasks."""
     if isinstance(targets, list | tuple) and len(targets) and np.ndim(targets[0]) == 1:
-        yield from _from_lists(targets, predictions, weights)
-        return
+        weights = [np.ones(len(y)) for y in targets] if weights is None else weights
+        sizes, *others = ([len(part) for part in parts] for parts in (targets, predictions, weights))
+        if others != [sizes, sizes]:
+            raise ValueError("targets, predictions and weights must be lists of the same number of tasks and rows")
+        targets, predictions, weights = map(np.concatenate, (targets, predictions, weights))
+        offsets = np.cumsum([0, *sizes])
     y, p = np.asarray(targets), np.asarray(predictions)
     if y.shape != p.shape:
         raise ValueError(f"targets have shape {y.shape} but predictions {p.shape}")
-    if y.ndim == 2:
-        w = np.ones(1) if weights is None else np.asarray(weights, dtype=float)
-        w = np.broadcast_to(w[:, None] if w.ndim == 1 else w, y.shape)
-        # Columns are read one after the other, so make them contiguous once.
-        y, p = np.asfortranarray(y), np.asfortranarray(p)
-        yield from ((y[:, t], p[:, t], w[:, t]) for t in range(y.shape[1]))
-        return
-    if y.ndim != 1:
+    if y.ndim not in (1, 2):
         raise ValueError(f"targets must have 1 or 2 dimensions, got {y.ndim}")
-    w = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
+    w = np.ones(y.shape[: 2 - y.ndim]) if weights is None else np.asarray(weights, dtype=float)
+    if y.ndim == 2:
+        w = np.broadcast_to(w[:, None] if w.ndim == 1 else w, y.shape)
+        y, p, w = (values.T.reshape(-1) for values in (y, p, w))
+        return y, p, w, len(targets) * np.arange(np.shape(targets)[1] + 1)
     if w.shape != y.shape:
         raise ValueError(f"weights must have shape {y.shape}, got {w.shape}")
-    order, bounds = _groups(len(y), offsets, task_id, tasks)
-    y, p, w = y[order], p[order], w[order]
-    yield from ((y[a:b], p[a:b], w[a:b]) for a, b in pairwise(bounds))
-
-
-def _groups(n: int, offsets: Any, task_id: Any, tasks: Any) -> tuple[Any, Array]:
-    """Return the order that groups rows by task, and the offsets of the groups."""
+    codes, n_tasks = _codes(len(y), offsets, task_id, tasks)
     if task_id is not None:
-        return _sort_by_task(np.asarray(task_id), tasks, n)
-    bounds = np.array([0, n]) if offsets is None else np.asarray(offsets)
-    if bounds[0] != 0 or bounds[-1] != n or (np.diff(bounds) < 0).any():
-        raise ValueError(f"offsets must rise from 0 to {n}")
-    return slice(None), bounds
+        order = np.argsort(codes, kind="stable")
+        y, p, w = y[order], p[order], w[order]
+    return y, p, w, np.cumsum([0, *np.bincount(codes, minlength=n_tasks)])
 
 
-def _from_lists(targets: Sequence[Any], predictions: Any, weights: Any) -> Iterator[tuple[Array, Array, Array]]:
-    weights = [None] * len(targets) if weights is None else weights
-    if not len(targets) == len(predictions) == len(weights):
-        raise ValueError("targets, predictions and weights must be lists of the same number of tasks")
-    for y, p, w in zip(targets, predictions, weights, strict=True):
-        yield from _tasks(np.asarray(y), p, weights=w)
-
-
-def _sort_by_task(task_id: Array, tasks: ArrayLike | None, n: int) -> tuple[Array, Array]:
-    """Return the order that groups rows by task and the offsets of the groups; tasks without rows get empty ones."""
-    if task_id.shape != (n,):
-        raise ValueError(f"task_id must have shape ({n},), got {task_id.shape}")
-    if (
-        isinstance(tasks, range)
-        and tasks == range(len(tasks))
-        and n
-        and task_id.dtype.kind == "i"
-        and task_id.min() >= 0
-        and task_id.max() < len(tasks)
-    ):  # positions in the list of tasks
-        counts = np.bincount(task_id, minlength=len(tasks))
-        return np.argsort(task_id, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
-    names, index = np.unique(task_id, return_inverse=True)
-    if tasks is not None:
-        wanted = np.asarray(tasks)
-        place = {name: i for i, name in enumerate(wanted.tolist())}
-        missing = [name for name in names.tolist() if name not in place]
-        if missing:
-            raise ValueError(f"task_id has tasks that are not among `tasks`: {missing[:5]}")
-        index = np.array([place[name] for name in names.tolist()], dtype=int)[index]
-        names = wanted
-    counts = np.bincount(index, minlength=len(names))
-    return np.argsort(index, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+def _codes(n: int, offsets: Any = None, task_id: Any = None, tasks: Any = None) -> tuple[Array, int]:
+    """Return the number of the task of every row, and how many tasks there are, those without rows included."""
+    if task_id is None:
+        bounds = np.array([0, n]) if offsets is None else np.asarray(offsets)
+        if bounds[0] != 0 or bounds[-1] != n or (np.diff(bounds) < 0).any():
+            raise ValueError(f"offsets must rise from 0 to {n}")
+        return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), len(bounds) - 1
+    ids = np.asarray(task_id)
+    if ids.shape != (n,):
+        raise ValueError(f"task_id must have shape ({n},), got {ids.shape}")
+    numbers = isinstance(tasks, range) and tasks == range(len(tasks)) and n and ids.dtype.kind == "i"
+    if numbers and ids.min() >= 0 and ids.max() < len(tasks):  # no need to sort them
+        return ids, len(tasks)
+    names, codes = np.unique(ids, return_inverse=True)
+    if tasks is None:
+        return codes, len(names)
+    place = {name: i for i, name in enumerate(np.asarray(tasks).tolist())}
+    missing = [name for name in names.tolist() if name not in place]
+    if missing:
+        raise ValueError(f"task_id has tasks that are not among `tasks`: {missing[:5]}")
+    return np.array([place[name] for name in names.tolist()], dtype=int)[codes], len(np.asarray(tasks))
