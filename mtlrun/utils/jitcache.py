@@ -9,55 +9,33 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
+import re
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Any
 
-import numpy as np
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 _DIGEST = hashlib.sha256().digest_size
 
 
-def source_digest(function: Callable[..., Any]) -> bytes:
-    """Return a digest of all sources behind the machine code of a function.
+@lru_cache
+def source_digest(module: str) -> bytes:
+    """Return a digest of the files of a module and of what it imports from its package, as ``from module import name``.
 
-    These are the files of the function, of the compiled functions that it reaches and of the classes they name, and the
-    values of the other globals that they name.
+    A function compiled from it may contain any function, and name any constant, of these.
     """
-    files: set[str] = set()
-    constants: list[str] = []
-    waiting: list[Any] = [function]
-    seen: set[Any] = set()
+    package, waiting = module.partition(".")[0], [module]
+    found: dict[str, bytes] = {}
     while waiting:
-        reached = waiting.pop()
-        seen.add(reached)
-        files.add(reached.__code__.co_filename)
-        for name in sorted(_names(reached.__code__) & reached.__globals__.keys()):
-            value = reached.__globals__[name]
-            inside = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
-            if hasattr(inside, "__code__"):
-                waiting += [inside] if inside not in seen else []
-            elif callable(value):
-                files.add(getattr(sys.modules.get(value.__module__ or ""), "__file__", None) or "")
-            elif not isinstance(value, ModuleType):
-                constants.append(f"{reached.__module__}.{name}={_text(value)}")
-    parts = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if Path(file).is_file()]
-    return hashlib.sha256("\n".join(sorted(parts) + sorted(constants)).encode()).digest()
-
-
-def _names(code: CodeType) -> set[str]:
-    """Return the globals and attributes that code names, with that of the functions inside of it."""
-    inside = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*inside)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, np.ndarray):  # its repr leaves numbers out
-        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
-    return repr(value)
+        name = waiting.pop()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name not in found and name.partition(".")[0] == package and file and Path(file).is_file():
+            found[name] = Path(file).read_bytes()
+            waiting += map(bytes.decode, re.findall(rb"^(?:from|import) ([\w.]+)", found[name], re.MULTILINE))
+    return hashlib.sha256(b"\n".join(found[name] for name in sorted(found))).digest()
 
 
 class SourceCache(FunctionCache):
@@ -71,7 +49,7 @@ class SourceCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        stamp = source_digest(function)
+        stamp = source_digest(function.__module__)
         self._cache_file = _SealedFile(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -61,14 +61,14 @@ def test_a_place_that_cannot_be_written_only_costs_the_cache(monkeypatch):
 
 INSIDE = """
 from mtlrun.utils.jit import inner
-from constants import FACTOR
+from kernels.constants import FACTOR
 @inner
 def times(x):
     return {more} + x * FACTOR
 """
 OUTSIDE = """
 from mtlrun.utils.jit import compiled
-from inside import times
+from kernels.inside import times
 @compiled
 def twice(x):
     return 2.0 * times(x)
@@ -79,17 +79,18 @@ print(twice(1.0), sum(twice.stats.cache_hits.values()))
 @pytest.fixture
 def modules(tmp_path):
     """Three modules, one of them compiled and run by `call`, which returns its number and how much came from disk."""
-    cache = tmp_path / "cache"
+    cache, package = tmp_path / "cache", tmp_path / "kernels"
     cache.mkdir()
+    package.mkdir()
 
     def write(factor=3.0, more=0.0, above=""):
-        (tmp_path / "constants.py").write_text(f"FACTOR = {factor}")
-        (tmp_path / "inside.py").write_text(above + INSIDE.format(more=more))
-        (tmp_path / "outside.py").write_text(OUTSIDE)
+        (package / "constants.py").write_text(f"FACTOR = {factor}")
+        (package / "inside.py").write_text(above + INSIDE.format(more=more))
+        (package / "outside.py").write_text(OUTSIDE)
 
     def call():
         changed = {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "outside.py"]
+        command = [sys.executable, "-c", "import kernels.outside"]
         run = subprocess.run(
             command, cwd=tmp_path, env=os.environ | changed, capture_output=True, text=True, check=True
         )
