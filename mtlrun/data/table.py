@@ -30,7 +30,7 @@ from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
 from mtlrun.data.formats.text import COMPLETE, checked_names, names_columns, one_line_name, read_text
-from mtlrun.data.formats.xlsx import check_empty, check_workbook
+from mtlrun.data.formats.xlsx import read_sheet
 from mtlrun.data.frames import column_names, is_frame, load_frame, nameable, no_date, take_column, typed, whole_frame
 from mtlrun.data.names import MISSING, Names, number_name
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
@@ -319,14 +319,15 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     raw, name = file.read_bytes(), file.where()
     optional_module("openpyxl", "excel", name)
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            computes = check_workbook(archive, len(raw), name)
-        sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=[""])
-        if computes:
-            check_empty(raw, sheet, name)
+        sheet = read_sheet(raw, name)
     except DataError:
         raise
-    except (*_DAMAGE, SyntaxError, AttributeError) as error:  # of an archive that is no workbook; XML has SyntaxErrors
+    except (
+        *_DAMAGE,
+        ArithmeticError,
+        SyntaxError,
+        AttributeError,
+    ) as error:  # of an archive that is no workbook; XML has SyntaxErrors
         raise DataError(f"{name}: not a readable .xlsx workbook ({error})", COMPLETE) from None
     sheet = sheet.dropna(how="all")
     if sheet.empty:
