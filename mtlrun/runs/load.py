@@ -6,8 +6,8 @@ At the end: how a file is laid over those that it extends, and a profile, a read
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -41,10 +41,12 @@ from mtlrun.utils.yaml import (
     Document,
     Finding,
     KeyPath,
-    Mark,
+    Place,
+    Places,
     YamlProblem,
     load_file,
     load_text,
+    nearest,
     render,
     schema_findings,
     unknown_key,
@@ -133,7 +135,7 @@ def chunk_training(target: str, overrides: Iterable[str] = (), seed: int | None 
         spec = ChunkTraining.model_validate(layers.data)
     except ValidationError as error:
         for place, at_key, message, hint in schema_findings(error, layers.data, ChunkTraining):
-            layers.problem(layers.origin(place), message, hint, at_key=at_key)
+            layers.problem(layers.place(place), message, hint, at_key=at_key)
     if spec is None or layers.problems:
         raise ConfigError(render(layers.problems, layers.document))
     spec._folder = path.parent
@@ -202,7 +204,15 @@ def bases_of(document: Document, path: Path) -> list[Document]:
         if not isinstance(document.data, dict) or _is_training(document):
             raise ConfigError(f"{document.name}: not an experiment, so none can extend it")
         bases.insert(0, document)
+    for base in bases:  # problems are shown in the file itself
+        base.places = {path: Place(where=shown_place(place, base)) for path, place in base.places.items()}
     return bases
+
+
+def shown_place(place: Place, document: Document) -> str:
+    """Return how messages call a place."""
+    mark = f":{place.value.line}:{place.value.column}" if place.value else ""
+    return place.where or f"{document.name}{mark}"
 
 
 def _extended(document: Document, path: Path, name: str) -> Path:
@@ -280,7 +290,7 @@ def _load(
     for text in given:
         layers.apply_override(text)
     if seed is not None:
-        layers.put(("seed",), seed, Origin(where=f"--seed {seed}"))
+        layers.put(("seed",), seed, Place(where=f"--seed {seed}"))
         given.append(f"seed={seed}")
     spec = _validate(layers, data_dir)
     if layers.problems or spec is None:
@@ -294,7 +304,7 @@ def _load(
         profile,
         tuple(dict.fromkeys([*spec.profiles, FULL])),
         tuple(given),
-        tuple(layers.place(("datasets", i)) for i in range(len(spec.datasets))),
+        tuple(shown_place(layers.place(("datasets", i)), layers.document) for i in range(len(spec.datasets))),
         tuple(dict.fromkeys(name for name in ids if isinstance(name, str))),
         reading,
     )
@@ -311,7 +321,7 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     except ValidationError as error:
         found += schema_findings(error, data, Spec, lambda path: shown(path, data))
     for path, at_key, message, hint in found:
-        layers.problem(layers.origin(path), message, hint, at_key=at_key)
+        layers.problem(layers.place(path), message, hint, at_key=at_key)
     return spec
 
 
@@ -365,17 +375,16 @@ def _expand(document: Document, section: dict[str, Any], here: KeyPath, folder: 
     """Replace the entries of one section; each number then stands where the table is named."""
     listed = isinstance(section["reference"], list)
     entries: list[Any] = []
-    marks: list[Mark | None] = []
+    places: Places = {}
     for i, entry in enumerate(as_list(section["reference"])):
         source: KeyPath = (*here, i) if listed else here
         numbers = _numbers(entry, folder, name, axis) if _is_file(entry) else None
-        entries += [entry] if numbers is None else numbers
-        mark = document.value_mark(source if numbers is None else (*source, "file"))
-        marks += [mark] * (1 if numbers is None else len(numbers))
-    for known in (document.keys, document.values):
-        for path in [path for path in known if path[: len(here)] == here and len(path) > len(here)]:
-            del known[path]
-    document.values |= {(*here, k): mark for k, mark in enumerate(marks) if mark is not None}
+        place = nearest(document.places, source if numbers is None else (*source, "file"))
+        for number in [entry] if numbers is None else numbers:
+            places[(*here, len(entries))] = Place(place.value, place.value)
+            entries.append(number)
+    outside = {path: place for path, place in document.places.items() if path[: len(here)] != here or path == here}
+    document.places = outside | places
     section["reference"] = entries
 
 
@@ -420,50 +429,8 @@ _NAMED = ("datasets", "methods", "claims")
 _SHORT = {"method": "estimator", "dataset": "id", "features": "kind"}
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where a value came from.
-
-    Attributes
-    ----------
-    key, value : Mark or None
-        Its place in the file.
-    where : str
-        What messages name instead of a place, for values of other files and from the command line.
-    """
-
-    key: Mark | None = None
-    value: Mark | None = None
-    where: str = ""
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What is merged into the data: a file, or a profile of it.
-
-    Attributes
-    ----------
-    document : Document
-    foreign : bool
-        Whether it is another file than the one that problems are shown in.
-    new_methods : bool
-        Whether methods with new labels are added.
-    """
-
-    document: Document
-    foreign: bool = False
-    new_methods: bool = True
-
-    def origin(self, path: KeyPath) -> Origin:
-        """Return the origin of the value at a path of the file."""
-        value, key = self.document.value_mark(path), self.document.key_mark(path)
-        if not self.foreign:
-            return Origin(key, value)
-        return Origin(where=f"{self.document.name}:{value.line}:{value.column}" if value else self.document.name)
-
-
 class Layers:
-    """Plain data, the origin of everything in it, and what went wrong while it was put together.
+    """Plain data, the places of everything in it, and what went wrong while it was put together.
 
     It starts with the file itself, merged into the files that it extends: mappings are merged, lists are replaced,
     methods are merged by label and new ones added.
@@ -485,30 +452,29 @@ class Layers:
             what = "is empty" if document.data is None else "must be a mapping with keys such as 'id' and 'methods'"
             raise ConfigError(f"{document.name}: an experiment file {what}")
         self.document, self.bases = document, bases
+        self.sources = [*bases, document]
         self.data: dict[str, Any] = {}
-        self.origins: dict[KeyPath, Origin] = {}
+        self.places: Places = {}
         self.problems: list[YamlProblem] = []
-        for source in self._sources():
-            for key, value in source.document.data.items():
-                if not (source.foreign and key in OWN):
+        self.new_methods = True  # those of profiles and readings are no new ones
+        for source in self.sources:
+            for key, value in source.data.items():
+                if source is document or key not in OWN:
                     self._merge(value, (key,), (key,), source)
-            self.origins[()] = source.origin(())  # what is missing is missing in the file that was given
+        self.places[()] = nearest(document.places, ())  # what is missing is missing in the file that was given
+        self.new_methods = False
         self.training = self.data.get("kind") == TRAIN
-
-    def _sources(self) -> list[_Source]:
-        """Return all files from the lowest to that of the experiment."""
-        return [*(_Source(base, foreign=True) for base in self.bases), _Source(self.document)]
 
     @property
     def profiles(self) -> list[str]:
         """Names of the profiles of all files, and of the file as it stands."""
-        found = [source.document.data.get("profiles") for source in self._sources()]
+        found = [source.data.get("profiles") for source in self.sources]
         names = [str(name) for section in found if isinstance(section, dict) for name in section]
         return list(dict.fromkeys([*names, FULL]))
 
-    def problem(self, origin: Origin, message: str, hint: str = "", *, at_key: bool = False) -> None:
+    def problem(self, place: Place, message: str, hint: str = "", *, at_key: bool = False) -> None:
         """Note a problem of a value, or of its key."""
-        self.problems.append(YamlProblem(origin.key if at_key else origin.value, message, hint, origin.where))
+        self.problems.append(YamlProblem(place.key if at_key else place.value, message, hint, place.where))
 
     def apply_profile(self, name: str) -> None:
         """Merge a profile into the data: mappings are merged, lists replaced, methods merged by label."""
@@ -519,86 +485,78 @@ class Layers:
         self._apply("reading", ("readings", name, "changes"))
 
     def _apply(self, what: str, place: KeyPath) -> None:
-        for source in self._sources():
-            changes = _at(source.document.data, place)
+        for source in self.sources:
+            changes = _at(source.data, place)
             for key, value in changes.items() if isinstance(changes, dict) else ():
                 if key in FIXED:
-                    self.problem(source.origin((*place, key)), f"a {what} cannot change {key!r}", at_key=True)
+                    at = nearest(source.places, (*place, key))
+                    self.problem(at, f"a {what} cannot change {key!r}", at_key=True)
                 else:
-                    self._merge(value, (key,), (*place, key), replace(source, new_methods=False))
+                    self._merge(value, (key,), (*place, key), source)
 
     def apply_override(self, text: str) -> None:
         """Apply one ``a.b=c``; the value is YAML, a method is named by its label."""
-        origin = Origin(where=f"--set {text}")
+        place = Place(where=f"--set {text}")
         self._lengthen()
         name, equals, value = text.partition("=")
         path = self._path_of(name.strip())
         if not equals or not path:
-            self.problem(origin, "must be key=value, for instance split.trials=3")
+            self.problem(place, "must be key=value, for instance split.trials=3")
         elif path[0] in FIXED:
-            self.problem(origin, f"{path[0]!r} cannot be changed")
+            self.problem(place, f"{path[0]!r} cannot be changed")
         else:
             try:
-                self.put(path, load_text(value, origin.where).data, origin)
+                self.put(path, load_text(value, place.where).data, place)
             except ConfigError as error:
-                self.problem(origin, error.message.partition(": ")[2])
+                self.problem(place, error.message.partition(": ")[2])
 
-    def _no_entry(self, origin: Origin, name: Any, known: Sequence[str], *, at_key: bool = False) -> None:
+    def _no_entry(self, place: Place, name: Any, known: Sequence[str], *, at_key: bool = False) -> None:
         """Note that a list has no entry of a name, with the nearest one."""
         near = suggest(str(name), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        self.problem(origin, f"no entry {str(name)!r} in this list", hint, at_key=at_key)
+        self.problem(place, f"no entry {str(name)!r} in this list", hint, at_key=at_key)
 
-    def put(self, path: KeyPath, value: Any, origin: Origin) -> None:
+    def put(self, path: KeyPath, value: Any, place: Place) -> None:
         """Set one value; mappings around it that are missing are added."""
         target: Any = self.data
         for i, step in enumerate(path):
             if isinstance(target, list) and not (isinstance(step, int) and step < len(target)):
                 known = [str(e.get("label") or e.get("id")) if isinstance(e, dict) else str(e) for e in target]
-                self._no_entry(origin, step, known)
+                self._no_entry(place, step, known)
                 return
             if not isinstance(target, dict | list):
-                self.problem(origin, f"{path[i - 1]!r} is not a mapping")
+                self.problem(place, f"{path[i - 1]!r} is not a mapping")
                 return
             if i == len(path) - 1:
                 target[step] = value  # type: ignore[index]
             elif isinstance(target, dict) and target.get(step) is None:
                 target[step] = {}
-                self.origins[path[: i + 1]] = origin
+                self.places[path[: i + 1]] = place
             target = target[step]
-        self._record(path, value, lambda _: origin)
+        self._note(path, {(): place})
 
     def as_experiment(self) -> dict[str, Any]:
-        """Return the data of an experiment; a training file is mapped to one, with the origins of its values."""
+        """Return the data of an experiment; a training file is mapped to one, with the places of its values."""
         if not self.training:
             return self.data
         self._lengthen()
         for several, one in ONE_OF.items():
-            moved = {path: origin for path, origin in self.origins.items() if path[:1] == (one,)}
-            self.origins |= {(several, 0, *path[1:]): origin for path, origin in moved.items()}
-            self.origins[(several,)] = self.origin((one,))
+            self._note((several,), {(): self.place((one,))})
+            self._note((several, 0), _below(self.places, (one,)))
         return as_experiment(self.data)
 
-    def origin(self, path: KeyPath) -> Origin:
-        """Return the origin of the value at a path, or of its nearest parent."""
-        while path and path not in self.origins:
-            path = path[:-1]
-        return self.origins.get(path, Origin())
-
-    def place(self, path: KeyPath) -> str:
-        """Return how messages call the place of a value."""
-        origin = self.origin(path)
-        mark = f":{origin.value.line}:{origin.value.column}" if origin.value else ""
-        return origin.where or f"{self.document.name}{mark}"
+    def place(self, path: KeyPath) -> Place:
+        """Return the place of the value at a path, or of its nearest parent."""
+        return nearest(self.places, path)
 
     def _lengthen(self) -> None:
         """Make mappings of the short forms in a training file, so that overrides reach into them."""
         for section, key in _SHORT.items() if self.training else ():
             if isinstance(value := self.data.get(section), str):
                 self.data[section] = {key: value}
-                self.origins[(section, key)] = self.origin((section,))
+                self.places[(section, key)] = self.place((section,))
 
-    def _merge(self, value: Any, path: KeyPath, place: KeyPath, source: _Source) -> None:
+    def _merge(self, value: Any, path: KeyPath, place: KeyPath, source: Document) -> None:
         """Merge a value, which stands at `place` of a source, into the data at `path`."""
         current = self._get(path)
         if isinstance(current, dict) and isinstance(value, dict):
@@ -615,10 +573,13 @@ class Layers:
             target = self._get(path[:-1])
             if isinstance(target, dict | list):
                 target[path[-1]] = copy.deepcopy(value)  # type: ignore[index]
-            self._record(path, value, lambda below: source.origin((*place, *below)))
+            if isinstance(current, dict | list) or isinstance(value, dict | list):
+                self._note(path, _below(source.places, place))
+            else:
+                self.places[path] = nearest(source.places, place)
 
     def _merge_entry(
-        self, name: Any, item: Any, path: KeyPath, place: KeyPath, source: _Source, *, listed: bool = False
+        self, name: Any, item: Any, path: KeyPath, place: KeyPath, source: Document, *, listed: bool = False
     ) -> None:
         """Merge a value into the entries of a list with this label or id, or whose label or id a pattern matches.
 
@@ -631,26 +592,26 @@ class Layers:
             found = [i for i, entry in enumerate(entries) if name == "*" or _matches(_names(entry), name)]
         for i in found:
             if isinstance(entries[i], str):  # the short form of a data set
-                self.origins[(*path, i, "id")] = self.origin((*path, i))
+                self.places[(*path, i, "id")] = self.place((*path, i))
                 entries[i] = {"id": entries[i]}
             for target, below in [((), ())] if listed else _targets(entries[i], item, path):
                 self._merge(_at(item, below), (*path, i, *target), (*place, *below), source)
         if found or (not listed and (name == "*" or _matches(self._known(str(path[0])), name))):
             return
-        if listed and source.new_methods:
+        if listed and self.new_methods:
             entries.append(copy.deepcopy(item))
-            self._record((*path, len(entries) - 1), item, lambda below: source.origin((*place, *below)))
+            self._note((*path, len(entries) - 1), _below(source.places, place))
             return
         known = [name for entry in entries for name in _names(entry)] if listed else self._known(str(path[0]))
-        self._no_entry(source.origin((*place, "label") if listed else place), name, known, at_key=not listed)
+        at = nearest(source.places, (*place, "label") if listed else place)
+        self._no_entry(at, name, known, at_key=not listed)
 
     def _known(self, section: str) -> list[str]:
         """Return the names of the entries of a section, in the files and in all their profiles."""
         found: dict[str, None] = {}
-        for source in self._sources():
-            data = source.document.data
-            profiles = data.get("profiles")
-            for layer in (data, *(profiles.values() if isinstance(profiles, dict) else ())):
+        for source in self.sources:
+            profiles = source.data.get("profiles")
+            for layer in (source.data, *(profiles.values() if isinstance(profiles, dict) else ())):
                 entries = layer.get(section) if isinstance(layer, dict) else None
                 for entry in entries if isinstance(entries, list) else ():
                     found |= dict.fromkeys(_names(entry))
@@ -672,11 +633,15 @@ class Layers:
     def _get(self, path: KeyPath) -> Any:
         return _at(self.data, path)
 
-    def _record(self, path: KeyPath, value: Any, origin: Callable[[KeyPath], Origin]) -> None:
-        """Note the origin of a value and of everything in it, forgetting what stood there."""
-        self.origins = {p: o for p, o in self.origins.items() if p[: len(path)] != path}
-        for below in _paths(value):
-            self.origins[(*path, *below)] = origin(below)
+    def _note(self, path: KeyPath, below: Places) -> None:
+        """Note the places of a value and of everything in it, forgetting what stood there."""
+        self.places = {known: place for known, place in self.places.items() if known[: len(path)] != path}
+        self.places |= {(*path, *rest): place for rest, place in below.items()}
+
+
+def _below(places: Places, path: KeyPath) -> Places:
+    """Return the places of what stands at a path, by path from there on."""
+    return {known[len(path) :]: place for known, place in places.items() if known[: len(path)] == path}
 
 
 def _at(value: Any, path: KeyPath) -> Any:
@@ -743,11 +708,3 @@ def _list_step(entries: list[Any], name: str) -> tuple[str | int, str]:
                 return i, name[len(label) + 1 :]
     first, _, rest = name.partition(".")
     return (int(first) if first.isdecimal() else first), rest
-
-
-def _paths(value: Any) -> list[KeyPath]:
-    found: list[KeyPath] = [()]
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, item in items:
-        found += [(step, *below) for below in _paths(item)]
-    return found

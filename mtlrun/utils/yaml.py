@@ -63,6 +63,33 @@ class YamlProblem:
     where: str = ""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a key and its value stand in a file; an entry of a list is its own key.
+
+    Attributes
+    ----------
+    key, value : Mark or None
+    where : str
+        What messages name instead, for values of other files and from the command line.
+    """
+
+    key: Mark | None = None
+    value: Mark | None = None
+    where: str = ""
+
+
+#: Places by path, for instance ``("methods", 0, "label")``.
+Places = dict[KeyPath, Place]
+
+
+def nearest(places: Places, path: KeyPath) -> Place:
+    """Return the place of what is at `path`, or of the nearest parent that has one."""
+    while path and path not in places:
+        path = path[:-1]
+    return places.get(path, Place())
+
+
 @dataclass
 class Document:
     """A parsed file.
@@ -74,25 +101,13 @@ class Document:
     text : str
     data : Any
         Plain dicts, lists and scalars.
-    keys, values : dict
-        Marks by path, for instance ``("methods", 0, "label")``.
+    places : dict
     """
 
     name: str
     text: str
     data: Any
-    keys: dict[KeyPath, Mark] = field(default_factory=dict)
-    values: dict[KeyPath, Mark] = field(default_factory=dict)
-
-    def key_mark(self, path: KeyPath) -> Mark | None:
-        """Return the place of the key at `path` (of the value where there is no key), or of the nearest parent."""
-        return self.keys.get(path) or self.value_mark(path)
-
-    def value_mark(self, path: KeyPath) -> Mark | None:
-        """Return the place of the value at `path`, or of the nearest parent that stands in the file."""
-        while path and path not in self.values:
-            path = path[:-1]
-        return self.values.get(path)
+    places: Places = field(default_factory=dict)
 
 
 class _Loader(yaml.SafeLoader):
@@ -178,7 +193,7 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
     try:
         node = _compose(text)
         if node is not None:
-            document.data = _Builder(document, problems).build(node, (), 0)
+            document.data = _Builder(document.places, problems).build(node, (), _mark(node))
     except yaml.YAMLError as problem:
         problems.append(_yaml_problem(problem, text))
     except _Refused as refusal:
@@ -242,25 +257,25 @@ def _compose_with(text: str, loader: type) -> yaml.Node | None:
 class _Builder:
     """Turns a node tree into plain data and notes where everything stands."""
 
-    def __init__(self, document: Document, problems: list[YamlProblem]) -> None:
-        self.document = document
+    def __init__(self, places: Places, problems: list[YamlProblem]) -> None:
+        self.places = places
         self.problems = problems
         self.n_nodes = 0
 
-    def build(self, node: yaml.Node, path: KeyPath, depth: int) -> Any:
+    def build(self, node: yaml.Node, path: KeyPath, key: Mark) -> Any:
         self.n_nodes += 1
         if self.n_nodes > MAX_NODES:
             raise _Refused(YamlProblem(_mark(node), f"more than {MAX_NODES} values once all aliases are expanded"))
-        if depth > MAX_DEPTH:
+        if len(path) > MAX_DEPTH:
             raise _Refused(YamlProblem(_mark(node), "an alias that contains itself"))
-        self.document.values[path] = _mark(node)
+        self.places[path] = Place(key, _mark(node))
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path, depth)
+            return self._mapping(node, path)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
-        return [self.build(item, (*path, i), depth + 1) for i, item in enumerate(node.value)]
+        return [self.build(item, (*path, i), _mark(item)) for i, item in enumerate(node.value)]
 
-    def _mapping(self, node: yaml.MappingNode, path: KeyPath, depth: int) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
             mark = _mark(key_node)
@@ -272,11 +287,11 @@ class _Builder:
                 self.problems.append(YamlProblem(mark, "a key must be a text", "put it in quotes"))
                 continue
             if key in found:
-                first = self.document.keys[(*path, key)].line
-                self.problems.append(YamlProblem(mark, f"duplicate key {key!r}", f"first given in line {first}"))
+                first = self.places[(*path, key)].key
+                hint = f"first given in line {first.line if first else '?'}"
+                self.problems.append(YamlProblem(mark, f"duplicate key {key!r}", hint))
                 continue
-            self.document.keys[(*path, key)] = mark
-            found[key] = self.build(value_node, (*path, key), depth + 1)
+            found[key] = self.build(value_node, (*path, key), mark)
         return found
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
@@ -392,10 +407,10 @@ def schema_findings(
 
 def rendered(found: Iterable[Finding], document: Document) -> str:
     """Write findings with their places in a document."""
-    problems = [
-        YamlProblem(document.key_mark(path) if at_key else document.value_mark(path), message, hint)
-        for path, at_key, message, hint in found
-    ]
+    problems = []
+    for path, at_key, message, hint in found:
+        place = nearest(document.places, path)
+        problems.append(YamlProblem(place.key if at_key else place.value, message, hint))
     return render(problems, document)
 
 
