@@ -125,6 +125,7 @@ def test_all_layouts_agree():
     np.testing.assert_allclose(m.mse_per_task(Y.ravel(), S.ravel(), **rows), expected)
     ordered = m.mse_per_task(Y.ravel(), S.ravel(), tasks=["c", "none", "a", "b"], **rows)
     np.testing.assert_allclose(ordered, [expected[2], np.nan, expected[0], expected[1]])
+    assert m.mse_per_task([np.ones(2), np.ones(3)], [np.zeros(2), np.full(3, 3.0)]).tolist() == [1.0, 4.0]
 
 
 def test_masked_and_weightless_entries_do_not_count():

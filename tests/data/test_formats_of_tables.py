@@ -375,6 +375,7 @@ def test_empty_rows_of_a_workbook_are_left_out_and_counted(tmp_path):
         read_table(workbook(tmp_path / "t.xlsx", [[None], [None]]))
     with pytest.raises(DataError, match="no rows"):
         read_table(workbook(tmp_path / "t.xlsx", [["a", "b"]]))
+    assert read_table(workbook(tmp_path / "t.xlsx", [["a"], [1], [None], [2]])).numbers(["a"]).tolist() == [[1], [2]]
 
 
 def test_columns_of_a_workbook_need_names_of_their_own(tmp_path):
