@@ -70,6 +70,7 @@ SHEETS = {
     "entities": SHEET.format(FAR.replace("X", "&#88;")),
     "attributes in another order": SHEET.format(FAR.replace('<c r="', '<c t="n" r="')),
     "prefix": SHEET.format(FAR).replace("<", "<m:").replace("<m:/", "</m:").replace("xmlns=", "xmlns:m="),
+    "a row that no sheet has": SHEET.format('<row r="99999999999"><c r="A1"><v>1</v></c></row>'),
     "wide and tall": SHEET.format('<row r="1048575"><c r="A1048575"><v>1</v></c><c r="ZZZ1048575"><v>1</v></c></row>'),
 }
 

@@ -32,7 +32,7 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
     """
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         allow_members(name, archive.infolist(), len(raw))
-    most, width = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw)), 0
+    most, width = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw)), 1  # rows without cells count, too
     rows: list[list[Any]] = []
     for number, row in enumerate(_rows(raw, data_only=True), 1):
         width = max(width, len(row))
