@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import lzma
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 _END = ".npy"
 #: What the modules of archives raise about damaged, forged and encrypted ones.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, LookupError, TypeError, ValueError, RuntimeError)
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, SyntaxError, EOFError),
+    *(LookupError, TypeError, ValueError, RuntimeError),
+)
 
 
 def npz(arrays: Mapping[str, Any]) -> bytes:
@@ -82,7 +86,8 @@ class NpzArchive(zipfile.ZipFile):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all arrays by name; see `array`."""
-        return {name.removesuffix(_END): self.array(name.removesuffix(_END)) for name in self.namelist()}
+        names = [name.removesuffix(_END) for name in self.namelist() if name.endswith(_END)]
+        return {name: self.array(name) for name in names}
 
     def array(self, name: str) -> np.ndarray:
         """Return an array.

@@ -1,5 +1,6 @@
 """Small files that claim to be large are refused before memory is taken, all with one message."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -23,6 +24,7 @@ from mtlrun.report.modelplots import plot_model
 from mtlrun.runs.load import chunk_training, load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.utils import sizes
+from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import SizeError
 
 #: No refusal takes more memory than this.
@@ -261,6 +263,16 @@ def test_our_own_archives_are_looked_at_first(tmp_path):
         plot_model(tmp_path, "coefficients", tmp_path / "x.svg")
     with pytest.raises(UserError, match="is damaged"):
         TaskStatistics.load(tmp_path / "s.npz")
+
+
+def test_a_changed_bit_of_an_archive_is_damage_or_changes_nothing():
+    content = io.BytesIO()
+    np.savez(content, a=np.arange(4.0))
+    for place in range(len(content.getvalue())):
+        changed = bytearray(content.getvalue())
+        changed[place] ^= 1
+        with contextlib.suppress(ValueError, OSError):
+            assert NpzArchive(bytes(changed), "f").arrays().get("a", np.arange(4.0)).tolist() == [0, 1, 2, 3]
 
 
 def test_all_limits_have_one_message():
