@@ -24,7 +24,6 @@ from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.methods import has_parameter
 from mtlrun.runs.spec import (
     FULL,
-    ONE_OF,
     TRAIN,
     TRAIN_KEYS,
     TRAIN_METHOD_KEYS,
@@ -536,18 +535,15 @@ class Layers:
         self._note(path, {(): place})
 
     def as_experiment(self) -> dict[str, Any]:
-        """Return the data of an experiment; a training file is mapped to one, with the places of its values."""
+        """Return the data of an experiment; a training file is mapped to one."""
         if not self.training:
             return self.data
         self._lengthen()
-        for several, one in ONE_OF.items():
-            self._note((several,), {(): self.place((one,))})
-            self._note((several, 0), _below(self.places, (one,)))
         return as_experiment(self.data)
 
     def place(self, path: KeyPath) -> Place:
-        """Return the place of the value at a path, or of its nearest parent."""
-        return nearest(self.places, path)
+        """Return the place of the value at a path of the experiment or training file, or of its nearest parent."""
+        return nearest(self.places, shown(path, self.data))
 
     def _lengthen(self) -> None:
         """Make mappings of the short forms in a training file, so that overrides reach into them."""
