@@ -23,19 +23,20 @@ _DIGEST = hashlib.sha256().digest_size
 
 @lru_cache
 def source_digest(module: str) -> bytes:
-    """Return a digest of the files of a module and of what it imports from its package, as ``from module import name``.
+    """Return a digest of the files of a module and of what it imports from its package, at the start of a line.
 
     A function compiled from it may contain any function, and name any constant, of these.
     """
     package, waiting = module.partition(".")[0], [module]
-    found: dict[str, bytes] = {}
+    found: dict[str, str] = {}
     while waiting:
         name = waiting.pop()
         file = getattr(sys.modules.get(name), "__file__", None)
         if name not in found and name.partition(".")[0] == package and file and Path(file).is_file():
-            found[name] = Path(file).read_bytes()
-            waiting += map(bytes.decode, re.findall(rb"^(?:from|import) ([\w.]+)", found[name], re.MULTILINE))
-    return hashlib.sha256(b"\n".join(found[name] for name in sorted(found))).digest()
+            found[name] = Path(file).read_text(encoding="utf-8")
+            for place, names in re.findall(r"^(?:from ([\w.]+) )?import ([\w., ]*)", found[name], re.MULTILINE):
+                waiting += [place, *(f"{place}.{one}".strip(".") for one in names.split(", "))]
+    return hashlib.sha256("\n".join(found[name] for name in sorted(found)).encode()).digest()
 
 
 class SourceCache(FunctionCache):

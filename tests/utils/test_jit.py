@@ -61,10 +61,10 @@ def test_a_place_that_cannot_be_written_only_costs_the_cache(monkeypatch):
 
 INSIDE = """
 from mtlrun.utils.jit import inner
-from kernels.constants import FACTOR
+from kernels import constants
 @inner
 def times(x):
-    return {more} + x * FACTOR
+    return {more} + x * constants.FACTOR
 """
 OUTSIDE = """
 from mtlrun.utils.jit import compiled
