@@ -209,6 +209,7 @@ def _commands():
                     yield pytest.param(part, id=f"{page.stem}: {part}")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("line", [line for line in _commands() if line.values[0].startswith("mtlrun ")])
 def test_commands_and_options_in_the_documents_exist(line):
     words = line.replace("'", "").split()[1:]

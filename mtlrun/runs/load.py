@@ -40,8 +40,8 @@ from mtlrun.utils.yaml import (
     Document,
     Finding,
     KeyPath,
-    Place,
-    Places,
+    Position,
+    Positions,
     YamlProblem,
     load_file,
     load_text,
@@ -204,11 +204,11 @@ def bases_of(document: Document, path: Path) -> list[Document]:
             raise ConfigError(f"{document.name}: not an experiment, so none can extend it")
         bases.insert(0, document)
     for base in bases:  # problems are shown in the file itself
-        base.places = {path: Place(where=shown_place(place, base)) for path, place in base.places.items()}
+        base.places = {path: Position(where=shown_place(place, base)) for path, place in base.places.items()}
     return bases
 
 
-def shown_place(place: Place, document: Document) -> str:
+def shown_place(place: Position, document: Document) -> str:
     """Return how messages call a place."""
     mark = f":{place.value.line}:{place.value.column}" if place.value else ""
     return place.where or f"{document.name}{mark}"
@@ -289,7 +289,7 @@ def _load(
     for text in given:
         layers.apply_override(text)
     if seed is not None:
-        layers.put(("seed",), seed, Place(where=f"--seed {seed}"))
+        layers.put(("seed",), seed, Position(where=f"--seed {seed}"))
         given.append(f"seed={seed}")
     spec = _validate(layers, data_dir)
     if layers.problems or spec is None:
@@ -374,13 +374,13 @@ def _expand(document: Document, section: dict[str, Any], here: KeyPath, folder: 
     """Replace the entries of one section; each number then stands where the table is named."""
     listed = isinstance(section["reference"], list)
     entries: list[Any] = []
-    places: Places = {}
+    places: Positions = {}
     for i, entry in enumerate(as_list(section["reference"])):
         source: KeyPath = (*here, i) if listed else here
         numbers = _numbers(entry, folder, name, axis) if _is_file(entry) else None
         place = nearest(document.places, source if numbers is None else (*source, "file"))
         for number in [entry] if numbers is None else numbers:
-            places[(*here, len(entries))] = Place(place.value, place.value)
+            places[(*here, len(entries))] = Position(place.value, place.value)
             entries.append(number)
     outside = {path: place for path, place in document.places.items() if path[: len(here)] != here or path == here}
     document.places = outside | places
@@ -453,7 +453,7 @@ class Layers:
         self.document, self.bases = document, bases
         self.sources = [*bases, document]
         self.data: dict[str, Any] = {}
-        self.places: Places = {}
+        self.places: Positions = {}
         self.problems: list[YamlProblem] = []
         self.new_methods = True  # those of profiles and readings are no new ones
         for source in self.sources:
@@ -471,7 +471,7 @@ class Layers:
         names = [str(name) for section in found if isinstance(section, dict) for name in section]
         return list(dict.fromkeys([*names, FULL]))
 
-    def problem(self, place: Place, message: str, hint: str = "", *, at_key: bool = False) -> None:
+    def problem(self, place: Position, message: str, hint: str = "", *, at_key: bool = False) -> None:
         """Note a problem of a value, or of its key."""
         self.problems.append(YamlProblem(place.key if at_key else place.value, message, hint, place.where))
 
@@ -495,7 +495,7 @@ class Layers:
 
     def apply_override(self, text: str) -> None:
         """Apply one ``a.b=c``; the value is YAML, a method is named by its label."""
-        place = Place(where=f"--set {text}")
+        place = Position(where=f"--set {text}")
         self._lengthen()
         name, equals, value = text.partition("=")
         path = self._path_of(name.strip())
@@ -509,13 +509,13 @@ class Layers:
             except ConfigError as error:
                 self.problem(place, error.message.partition(": ")[2])
 
-    def _no_entry(self, place: Place, name: Any, known: Sequence[str], *, at_key: bool = False) -> None:
+    def _no_entry(self, place: Position, name: Any, known: Sequence[str], *, at_key: bool = False) -> None:
         """Note that a list has no entry of a name, with the nearest one."""
         near = suggest(str(name), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
         self.problem(place, f"no entry {str(name)!r} in this list", hint, at_key=at_key)
 
-    def put(self, path: KeyPath, value: Any, place: Place) -> None:
+    def put(self, path: KeyPath, value: Any, place: Position) -> None:
         """Set one value; mappings around it that are missing are added."""
         target: Any = self.data
         for i, step in enumerate(path):
@@ -541,7 +541,7 @@ class Layers:
         self._lengthen()
         return as_experiment(self.data)
 
-    def place(self, path: KeyPath) -> Place:
+    def place(self, path: KeyPath) -> Position:
         """Return the place of the value at a path of the experiment or training file, or of its nearest parent."""
         return nearest(self.places, shown(path, self.data))
 
@@ -629,13 +629,13 @@ class Layers:
     def _get(self, path: KeyPath) -> Any:
         return _at(self.data, path)
 
-    def _note(self, path: KeyPath, below: Places) -> None:
+    def _note(self, path: KeyPath, below: Positions) -> None:
         """Note the places of a value and of everything in it, forgetting what stood there."""
         self.places = {known: place for known, place in self.places.items() if known[: len(path)] != path}
         self.places |= {(*path, *rest): place for rest, place in below.items()}
 
 
-def _below(places: Places, path: KeyPath) -> Places:
+def _below(places: Positions, path: KeyPath) -> Positions:
     """Return the places of what stands at a path, by path from there on."""
     return {known[len(path) :]: place for known, place in places.items() if known[: len(path)] == path}
 

@@ -64,7 +64,7 @@ class YamlProblem:
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """Where a key and its value stand in a file; an entry of a list is its own key.
 
     Attributes
@@ -79,15 +79,15 @@ class Place:
     where: str = ""
 
 
-#: Places by path, for instance ``("methods", 0, "label")``.
-Places = dict[KeyPath, Place]
+#: Positions by path, for instance ``("methods", 0, "label")``.
+Positions = dict[KeyPath, Position]
 
 
-def nearest(places: Places, path: KeyPath) -> Place:
+def nearest(places: Positions, path: KeyPath) -> Position:
     """Return the place of what is at `path`, or of the nearest parent that has one."""
     while path and path not in places:
         path = path[:-1]
-    return places.get(path, Place())
+    return places.get(path, Position())
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Document:
     name: str
     text: str
     data: Any
-    places: Places = field(default_factory=dict)
+    places: Positions = field(default_factory=dict)
 
 
 class _Loader(yaml.SafeLoader):
@@ -257,7 +257,7 @@ def _compose_with(text: str, loader: type) -> yaml.Node | None:
 class _Builder:
     """Turns a node tree into plain data and notes where everything stands."""
 
-    def __init__(self, places: Places, problems: list[YamlProblem]) -> None:
+    def __init__(self, places: Positions, problems: list[YamlProblem]) -> None:
         self.places = places
         self.problems = problems
         self.n_nodes = 0
@@ -268,7 +268,7 @@ class _Builder:
             raise _Refused(YamlProblem(_mark(node), f"more than {MAX_NODES} values once all aliases are expanded"))
         if len(path) > MAX_DEPTH:
             raise _Refused(YamlProblem(_mark(node), "an alias that contains itself"))
-        self.places[path] = Place(key, _mark(node))
+        self.places[path] = Position(key, _mark(node))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.ScalarNode):

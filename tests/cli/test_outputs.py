@@ -74,7 +74,7 @@ def command(request, place, monkeypatch, tmp_path):
     return write
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(8)
 def test_a_link_stays_and_its_target_is_written(command, tmp_path):
     target, link = tmp_path / f"target.{command.ending}", tmp_path / f"link.{command.ending}"
     link.symlink_to(target)

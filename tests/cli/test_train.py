@@ -205,6 +205,7 @@ def test_every_shipped_file_is_tested():
     assert SHIPPED == sorted(STAND_INS) == sorted(SHORT) == sorted(CLEARED)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_shipped_file_on_a_small_stand_in(mtlrun, tmp_path, name):

@@ -118,7 +118,7 @@ TABLES = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("case", TABLES)
 def test_tables_that_claim_too_much_are_refused(tmp_path, case):

@@ -208,6 +208,7 @@ def differences(name, stored, found):
     return problems
 
 
+@pytest.mark.slow
 def test_other_numbers_need_a_raised_version_and_a_raised_version_other_numbers(judge, monkeypatch):
     case = "TraceNormMTL, shared"
     name, info = "TraceNormMTL", METHODS["TraceNormMTL"]

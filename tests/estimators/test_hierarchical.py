@@ -189,6 +189,7 @@ def test_tests_find_what_differs():
         model.test([0, 1], method="lrt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["score", "f"])
 def test_exact_tests_have_uniform_p_values_where_nothing_differs(method):
     p = []

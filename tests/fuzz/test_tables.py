@@ -108,7 +108,7 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
     try_one()
 
 
-@pytest.mark.every(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "estimator_class"), TRAINED)
 def test_new_rows_are_read_by_the_names_of_the_training_rows(
     kind: str, estimator_class: type, fuzz_examples: int

@@ -41,6 +41,7 @@ def test_parts_are_of_every_task_and_contain_each_other(plane):
         mtsvm_runs.part_of(plane, 0.0, seed=1)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("solver", ["block", "paper", "newton"])
 def test_ascent_is_followed_to_the_optimum(plane, solver):
     found = mtsvm.svm_convergence(plane, seed=0, solver=solver, C=1.0)
@@ -117,6 +118,7 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
         mtsvm_runs.time_to(points, 1e-2, "primal")
 
 
+@pytest.mark.slow
 def test_seconds_to_a_precision(plane, strings):
     for solver, data in (("block", plane), ("kernel", plane), ("mtk-intercept", strings), ("block", strings)):
         found = mtsvm.svm_seconds(data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True)

@@ -85,6 +85,7 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     return {**others, **dict.fromkeys(as_list(check["of"]), wanted * base if kind == "ratio" else wanted)}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("path", [entry.path for entry in artefacts()], ids=[entry.id for entry in artefacts()])
 def test_a_spoiled_record_flips_every_check(path):
     for config, name, check in shipped(path):

@@ -22,6 +22,7 @@ def test_reports_are_rebuilt_from_their_cells(committed_run):
     assert texts["csv"] == (committed_run / "table.csv").read_text("utf-8"), "the numbers are those of the cells"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", PINNED)
 def test_some_reports_are_the_same_to_the_byte(name):
     report = build_report(RESULTS / name)

@@ -68,7 +68,7 @@ def places(value, depth=4, path=()):
             yield (*path, key)
 
 
-@pytest.mark.every(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_altered_files_are_refused_or_read(made, name):
     file, read = made / name, FILES[name]

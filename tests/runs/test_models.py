@@ -293,6 +293,7 @@ def test_tasks_by_name_and_those_without_names_by_position():
         numbered.codes(["0"], "x.csv")
 
 
+@pytest.mark.slow
 def test_a_model_is_saved_and_read_without_torch(tmp_path):
     save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
     code = (

@@ -119,6 +119,7 @@ def watched(*_):
     return os.getpid(), any("watch" in thread.name for thread in threading.enumerate())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not process_executor._USE_PSUTIL, reason="processes are not replaced without psutil")
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_a_process_that_replaces_one_that_has_grown_ends_with_its_parent_too():
@@ -164,6 +165,7 @@ def held(*_):
     return HELD["here"], os.getppid()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux")
 def test_processes_that_are_kept_are_copies_and_those_that_replace_them_are_not(monkeypatch):
     monkeypatch.setitem(HELD, "here", "something")

@@ -17,7 +17,7 @@ LOSSES = [SquaredHingeLoss(0.8), HingeLoss(0.7), LogisticLoss(1.5), SquaredLoss(
 MODELS = {"robust": [TraceNorm(0.9), L12(0.7)], "sparse + low rank": [L1(0.5), TraceNorm(0.9)]}
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(15)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("layout", LAYOUTS)

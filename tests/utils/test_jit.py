@@ -114,6 +114,7 @@ def test_machine_code_is_of_the_sources_of_all_that_it_contains(modules):
     assert call() == (10.0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_machine_code_of_functions_that_have_moved_is_removed(modules):
     write, call, cache = modules

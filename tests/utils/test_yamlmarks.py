@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from mtlrun.errors import ConfigError
 from mtlrun.utils import yaml as yamlmarks
 from mtlrun.utils.text import hidden
-from mtlrun.utils.yaml import Mark, Place, YamlProblem, load_file, load_text, nearest, render
+from mtlrun.utils.yaml import Mark, Position, YamlProblem, load_file, load_text, nearest, render
 
 
 def test_places_of_keys_and_values():
     document = load_text("a: 1\nb:\n  - {c: long word}\n", "f.yaml")
     assert document.data == {"a": 1, "b": [{"c": "long word"}]}
-    assert nearest(document.places, ("b", 0, "c")) == Place(Mark(3, 6, 1), Mark(3, 9, 9))
+    assert nearest(document.places, ("b", 0, "c")) == Position(Mark(3, 6, 1), Mark(3, 9, 9))
     assert nearest(document.places, ("b", 0, "gone")) == nearest(document.places, ("b", 0))
-    assert nearest(document.places, ("b", 0)) == Place(Mark(3, 5, 14), Mark(3, 5, 14))
+    assert nearest(document.places, ("b", 0)) == Position(Mark(3, 5, 14), Mark(3, 5, 14))
 
 
 @pytest.mark.parametrize(
