@@ -269,7 +269,7 @@ def test_clusters_are_found_and_named():
     assert not HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids).labels_.any()
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
 @pytest.mark.parametrize("covariance", ["auto", "intercept", "scalar", "diagonal", "factor", "full"])
 def test_odd_tables_are_no_errors(covariance, prior):

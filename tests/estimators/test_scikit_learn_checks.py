@@ -90,6 +90,7 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize(("estimator", "check"), pairs)
 
 
+@pytest.mark.every(2)
 @pytest.mark.methods
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_check(estimator, check):

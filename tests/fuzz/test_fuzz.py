@@ -22,6 +22,7 @@ def quiet(examples: int, **more: object) -> settings:
     return settings(max_examples=examples, derandomize=examples < 1000, **always, **more)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", READERS)
 def test_spoiled_files(name: str, fuzz_examples: int, pytestconfig: pytest.Config) -> None:
     refused = 0

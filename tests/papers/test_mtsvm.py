@@ -41,7 +41,7 @@ def test_parts_are_of_every_task_and_contain_each_other(plane):
         mtsvm_runs.part_of(plane, 0.0, seed=1)
 
 
-@pytest.mark.every(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["block", "paper", "newton"])
 def test_ascent_is_followed_to_the_optimum(plane, solver):
     found = mtsvm.svm_convergence(plane, seed=0, solver=solver, C=1.0)

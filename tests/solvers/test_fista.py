@@ -116,6 +116,7 @@ def test_both_forms_lead_to_the_same_optimum(small, layout, monkeypatch):
     assert_allclose(results[0].W, results[1].W, atol=1e-3)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("shape", [(60, 20, 6), (15, 40, 6)])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_fista_and_admm_agree_where_features_are_badly_scaled(shape, sparse):
