@@ -322,12 +322,8 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         sheet = read_sheet(raw, name)
     except DataError:
         raise
-    except (
-        *_DAMAGE,
-        ArithmeticError,
-        SyntaxError,
-        AttributeError,
-    ) as error:  # of an archive that is no workbook; XML has SyntaxErrors
+    # Of an archive that is no workbook; XML has SyntaxErrors.
+    except (*_DAMAGE, ArithmeticError, SyntaxError, AttributeError) as error:
         raise DataError(f"{name}: not a readable .xlsx workbook ({error})", COMPLETE) from None
     sheet = sheet.dropna(how="all")
     if sheet.empty:

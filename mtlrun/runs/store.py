@@ -43,7 +43,7 @@ class Store(Records):
     @property
     def lock(self) -> Path:
         """The file that a process locks while it computes this run."""
-        return self.cells / f"{'-'.join(self.run_folder.parts[-3:])}.lock"
+        return self.cells / f"{'-'.join(self.run_folder.resolve().parts[-3:])}.lock"
 
     def shared(self) -> bool:
         """Whether another run is computed in this output folder now."""

@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 from mtlrun.record import FOLD
 from mtlrun.report.build import build_report, render
@@ -9,6 +10,7 @@ from mtlrun.runs.fit import score_candidates
 from mtlrun.runs.plan import survey
 from mtlrun.runs.pool import Plain, compute_cell
 from mtlrun.runs.run import run, todo
+from mtlrun.runs.store import Store
 from mtlrun.utils.processes import exclusive_lock, is_locked
 
 
@@ -143,3 +145,10 @@ def test_a_search_whose_last_fold_was_finished_first_is_completed(lab):
     run(made, force=True)
     again = lab.results()["strong", 0].selection
     assert {**again, "seconds": 0} == {**kept, "seconds": 0}
+
+
+def test_a_run_has_the_same_lock_from_wherever_it_is_named(lab, monkeypatch):
+    lab.output.mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(lab.output)
+    for folder in (".", "lab/tiny/full"):
+        assert Store(Path(), Path(folder)).lock.resolve() == Store(lab.output, lab.output / folder).lock.resolve()
