@@ -91,10 +91,8 @@ def _quantiles(nu: float) -> Array:
 class _Scales:
     """A mixture over given scales with equal weights, as a function of mu, s2 and the parameters of the structure."""
 
-    def __init__(
-        self, result: Result, scales: Array, fixed: tuple[list[_Basis], int] | None, x: Array | None = None
-    ) -> None:
-        self.result, self.m, self.scales, self.fixed = result, result.m, scales, fixed
+    def __init__(self, result: Result, scales: Array, bases: list[_Basis] | None, x: Array | None = None) -> None:
+        self.result, self.m, self.scales, self.bases = result, result.m, scales, bases
         v = result.fit.value
         self.frame = v.basis if v.kappa is None else np.eye(len(v.mu))
         self.kappa = None if v.kappa is None else max(v.kappa, 1e-6 * result.m.middle)
@@ -135,16 +133,14 @@ class _Scales:
         mu, s2, roots = self._unpacked(x)
         Theta = self.result.structure.theta(roots)
         total, g_mu, g_s2 = 0.0, np.zeros(data.p), 0.0
-        G = np.zeros((len(m.random), len(m.random)))
+        G = np.zeros((len(m.random), len(m.random)) if self.bases is None else len(roots))
         self.responsibility = np.empty((data.T, K))
-        if self.fixed is None:
-            none, variances = np.zeros(len(m.random)), np.array([1.0, 0.0])
-            bases = [_Basis.of(block, m.random, Theta, none) for block in data.blocks]
-        else:
-            bases, one = self.fixed
-            variances = np.append(np.square(roots), 0.0)[[1 - one, one]]
-        for block, basis in zip(data.blocks, bases, strict=True):
-            part = _Solved(basis, variances, mu, self.scales)
+        for number, block in enumerate(data.blocks):
+            part: _Spectrum | _Corrected
+            if self.bases is None:
+                part = _Spectrum(block, m.random, Theta, mu, self.scales)
+            else:
+                part = _Corrected(self.bases[number], np.square(roots), mu, self.scales)
             n, rest = data.n[block.tasks], data.rest[block.tasks]
             quadratic, logdet = part.quadratic + rest[:, None], part.logdet
             density = -0.5 * (n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2) - np.log(K)
@@ -154,14 +150,17 @@ class _Scales:
             total -= 2 * float(value.sum())
             g_mu -= 2 * part.sensitivity(r) / s2
             g_s2 += float((n[:, None] * r - r * quadratic / s2).sum())
-            G += part.gradient(r, s2, m.random)
+            G += part.gradient(r, s2)
         if self.kappa is not None:
             shrunk = m.shrunk
             size = float(np.square(mu[shrunk]).sum()) / (s2 * self.kappa)
             total += size + len(shrunk) * np.log(s2 * self.kappa)
             g_mu[shrunk] += 2 * mu[shrunk] / (s2 * self.kappa)
             g_s2 += len(shrunk) - size
-        slope = self.result.structure.chain(roots, np.diag(G) if Theta.ndim == 1 else G)
+        if self.bases is not None:
+            slope = 2 * roots * G
+        else:
+            slope = self.result.structure.chain(roots, np.diag(G) if Theta.ndim == 1 else G)
         return total, np.concatenate([(self.frame.T @ g_mu) * self.unit, [g_s2], slope])
 
     def posterior(self) -> Posterior:
@@ -183,56 +182,8 @@ def _positive(matrix: Array) -> Array | None:
     return symmetric if ends[0] > 1e-12 * ends[1] else None
 
 
-@dataclass(frozen=True)
-class _Basis:
+class _Spectrum:
     """Tasks of a block in the eigenbasis of R Theta R', in which every scale of Theta is as good as solved.
-
-    One column may have a variance of its own that is not in this Theta, so that a basis serves all values of both.
-
-    Attributes
-    ----------
-    values : ndarray of shape (m or 1, k)
-        Eigenvalues.
-    single : ndarray of shape (m or 1, k)
-        The column with a variance of its own; zeros where there is none.
-    R, z : ndarray of shape (m or 1, k, p), (m, k)
-    """
-
-    values: Array
-    single: Array
-    R: Array
-    z: Array
-
-    @classmethod
-    def of(cls, block: Block, random: Array, Theta: Array, own: Array) -> _Basis:
-        """Return the basis for a Theta without the column that `own` (p_r,) picks by the root of its unit."""
-        RJ = block.R[:, :, random]
-        values, U = np.linalg.eigh((RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1))
-        R = U.transpose(0, 2, 1) @ block.R
-        return cls(np.maximum(values, 0.0), R[:, :, random] @ own, R, np.matmul(block.z[:, None, :], U)[:, 0])
-
-
-def _bases(result: Result) -> tuple[list[_Basis], int] | None:
-    """Return bases of all blocks for a diagonal with one variance, or two of which one is of one column, and which.
-
-    None for any other Theta: its eigenvectors depend on its parameters.
-    """
-    structure = result.structure
-    if not isinstance(structure, Tied) or structure.size > 2:
-        return None
-    sizes = np.bincount(structure.groups)
-    if structure.size == 2 and sizes.min() > 1:
-        return None
-    one = int(sizes.argmin()) if structure.size == 2 else 1  # without one, no column has this number
-    own = structure.groups == one
-    units = structure.unit * ~own, np.sqrt(structure.unit) * own
-    return [_Basis.of(block, result.m.random, *units) for block in result.m.data.blocks], one
-
-
-class _Solved:
-    """V_s^-1 residual for all scales s: V_s is a diagonal D_s plus s a times the product of one vector.
-
-    The formula of Sherman and Morrison solves with it, in sums over k numbers per task and scale.
 
     Attributes
     ----------
@@ -240,36 +191,117 @@ class _Solved:
         residual' V_s^-1 residual and log|V_s|.
     """
 
+    def __init__(self, block: Block, random: Array, Theta: Array, mu: Array, scales: Array) -> None:
+        RJ = block.R[:, :, random]
+        values, U = np.linalg.eigh((RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1))
+        self.scales, self.random = scales, random
+        self.R = U.transpose(0, 2, 1) @ block.R
+        residual = block.z - block.R @ mu
+        self.e = np.matmul(residual[:, None, :], U)[:, 0]
+        self.shrink = 1.0 / (1.0 + scales[:, None] * np.maximum(values, 0.0)[:, None, :])  # (m or 1, K, k)
+        self.quadratic = (np.square(self.e)[:, None, :] * self.shrink).sum(axis=2)
+        self.logdet = np.broadcast_to(-np.log(self.shrink).sum(axis=2), self.quadratic.shape)
+
+    def sensitivity(self, r: Array) -> Array:
+        """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
+        inner = self.e * (r[:, :, None] * self.shrink).sum(axis=1)
+        return np.asarray(np.matmul(inner[:, None, :], self.R)[:, 0].sum(axis=0))
+
+    def gradient(self, r: Array, s2: float) -> Array:
+        """Return the derivative of the criterion in Theta."""
+        weights = r * self.scales
+        RJ = self.R[:, :, self.random]
+        inner = (weights[:, :, None] * self.shrink).sum(axis=1)
+        if len(RJ) < len(inner):
+            inner = inner.sum(axis=0, keepdims=True)
+        half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, len(self.random))
+        h = np.matmul(np.sqrt(weights)[:, :, None] * self.shrink * self.e[:, None, :], RJ).reshape(-1, len(self.random))
+        return np.asarray(half.T @ half - h.T @ h / s2)
+
+
+@dataclass(frozen=True)
+class _Basis:
+    """Tasks of a block in a basis that serves every Theta of `_bases`.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m or 1, k)
+        Eigenvalues of R D R', D the units of the columns whose variance is the same.
+    single : ndarray of shape (m or 1, k)
+        The column with a variance of its own in its unit, in the eigenbasis U; zeros where there is none.
+    R, z : ndarray of shape (m or 1, k, p), (m, k)
+        U' R and U' z.
+    groups : tuple of int
+        Which variance is that of the many columns, and which that of the single one.
+    """
+
+    values: Array
+    single: Array
+    R: Array
+    z: Array
+    groups: tuple[int, int]
+
+
+def _bases(result: Result) -> list[_Basis] | None:
+    """Return bases of all blocks where Theta is a diagonal with one variance, or two of which one is of one column.
+
+    None for any other Theta: its eigenvectors depend on its parameters.
+    """
+    structure, random = result.structure, result.m.random
+    if not isinstance(structure, Tied) or structure.size > 2:
+        return None
+    sizes = np.bincount(structure.groups)
+    if structure.size == 2 and sizes.min() > 1:
+        return None
+    one = int(sizes.argmin()) if structure.size == 2 else 1  # without one, no column has this number
+    found = []
+    for block in result.m.data.blocks:
+        RJ = block.R[:, :, random] * np.sqrt(structure.unit)
+        many = RJ[:, :, structure.groups != one]
+        values, U = np.linalg.eigh(many @ many.transpose(0, 2, 1))
+        back = U.transpose(0, 2, 1)
+        single = (back @ RJ[:, :, structure.groups == one]).sum(axis=2)
+        z = np.matmul(block.z[:, None, :], U)[:, 0]
+        found.append(_Basis(np.maximum(values, 0.0), single, back @ block.R, z, (1 - one, one)))
+    return found
+
+
+class _Corrected:
+    """What `_Spectrum` is, from a fixed basis: there V_s is a diagonal D_s plus s a times the product of one vector.
+
+    The formula of Sherman and Morrison solves with it, in sums over k numbers per task and scale.
+    """
+
     def __init__(self, basis: _Basis, variances: Array, mu: Array, scales: Array) -> None:
-        self.R, self.scales = basis.R, scales
-        many, a = variances[:, None] * scales
-        D = 1.0 + many[:, None] * basis.values[:, None, :]  # (m or 1, K, k)
+        self.basis, self.scales, self.size = basis, scales, len(variances)
+        many, one = basis.groups
+        a = scales * (variances[one] if one < len(variances) else 0.0)
+        D = 1.0 + (scales * variances[many])[:, None] * basis.values[:, None, :]  # (m or 1, K, k)
         self.inverse, single = 1.0 / D, basis.single[:, None, :]
-        self.along = single * self.inverse
-        e = (basis.z - basis.R @ mu)[:, None, :]
-        grown = 1.0 + a * (single * self.along).sum(axis=2)
+        e = (basis.z - basis.R @ mu)[:, None, :] * self.inverse
+        self.alpha = (np.square(single) * self.inverse).sum(axis=2)
+        grown = 1.0 + a * self.alpha
+        self.along = (single * e).sum(axis=2) / grown  # of V_s^-1 residual
         self.share = a / grown
-        product = (self.along * e).sum(axis=2) / grown
-        self.solved = e * self.inverse - (a * product)[:, :, None] * self.along
-        self.quadratic = (D * np.square(self.solved)).sum(axis=2) + a * np.square(product)
+        self.solved = e - (a * self.along)[:, :, None] * (single * self.inverse)
+        self.quadratic = (D * np.square(self.solved)).sum(axis=2) + a * np.square(self.along)
         self.logdet = np.broadcast_to(np.log(D).sum(axis=2) + np.log(grown), self.quadratic.shape)
 
     def sensitivity(self, r: Array) -> Array:
         """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
         inner = (r[:, :, None] * self.solved).sum(axis=1)
-        return np.asarray(np.matmul(inner[:, None, :], self.R)[:, 0].sum(axis=0))
+        return np.asarray(np.matmul(inner[:, None, :], self.basis.R)[:, 0].sum(axis=0))
 
-    def gradient(self, r: Array, s2: float, random: Array) -> Array:
-        """Return the derivative of the criterion in Theta."""
-        weights, RJ = r * self.scales, self.R[:, :, random]
-        inner = (weights[:, :, None] * self.inverse).sum(axis=1)
-        taken = np.sqrt(weights * self.share)[:, :, None] * self.along
-        if len(RJ) < len(inner):
-            inner = inner.sum(axis=0, keepdims=True)
-        half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, len(random))
-        h = np.matmul(np.sqrt(weights)[:, :, None] * self.solved, RJ).reshape(-1, len(random))
-        less = np.matmul(taken, RJ).reshape(-1, len(random))
-        return np.asarray(half.T @ half - h.T @ h / s2 - less.T @ less)
+    def gradient(self, r: Array, s2: float) -> Array:
+        """Return the derivative of the criterion in the variances, (1,) or (2,)."""
+        basis, weights = self.basis, r * self.scales
+        values = basis.values[:, None, :]
+        inner = self.inverse - self.share[:, :, None] * np.square(basis.single[:, None, :] * self.inverse)
+        of_many = (values * inner).sum(axis=2) - (values * np.square(self.solved)).sum(axis=2) / s2
+        of_one = self.alpha - self.share * np.square(self.alpha) - np.square(self.along) / s2
+        both = [float((weights * part).sum()) for part in (of_many, of_one)]
+        ordered = sorted(zip(basis.groups, both, strict=True))
+        return np.array([slope for _, slope in ordered])[: self.size]
 
 
 # ---------------------------------------------------------------------- clusters
