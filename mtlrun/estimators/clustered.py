@@ -272,6 +272,9 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         self.groups_: Groups = [[t] for t in range(data.n_tasks)]
         return data
 
+    def _bytes(self, data: TaskData) -> float:
+        return super()._bytes(data) + 8.0 * 8 * data.n_tasks**2  # gains of all pairs
+
     def _penalties(self) -> list[Penalty]:
         return [GroupTrace(self.alpha, tuple(tuple(g) for g in self.groups_))]
 

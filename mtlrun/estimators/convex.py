@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, usual_bytes
 from mtlrun.estimators.params import Count, NonNegative, choice
@@ -91,7 +91,8 @@ class ConvexMTL(BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         penalties, solver = self._penalties(), self._solver_for(data)
-        usual = usual_bytes(data, coefficients=8 * len(penalties) + (10 if solver == "admm" else 14), fields=12)
+        fields = 22 if is_classifier(self) else 12  # labels are looked at before they are numbers
+        usual = usual_bytes(data, coefficients=8 * len(penalties) + (10 if solver == "admm" else 14), fields=fields)
         return usual + solver_bytes(data, self._loss(), penalties, solver)
 
     def _solver_for(self, data: TaskData) -> str:

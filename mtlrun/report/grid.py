@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-import pandas as pd
 from pydantic import BaseModel
 
 from mtlrun.utils.text import table_text
@@ -298,6 +297,8 @@ def tex_grid(grid: Grid, align: str | None = None, caption: str | None = None) -
 
     `align` is the column specification when the default (l and r) does not do.
     """
+
+    import pandas as pd  # `status` and `list` do without
 
     def cell(value: Any, kind: str) -> str:
         text = escape_tex(show(value, kind))

@@ -85,6 +85,8 @@ def make(shape):
         return rng.normal(size=(50, 2000)), rng.normal(size=(50, 6)), None
     if shape == "labels":
         return rng.normal(size=(40, 30)), rng.normal(size=(40, 60)), None
+    if shape == "many rows":
+        return rng.normal(size=(1000, 8)), rng.normal(size=(1000, 60)), None
     if shape == "many tasks":
         return rng.normal(size=(30, 5)), rng.normal(size=(30, 100)), None
     if shape == "many features":
@@ -107,6 +109,13 @@ def data_of(X, y, ids):
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_the_estimate_bounds_what_a_fit_takes(model, shape):
     check_bounds(clone(model), *make(shape))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", [model for model in MODELS if not isinstance(model, MultiTaskKernelSVC)], ids=str)
+def test_the_estimate_bounds_a_fit_of_many_rows_of_many_tasks(model):
+    check_bounds(clone(model), *make("many rows"))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
