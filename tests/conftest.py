@@ -118,7 +118,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     sizes = {folder: (folder / PACKED).stat().st_size for folder in _committed()}
     runs = [
-        pytest.param(folder, id=folder.relative_to(RESULTS).as_posix(), marks=[pytest.mark.slow] * (size > 150_000))
+        pytest.param(folder, id=folder.relative_to(RESULTS).as_posix(), marks=[pytest.mark.slow] * (size > 50_000))
         for folder, size in sizes.items()
     ]
     metafunc.parametrize("committed_run", runs)

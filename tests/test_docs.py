@@ -60,6 +60,7 @@ def test_prose_is_wrapped_at_100_characters(page):
         assert apart or len(line) <= 100, f"{page.name}:{number}"
 
 
+@pytest.mark.slow
 def test_the_protocols_are_those_of_the_experiment_files():
     text = (DOCS / "protocols.md").read_text("utf-8")
     assert PAGE["filled"](text) == text, "run: python scripts/marked_pages.py docs/protocols.md"
@@ -88,6 +89,7 @@ def test_what_a_package_exports_is_in_the_api(package):
     assert [name for name in module.__all__ if not re.search(rf"\.{name}$", page, re.MULTILINE)] == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -292,6 +292,7 @@ def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
     assert predicted.exit_code == 0, predicted.output
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named_with_its_remedy(mtlrun, tmp_path, case, lacking):
     content, arguments, words = BAD[case]

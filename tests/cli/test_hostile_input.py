@@ -72,6 +72,7 @@ def test_ids_are_no_paths_and_no_escapes(mtlrun, command, id):
     assert "is not the name of a data set" in _harmless(mtlrun(*command, "--", id)) or len(id) > 1000
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -123,6 +124,7 @@ def test_methods_that_are_none(mtlrun, tmp_path, method):
     assert "t.yaml" in _harmless(mtlrun("train", "t.yaml"))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("text", ["a: &a [*a]", "\0", "[" * 5000, "a: 1\na: 2", "a: " + "9" * 5000, "? [a]\n: b"])
 @pytest.mark.parametrize("command", ["train", "reproduce", "validate"])
 def test_files_that_are_no_experiments(mtlrun, tmp_path, command, text):
@@ -216,6 +218,7 @@ def _write_facts(model, facts):
     (model / "model.json").write_text(json.dumps(sealed(rest)))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "change",
     [{"tasks": [1]}, {"tasks": "ab"}, {"input": []}, {"input": {"n_features": "5"}}, {"files": 3}, {"schema": "x"}],

@@ -142,6 +142,7 @@ def test_no_small_step_improves_the_solution(model):
 # ---------------------------------------------------------------- layouts, weights, prediction
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_weights_are_repetitions_and_layouts_agree(model):
     X, Y = data_for(model)

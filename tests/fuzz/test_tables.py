@@ -80,7 +80,7 @@ def by_name(data: Dataset) -> dict[str, Any]:
     return what | data.labels | data.source | {name: X[:, j] for j, name in enumerate(data.features)}
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> None:
     @quiet(max(20, fuzz_examples // 4))

@@ -164,6 +164,7 @@ def test_one_kind_is_shown_by_table_and_few_tables_are_not_ranked(write):
     assert len(ranked.blocks) == 8
 
 
+@pytest.mark.slow
 def test_the_files_are_made_of_a_run(tmp_path, capsys, monkeypatch):
     folder = tmp_path / "runs"
     chosen = ["--profile", "smoke", "--only", "method=5 rows,method=20 rows"]

@@ -131,6 +131,7 @@ def test_seconds_to_a_precision(plane, strings):
         assert curve.y[-1] <= 1e-2 < curve.y[0]
 
 
+@pytest.mark.slow
 def test_a_solver_out_of_time_has_no_seconds(plane, strings):
     for solver, data, options in (("block", plane, {}), ("mtk-intercept", strings, {"tolerances": [1.0]})):
         found = mtsvm.svm_seconds(data, seed=0, solver=solver, tol=1e-9, seconds=0.0, **options)

@@ -66,6 +66,7 @@ def solve(data, loss, penalties, intercept, steps=3000):
     return parts, (b if intercept else None)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("layout", ["ragged", "shared", "masked"])
 @pytest.mark.parametrize("model", MODELS)
 @given(seed=st.integers(0, 2**32 - 1), size=st.floats(1e-3, 1e2), strength=st.floats(1e-2, 10), free=st.booleans())

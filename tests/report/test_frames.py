@@ -35,6 +35,7 @@ def root(tmp_path_factory):
     return root
 
 
+@pytest.mark.every(2)
 def test_a_tree_has_a_row_for_every_cell_of_every_table(root):
     found = load_results(root)
     planned = len(json.loads((root / "compare" / "x" / "compare.json").read_text())["cells"])

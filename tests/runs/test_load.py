@@ -371,6 +371,7 @@ def test_names_of_experiments(tmp_path):
         find("nowhere.yaml", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", [e for e in catalogue() if e.kind == "evaluate"], ids=lambda e: e.id)
 def test_shipped_experiments_are_valid_in_every_profile(entry):
     document = validate_file(entry.path)

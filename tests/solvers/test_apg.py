@@ -84,6 +84,7 @@ def test_the_iterates_are_those_of_the_paper(shape, sparse):
     assert result.info["rule"] is None
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "weighted", "ragged", "masked"])
 def test_all_variants_reach_the_optimum_by_the_gap(small, loss, layout):

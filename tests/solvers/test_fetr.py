@@ -276,6 +276,7 @@ def test_the_result_is_stationary_in_every_block(layout):
     assert_allclose(task.matrix, state.task.matrix, rtol=1e-8)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("solver", ["eigen", "cg", "gradient", "sylvester", "closed"])
 def test_the_fit_does_not_depend_on_the_w_solver(solver):
     data = make_data("shared")
@@ -370,6 +371,7 @@ def test_projected_gradient_descends_to_the_same_objective(w_step):
         solve_projected_gradient(data, 1.0, 1.0, w_step="newton")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("over", ["tasks", "features"])
 def test_the_alternation_descends_and_its_gap_is_certified(layout, over):

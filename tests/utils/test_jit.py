@@ -140,6 +140,7 @@ def test_damaged_machine_code_is_compiled_again(modules, suffix, damage):
     assert call() == (6.0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_a_flipped_bit_in_machine_code_is_noticed(modules):
     _, call, cache = modules
