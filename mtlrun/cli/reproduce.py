@@ -586,7 +586,7 @@ def _merge(folder: Path, other: Path) -> None:
     from mtlrun.runs.results import merge
 
     with writing(folder):
-        merged = merge(folder, other)
+        merged = merge(folder, other, lambda: say(f"waiting for the process that is computing {folder}", error=True))
     say(f"{other}: {merged}", error=True)
 
 

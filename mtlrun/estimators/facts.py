@@ -102,6 +102,10 @@ class Facts(MethodFacts):
         ``search(scale)`` returns the grid of `mtlrun compare` for a data set of that `Scale`; default: `default_grid`.
     """
 
+    # A class says these; those of other packages are not known without importing them.
+    cite: Sequence[str] = field()
+    complexity: str = field()
+    default_grid: dict[str, Sequence[Any]] = field()
     search: Callable[[Scale], dict[str, list[Any]]] | None = None
 
 

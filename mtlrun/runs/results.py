@@ -260,7 +260,7 @@ class Merged:
         return f"{copied} ({', '.join(rest)})" if rest else copied
 
 
-def merge(folder: Path, other: Path) -> Merged:
+def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) -> Merged:
     """Copy the finished cells of another folder that the plan of a run lacks, and note where they were computed.
 
     Parameters
@@ -270,6 +270,8 @@ def merge(folder: Path, other: Path) -> Merged:
         the same cell, whichever machine computed them.
     other : Path
         The folder of a run, with its ``cells.jsonl.gz`` or the ``cells/`` of its output folder, or a folder of runs.
+    wait : callable
+        Called before a process is waited for that computes the run.
 
     Raises
     ------
@@ -293,7 +295,7 @@ def merge(folder: Path, other: Path) -> Merged:
     if not is_run:
         merged.foreign = sum(path.stem not in wanted for path in theirs.cells.glob("*.json"))
     store.cells.mkdir(parents=True, exist_ok=True)
-    with exclusive_lock(store.lock):
+    with exclusive_lock(store.lock, wait):
         for key in wanted:
             if not theirs.has(key) or (theirs.cells / f"{key}.json").is_symlink():  # a link may lead out of the folder
                 continue

@@ -7,6 +7,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class Store(Records):
         #: Cells whose scores were looked at, with their digest and the identities of the files.
         self._sound: dict[str, tuple[Any, ...]] = {}
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """The file that a process locks while it computes this run."""
         return self.cells / f"{'-'.join(self.run_folder.resolve().parts[-3:])}.lock"

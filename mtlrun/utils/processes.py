@@ -69,13 +69,13 @@ def exclusive_lock(path: Path, wait: Callable[[], None] = lambda: None) -> Itera
 
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock on a file."""
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as stream:
-        try:
+    try:
+        with path.open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except (OSError, AttributeError):  # there are no locks here
-            return False
+    except BlockingIOError:
+        return True
+    except (OSError, AttributeError):  # it is gone or not ours to read, or there are no locks here
+        return False
     return False
 
 

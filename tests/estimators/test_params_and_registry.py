@@ -9,7 +9,7 @@ import pytest
 
 import mtlrun.estimators
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.estimators.facts import references
+from mtlrun.estimators.facts import Facts, references
 from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, integer, real
 from mtlrun.estimators.registry import METHODS, build, get_method, load_class
 
@@ -141,3 +141,12 @@ def test_every_base_class_has_a_method_whose_tests_are_not_slow(pytestconfig):
 
     bases = {name: base(name) for name, info in METHODS.items() if not info.extra}
     assert set(bases.values()) == {bases[name] for name in pytestconfig.representatives if name in bases}
+
+
+@pytest.mark.parametrize("left_out", ["cite", "complexity", "default_grid"])
+def test_a_class_has_to_say_its_source_its_cost_and_its_grid(left_out):
+    said = {"cite": ("hoerl1970",), "complexity": "one solve", "default_grid": {}}
+    assert Facts(**said).multitask
+    del said[left_out]
+    with pytest.raises(TypeError, match=left_out):
+        Facts(**said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from mtlrun.record import PACKED, PREDICTIONS, Record, Records, pack
 from mtlrun.report.build import FILES, build_report
 from mtlrun.report.cells import read_run
 from mtlrun.runs.results import Merged, merge
+from mtlrun.runs.store import Store
+from mtlrun.utils.processes import exclusive_lock
 
 DC = "LADM-DC-RMTL-10%"
 RUN = "made/table1/quick"
@@ -160,3 +163,10 @@ def test_the_command(halves):
     assert f"{second / RUN}: 3 cells copied" in done.stderr
     assert "6 of 6 cells done." in done.stdout
     assert "6 of 6 cells done." in (first / RUN / "report.md").read_text()
+
+
+def test_a_merge_waits_for_the_process_that_computes_the_run_and_says_so(halves):
+    _, first, second = halves
+    running = ExitStack()
+    running.enter_context(exclusive_lock(Store(first, first / RUN).lock))
+    assert merge(first / RUN, second / RUN, running.close) == Merged(copied=3)
