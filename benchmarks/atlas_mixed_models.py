@@ -48,7 +48,18 @@ LIMIT, MOST_SLOPES = 10, 5
 MODELS = ("intercept", "slopes")
 R_SCRIPT = Path(__file__).with_name("lme4_predictions.R")
 COLUMNS = (
-    *("table", "rows", "seed", "tool", "model", "error", "gain", "best_without", "ours", "ours_gain"),
+    *(
+        "table",
+        "rows",
+        "seed",
+        "tool",
+        "model",
+        "error",
+        "gain",
+        "best_without",
+        "ours",
+        "ours_gain",
+    ),
     *("seconds", "noted", "note"),
 )
 
@@ -78,13 +89,23 @@ def folds(data: Dataset) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
     for train, test in splits:
         step = make_step(Features(FEATURES), data)
         X, Z = (
-            np.asarray(part, dtype=float) for part in (step.fit_transform(data.X[train]), step.transform(data.X[test]))
+            np.asarray(part, dtype=float)
+            for part in (
+                step.fit_transform(data.X[train]),
+                step.transform(data.X[test]),
+            )
         )
         mean, std = X.mean(axis=0), X.std(axis=0)
         X, Z = ((part - mean) / np.where(std > 0, std, 1) for part in (X, Z))
         _, r, order = qr(X, mode="economic", pivoting=True)
         kept = np.sort(order[np.abs(np.diag(r)) > 1e-8 * np.abs(r[0, 0])])
-        yield X[:, kept], data.y[train], data.task_id[train], Z[:, kept], data.task_id[test]
+        yield (
+            X[:, kept],
+            data.y[train],
+            data.task_id[train],
+            Z[:, kept],
+            data.task_id[test],
+        )
 
 
 def stop(*_: Any) -> None:
@@ -92,7 +113,9 @@ def stop(*_: Any) -> None:
     raise TooSlowError(f"more than {LIMIT} s of processor time")
 
 
-def by_statsmodels(X: Array, y: Array, ids: Array, Z: Array, of: Array, model: str) -> tuple[Array, str]:
+def by_statsmodels(
+    X: Array, y: Array, ids: Array, Z: Array, of: Array, model: str
+) -> tuple[Array, str]:
     """Return the predictions of statsmodels and whether it warned."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
@@ -103,16 +126,24 @@ def by_statsmodels(X: Array, y: Array, ids: Array, Z: Array, of: Array, model: s
         fit = MixedLM(y, A, ids, exog_re=A[:, :q]).fit(reml=True)
         effects = fit.random_effects
     own = np.array([effects[task] if task in effects else np.zeros(q) for task in of])
-    return B @ np.asarray(fit.fe_params) + (B[:, :q] * own).sum(axis=1), "" if fit.converged else "not converged"
+    return B @ np.asarray(fit.fe_params) + (B[:, :q] * own).sum(
+        axis=1
+    ), "" if fit.converged else "not converged"
 
 
-def by_mtlrun(X: Array, y: Array, ids: Array, Z: Array, of: Array, model: str) -> tuple[Array, str]:
+def by_mtlrun(
+    X: Array, y: Array, ids: Array, Z: Array, of: Array, model: str
+) -> tuple[Array, str]:
     """Return our predictions."""
-    fit = HierarchicalMTL("intercept" if model == "intercept" else "full").fit(X, y, task_id=ids)
+    fit = HierarchicalMTL("intercept" if model == "intercept" else "full").fit(
+        X, y, task_id=ids
+    )
     return fit.predict(Z, task_id=of), ""
 
 
-def python_cells(parts: list[Any], fit: Callable[..., Any]) -> Iterator[tuple[str, list[Array], list[str], float]]:
+def python_cells(
+    parts: list[Any], fit: Callable[..., Any]
+) -> Iterator[tuple[str, list[Array], list[str], float]]:
     """Yield model, predictions and notes of all folds, and seconds."""
     signal.signal(signal.SIGPROF, stop)
     for model in MODELS:
@@ -140,34 +171,51 @@ def lme4_cells(parts: list[Any]) -> Iterator[tuple[str, list[Array], list[str], 
         folder = Path(name)
         for fold, (X, y, ids, Z, of) in enumerate(parts):
             columns = [f"x{j + 1}" for j in range(X.shape[1])]
-            pd.DataFrame(X, columns=columns).assign(y=y, task=[f"t{t}" for t in ids]).to_csv(
-                folder / f"train-{fold}.csv"
+            pd.DataFrame(X, columns=columns).assign(
+                y=y, task=[f"t{t}" for t in ids]
+            ).to_csv(folder / f"train-{fold}.csv")
+            pd.DataFrame(Z, columns=columns).assign(task=[f"t{t}" for t in of]).to_csv(
+                folder / f"test-{fold}.csv"
             )
-            pd.DataFrame(Z, columns=columns).assign(task=[f"t{t}" for t in of]).to_csv(folder / f"test-{fold}.csv")
-        subprocess.run(["Rscript", str(R_SCRIPT), name, str(LIMIT), str(MOST_SLOPES)], check=True)
+        subprocess.run(
+            ["Rscript", str(R_SCRIPT), name, str(LIMIT), str(MOST_SLOPES)], check=True
+        )
         found = pd.read_csv(folder / "lme4.csv", keep_default_na=False)
         for model in MODELS:
             mine = found[found["model"] == model]
             files = [folder / f"{model}-{fold}.csv" for fold in range(len(parts))]
-            told = [pd.read_csv(path)["told"].to_numpy() for path in files if path.is_file()]
+            told = [
+                pd.read_csv(path)["told"].to_numpy() for path in files if path.is_file()
+            ]
             yield model, told, mine["note"].tolist(), float(mine["seconds"].sum())
 
 
-def compared(run: Run, tools: dict[str, Callable[[list[Any]], Iterator[Any]]], label: str) -> Iterator[dict[str, Any]]:
+def compared(
+    run: Run, tools: dict[str, Callable[[list[Any]], Iterator[Any]]], label: str
+) -> Iterator[dict[str, Any]]:
     """Yield the lines of a table."""
     for rows, whole, record in settings(run, label):
         split = record.inputs["split"]
         data, _ = with_splits(whole, rows, 5, split["seed"])
-        tested, parts = protocol_of(data, 5, 3, split["seed"]).tested(data), list(folds(data))
+        tested, parts = (
+            protocol_of(data, 5, 3, split["seed"]).tested(data),
+            list(folds(data)),
+        )
         table = record.result["tables"]["methods"]
-        known = {line[0]: dict(zip(table["columns"], line, strict=True)) for line in table["rows"]}
+        known = {
+            line[0]: dict(zip(table["columns"], line, strict=True))
+            for line in table["rows"]
+        }
 
         def error_of(told: list[Array], tested: Any = tested) -> float:
-            losses = {fold: tested.losses(fold, scores) for fold, scores in enumerate(told)}
+            losses = {
+                fold: tested.losses(fold, scores) for fold, scores in enumerate(told)
+            }
             return float(tested.gain(losses, losses, 1).first)
 
         means = [
-            np.array([y[ids == t].mean() if (ids == t).any() else y.mean() for t in of]) for _, y, ids, _, of in parts
+            np.array([y[ids == t].mean() if (ids == t).any() else y.mean() for t in of])
+            for _, y, ids, _, of in parts
         ]
         again = error_of(means)
         if abs(again - known["TaskMean"]["error"]) > 1e-4:
@@ -177,41 +225,77 @@ def compared(run: Run, tools: dict[str, Callable[[list[Any]], Iterator[Any]]], l
         best, ours = record.metrics["error"], known["HierarchicalMTL"]
         for tool, cells in tools.items():
             for model, told, notes, seconds in cells(parts):
-                line = {"table": label, "rows": rows, "seed": split["trial"], "tool": tool, "model": model}
-                line |= {"best_without": best, "ours": ours["error"], "ours_gain": ours["gain"]}
+                line = {
+                    "table": label,
+                    "rows": rows,
+                    "seed": split["trial"],
+                    "tool": tool,
+                    "model": model,
+                }
+                line |= {
+                    "best_without": best,
+                    "ours": ours["error"],
+                    "ours_gain": ours["gain"],
+                }
                 line |= {"noted": sum(map(bool, notes))}
                 failed = [note for note in notes if note.startswith("failed")]
                 if failed:
-                    yield {**line, "noted": "", "note": failed[0].removeprefix("failed: ")}
+                    yield {
+                        **line,
+                        "noted": "",
+                        "note": failed[0].removeprefix("failed: "),
+                    }
                     continue
                 error = error_of(told)
                 note = ", ".join(sorted({note for note in notes if note}))
-                yield {**line, "error": error, "gain": 1 - error / best, "seconds": seconds, "note": note}
+                yield {
+                    **line,
+                    "error": error,
+                    "gain": 1 - error / best,
+                    "seconds": seconds,
+                    "note": note,
+                }
 
 
-def written(path: Path, run: Run, tools: list[str], tables: list[str], lines: list[dict[str, Any]]) -> None:
+def written(
+    path: Path,
+    run: Run,
+    tools: list[str],
+    tables: list[str],
+    lines: list[dict[str, Any]],
+) -> None:
     """Write the lines of some tables; those of other tables stay, in the order of the run."""
     kept = []
     if path.is_file():
         with path.open(encoding="utf-8") as stream:
             next(stream)
-            kept = [line for line in csv.DictReader(stream) if line["table"] not in tables]
+            kept = [
+                line for line in csv.DictReader(stream) if line["table"] not in tables
+            ]
     order = list(run.datasets)
     text = io.StringIO()
     what = f"{', '.join(tools)} on the rows of atlas/gain, profile {run.profile}, {datetime.now(UTC).date()}"
     text.write(f"# {what}; made by benchmarks/atlas_mixed_models.py\n")
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(sorted([*kept, *lines], key=lambda line: order.index(line["table"])))
+    writer.writerows(
+        sorted([*kept, *lines], key=lambda line: order.index(line["table"]))
+    )
     path.write_text(text.getvalue(), encoding="utf-8")
 
 
 def main() -> None:
     """Write the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--to", type=Path, help="default: mixed_models.csv beside the run")
-    parser.add_argument("--only", nargs="+", help="tables; lines of others stay in the file")
+    parser.add_argument(
+        "--to", type=Path, help="default: mixed_models.csv beside the run"
+    )
+    parser.add_argument(
+        "--only", nargs="+", help="tables; lines of others stay in the file"
+    )
     given = parser.parse_args()
     tools: dict[str, Any] = {
         "mtlrun": lambda parts: python_cells(parts, by_mtlrun),
@@ -224,7 +308,12 @@ def main() -> None:
     for table in given.only or run.datasets:
         lines = []
         for line in compared(run, tools, table):
-            lines.append({n: f"{value:.4g}" if isinstance(value, float) else value for n, value in line.items()})
+            lines.append(
+                {
+                    n: f"{value:.4g}" if isinstance(value, float) else value
+                    for n, value in line.items()
+                }
+            )
             print(*line.values(), flush=True)
         if lines:
             written(path, run, list(tools), [table], lines)

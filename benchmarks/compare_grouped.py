@@ -54,14 +54,23 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
         return cells(folder / "landmine" / "LandmineData.mat", "feature", "label", 29)
     target, task, dropped = GROUPED[name]
     frame = pd.read_csv(folder / "grouped" / f"{name}.csv.gz")
-    frame = frame.drop(columns=[column for column in ["rownames", *dropped] if column in frame])
-    return frame.astype({task: str}), {"target": target, "task": task, "categorical": NAMES.get(name, [])}
+    frame = frame.drop(
+        columns=[column for column in ["rownames", *dropped] if column in frame]
+    )
+    return frame.astype({task: str}), {
+        "target": target,
+        "task": task,
+        "categorical": NAMES.get(name, []),
+    }
 
 
 def _school() -> tuple[pd.DataFrame, dict[str, Any]]:
     data = load_dataset("school")
     frame = pd.DataFrame(np.asarray(data.X)).add_prefix("x")
-    return frame.assign(task=[data.tasks[t] for t in data.task_id], y=data.y), {"target": "y", "task": "task"}
+    return frame.assign(task=[data.tasks[t] for t in data.task_id], y=data.y), {
+        "target": "y",
+        "task": "task",
+    }
 
 
 def one(name: str, folder: Path, jobs: int) -> dict[str, Any]:
@@ -71,9 +80,15 @@ def one(name: str, folder: Path, jobs: int) -> dict[str, Any]:
     result = mtlrun.compare(data, **options, min_rows=4, jobs=jobs)
     board = result.board
     ranked = [(entry.label, entry.score) for entry in board.ranked()]
-    hierarchical = [place for place, (label, _) in enumerate(ranked) if label.startswith("Hierarchical")]
+    hierarchical = [
+        place
+        for place, (label, _) in enumerate(ranked)
+        if label.startswith("Hierarchical")
+    ]
     multitask = [
-        entry for entry in board.ranked() if entry.family == "multi-task" and not entry.label.startswith("Hierarchical")
+        entry
+        for entry in board.ranked()
+        if entry.family == "multi-task" and not entry.label.startswith("Hierarchical")
     ]
     found = board.answer
     return {
@@ -82,9 +97,13 @@ def one(name: str, folder: Path, jobs: int) -> dict[str, Any]:
         "kind": found.kind,
         "gain": found.gain and [found.gain.value, found.gain.low, found.gain.high],
         "metric": board.metric,
-        "hierarchical": [hierarchical[0] + 1, len(ranked), ranked[hierarchical[0]][1]] if hierarchical else None,
+        "hierarchical": [hierarchical[0] + 1, len(ranked), ranked[hierarchical[0]][1]]
+        if hierarchical
+        else None,
         "first": ranked[0],
-        "best other multi-task": (multitask[0].label, multitask[0].score) if multitask else None,
+        "best other multi-task": (multitask[0].label, multitask[0].score)
+        if multitask
+        else None,
         "seconds": round(time.monotonic() - started),
         "cpu": round(cpu_seconds() - cpu),
     }
@@ -98,25 +117,46 @@ def summary(lines: list[dict[str, Any]]) -> str:
         "| --- | --- | --- | --- | --- | --- | --- | --- | --: |",
     ]
     for line in lines:
-        gain = "-" if line["gain"] is None else "{:.3f} ({:.3f} to {:.3f})".format(*line["gain"])
+        gain = (
+            "-"
+            if line["gain"] is None
+            else "{:.3f} ({:.3f} to {:.3f})".format(*line["gain"])
+        )
         place = line["hierarchical"]
         ours = "-" if place is None else f"{place[0]} of {place[1]}, {place[2]:.4f}"
-        first, other = (f"{label} {score:.4f}" for label, score in (line["first"], line["best other multi-task"]))
+        first, other = (
+            f"{label} {score:.4f}"
+            for label, score in (line["first"], line["best other multi-task"])
+        )
         spent = f"{line['metric']} | {ours} | {first} | {other} | {line['cpu']} |"
-        rows.append(f"| {line['table']} | {line['size']} | {line['kind']} | {gain} | {spent}")
+        rows.append(
+            f"| {line['table']} | {line['size']} | {line['kind']} | {gain} | {spent}"
+        )
     return "\n".join(rows)
 
 
 def main() -> None:
     """Compare on the tables that the output lacks, and print all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="data directory, with grouped/, school/ and landmine/")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folder", type=Path, help="data directory, with grouped/, school/ and landmine/"
+    )
     parser.add_argument("--output", type=Path, default=Path("grouped.jsonl"))
     parser.add_argument("--tables", nargs="*", default=TABLES)
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(summary(collected(given.tables, given.output, lambda name: [one(name, given.folder, given.jobs)])))
+    print(
+        summary(
+            collected(
+                given.tables,
+                given.output,
+                lambda name: [one(name, given.folder, given.jobs)],
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -38,9 +38,19 @@ def forty() -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return 1,008 rows of 6 features in 40 tasks, simulated."""
     rng = np.random.default_rng(0)
     ids = np.repeat(np.arange(40), [26] * 8 + [25] * 32)
-    X, W = rng.normal(size=(1008, 6)), rng.normal(size=6) + 0.5 * rng.normal(size=(40, 6))
-    y = (X * W[ids]).sum(axis=1) + rng.normal(size=40)[ids] + 1.5 * rng.normal(size=1008)
-    return pd.DataFrame(X).add_prefix("x").assign(task=[f"t{t}" for t in ids], y=y), {"target": "y", "task": "task"}
+    X, W = (
+        rng.normal(size=(1008, 6)),
+        rng.normal(size=6) + 0.5 * rng.normal(size=(40, 6)),
+    )
+    y = (
+        (X * W[ids]).sum(axis=1)
+        + rng.normal(size=40)[ids]
+        + 1.5 * rng.normal(size=1008)
+    )
+    return pd.DataFrame(X).add_prefix("x").assign(task=[f"t{t}" for t in ids], y=y), {
+        "target": "y",
+        "task": "task",
+    }
 
 
 def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -48,7 +58,11 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     if name == "forty":
         return forty()
     if name in ("emotions", "scene"):
-        file = folder / "mulan-small" / (f"{name}.arff.gz" if name == "emotions" else f"{name}-train.arff.gz")
+        file = (
+            folder
+            / "mulan-small"
+            / (f"{name}.arff.gz" if name == "emotions" else f"{name}-train.arff.gz")
+        )
         return (file, folder / "mulan-small" / f"{name}.xml"), {}
     return grouped(name, folder)
 
@@ -66,19 +80,42 @@ def one(name: str, folder: Path, jobs: int, *, by_hand: bool) -> dict[str, float
             _script(data, options)
         else:
             told = {"finished": lambda _: first.append(time.monotonic() - started)}
-            mtlrun.compare(data, **options, min_rows=4, jobs=jobs, output=output, **told).save(Path(output) / "saved")
+            mtlrun.compare(
+                data, **options, min_rows=4, jobs=jobs, output=output, **told
+            ).save(Path(output) / "saved")
     wall = time.monotonic() - started
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    used = [
+        resource.getrusage(who)
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
     cpu = sum(usage.ru_utime + usage.ru_stime for usage in used)
-    return {"wall": wall, "cpu": cpu, "fits": sum(inside), "first": first[0] if first else wall}
+    return {
+        "wall": wall,
+        "cpu": cpu,
+        "fits": sum(inside),
+        "first": first[0] if first else wall,
+    }
 
 
 def command(name: str, folder: Path, jobs: int) -> float:
     """Return the wall seconds of the command as people type it, the unfinished leaderboards and the page included."""
     data, options = table(name, folder)
-    words = [sys.executable, "-m", "mtlrun", "compare", "--min-rows", "4", "--jobs", str(jobs)]
+    words = [
+        sys.executable,
+        "-m",
+        "mtlrun",
+        "compare",
+        "--min-rows",
+        "4",
+        "--jobs",
+        str(jobs),
+    ]
     for option, value in options.items():
-        words += [f"--{option}", ",".join(value) if isinstance(value, list) else value] if value else []
+        words += (
+            [f"--{option}", ",".join(value) if isinstance(value, list) else value]
+            if value
+            else []
+        )
     with tempfile.TemporaryDirectory() as output:
         if isinstance(data, pd.DataFrame):
             data.to_csv(Path(output) / "table.csv", index=False)
@@ -123,7 +160,9 @@ def _script(data: Any, options: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("tables", nargs="*", default=TABLES)
     parser.add_argument("--repeats", type=int, default=3)
@@ -131,10 +170,23 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
-        print(json.dumps(one(asked.tables[0], asked.folder, asked.jobs, by_hand=asked.one == "hand")))
+        print(
+            json.dumps(
+                one(
+                    asked.tables[0],
+                    asked.folder,
+                    asked.jobs,
+                    by_hand=asked.one == "hand",
+                )
+            )
+        )
         return
-    print(f"medians of {asked.repeats}; wall with {asked.jobs} processes, CPU and shares with one")
-    print("| table | command, wall s | wall s | first line s | CPU s | in fits | script by hand, CPU s |")
+    print(
+        f"medians of {asked.repeats}; wall with {asked.jobs} processes, CPU and shares with one"
+    )
+    print(
+        "| table | command, wall s | wall s | first line s | CPU s | in fits | script by hand, CPU s |"
+    )
     print("|---|--:|--:|--:|--:|--:|--:|")
     for name in asked.tables:
         print(_line(name, asked.folder, asked.repeats, asked.jobs), flush=True)
@@ -144,9 +196,23 @@ def _line(name: str, folder: Path, repeats: int, jobs: int) -> str:
     """Measure a table in processes of their own, one after the other."""
 
     def run(kind: str, jobs: int) -> dict[str, float]:
-        words = [sys.executable, __file__, str(folder), name, "--one", kind, "--jobs", str(jobs)]
-        found = [json.loads(subprocess.run(words, check=True, capture_output=True).stdout) for _ in range(repeats)]
-        return {key: statistics.median(result[key] for result in found) for key in found[0]}
+        words = [
+            sys.executable,
+            __file__,
+            str(folder),
+            name,
+            "--one",
+            kind,
+            "--jobs",
+            str(jobs),
+        ]
+        found = [
+            json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+            for _ in range(repeats)
+        ]
+        return {
+            key: statistics.median(result[key] for result in found) for key in found[0]
+        }
 
     many, single, hand = run("compare", jobs), run("compare", 1), run("hand", 1)
     share = single["fits"] / single["cpu"]

@@ -23,7 +23,11 @@ import numpy as np
 import pandas as pd
 from joblib.externals.loky import get_reusable_executor
 from scipy.io import loadmat
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.linear_model import LassoCV, LogisticRegressionCV, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
@@ -37,7 +41,11 @@ from mtlrun.metrics import average, get_metric
 
 def alike(kind: str) -> np.ndarray:
     """Return which of 15 simulated tasks have the same coefficients: all, none, or three groups of them."""
-    return {"equal": np.zeros(15, int), "unrelated": np.arange(15), "groups": np.arange(15) % 3}[kind]
+    return {
+        "equal": np.zeros(15, int),
+        "unrelated": np.arange(15),
+        "groups": np.arange(15) % 3,
+    }[kind]
 
 
 def simulated(kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -47,15 +55,22 @@ def simulated(kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     ids = np.repeat(np.arange(15), 30)
     X = rng.normal(size=(450, 10))
     y = (X * weights[ids]).sum(axis=1) + 3 * rng.normal(size=450)
-    return pd.DataFrame(X).add_prefix("x").assign(task=[f"t{t}" for t in ids], y=y), {"target": "y", "task": "task"}
+    return pd.DataFrame(X).add_prefix("x").assign(task=[f"t{t}" for t in ids], y=y), {
+        "target": "y",
+        "task": "task",
+    }
 
 
 def cells(path: Path, x: str, y: str, most: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the first `most` tasks of a file with a cell per task."""
     found = loadmat(path)
     frames = [
-        pd.DataFrame(np.asarray(a, dtype=float)).add_prefix("x").assign(task=f"t{t}", y=np.ravel(b).astype(float))
-        for t, (a, b) in enumerate(zip(np.ravel(found[x])[:most], np.ravel(found[y])[:most], strict=True))
+        pd.DataFrame(np.asarray(a, dtype=float))
+        .add_prefix("x")
+        .assign(task=f"t{t}", y=np.ravel(b).astype(float))
+        for t, (a, b) in enumerate(
+            zip(np.ravel(found[x])[:most], np.ravel(found[y])[:most], strict=True)
+        )
     ]
     return pd.concat(frames, ignore_index=True), {"target": "y", "task": "task"}
 
@@ -63,7 +78,17 @@ def cells(path: Path, x: str, y: str, most: int) -> tuple[pd.DataFrame, dict[str
 #: Multi-target tables and their last columns that are targets.
 TARGETS = {"jura": 3, "edm": 2, "enb": 2, "slump": 3, "wq": 14, "andro": 6}
 LABELS = ("yeast", "emotions", "flags")
-TABLES = ["equal", "unrelated", "groups", *TARGETS, "emotions", "school", "landmine", "flags", "yeast"]
+TABLES = [
+    "equal",
+    "unrelated",
+    "groups",
+    *TARGETS,
+    "emotions",
+    "school",
+    "landmine",
+    "flags",
+    "yeast",
+]
 
 
 def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -77,7 +102,11 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     if name in LABELS:
         return folder / f"{name}.arff", {"labels": folder / f"{name}.xml"}
     lines = (folder / f"{name}.arff").read_text(errors="replace").splitlines()
-    heads = [line.split()[1].strip("'\"") for line in lines if line.lower().startswith("@attribute")]
+    heads = [
+        line.split()[1].strip("'\"")
+        for line in lines
+        if line.lower().startswith("@attribute")
+    ]
     return folder / f"{name}.arff", {"targets": heads[-TARGETS[name] :]}
 
 
@@ -85,8 +114,15 @@ def dataset_of(data: Any, options: dict[str, Any]) -> Dataset:
     """Return a table with its options as `compare` reads it; tasks of less than four rows are left out."""
     data, labels = label_list(data, None, other=bool(options))
     rows = table_of_frame(data) if isinstance(data, pd.DataFrame) else read_table(data)
-    targets = target_columns(rows, options.get("target"), options.get("targets", ()), None, labels, ())
-    roles = Roles(targets=targets, task=options.get("task"), categorical=options.get("categorical", ()), min_rows=4)
+    targets = target_columns(
+        rows, options.get("target"), options.get("targets", ()), None, labels, ()
+    )
+    roles = Roles(
+        targets=targets,
+        task=options.get("task"),
+        categorical=options.get("categorical", ()),
+        min_rows=4,
+    )
     return make_dataset(rows, roles)
 
 
@@ -94,7 +130,11 @@ def collected(
     tables: Iterable[str], output: Path, measure: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
     """Measure the tables that a file of results lacks; return all of its lines."""
-    lines = [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
+    lines = (
+        [json.loads(line) for line in output.read_text().splitlines()]
+        if output.exists()
+        else []
+    )
     with output.open("a") as file:
         for name in tables:
             if name not in {line["table"] for line in lines}:
@@ -114,15 +154,26 @@ def by_hand(result: Any) -> tuple[str, float]:
         part = Part.of(data, train, test)
         step = StandardScaler().fit(part.train.X)
         X, Z = step.transform(part.train.X), step.transform(part.test.X)
-        found = {"linear": per_task(_linear(binary), part, X, Z), "boosting": per_task(_boosted(binary), part, X, Z)}
+        found = {
+            "linear": per_task(_linear(binary), part, X, Z),
+            "boosting": per_task(_boosted(binary), part, X, Z),
+        }
         found["extra trees"] = _forest(part, X, Z)
         if not binary:
             found["lasso"] = per_task(LassoCV(cv=3), part, X, Z)
         for name, values in found.items():
-            layout = {} if data.task_id is None else {"task_id": part.test.task_id, "tasks": range(data.n_tasks)}
-            scores.setdefault(name, []).append(average(metric(part.test.y, values, **layout))[0])
+            layout = (
+                {}
+                if data.task_id is None
+                else {"task_id": part.test.task_id, "tasks": range(data.n_tasks)}
+            )
+            scores.setdefault(name, []).append(
+                average(metric(part.test.y, values, **layout))[0]
+            )
     means = {name: float(np.mean(values)) for name, values in scores.items()}
-    best = (max if metric.greater_is_better else min)(means, key=lambda name: means[name])
+    best = (max if metric.greater_is_better else min)(
+        means, key=lambda name: means[name]
+    )
     return best, means[best]
 
 
@@ -135,7 +186,9 @@ def per_task(model: Any, part: Part, X: np.ndarray, Z: np.ndarray) -> np.ndarray
         rows = slice(None) if ids is None else part.test.task_id == t
         y = part.train.y[:, t] if ids is None else part.train.y[mine]
         place = (rows, t) if ids is None else rows
-        if len(np.unique(y)) < 2 or (min(np.unique(y, return_counts=True)[1]) < 3 and hasattr(model, "Cs")):
+        if len(np.unique(y)) < 2 or (
+            min(np.unique(y, return_counts=True)[1]) < 3 and hasattr(model, "Cs")
+        ):
             found[place] = y.mean()
             continue
         fitted = model.fit(X[mine], y)
@@ -144,7 +197,11 @@ def per_task(model: Any, part: Part, X: np.ndarray, Z: np.ndarray) -> np.ndarray
 
 
 def _linear(binary: bool) -> Any:
-    return LogisticRegressionCV(Cs=5, cv=3, max_iter=300) if binary else RidgeCV(np.logspace(-3, 4, 8))
+    return (
+        LogisticRegressionCV(Cs=5, cv=3, max_iter=300)
+        if binary
+        else RidgeCV(np.logspace(-3, 4, 8))
+    )
 
 
 def _boosted(binary: bool) -> Any:
@@ -155,18 +212,30 @@ def _boosted(binary: bool) -> Any:
 def _forest(part: Part, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     if part.train.task_id is not None:
         ones = np.eye(part.train.n_tasks)
-        X, Z = np.hstack([X, ones[part.train.task_id]]), np.hstack([Z, ones[part.test.task_id]])
-    return ExtraTreesRegressor(200, min_samples_leaf=2, random_state=0).fit(X, part.train.y).predict(Z)
+        X, Z = (
+            np.hstack([X, ones[part.train.task_id]]),
+            np.hstack([Z, ones[part.test.task_id]]),
+        )
+    return (
+        ExtraTreesRegressor(200, min_samples_leaf=2, random_state=0)
+        .fit(X, part.train.y)
+        .predict(Z)
+    )
 
 
 def cpu_seconds() -> float:
     """Return the CPU seconds of this process and of all processes that it started, which are ended for that."""
     get_reusable_executor().shutdown(wait=True)
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    used = [
+        resource.getrusage(who)
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def one(name: str, folder: Path, budget: float | None, jobs: int, methods: list[str]) -> dict[str, Any]:
+def one(
+    name: str, folder: Path, budget: float | None, jobs: int, methods: list[str]
+) -> dict[str, Any]:
     """Compare the methods on a table."""
     data, options = table(name, folder)
     started, cpu = time.monotonic(), cpu_seconds()
@@ -206,13 +275,24 @@ def summary(lines: list[dict[str, Any]]) -> str:
         "CPU seconds",
         "methods",
     ]
-    rows = ["| " + " | ".join(heads) + " |", "| --- | --- | --- | --- | --- | --- | --: | --: | --: |"]
+    rows = [
+        "| " + " | ".join(heads) + " |",
+        "| --- | --- | --- | --- | --- | --- | --: | --: | --: |",
+    ]
     for line in lines:
-        gain = "-" if line["gain"] is None else "{:.3f} ({:.3f} to {:.3f})".format(*line["gain"])
-        best, hand = (f"{name} ({score:.3f})" for name, score in (line["best"], line["sklearn"]))
+        gain = (
+            "-"
+            if line["gain"] is None
+            else "{:.3f} ({:.3f} to {:.3f})".format(*line["gain"])
+        )
+        best, hand = (
+            f"{name} ({score:.3f})" for name, score in (line["best"], line["sklearn"])
+        )
         size = f"{line['rows']:,} x {line['features']} x {line['tasks']}"
         spent = f"{line['seconds']} | {line['cpu']} | {line['methods']}"
-        rows.append(f"| {line['table']} | {size} | {line['kind']} | {gain} | {best} | {hand} | {spent} |")
+        rows.append(
+            f"| {line['table']} | {size} | {line['kind']} | {gain} | {best} | {hand} | {spent} |"
+        )
     return "\n".join(rows)
 
 
@@ -224,11 +304,15 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", default=TABLES)
     parser.add_argument("--methods", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--budget", type=float, help="minutes for a table; default: no limit")
+    parser.add_argument(
+        "--budget", type=float, help="minutes for a table; default: no limit"
+    )
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     own = (given.folder, given.budget, given.jobs, given.methods)
-    print(summary(collected(given.tables, given.output, lambda name: [one(name, *own)])))
+    print(
+        summary(collected(given.tables, given.output, lambda name: [one(name, *own)]))
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,16 @@ LEAVES = {TREES[0]: (4, 6, 8, 16), TREES[1]: (3, 4, 5, 6, 8)}
 TARGETS = {**OTHERS, "atp7d": 6, "oes10": 16, "scpf": 3, "sf1": 3}
 LABELS = ("emotions", "flags")
 SIMULATED = ("equal", "unrelated", "groups")
-RAGGED = ("School", "Landmine", "Exam", "ScotsSec", "Hsb82", "radon", "Socatt", "Machines")
+RAGGED = (
+    "School",
+    "Landmine",
+    "Exam",
+    "ScotsSec",
+    "Hsb82",
+    "radon",
+    "Socatt",
+    "Machines",
+)
 TABLES = [*SIMULATED, *sorted(TARGETS.keys() - {"wq"}), *LABELS, *RAGGED]
 
 
@@ -55,7 +64,10 @@ def steps(kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     sizes, ids = rng.normal(size=(15, 10))[alike(kind)], np.repeat(np.arange(15), 80)
     X = rng.normal(size=(1200, 10))
     y = (np.where(X > 0, X, -1.0) * sizes[ids]).sum(axis=1) + rng.normal(size=1200)
-    return pd.DataFrame(X).add_prefix("x").assign(task=[f"t{t}" for t in ids], y=y), {"target": "y", "task": "task"}
+    return pd.DataFrame(X).add_prefix("x").assign(task=[f"t{t}" for t in ids], y=y), {
+        "target": "y",
+        "task": "task",
+    }
 
 
 def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -75,7 +87,9 @@ def errors(candidate: Candidate, part: Part, leaves: int, metric: str) -> float:
     """Return the error of a model on the test rows of a part; of AUC, what is missing to 1."""
     grown = with_params(candidate.params, dict.fromkeys(candidate.grid, leaves))
     model = part.rows.fit(build({"estimator": candidate.estimator, "params": grown}))
-    score = part.score(model, part.predict(model, many=True), [metric], "task")[metric].mean
+    score = part.score(model, part.predict(model, many=True), [metric], "task")[
+        metric
+    ].mean
     return 1.0 - score if get_metric(metric).greater_is_better else score
 
 
@@ -91,14 +105,30 @@ def measure(name: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
         for trial in range(protocol.n_splits):
             train, test = protocol.rows(data, trial)
             inside = data.subset(train)
-            folds = [Part.of(inside, a, b) for a, b in fold_rows(inside, protocol.folds, trial)]
-            parts = [with_features(part, Features("table"))[0] for part in [Part.of(data, train, test), *folds]]
-            lines: dict[str, Any] = {"table": name, "trees": candidate.label, "split": trial}
+            folds = [
+                Part.of(inside, a, b)
+                for a, b in fold_rows(inside, protocol.folds, trial)
+            ]
+            parts = [
+                with_features(part, Features("table"))[0]
+                for part in [Part.of(data, train, test), *folds]
+            ]
+            lines: dict[str, Any] = {
+                "table": name,
+                "trees": candidate.label,
+                "split": trial,
+            }
             for leaves in LEAVES[candidate.label]:
                 started = time.process_time()
-                values = [errors(candidate, part, leaves, protocol.metric) for part in parts]
+                values = [
+                    errors(candidate, part, leaves, protocol.metric) for part in parts
+                ]
                 seconds = time.process_time() - started
-                lines[str(leaves)] = {"test": values[0], "folds": values[1:], "seconds": round(seconds, 3)}
+                lines[str(leaves)] = {
+                    "test": values[0],
+                    "folds": values[1:],
+                    "seconds": round(seconds, 3),
+                }
             found.append(lines)
     return found
 
@@ -108,18 +138,38 @@ def summary(lines: list[dict[str, Any]]) -> str:
     rows = []
     for label, leaves in LEAVES.items():
         rules: list[Any] = ["halved", *leaves]
-        rows += [f"\n{label}: percent of the error of the search", "| table | " + " | ".join(map(str, rules)) + " |"]
+        rows += [
+            f"\n{label}: percent of the error of the search",
+            "| table | " + " | ".join(map(str, rules)) + " |",
+        ]
         rows.append("|---|" + "--:|" * len(rules))
         changes = []
-        for name in dict.fromkeys(line["table"] for line in lines if line["trees"] == label):
-            mine = [line for line in lines if line["trees"] == label and line["table"] == name]
+        for name in dict.fromkeys(
+            line["table"] for line in lines if line["trees"] == label
+        ):
+            mine = [
+                line
+                for line in lines
+                if line["trees"] == label and line["table"] == name
+            ]
             searched = np.mean([_chosen(line, leaves, 3) for line in mine])
             values = [np.mean([_chosen(line, leaves, 1) for line in mine])]
-            values += [np.mean([line[str(number)]["test"] for line in mine]) for number in leaves]
+            values += [
+                np.mean([line[str(number)]["test"] for line in mine])
+                for number in leaves
+            ]
             changes.append(100 * (np.array(values) / searched - 1))
-            rows.append(f"| {name} | " + " | ".join(f"{change:+.1f}" for change in changes[-1]) + " |")
+            rows.append(
+                f"| {name} | "
+                + " | ".join(f"{change:+.1f}" for change in changes[-1])
+                + " |"
+            )
         for word, of in (("mean", np.mean), ("worst", np.max)):
-            rows.append(f"| {word} | " + " | ".join(f"{change:+.1f}" for change in of(changes, axis=0)) + " |")
+            rows.append(
+                f"| {word} | "
+                + " | ".join(f"{change:+.1f}" for change in of(changes, axis=0))
+                + " |"
+            )
     return "\n".join(rows)
 
 
@@ -131,14 +181,20 @@ def _chosen(line: dict[str, Any], leaves: tuple[int, ...], folds: int) -> float:
 
 def main() -> None:
     """Measure the tables that the output lacks, and print all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("tables", nargs="*", default=TABLES)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("trees.jsonl"))
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = collected(given.tables, given.output, lambda name: measure(name, given.folder, given.repeats))
+    lines = collected(
+        given.tables,
+        given.output,
+        lambda name: measure(name, given.folder, given.repeats),
+    )
     print(summary(lines))
 
 

@@ -49,7 +49,9 @@ def truth(kind: str, n_tasks: int, seed: int) -> np.ndarray:
         made = rng.normal(size=(n_tasks, 2)) @ rng.normal(size=(2, FEATURES))
     elif kind == "equal":
         made = np.tile(rng.normal(size=FEATURES), (n_tasks, 1))
-    elif kind == "orthogonal":  # no direction and no singular value of the matrix is more than another
+    elif (
+        kind == "orthogonal"
+    ):  # no direction and no singular value of the matrix is more than another
         made = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))[0][:n_tasks]
     elif kind == "groups":
         made = rng.normal(size=(4, FEATURES))[np.arange(n_tasks) % 4]
@@ -65,10 +67,20 @@ def table(weights: np.ndarray, rows: int, seed: int) -> Dataset:
     X = rng.normal(size=(len(ids), FEATURES))
     y = (X * weights[ids]).sum(axis=1) + NOISE * rng.normal(size=len(ids))
     names = [f"task {t}" for t in range(len(weights))]
-    return Dataset(id="own-simulated", title="simulated", X=X, y=y, task_id=ids, tasks=names, task_type="regression")
+    return Dataset(
+        id="own-simulated",
+        title="simulated",
+        X=X,
+        y=y,
+        task_id=ids,
+        tasks=names,
+        task_type="regression",
+    )
 
 
-def fitted(candidate: Candidate, part: Part, data: Dataset, seed: int) -> tuple[object, float]:
+def fitted(
+    candidate: Candidate, part: Part, data: Dataset, seed: int
+) -> tuple[object, float]:
     """Return a method fitted with the parameters that three folds of its training rows choose, and its inner score."""
     grid = candidates(candidate.grid)
     scores = np.zeros(len(grid))
@@ -76,7 +88,10 @@ def fitted(candidate: Candidate, part: Part, data: Dataset, seed: int) -> tuple[
         inner = Part.of(part.train, train, test)
         for k, values in enumerate(grid):
             model = inner.fit(_made(candidate, values, candidate.select_with))
-            scores[k] += inner.score(model, inner.predict(model), ["rmse"], "task")["rmse"].mean / 3
+            scores[k] += (
+                inner.score(model, inner.predict(model), ["rmse"], "task")["rmse"].mean
+                / 3
+            )
     best = int(np.argmin(scores))
     return part.fit(_made(candidate, grid[best], {})), float(scores[best])
 
@@ -93,7 +108,11 @@ def one(regime: str, seed: int) -> dict:
     data = table(weights, rows, seed)
     protocol = Protocol.of(data, Settings(seed=seed, metric="rmse"))
     tested = protocol.tested(data)
-    tried = [c for c in named_candidates(METHODS, data, protocol.train) if c.family != "trivial"]
+    tried = [
+        c
+        for c in named_candidates(METHODS, data, protocol.train)
+        if c.family != "trivial"
+    ]
     entries = [Entry(c.label, c.family) for c in tried]
     exact: dict[tuple[str, int], float] = {}
     scale = (weights**2).sum(axis=1) + NOISE**2
@@ -104,13 +123,23 @@ def one(regime: str, seed: int) -> dict:
         for candidate, entry in zip(tried, entries, strict=True):
             model, entry.inner[split] = fitted(candidate, part, data, seed + split)
             entry.losses[split] = tested.losses(split, part.predict(model))
-            risk = ((model.coef_ - weights) ** 2).sum(axis=1) + model.intercept_**2 + NOISE**2
+            risk = (
+                ((model.coef_ - weights) ** 2).sum(axis=1)
+                + model.intercept_**2
+                + NOISE**2
+            )
             exact[entry.label, split] = float(np.mean(risk / scale))
     found = answer(entries, tested)
     splits = range(protocol.n_splits)
     families = {"joint": (MULTITASK,), "without": ("independent", "pooled")}
-    sides = {name: Strategy.of([e for e in entries if e.family in some], splits) for name, some in families.items()}
-    risks = {name: float(np.mean([exact[side.picked[s], s] for s in splits])) for name, side in sides.items()}
+    sides = {
+        name: Strategy.of([e for e in entries if e.family in some], splits)
+        for name, some in families.items()
+    }
+    risks = {
+        name: float(np.mean([exact[side.picked[s], s] for s in splits]))
+        for name, side in sides.items()
+    }
     gain = found.gain
     return {
         "regime": regime,
@@ -126,7 +155,9 @@ def one(regime: str, seed: int) -> dict:
 
 def summary(lines: list[dict]) -> str:
     """Return the table of the regimes, in Markdown."""
-    rows = ["| tasks | tables | mean true gain | helps | of these, true gain above 0 | no difference | worse |"]
+    rows = [
+        "| tasks | tables | mean true gain | helps | of these, true gain above 0 | no difference | worse |"
+    ]
     rows[0] += " cannot tell | interval covers |"
     rows.append("| --- |" + " --: |" * 8)
     for regime in REGIMES:
@@ -135,13 +166,28 @@ def summary(lines: list[dict]) -> str:
             continue
         gains = [1 - line["joint"] / line["without"] for line in mine]
         kinds = Counter(line["kind"] for line in mine)
-        covers = sum(line["low"] <= gain <= line["high"] for line, gain in zip(mine, gains, strict=True))
-        counts = [kinds[kind] for kind in ("helps", "no difference that matters", "worse", "cannot tell")]
-        right = sum(line["kind"] == "helps" and gain > 0 for line, gain in zip(mine, gains, strict=True))
+        covers = sum(
+            line["low"] <= gain <= line["high"]
+            for line, gain in zip(mine, gains, strict=True)
+        )
+        counts = [
+            kinds[kind]
+            for kind in ("helps", "no difference that matters", "worse", "cannot tell")
+        ]
+        right = sum(
+            line["kind"] == "helps" and gain > 0
+            for line, gain in zip(mine, gains, strict=True)
+        )
         counts.insert(1, right)
         n_tasks, n, _ = REGIMES[regime]
         mean = sum(gains) / len(gains)
-        cells = [f"{regime}, {n_tasks} x {n} rows", len(mine), f"{mean:.1%}", *counts, covers]
+        cells = [
+            f"{regime}, {n_tasks} x {n} rows",
+            len(mine),
+            f"{mean:.1%}",
+            *counts,
+            covers,
+        ]
         rows.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(rows)
 
@@ -155,7 +201,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("verdict.jsonl"))
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    known = [json.loads(line) for line in given.output.read_text().splitlines()] if given.output.exists() else []
+    known = (
+        [json.loads(line) for line in given.output.read_text().splitlines()]
+        if given.output.exists()
+        else []
+    )
     done = {(line["regime"], line["seed"]) for line in known}
     with given.output.open("a") as file:
         for seed in range(given.first, given.seeds):

@@ -27,7 +27,11 @@ from mtlrun.estimators.relationship import FETR
 from mtlrun.papers.fetr_seconds import solve_projected_gradient
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import solve_fetr
-from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_eigen, solve_sylvester
+from mtlrun.solvers.relationship.wsystem import (
+    CoupledSystem,
+    solve_eigen,
+    solve_sylvester,
+)
 
 
 def median_seconds(call: Callable[[], Any], repeats: int) -> float:
@@ -56,17 +60,28 @@ def fit_against_projected_gradient(limit: float, repeats: int) -> None:
     options: dict[str, Any] = {"eta": 1.0, "rho": 1.0, "fit_intercept": True}
     target = solve_fetr(data, **options).objective[-1]
     ours = median_seconds(lambda: solve_fetr(data, **options), repeats)
-    print(f"FETR fit, {data.n_rows} x {data.n_features}, {data.n_tasks} tasks: {ours:.4f} s (X'X included)")
+    print(
+        f"FETR fit, {data.n_rows} x {data.n_features}, {data.n_tasks} tasks: {ours:.4f} s (X'X included)"
+    )
     for w_step in ("gradient", "exact"):
         start = time.process_time()
 
         def enough(_: int, value: float, __: Any, start: float = start) -> bool:
-            return value <= target + 1e-6 * abs(target) or time.process_time() - start > limit
+            return (
+                value <= target + 1e-6 * abs(target)
+                or time.process_time() - start > limit
+            )
 
-        found = solve_projected_gradient(data, **options, w_step=w_step, tol=-np.inf, max_iter=10**9, callback=enough)
+        found = solve_projected_gradient(
+            data, **options, w_step=w_step, tol=-np.inf, max_iter=10**9, callback=enough
+        )
         seconds = time.process_time() - start
         missing = (found.objective[-1] - target) / abs(target)
-        reached = "reached" if missing <= 1e-6 else f"NOT reached after {limit:g} s, missing {missing:.1e}"
+        reached = (
+            "reached"
+            if missing <= 1e-6
+            else f"NOT reached after {limit:g} s, missing {missing:.1e}"
+        )
         bound = "" if missing <= 1e-6 else "> "
         print(
             f"  projected gradient, W by {w_step} steps: {bound}{seconds:.2f} s, {found.n_iter} iterations, {reached}; "
@@ -84,7 +99,9 @@ def w_step_against_scipy(sizes: list[int], repeats: int) -> None:
         X = rng.uniform(size=(2 * d + 100, d))
         for m in sizes:
             S1, S2 = _box_spd(d, rng), _box_spd(m, rng)
-            system = CoupledSystem(X.T @ X, X.T @ rng.normal(size=(len(X), m)), S1, S2, 1.0, 1.0)
+            system = CoupledSystem(
+                X.T @ X, X.T @ rng.normal(size=(len(X), m)), S1, S2, 1.0, 1.0
+            )
             known = replace(system, task_spectrum=scipy.linalg.eigh(S2))
             calls = [
                 partial(solve_sylvester, system),
@@ -130,7 +147,9 @@ def school(data_dir: str | None, repeats: int) -> None:
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     for eta, rho in ((1.0, 1.0), (1.0, 10.0), (1.0, 100.0)):
         model = FETR(eta, rho)
-        seconds = median_seconds(lambda model=model: model.fit(X, data.y, task_id=data.task_id), repeats)
+        seconds = median_seconds(
+            lambda model=model: model.fit(X, data.y, task_id=data.task_id), repeats
+        )
         print(
             f"FETR fit, School, eta={eta:g} rho={rho:g}: {seconds:.3f} s, {model.n_iter_} rounds, "
             f"converged {model.converged_} (ask: 1 s)"
@@ -139,14 +158,20 @@ def school(data_dir: str | None, repeats: int) -> None:
 
 def main() -> int:
     """Run all rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="sizes up to 500, 10 s for the competitor")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="sizes up to 500, 10 s for the competitor"
+    )
     parser.add_argument("--data-dir", help="where School lies; default: MTLRUN_DATA")
     arguments = parser.parse_args()
     repeats = 3 if arguments.quick else 5
     with threadpool_limits(1):
         fit_against_projected_gradient(10.0 if arguments.quick else 120.0, repeats)
-        w_step_against_scipy([100, 500] if arguments.quick else [100, 500, 1000], repeats)
+        w_step_against_scipy(
+            [100, 500] if arguments.quick else [100, 500, 1000], repeats
+        )
         school(arguments.data_dir, repeats)
     return 0
 

@@ -79,13 +79,22 @@ def complete(data: TaskData) -> TaskCoupling:
 
 def line(*cells: object) -> None:
     """Print a row of the table."""
-    print("".join(f"{cell:>18}" if k else f"{cell:34}" for k, cell in enumerate(cells)), flush=True)
+    print(
+        "".join(f"{cell:>18}" if k else f"{cell:34}" for k, cell in enumerate(cells)),
+        flush=True,
+    )
 
 
-def time_forms(sizes: dict[str, int | None], repeats: int, panels: Sequence[str]) -> None:
+def time_forms(
+    sizes: dict[str, int | None], repeats: int, panels: Sequence[str]
+) -> None:
     """Print the ablation."""
     line("forms: gap 1e-4", "s", "iterations", "paper / this")
-    variants = [("example", "printed", False), ("example", "exact", False), ("block", "printed", False)]
+    variants = [
+        ("example", "printed", False),
+        ("example", "exact", False),
+        ("block", "printed", False),
+    ]
     variants += [("block", "exact", False), ("block", "exact", True)]
     for panel in panels:
         dataset = load(panel, sizes[panel])
@@ -100,7 +109,9 @@ def time_forms(sizes: dict[str, int | None], repeats: int, panels: Sequence[str]
             line(name, f"{took:.3f}", result.n_iter, f"{slowest / took:.1f}")
 
 
-def time_mtk(sizes: dict[str, int | None], repeats: int, limit: float, panels: Sequence[str]) -> None:
+def time_mtk(
+    sizes: dict[str, int | None], repeats: int, limit: float, panels: Sequence[str]
+) -> None:
     """Print the comparison of kernel solvers; LIBSVM is stopped after about `limit` seconds for all tolerances."""
     names = ("kernel, ours", "LIBSVM, intercept", "LIBSVM, mirrored")
     line("mtk: relative gap 1e-4, s", "coordinate ascent", *names)
@@ -108,27 +119,43 @@ def time_mtk(sizes: dict[str, int | None], repeats: int, limit: float, panels: S
         dataset = load(panel, sizes[panel])
         data = task_data(dataset)
         coupling = complete(data)
-        ours, _ = seconds(partial(solve_block_dcd, data, coupling, C=10.0, tol=TOL), repeats)
+        ours, _ = seconds(
+            partial(solve_block_dcd, data, coupling, C=10.0, tol=TOL), repeats
+        )
         kernel, _ = seconds(partial(climb_kernel, data, coupling, 10.0, TOL), repeats)
-        theirs = [libsvm_seconds(data, coupling, 10.0, mirrored, limit) for mirrored in (False, True)]
+        theirs = [
+            libsvm_seconds(data, coupling, 10.0, mirrored, limit)
+            for mirrored in (False, True)
+        ]
         line(f"{panel} n={len(dataset.y)}", f"{ours:.3f}", f"{kernel:.2f}", *theirs)
 
 
-def libsvm_seconds(data: TaskData, coupling: TaskCoupling, C: float, mirrored: bool, limit: float) -> str:
+def libsvm_seconds(
+    data: TaskData, coupling: TaskCoupling, C: float, mirrored: bool, limit: float
+) -> str:
     """Return the CPU seconds of the first of some runs that is precise enough."""
     designs = [data.task(t)[0] for t in range(data.n_tasks)]
     whole = matrix_pays(np.inf if hasattr(data.X, "rows") else data.n_features)
-    made, Z = seconds(lambda: double((kernel_matrix if whole else augmented_features)(designs, coupling), mirrored))
+    made, Z = seconds(
+        lambda: double(
+            (kernel_matrix if whole else augmented_features)(designs, coupling),
+            mirrored,
+        )
+    )
     written = [stored(X) for X in designs]
     y, cost = data.targets, np.full(len(data.targets), C)
     if mirrored:
         y, cost = np.append(y, -y), np.append(cost, cost) / 2
     spent = 0.0
     for tol in (*TOLERANCES, 1e-8, 1e-10):
-        took, (alpha, b, *_) = seconds(partial(run_libsvm, Z, y, cost, tol=tol, cache_size=2000))
+        took, (alpha, b, *_) = seconds(
+            partial(run_libsvm, Z, y, cost, tol=tol, cache_size=2000)
+        )
         if mirrored:
             alpha, b = alpha.reshape(2, -1).sum(axis=0), 0.0
-        point = certify_kernel(written, coupling, data.targets, np.full(len(data.targets), C), alpha, b)
+        point = certify_kernel(
+            written, coupling, data.targets, np.full(len(data.targets), C), alpha, b
+        )
         spent += took
         if point.gap <= TOL * max(1.0, point.primal):
             return f"{made + took:.2f}"
@@ -144,7 +171,10 @@ def double(Z: Any, mirrored: bool) -> Any:
     if not issparse(Z):
         return np.block([[Z, -Z], [-Z, Z]])
     both = csr_array(vstack([Z, -Z], format="csr"))
-    both.indices, both.indptr = both.indices.astype(np.int32), both.indptr.astype(np.int32)
+    both.indices, both.indptr = (
+        both.indices.astype(np.int32),
+        both.indptr.astype(np.int32),
+    )
     return both
 
 
@@ -153,35 +183,63 @@ def time_landmine(repeats: int) -> None:
     line("landmine, C=10: excess 1e-6", "s", "excess", "gap")
     data = load("landmine", None).taskdata()
     coupling = complete(data)
-    for name, solver in (("block dcd", solve_block_dcd), ("interior point", solve_svm_newton)):
-        took, result = seconds(partial(solver, data, coupling, C=10.0, tol=1e-6), repeats)
-        line(name, f"{took:.3f}", f"{result.objective[-1] / LANDMINE_OPTIMUM - 1:.1e}", f"{result.gap:.1e}")
+    for name, solver in (
+        ("block dcd", solve_block_dcd),
+        ("interior point", solve_svm_newton),
+    ):
+        took, result = seconds(
+            partial(solver, data, coupling, C=10.0, tol=1e-6), repeats
+        )
+        line(
+            name,
+            f"{took:.3f}",
+            f"{result.objective[-1] / LANDMINE_OPTIMUM - 1:.1e}",
+            f"{result.gap:.1e}",
+        )
 
 
 def time_liblinear(rows: int | None, repeats: int) -> None:
     """Print the comparison with LIBLINEAR on one task."""
-    line("liblinear: equal objective", "tol", "liblinear s", "ours s", "liblinear / ours")
+    line(
+        "liblinear: equal objective", "tol", "liblinear s", "ours s", "liblinear / ours"
+    )
     mnist = load_dataset("mnist", variant="mtsvm")
     sevens = mnist.task_id == 1
     splice = load("splice", rows)
     cases = {
-        "mnist 7 vs 9, pixels/255": (np.ascontiguousarray(mnist.X[sevens] / 255), mnist.y[sevens]),
-        f"splice n={len(splice.y)} CSR": (WeightedDegree(8, normalize=True).fit_transform(splice.X), splice.y),
+        "mnist 7 vs 9, pixels/255": (
+            np.ascontiguousarray(mnist.X[sevens] / 255),
+            mnist.y[sevens],
+        ),
+        f"splice n={len(splice.y)} CSR": (
+            WeightedDegree(8, normalize=True).fit_transform(splice.X),
+            splice.y,
+        ),
     }
     alone = couple_tasks(np.ones((1, 1)))
     for name, (X, y) in cases.items():
         data = TaskData.from_matrix(X, y[:, None])
         for tol in (1e-1, 1e-2, 1e-3):
-            model = LinearSVC(loss="hinge", fit_intercept=False, tol=tol, max_iter=10**6, random_state=0)
+            model = LinearSVC(
+                loss="hinge",
+                fit_intercept=False,
+                tol=tol,
+                max_iter=10**6,
+                random_state=0,
+            )
             theirs, _ = seconds(partial(model.fit, X, y), repeats)
             w = model.coef_[0]
             reached = 0.5 * w @ w + np.maximum(0, 1 - y * (X @ w)).sum()
 
             def fit(data: TaskData = data, reached: float = reached) -> object:
-                return solve_block_dcd(data, alone, tol=0, callback=lambda _, primal, __: primal <= reached)
+                return solve_block_dcd(
+                    data, alone, tol=0, callback=lambda _, primal, __: primal <= reached
+                )
 
             ours, _ = seconds(fit, repeats)
-            line(name, f"{tol:g}", f"{theirs:.2f}", f"{ours:.2f}", f"{theirs / ours:.2f}")
+            line(
+                name, f"{tol:g}", f"{theirs:.2f}", f"{ours:.2f}", f"{theirs / ours:.2f}"
+            )
 
 
 def time_strings(n: int, length: int, C: float, limit: float) -> None:
@@ -190,8 +248,22 @@ def time_strings(n: int, length: int, C: float, limit: float) -> None:
     dataset = load_dataset("simulated-splice", n=n, length=length)
     data = task_data(dataset)
     del dataset
-    line(f"strings: {n} x {length}, C={C:g}", "wall s", "cpu s", "iterations", "gap", "peak GB")
-    line("simulated and packed", "", f"{time.process_time() - begun:.1f}", "", "", f"{peak_gb():.2f}")
+    line(
+        f"strings: {n} x {length}, C={C:g}",
+        "wall s",
+        "cpu s",
+        "iterations",
+        "gap",
+        "peak GB",
+    )
+    line(
+        "simulated and packed",
+        "",
+        f"{time.process_time() - begun:.1f}",
+        "",
+        "",
+        f"{peak_gb():.2f}",
+    )
     wall, begun = time.perf_counter(), time.process_time()
 
     def note(iteration: int, primal: float, dual: float) -> bool:
@@ -202,7 +274,14 @@ def time_strings(n: int, length: int, C: float, limit: float) -> None:
 
     result = solve_block_dcd(data, complete(data), C=C, tol=1e-2, callback=note)
     seconds, cpu = time.perf_counter() - wall, time.process_time() - begun
-    line("end", f"{seconds:.1f}", f"{cpu:.1f}", result.n_iter, f"{result.gap:.2e}", f"{peak_gb():.2f}")
+    line(
+        "end",
+        f"{seconds:.1f}",
+        f"{cpu:.1f}",
+        result.n_iter,
+        f"{result.gap:.2e}",
+        f"{peak_gb():.2f}",
+    )
 
 
 def peak_gb() -> float:
@@ -212,15 +291,47 @@ def peak_gb() -> float:
 
 def main() -> None:
     """Run what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="parts of the rows, one repeat, 100,000 strings")
-    parser.add_argument("--only", nargs="*", choices=("forms", "mtk", "landmine", "liblinear", "strings"))
-    parser.add_argument("--strings", type=int, nargs=2, metavar=("N", "LENGTH"), help="size of the last part")
-    parser.add_argument("--repeats", type=int, help="timed runs of our solvers, of which the best counts (5)")
-    parser.add_argument("--mtk-limit", type=float, default=600.0, help="seconds after which LIBSVM is stopped")
-    parser.add_argument("--panels", nargs="*", choices=PANELS, default=PANELS, help="for forms and mtk")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="parts of the rows, one repeat, 100,000 strings",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        choices=("forms", "mtk", "landmine", "liblinear", "strings"),
+    )
+    parser.add_argument(
+        "--strings",
+        type=int,
+        nargs=2,
+        metavar=("N", "LENGTH"),
+        help="size of the last part",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        help="timed runs of our solvers, of which the best counts (5)",
+    )
+    parser.add_argument(
+        "--mtk-limit",
+        type=float,
+        default=600.0,
+        help="seconds after which LIBSVM is stopped",
+    )
+    parser.add_argument(
+        "--panels", nargs="*", choices=PANELS, default=PANELS, help="for forms and mtk"
+    )
     parser.add_argument("--C", type=float, default=1.0, help="C of the last part")
-    parser.add_argument("--limit", type=float, default=np.inf, help="CPU seconds after which the last part stops")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=np.inf,
+        help="CPU seconds after which the last part stops",
+    )
     args = parser.parse_args()
     wanted = args.only or ("forms", "mtk", "landmine", "liblinear", "strings")
     repeats = args.repeats or (1 if args.quick else 5)
@@ -229,7 +340,9 @@ def main() -> None:
     n, length = args.strings or ((10**5 if args.quick else 10**6), 42)
     with threadpool_limits(1):
         warm_up()
-        if "strings" in wanted:  # first: the peak of memory is that of the whole process
+        if (
+            "strings" in wanted
+        ):  # first: the peak of memory is that of the whole process
             time_strings(n, length, args.C, args.limit)
         if "landmine" in wanted:
             time_landmine(repeats)
@@ -239,7 +352,9 @@ def main() -> None:
             time_forms(quick if args.quick else whole, repeats, args.panels)
         if "mtk" in wanted:
             mtk_whole = {**whole, "splice": 10000}
-            sizes = {**quick, "gauss2d": 10000, "splice": 5000} if args.quick else mtk_whole
+            sizes = (
+                {**quick, "gauss2d": 10000, "splice": 5000} if args.quick else mtk_whole
+            )
             time_mtk(sizes, repeats, args.mtk_limit, args.panels)
 
 

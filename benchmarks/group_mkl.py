@@ -30,11 +30,16 @@ Tasks = tuple[np.ndarray, np.ndarray, np.ndarray]
 PATH = 2.0 ** np.arange(10, -11, -2)
 
 
-def tasks_of_pairs(X: np.ndarray, digits: np.ndarray, per_class: int, seed: int = 0) -> Tasks:
+def tasks_of_pairs(
+    X: np.ndarray, digits: np.ndarray, per_class: int, seed: int = 0
+) -> Tasks:
     """Return rows, labels and task ids of all pairs of ten classes, `per_class` rows of each, features scaled."""
     X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
     rng = np.random.default_rng(seed)
-    rows = [rng.choice(np.flatnonzero(digits == c), per_class, replace=False) for c in range(10)]
+    rows = [
+        rng.choice(np.flatnonzero(digits == c), per_class, replace=False)
+        for c in range(10)
+    ]
     pairs = list(combinations(range(10), 2))
     chosen = np.concatenate([np.concatenate([rows[a], rows[b]]) for a, b in pairs])
     y = np.tile(np.repeat([1.0, -1.0], per_class), len(pairs))
@@ -49,9 +54,15 @@ def load(data_dir: str | None, per_class: int) -> Tasks:
         print(f"simulated, not pendigits ({error})")
         rng = np.random.default_rng(0)
         digits = np.repeat(np.arange(10), 1100)
-        return tasks_of_pairs(1.2 * rng.normal(size=(10, 16))[digits] + rng.normal(size=(11000, 16)), digits, per_class)
+        return tasks_of_pairs(
+            1.2 * rng.normal(size=(10, 16))[digits] + rng.normal(size=(11000, 16)),
+            digits,
+            per_class,
+        )
     print("pendigits")
-    return tasks_of_pairs(np.asarray(data.X), np.asarray(data.y).ravel().astype(int), per_class)
+    return tasks_of_pairs(
+        np.asarray(data.X), np.asarray(data.y).ravel().astype(int), per_class
+    )
 
 
 def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -65,7 +76,9 @@ def fits(tasks: Tasks, strengths: list[float], C: float) -> None:
     """Print one whole fit per lam, kernel matrices included."""
     X, y, ids = tasks
     for lam in strengths:
-        spent, model = seconds(lambda lam=lam: GroupMKLClassifier(C=C, lam=lam).fit(X, y, task_id=ids))
+        spent, model = seconds(
+            lambda lam=lam: GroupMKLClassifier(C=C, lam=lam).fit(X, y, task_id=ids)
+        )
         print(
             f"fit, C={C:g}, lam={lam:g}: {spent:.2f} s, gap {model.gap_:.1e}, {model.n_iter_} iterations, "
             f"{model.n_svm_fits_} SVMs"
@@ -79,11 +92,20 @@ def theta_step(tasks: Tasks, repeats: int) -> None:
     theta, curvature = np.full((T, M), 1.0 / M), np.full((T, 1), 10.0)
     slopes = -10.0 * rng.uniform(size=(1, M)) - rng.uniform(0, 20, size=(T, M))
     for lam in (0.01, 0.1, 1.0):
-        spent = [seconds(lambda lam=lam: Coupling(lam, T, M).step(theta, slopes, curvature, 1e-2))[0]]
         spent = [
-            seconds(lambda lam=lam: Coupling(lam, T, M).step(theta, slopes, curvature, 1e-2))[0] for _ in range(repeats)
+            seconds(
+                lambda lam=lam: Coupling(lam, T, M).step(theta, slopes, curvature, 1e-2)
+            )[0]
         ]
-        print(f"theta-step, {T} tasks, {M} kernels, lam={lam:g}: {1e3 * float(np.median(spent)):.1f} ms")
+        spent = [
+            seconds(
+                lambda lam=lam: Coupling(lam, T, M).step(theta, slopes, curvature, 1e-2)
+            )[0]
+            for _ in range(repeats)
+        ]
+        print(
+            f"theta-step, {T} tasks, {M} kernels, lam={lam:g}: {1e3 * float(np.median(spent)):.1f} ms"
+        )
 
 
 def path(tasks: Tasks, strengths: np.ndarray, C: float) -> None:
@@ -97,11 +119,18 @@ def path(tasks: Tasks, strengths: np.ndarray, C: float) -> None:
     )
 
 
-def walk(make: Callable[[], GroupMKLClassifier], tasks: Tasks, strengths: np.ndarray) -> tuple[float, int, float]:
+def walk(
+    make: Callable[[], GroupMKLClassifier], tasks: Tasks, strengths: np.ndarray
+) -> tuple[float, int, float]:
     """Return seconds, machines trained and the largest gap of fits along a path."""
     X, y, ids = tasks
     runs = [
-        seconds(lambda v=v: make().set_params(lam=float(v)).fit(X, y, task_id=ids).__dict__.copy()) for v in strengths
+        seconds(
+            lambda v=v: (
+                make().set_params(lam=float(v)).fit(X, y, task_id=ids).__dict__.copy()
+            )
+        )
+        for v in strengths
     ]
     return (
         sum(spent for spent, _ in runs),
@@ -115,16 +144,22 @@ def printed(tasks: Tasks) -> None:
     X, y, ids = tasks
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        spent, model = seconds(lambda: GroupMKLClassifier(lam=0.1, variant="paper").fit(X, y, task_id=ids))
+        spent, model = seconds(
+            lambda: GroupMKLClassifier(lam=0.1, variant="paper").fit(X, y, task_id=ids)
+        )
     values = ", ".join(f"{value:.2f}" for value in model.objective_[:8])
     cycle = ", ".join(f"{value:.2f}" for value in model.cycle_) or "none found"
-    print(f"printed algorithm, lam=0.1: {spent:.2f} s, gap {model.gap_:.1e}, objective {values}, ...; cycle: {cycle}")
+    print(
+        f"printed algorithm, lam=0.1: {spent:.2f} s, gap {model.gap_:.1e}, objective {values}, ...; cycle: {cycle}"
+    )
 
 
 def main() -> None:
     """Run all rows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="30 samples per class, fewer values")
+    parser.add_argument(
+        "--quick", action="store_true", help="30 samples per class, fewer values"
+    )
     parser.add_argument("--data-dir")
     arguments = parser.parse_args()
     with threadpool_limits(1):

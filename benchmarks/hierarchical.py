@@ -38,7 +38,11 @@ TABLES = {
     "sleepstudy": ("Reaction", "Subject", ["Days"]),
     "Exam": ("normexam", "school", ["standLRT", "schavg", "sex"]),
     "Hsb82": ("mAch", "school", ["cses", "minrty", "sx"]),
-    "egsingle": ("math", "schoolid", ["year", "grade", "size", "lowinc", "mobility", "female", "retained"]),
+    "egsingle": (
+        "math",
+        "schoolid",
+        ["year", "grade", "size", "lowinc", "mobility", "female", "retained"],
+    ),
     "Machines": ("score", "Worker", ["Machine"]),
     "Milk": ("protein", "Cow", ["Time", "Diet"]),
 }
@@ -53,7 +57,9 @@ def tables() -> Iterator[tuple[str, Any, Any, Any]]:
     for name, (target, task, columns) in TABLES.items():
         if not (folder / f"{name}.csv.gz").is_file():
             continue
-        frame = pd.read_csv(folder / f"{name}.csv.gz").dropna(subset=[target, task, *columns])
+        frame = pd.read_csv(folder / f"{name}.csv.gz").dropna(
+            subset=[target, task, *columns]
+        )
         X = pd.get_dummies(frame[columns], drop_first=True).astype(float)
         yield name, X.to_numpy(), frame[target].to_numpy(float), frame[task].to_numpy()
 
@@ -116,7 +122,9 @@ def _theirs(X: Any, y: Any, ids: Any, covariance: str) -> float:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return float(-2 * MixedLM(y, A, ids, exog_re=A[:, :q]).fit(reml=True, free=free).llf)
+            return float(
+                -2 * MixedLM(y, A, ids, exog_re=A[:, :q]).fit(reml=True, free=free).llf
+            )
     except (np.linalg.LinAlgError, ValueError):
         return np.nan
 
@@ -129,25 +137,44 @@ def random() -> None:
     good, evaluations, rises, converged = 0, [], 0, 0
     for seed in range(280):
         rng = np.random.default_rng(seed)
-        T, d, low = int(rng.integers(5, 60)), int(rng.integers(1, 9)), int(rng.integers(2, 6))
-        ids = np.repeat(np.arange(T), rng.integers(low, low + int(rng.integers(1, 20)), size=T))
-        X = rng.normal(size=(len(ids), d)) * 10 ** rng.uniform(-2, 2, size=d) + 3 * rng.normal(size=d)
+        T, d, low = (
+            int(rng.integers(5, 60)),
+            int(rng.integers(1, 9)),
+            int(rng.integers(2, 6)),
+        )
+        ids = np.repeat(
+            np.arange(T), rng.integers(low, low + int(rng.integers(1, 20)), size=T)
+        )
+        X = rng.normal(size=(len(ids), d)) * 10 ** rng.uniform(
+            -2, 2, size=d
+        ) + 3 * rng.normal(size=d)
         spread = np.where(rng.random(d) < 0.5, 0, 2 * rng.random(d)) / X.std(axis=0)
         W = rng.normal(size=d) / X.std(axis=0) + rng.normal(size=(T, d)) * spread
         level = (rng.random() < 0.7) * rng.normal(size=T)
-        y = (X * W[ids]).sum(axis=1) + level[ids] + rng.normal(size=len(ids)) * 10 ** rng.uniform(-1.5, 0.5)
+        y = (
+            (X * W[ids]).sum(axis=1)
+            + level[ids]
+            + rng.normal(size=len(ids)) * 10 ** rng.uniform(-1.5, 0.5)
+        )
         data = of_data(TaskData.from_stacked(X, y, ids))[0]
         made = HierarchicalProblem(data, np.arange(data.p))
         m = made.marginal()
         structure = made.tied(m, "diagonal")
         fit = newton(m, structure)
-        others = [newton(m, structure, start=np.full(data.p, x)).value.criterion for x in (0.05, 8.0)]
+        others = [
+            newton(m, structure, start=np.full(data.p, x)).value.criterion
+            for x in (0.05, 8.0)
+        ]
         good += fit.value.criterion <= min(others) + 1e-4
         evaluations.append(fit.evaluations)
         rises += bool((np.diff(fit.path) > 0).any())
         converged += fit.converged
-    print(f"280 random tables: {good} within 1e-4 of the best of three starts, {converged} converged, {rises} rises;")
-    print(f"evaluations: median {np.median(evaluations):.0f}, 90% below {np.quantile(evaluations, 0.9):.0f}")
+    print(
+        f"280 random tables: {good} within 1e-4 of the best of three starts, {converged} converged, {rises} rises;"
+    )
+    print(
+        f"evaluations: median {np.median(evaluations):.0f}, 90% below {np.quantile(evaluations, 0.9):.0f}"
+    )
 
 
 # ---------------------------------------------------------------------- seconds
@@ -160,7 +187,11 @@ def seconds() -> None:
         ids = np.repeat(np.arange(T), rng.integers(low, high, size=T))
         X = rng.normal(size=(len(ids), d))
         W = 1 + 0.5 * rng.normal(size=(T, d))
-        y = np.einsum("nd,nd->n", X, W[ids]) + rng.normal(size=T)[ids] + rng.normal(size=len(ids))
+        y = (
+            np.einsum("nd,nd->n", X, W[ids])
+            + rng.normal(size=T)[ids]
+            + rng.normal(size=len(ids))
+        )
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         fit, took = timed(lambda: HierarchicalMTL("diagonal").fit(X, y, task_id=ids), 2)  # noqa: B023
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -173,15 +204,23 @@ def seconds() -> None:
         model, took = timed(lambda: HierarchicalMTL(covariance).fit(X, y, task_id=ids))  # noqa: B023
         print(f"school, {covariance}: {took:.3f} s, {model.structure_}")
     ids, X = np.repeat(np.arange(200), 150), rng.normal(size=(30_000, 100))
-    y = np.einsum("nd,nd->n", X, (1 + 0.2 * rng.normal(size=(200, 100)))[ids]) + rng.normal(size=30_000)
+    y = np.einsum(
+        "nd,nd->n", X, (1 + 0.2 * rng.normal(size=(200, 100)))[ids]
+    ) + rng.normal(size=30_000)
     sums = TaskStatistics.of(X, y, ids)
     for covariance in ("scalar", "diagonal"):
         model, took = timed(lambda: HierarchicalMTL(covariance).fit_statistics(sums), 2)  # noqa: B023
-        print(f"200 tasks x 100 features from sums, {covariance}: {took:.2f} s, {model.n_iter_} evaluations")
+        print(
+            f"200 tasks x 100 features from sums, {covariance}: {took:.2f} s, {model.n_iter_} evaluations"
+        )
     rows = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
-    halves = TaskStatistics.of(X[::2], y[::2], ids[::2]) + TaskStatistics.of(X[1::2], y[1::2], ids[1::2])
+    halves = TaskStatistics.of(X[::2], y[::2], ids[::2]) + TaskStatistics.of(
+        X[1::2], y[1::2], ids[1::2]
+    )
     both = HierarchicalMTL("diagonal").fit_statistics(halves)
-    print(f"rows and halves of sums: {abs(rows.objective_[-1] / both.objective_[-1] - 1):.1e} apart, relatively")
+    print(
+        f"rows and halves of sums: {abs(rows.objective_[-1] / both.objective_[-1] - 1):.1e} apart, relatively"
+    )
 
 
 # ---------------------------------------------------------------------- accuracy
@@ -193,24 +232,43 @@ def accuracy() -> None:
     for covariance in ("intercept", "scalar", "diagonal", "auto"):
         found = []
         for trial in range(10):
-            train, _, test = split_rows(data, "published", name="argyriou", trial=trial, seed=0)
+            train, _, test = split_rows(
+                data, "published", name="argyriou", trial=trial, seed=0
+            )
             scaler = StandardScaler().fit(data.X[train])
             X, ids = scaler.transform(data.X), data.task_id
-            model = HierarchicalMTL(covariance, unseen="mean").fit(X[train], data.y[train], task_id=ids[train])
+            model = HierarchicalMTL(covariance, unseen="mean").fit(
+                X[train], data.y[train], task_id=ids[train]
+            )
             miss = data.y[test] - model.predict(X[test], task_id=ids[test])
             found.append(1 - np.mean(miss**2) / np.var(data.y[test]))
-        print(f"school, {covariance}: explained variance {np.mean(found):.4f} +- {np.std(found, ddof=1):.4f}")
+        print(
+            f"school, {covariance}: explained variance {np.mean(found):.4f} +- {np.std(found, ddof=1):.4f}"
+        )
     ahead: dict[str, list[bool]] = {}
     for name, errors in atlas():
-        others = [error for (method, family), error in errors.items() if family == "multi-task" and method != OURS]
+        others = [
+            error
+            for (method, family), error in errors.items()
+            if family == "multi-task" and method != OURS
+        ]
         ahead.setdefault(name, []).append(errors[OURS, "multi-task"] <= min(others))
     for name, wins in sorted(ahead.items()):
-        print(f"{name}: ahead of the best other multi-task method in {sum(wins)} of {len(wins)} settings")
+        print(
+            f"{name}: ahead of the best other multi-task method in {sum(wins)} of {len(wins)} settings"
+        )
 
 
 def atlas() -> Iterator[tuple[str, dict[tuple[str, str], float]]]:
     """Yield the data and the errors by method and family of each setting of atlas/gain with a hierarchical model."""
-    packed = Path(__file__).parents[1] / "results" / "atlas" / "gain" / "quick" / "cells.jsonl.gz"
+    packed = (
+        Path(__file__).parents[1]
+        / "results"
+        / "atlas"
+        / "gain"
+        / "quick"
+        / "cells.jsonl.gz"
+    )
     for line in gzip.decompress(packed.read_bytes()).decode().splitlines():
         record = json.loads(line.split(" ", 1)[1])["record"]
         dataset = record["inputs"]["dataset"]
@@ -220,7 +278,11 @@ def atlas() -> Iterator[tuple[str, dict[tuple[str, str], float]]]:
         rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
         errors = {(row["method"], row["family"]): row["error"] for row in rows}
         if (OURS, "multi-task") in errors:
-            name = dataset["id"] if dataset["id"] != "simulated-families" else "simulated, all families"
+            name = (
+                dataset["id"]
+                if dataset["id"] != "simulated-families"
+                else "simulated, all families"
+            )
             yield name, errors
 
 
@@ -260,16 +322,25 @@ def _covered(X: Any, y: Any, ids: Any, train: Any, test: Any) -> Any:
 def _simulated(seed: int, T: int) -> tuple[float, float, float]:
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T + 10), 16)
-    X, W = rng.normal(size=(len(ids), 3)), rng.normal(size=4) + rng.normal(size=(T + 10, 4)) * [1.0, 0.6, 0.6, 0.6]
+    X, W = (
+        rng.normal(size=(len(ids), 3)),
+        rng.normal(size=4) + rng.normal(size=(T + 10, 4)) * [1.0, 0.6, 0.6, 0.6],
+    )
     y = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + rng.normal(size=len(ids))
     first = np.arange(len(ids)) % 16 < 8
     train = (ids < T) & first
-    model = HierarchicalMTL("scalar", unseen="mean").fit(X[train], y[train], task_id=ids[train])
+    model = HierarchicalMTL("scalar", unseen="mean").fit(
+        X[train], y[train], task_id=ids[train]
+    )
     hits = []
     for rows in ((ids < T) & ~first, ids >= T):
         mean, std = model.predict(X[rows], task_id=ids[rows], return_std=True)
         hits.append(float(np.mean(np.abs(y[rows] - mean) < 1.96 * std)))
-    return float(np.mean(np.abs(W[:T, 1:] - model.coef_) < 1.96 * model.coef_std_)), hits[0], hits[1]
+    return (
+        float(np.mean(np.abs(W[:T, 1:] - model.coef_) < 1.96 * model.coef_std_)),
+        hits[0],
+        hits[1],
+    )
 
 
 # ---------------------------------------------------------------------- tests
@@ -283,16 +354,28 @@ def tests() -> None:
             rng = np.random.default_rng(seed)
             ids, X = np.repeat(np.arange(T), n), rng.normal(size=(T * n, 4))
             W = 1 + spread * rng.normal(size=(T, 4))
-            y = (X * W[ids]).sum(axis=1) + rng.normal(size=T)[ids] + rng.normal(size=T * n)
+            y = (
+                (X * W[ids]).sum(axis=1)
+                + rng.normal(size=T)[ids]
+                + rng.normal(size=T * n)
+            )
             data = of_data(TaskData.from_stacked(X, y, ids))[0]
-            rejected.append(score_test(data, np.arange(1, 5), np.arange(1), 199, seed).p_value <= 0.05)
+            rejected.append(
+                score_test(data, np.arange(1, 5), np.arange(1), 199, seed).p_value
+                <= 0.05
+            )
         what = "size" if spread == 0 else "power"
-        print(f"score test, {T} tasks of {n} rows: {what} {np.mean(rejected):.3f} in 1,000 draws")
+        print(
+            f"score test, {T} tasks of {n} rows: {what} {np.mean(rejected):.3f} in 1,000 draws"
+        )
 
 
 def main() -> None:
     """Print the parts that are asked for."""
-    parts = {part.__name__: part for part in (optima, random, seconds, accuracy, intervals, tests)}
+    parts = {
+        part.__name__: part
+        for part in (optima, random, seconds, accuracy, intervals, tests)
+    }
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in sys.argv[1:] or parts:

@@ -63,7 +63,9 @@ def main() -> None:
 
 def duel(X: Any, Y: np.ndarray, ours: Any, penalty: L1 | L21, repeats: int) -> str:
     """Return the numbers of one line."""
-    seconds, model = best(ours(alpha=penalty.alpha, tol=TOL, max_iter=100_000), X, Y, repeats)
+    seconds, model = best(
+        ours(alpha=penalty.alpha, tol=TOL, max_iter=100_000), X, Y, repeats
+    )
     theirs, other = fastest(X, Y, penalty, model.objective_[-1], repeats)
     used = int(model.coef_.any(axis=0).sum())
     return (
@@ -77,27 +79,40 @@ def make(shape: Shape) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(0)
     if shape.density < 1:
         X = sp.random_array(
-            (shape.n, shape.d), density=shape.density, rng=rng, format="csr", data_sampler=rng.standard_normal
+            (shape.n, shape.d),
+            density=shape.density,
+            rng=rng,
+            format="csr",
+            data_sampler=rng.standard_normal,
         )
     else:
         X = rng.standard_normal((shape.n, shape.d))
         for j in range(1, shape.d):
             X[:, j] = 0.6 * X[:, j - 1] + 0.8 * X[:, j]
     W = np.zeros((shape.d, shape.tasks))
-    W[rng.choice(shape.d, shape.relevant, replace=False)] = rng.standard_normal((shape.relevant, shape.tasks))
+    W[rng.choice(shape.d, shape.relevant, replace=False)] = rng.standard_normal(
+        (shape.relevant, shape.tasks)
+    )
     signal = X @ W
     return X, signal + 0.5 * signal.std() * rng.standard_normal(signal.shape)
 
 
-def fastest(X: Any, Y: np.ndarray, penalty: L1 | L21, value: float, repeats: int) -> tuple[float, Any]:
+def fastest(
+    X: Any, Y: np.ndarray, penalty: L1 | L21, value: float, repeats: int
+) -> tuple[float, Any]:
     """Return seconds and model of scikit-learn's fastest way to a gap of TOL times our objective."""
-    alpha, energy = penalty.alpha / X.shape[0], np.square(Y - Y.mean(axis=0)).sum(axis=0)
+    alpha, energy = (
+        penalty.alpha / X.shape[0],
+        np.square(Y - Y.mean(axis=0)).sum(axis=0),
+    )
     if isinstance(penalty, L21):
         ways = [MultiTaskLasso(alpha, tol=TOL * value / energy.sum(), max_iter=100_000)]
     else:  # one problem per task, each with its share of the gap
         tol = TOL * value / len(energy) / energy.mean()
         grams = (False,) if sp.issparse(X) else (False, True)
-        ways = [Lasso(alpha, tol=tol, precompute=gram, max_iter=100_000) for gram in grams]
+        ways = [
+            Lasso(alpha, tol=tol, precompute=gram, max_iter=100_000) for gram in grams
+        ]
     return min((best(way, X, Y, repeats) for way in ways), key=lambda found: found[0])
 
 
@@ -114,7 +129,13 @@ def best(model: Any, X: Any, Y: np.ndarray, repeats: int) -> tuple[float, Any]:
 def gap(X: Any, Y: np.ndarray, penalty: Any, model: Any) -> float:
     """Return the relative duality gap of a fitted model, by the same code for both sides."""
     coef = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
-    return duality_gap(TaskData.from_matrix(X, Y), SquaredLoss(1.0), [penalty], [coef.T], model.intercept_).relative
+    return duality_gap(
+        TaskData.from_matrix(X, Y),
+        SquaredLoss(1.0),
+        [penalty],
+        [coef.T],
+        model.intercept_,
+    ).relative
 
 
 def warm_up() -> None:

@@ -15,7 +15,14 @@ from sklearn.linear_model import LassoCV, MultiTaskLassoCV
 from sklearn.model_selection import GridSearchCV, KFold
 
 from mtlrun.data import TaskStratifiedKFold
-from mtlrun.estimators import JointFeatureMTL, JointFeatureMTLCV, RobustMTLCV, SparseMTLCV, TraceNormMTL, TraceNormMTLCV
+from mtlrun.estimators import (
+    JointFeatureMTL,
+    JointFeatureMTLCV,
+    RobustMTLCV,
+    SparseMTLCV,
+    TraceNormMTL,
+    TraceNormMTLCV,
+)
 from mtlrun.metrics import task_scorer
 
 ROWS, FEATURES, TASKS = 300, 30, 10
@@ -51,17 +58,23 @@ def main() -> None:
     folds, own = KFold(3), TaskStratifiedKFold(3, random_state=0)
     scoring = task_scorer("mse")
     calls: dict[str, Callable[[], object]] = {
-        "MultiTaskLassoCV (scikit-learn)": lambda: MultiTaskLassoCV(alphas=50, cv=folds).fit(X, Y),
-        "GridSearchCV(JointFeatureMTL)": lambda: GridSearchCV(JointFeatureMTL(), grid, cv=folds, scoring=scoring).fit(
-            X, Y
-        ),
-        "GridSearchCV(TraceNormMTL)": lambda: GridSearchCV(TraceNormMTL(), grid, cv=folds, scoring=scoring).fit(X, Y),
+        "MultiTaskLassoCV (scikit-learn)": lambda: MultiTaskLassoCV(
+            alphas=50, cv=folds
+        ).fit(X, Y),
+        "GridSearchCV(JointFeatureMTL)": lambda: GridSearchCV(
+            JointFeatureMTL(), grid, cv=folds, scoring=scoring
+        ).fit(X, Y),
+        "GridSearchCV(TraceNormMTL)": lambda: GridSearchCV(
+            TraceNormMTL(), grid, cv=folds, scoring=scoring
+        ).fit(X, Y),
         "JointFeatureMTLCV": lambda: JointFeatureMTLCV(cv=folds).fit(X, Y),
         "SparseMTLCV": lambda: SparseMTLCV(cv=folds).fit(X, Y),
         "TraceNormMTLCV": lambda: TraceNormMTLCV(cv=folds).fit(X, Y),
         "RobustMTLCV": lambda: RobustMTLCV(cv=folds).fit(X, Y),
         "LassoCV per task (scikit-learn), ragged": lambda: lasso_per_task(X, y, ids),
-        "JointFeatureMTLCV, ragged": lambda: JointFeatureMTLCV(cv=own).fit(X, y, task_id=ids),
+        "JointFeatureMTLCV, ragged": lambda: JointFeatureMTLCV(cv=own).fit(
+            X, y, task_id=ids
+        ),
         "TraceNormMTLCV, ragged": lambda: TraceNormMTLCV(cv=own).fit(X, y, task_id=ids),
     }
     base = 0.0

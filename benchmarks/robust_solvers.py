@@ -77,17 +77,25 @@ class Curve:
         guesses = []
         for clock, back in ((np.log(times[late]), np.exp), (times[late], lambda t: t)):
             slope, level = np.polyfit(clock, logs, 1)
-            guesses.append(float(back((np.log(TOL) - level) / slope)) if slope < 0 else np.inf)
+            guesses.append(
+                float(back((np.log(TOL) - level) / slope)) if slope < 0 else np.inf
+            )
         return max(min(guesses), float(times[-1])), True
 
     def certified(self) -> tuple[float, bool]:
-        return self.seconds(np.array([(p - d) / max(1.0, abs(p), abs(d)) for _, p, d in self.points]))
+        return self.seconds(
+            np.array([(p - d) / max(1.0, abs(p), abs(d)) for _, p, d in self.points])
+        )
 
     def oracle(self, best: float) -> tuple[float, bool]:
-        return self.seconds(np.array([(p - best) / max(1.0, abs(best)) for _, p, _ in self.points]))
+        return self.seconds(
+            np.array([(p - best) / max(1.0, abs(best)) for _, p, _ in self.points])
+        )
 
 
-def ours(solver: Solver, args: Sequence[object], repeats: int, **options: object) -> tuple[float, SolverResult]:
+def ours(
+    solver: Solver, args: Sequence[object], repeats: int, **options: object
+) -> tuple[float, SolverResult]:
     """Return the median seconds of cold runs and the last result."""
     seconds = []
     for _ in range(repeats):
@@ -97,7 +105,9 @@ def ours(solver: Solver, args: Sequence[object], repeats: int, **options: object
     return float(np.median(seconds)), result
 
 
-def competitor(solver: Solver, args: Sequence[object], budget: float, **options: object) -> Curve:
+def competitor(
+    solver: Solver, args: Sequence[object], budget: float, **options: object
+) -> Curve:
     """Run a competitor until its gap is TOL or its time is over."""
     curve = Curve(budget)
     result = solver(*args, tol=TOL, max_iter=10**7, callback=curve, **options)
@@ -118,14 +128,25 @@ def compare(
     """Time ours and the opponents on one problem and print the ratios."""
     args = (data, loss, penalties)
     seconds, result = ours(solver, args, options.repeats)
-    print(f"{title}: {seconds:.3f} s, {result.n_iter} iterations, objective {result.objective[-1]:.5f}", flush=True)
+    print(
+        f"{title}: {seconds:.3f} s, {result.n_iter} iterations, objective {result.objective[-1]:.5f}",
+        flush=True,
+    )
     best = solver(*args, tol=1e-7, max_iter=50000, start=result).objective[-1]
-    print(f"  optimum {best:.5f}, ours is {(result.objective[-1] - best) / abs(best):.1e} above it")
+    print(
+        f"  optimum {best:.5f}, ours is {(result.objective[-1] - best) / abs(best):.1e} above it"
+    )
     for name, (opponent, how) in opponents.items():
         curve = competitor(opponent, args, options.budget, **how)
-        for what, (needed, guessed) in (("certified", curve.certified()), ("oracle", curve.oracle(best))):
+        for what, (needed, guessed) in (
+            ("certified", curve.certified()),
+            ("oracle", curve.oracle(best)),
+        ):
             mark = "~" if guessed else " "
-            print(f"  {name:11} {what:9} {mark}{needed:9.1f} s   {mark}{needed / seconds:8.1f} x", flush=True)
+            print(
+                f"  {name:11} {what:9} {mark}{needed:9.1f} s   {mark}{needed / seconds:8.1f} x",
+                flush=True,
+            )
 
 
 def forty_percent(name: str) -> TaskData:
@@ -136,7 +157,9 @@ def forty_percent(name: str) -> TaskData:
     return TaskData.from_matrix(dataset.X[rows], dataset.y[rows])
 
 
-def multilabel(name: str, settings: Sequence[tuple[float, float]], options: argparse.Namespace) -> None:
+def multilabel(
+    name: str, settings: Sequence[tuple[float, float]], options: argparse.Namespace
+) -> None:
     """Least squares on a shared design: ADMM against APG as in the paper, and against APG with our eigenbasis."""
     data = forty_percent(name)
     apg: dict[str, tuple[Solver, dict[str, object]]] = {
@@ -145,7 +168,15 @@ def multilabel(name: str, settings: Sequence[tuple[float, float]], options: argp
     }
     for lam, beta in settings:
         penalties: list[Penalty] = [TraceNorm(1.0), L12(lam)]
-        compare(f"{name} lam={lam} beta={beta}", solve_admm, data, SquaredLoss(2 * beta), penalties, apg, options)
+        compare(
+            f"{name} lam={lam} beta={beta}",
+            solve_admm,
+            data,
+            SquaredLoss(2 * beta),
+            penalties,
+            apg,
+            options,
+        )
 
 
 def eurlex(options: argparse.Namespace) -> None:
@@ -160,30 +191,52 @@ def eurlex(options: argparse.Namespace) -> None:
     decomposed = time.perf_counter() - begun
     assert isinstance(rotation, SharedRotation)
     print(f"eurlex-like: eigendecomposition {decomposed:.1f} s", flush=True)
-    solve_subspace(TaskData.from_matrix(signs.X[:50], signs.targets[:50]), SquaredLoss(), [TraceNorm(1.0), L12(0.5)])
-    for coding, data in (("0/1", signs.with_targets(0.5 + 0.5 * signs.targets)), ("-1/+1", signs)):
+    solve_subspace(
+        TaskData.from_matrix(signs.X[:50], signs.targets[:50]),
+        SquaredLoss(),
+        [TraceNorm(1.0), L12(0.5)],
+    )
+    for coding, data in (
+        ("0/1", signs.with_targets(0.5 + 0.5 * signs.targets)),
+        ("-1/+1", signs),
+    ):
         basis = rotation.retarget(data)
         for lam, beta in EURLEX:
             loss, penalties = SquaredLoss(2 * beta), [TraceNorm(1.0), L12(lam)]
             args = (data, loss, penalties)
             seconds, result = ours(solve_subspace, args, options.repeats)
             facts = f"{result.n_iter} steps, rank {result.info['rank']}, {result.info['outliers']} outliers"
-            print(f"eurlex-like {coding} lam={lam} beta={beta}: {seconds:.2f} s, {facts}", flush=True)
+            print(
+                f"eurlex-like {coding} lam={lam} beta={beta}: {seconds:.2f} s, {facts}",
+                flush=True,
+            )
             admm, other = ours(solve_admm, args, 1, rotation=basis)
             excess = result.objective[-1] / other.objective[-1] - 1.0
             print(
                 f"  ADMM {decomposed + admm:.1f} s, {(decomposed + admm) / seconds:.1f} x; ours {excess:.1e} above it"
             )
             if data is signs and (lam, beta) in EURLEX_APG:
-                best = solve_admm(*args, rotation=rotation, tol=1e-7, max_iter=50000).objective[-1]
+                best = solve_admm(
+                    *args, rotation=rotation, tol=1e-7, max_iter=50000
+                ).objective[-1]
                 setup, each = apg_pace(args)
-                print(f"  APG (paper) set-up {setup:.1f} s, {each:.2f} s per iteration", flush=True)
-                for what, count in count_apg(rotation, loss, penalties, best, options.budget).items():
+                print(
+                    f"  APG (paper) set-up {setup:.1f} s, {each:.2f} s per iteration",
+                    flush=True,
+                )
+                for what, count in count_apg(
+                    rotation, loss, penalties, best, options.budget
+                ).items():
                     apg = setup + count * each
-                    print(f"  {what:9} {count:6d} it {apg:9.1f} s {apg / seconds:8.1f} x", flush=True)
+                    print(
+                        f"  {what:9} {count:6d} it {apg:9.1f} s {apg / seconds:8.1f} x",
+                        flush=True,
+                    )
 
 
-def apg_pace(args: tuple[TaskData, Loss, list[Penalty]], n: int = 15) -> tuple[float, float]:
+def apg_pace(
+    args: tuple[TaskData, Loss, list[Penalty]], n: int = 15
+) -> tuple[float, float]:
     """Return the seconds of the set-up of APG and of one of its iterations, in its own form."""
     begun, clock = time.perf_counter(), []
     solve_apg(
@@ -199,14 +252,24 @@ def apg_pace(args: tuple[TaskData, Loss, list[Penalty]], n: int = 15) -> tuple[f
 
 
 def count_apg(
-    rotation: SharedRotation, loss: SquaredLoss, penalties: Sequence[Penalty], best: float, budget: float
+    rotation: SharedRotation,
+    loss: SquaredLoss,
+    penalties: Sequence[Penalty],
+    best: float,
+    budget: float,
 ) -> dict[str, int]:
     """Return the iterations of APG to a certificate of TOL and to an objective within TOL of `best`.
 
     After `budget` seconds the certificate is not waited for; the count is then a lower bound and called so.
     """
     shape = (len(penalties), rotation.rank, rotation.data.n_tasks)
-    run = ProximalRun(QuadraticLoss(rotation, loss.scale), penalties, np.zeros(shape), adaptive=False, restart=False)
+    run = ProximalRun(
+        QuadraticLoss(rotation, loss.scale),
+        penalties,
+        np.zeros(shape),
+        adaptive=False,
+        restart=False,
+    )
     counts: dict[str, int] = {}
     begun = time.perf_counter()
 
@@ -233,13 +296,18 @@ def divide(options: argparse.Namespace) -> None:
     }
     models: dict[str, Any] = {f"{name}-RMTL": model for name, model in base.items()}
     for name, model in base.items():
-        models |= {f"{name}-DC-RMTL-{100 // t}%": DivideAndConquerRMTL(model, t) for t in (4, 10)}
+        models |= {
+            f"{name}-DC-RMTL-{100 // t}%": DivideAndConquerRMTL(model, t)
+            for t in (4, 10)
+        }
     reference: tuple[float, float] | None = None
     for name, model in models.items():
         begun = time.perf_counter()
         model.fit(dataset.X[train], dataset.y[train])
         seconds = time.perf_counter() - begun
-        auc = float(np.nanmean(auc_per_task(dataset.y[test], model.predict(dataset.X[test]))))
+        auc = float(
+            np.nanmean(auc_per_task(dataset.y[test], model.predict(dataset.X[test])))
+        )
         reference = reference or (seconds, auc)
         line = f"{name:18} {seconds:8.1f} s  {reference[0] / seconds:6.1f} x  AUC {auc:.4f} ({auc - reference[1]:+.4f})"
         if hasattr(model, "block_seconds_"):
@@ -284,7 +352,9 @@ def peak_memory(model: Any) -> tuple[float, float]:
     rows = np.random.default_rng(0).permutation(n)
     model.fit(dataset.X[rows[: int(0.4 * n)]], dataset.y[rows[: int(0.4 * n)]])
     model.predict(dataset.X[rows[int(0.4 * n) :]])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, time.perf_counter() - begun
+    return resource.getrusage(
+        resource.RUSAGE_SELF
+    ).ru_maxrss / 2**20, time.perf_counter() - begun
 
 
 def hinge(options: argparse.Namespace) -> None:
@@ -297,7 +367,15 @@ def hinge(options: argparse.Namespace) -> None:
     for beta in (0.01, 0.1):
         penalties: list[Penalty] = [TraceNorm(1.0), L12(0.5)]
         title = f"enron, squared hinge, lam=0.5 beta={beta}"
-        compare(title, solve_split, data, SquaredHingeLoss(2 * beta), penalties, opponents, options)
+        compare(
+            title,
+            solve_split,
+            data,
+            SquaredHingeLoss(2 * beta),
+            penalties,
+            opponents,
+            options,
+        )
 
 
 def school(options: argparse.Namespace) -> None:
@@ -310,24 +388,53 @@ def school(options: argparse.Namespace) -> None:
     fista: dict[str, tuple[Solver, dict[str, object]]] = {"FISTA": (solve_fista, {})}
     for r1, r2 in ((500.0, 300.0), (500.0, 100.0)):
         penalties: list[Penalty] = [TraceNorm(r1), L12(r2)]
-        compare(f"school ({r1:g}, {r2:g})", solve_admm, data, SquaredLoss(2.0), penalties, fista, options)
+        compare(
+            f"school ({r1:g}, {r2:g})",
+            solve_admm,
+            data,
+            SquaredLoss(2.0),
+            penalties,
+            fista,
+            options,
+        )
 
 
 def main() -> None:
     """Run the cases named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)} (the default), and {', '.join(LONG_CASES)}"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--budget", type=float, default=120.0, help="seconds per run of a competitor (default 120)")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of ours, of which the median counts (default 3)")
+    parser.add_argument(
+        "cases",
+        nargs="*",
+        metavar="CASE",
+        help=f"of {', '.join(CASES)} (the default), and {', '.join(LONG_CASES)}",
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=120.0,
+        help="seconds per run of a competitor (default 120)",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=3,
+        help="runs of ours, of which the median counts (default 3)",
+    )
     options = parser.parse_args()
     unknown = set(options.cases) - {*CASES, *LONG_CASES}
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known: {', '.join(CASES + LONG_CASES)}")
+        parser.error(
+            f"unknown case {', '.join(sorted(unknown))}; known: {', '.join(CASES + LONG_CASES)}"
+        )
     runs = {
-        "enron": lambda: multilabel("enron", [(0.5, 0.01), (0.5, 0.1), (1.0, 0.01), (1.0, 0.1)], options),
-        "delicious": lambda: multilabel("delicious", [(0.5, 0.01), (1.0, 0.01)], options),
+        "enron": lambda: multilabel(
+            "enron", [(0.5, 0.01), (0.5, 0.1), (1.0, 0.01), (1.0, 0.1)], options
+        ),
+        "delicious": lambda: multilabel(
+            "delicious", [(0.5, 0.01), (1.0, 0.01)], options
+        ),
         "school": lambda: school(options),
         "enron-hinge": lambda: hinge(options),
         "eurlex-like": lambda: eurlex(options),

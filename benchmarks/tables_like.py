@@ -28,21 +28,32 @@ print(time.perf_counter() - started[0], time.process_time() - started[1])
 
 def main() -> None:
     """Print the medians of wall clock and processor time, with the least and the most."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("datasets", nargs="*", default=["sleepstudy", "school", "emotions", "scene"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "datasets", nargs="*", default=["sleepstudy", "school", "emotions", "scene"]
+    )
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
     for name in given.datasets:
         runs = [
             subprocess.run(
-                [sys.executable, "-c", CODE, name], check=True, stdout=subprocess.PIPE, text=True
+                [sys.executable, "-c", CODE, name],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
             ).stdout.split()
             for _ in range(given.repeats)
         ]
-        for what, values in zip(("wall", "processor"), zip(*runs, strict=True), strict=True):
+        for what, values in zip(
+            ("wall", "processor"), zip(*runs, strict=True), strict=True
+        ):
             seconds = sorted(map(float, values))
             middle = statistics.median(seconds)
-            print(f"{name:12}{what:10}{middle:8.3f} s ({seconds[0]:.3f} to {seconds[-1]:.3f})")
+            print(
+                f"{name:12}{what:10}{middle:8.3f} s ({seconds[0]:.3f} to {seconds[-1]:.3f})"
+            )
 
 
 if __name__ == "__main__":

@@ -9,9 +9,16 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-example = runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "docs_examples.py"))["example"]
+example = runpy.run_path(
+    str(Path(__file__).parents[1] / "scripts" / "docs_examples.py")
+)["example"]
 #: The copy of MathJax that is installed with the extra "docs": one file, which draws formulas without fonts.
-MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax" / "tex-svg.js"
+MATHJAX = (
+    Path(find_spec("sphinx-mathjax-offline").origin).parent
+    / "static"
+    / "mathjax"
+    / "tex-svg.js"
+)
 
 project = "mtlrun"
 author = "The mtlrun authors"
@@ -89,18 +96,23 @@ def _redirects(app: Sphinx, error: Exception | None) -> None:
         if error is None and old not in app.env.found_docs:
             place = html.escape("../" * old.count("/") + new + ".html")
             page.write_text(
-                f'<meta http-equiv="refresh" content="0; url={place}"><a href="{place}">Moved</a>\n', "utf-8"
+                f'<meta http-equiv="refresh" content="0; url={place}"><a href="{place}">Moved</a>\n',
+                "utf-8",
             )
 
 
-def _example(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+def _example(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
     """Add an example to the page of an estimator whose docstring has none."""
     public = what == "class" and name == f"mtlrun.estimators.{name.rpartition('.')[2]}"
     if public and hasattr(obj, "fit") and not any(">>> " in line for line in lines):
         lines += ["", "Examples", "--------", *example(obj), ""]  # type: ignore[arg-type]
 
 
-def _plain_words(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+def _plain_words(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
     """Keep the words of references inherited from scikit-learn, and bars of absolute values, in docstrings."""
     literal = -1  # columns that a formula set apart is indented beyond
     for i, line in enumerate(lines):
@@ -110,13 +122,17 @@ def _plain_words(app: Sphinx, what: str, name: str, obj: object, options: object
         if literal < 0:
             line = re.sub(r":(?:ref|term):`([^`<]*?)\s*(?:<[^`]*>)?`", r"\1", line)
             parts = re.split(r"(`[^`]*`)", line)
-            lines[i] = "".join(part if part[:1] == "`" else part.replace("|", "\\|") for part in parts)
+            lines[i] = "".join(
+                part if part[:1] == "`" else part.replace("|", "\\|") for part in parts
+            )
             literal = indent if line.rstrip().endswith("::") else -1
 
 
 def setup(app: Sphinx) -> None:
     """Repair docstrings on their way, and leave pages where old ones were."""
-    warnings.filterwarnings("ignore", category=UserWarning, message=".*FigureCanvasAgg.*")
+    warnings.filterwarnings(
+        "ignore", category=UserWarning, message=".*FigureCanvasAgg.*"
+    )
     app.connect("autodoc-process-docstring", _example, priority=100)  # before numpydoc
     app.connect("autodoc-process-docstring", _plain_words, priority=900)
     app.connect("build-finished", _redirects)

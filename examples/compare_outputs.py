@@ -12,11 +12,16 @@ def main() -> object:
     """Compare two multi-task methods with the baselines, and predict new rows with the best model."""
     data = load_linnerud(as_frame=True)
     result = mtlrun.compare(
-        data.frame, targets=list(data.target_names), methods=["JointFeatureMTL", "RobustMTL"], repeats=1
+        data.frame,
+        targets=list(data.target_names),
+        methods=["JointFeatureMTL", "RobustMTL"],
+        repeats=1,
     )
     print(result.verdict)
     print(result.coefficients.round(2).to_string())
-    print("predictions:", result.model.scores(data.data.to_numpy()[:2]).round(1).tolist())
+    print(
+        "predictions:", result.model.scores(data.data.to_numpy()[:2]).round(1).tolist()
+    )
     return result
 
 

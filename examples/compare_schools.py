@@ -9,7 +9,9 @@ import pandas as pd
 import mtlrun
 
 
-def simulated_schools(n_schools: int = 12, n_pupils: int = 20, seed: int = 0) -> pd.DataFrame:
+def simulated_schools(
+    n_schools: int = 12, n_pupils: int = 20, seed: int = 0
+) -> pd.DataFrame:
     """Return grades that depend on hours and age; the effect of hours varies slightly between schools."""
     rng = np.random.default_rng(seed)
     schools = []
@@ -18,7 +20,15 @@ def simulated_schools(n_schools: int = 12, n_pupils: int = 20, seed: int = 0) ->
         effect = 2 + 0.3 * rng.normal()
         grade = effect * hours + 0.5 * age + rng.normal(size=n_pupils)
         schools.append(
-            pd.DataFrame({"hours": hours, "age": age, "sleep": sleep, "grade": grade, "school": f"school {k}"})
+            pd.DataFrame(
+                {
+                    "hours": hours,
+                    "age": age,
+                    "sleep": sleep,
+                    "grade": grade,
+                    "school": f"school {k}",
+                }
+            )
         )
     return pd.concat(schools, ignore_index=True)
 

@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 
 #: Points of grade per standard deviation of a column, in the mean over the schools.
-EFFECTS = {"prior_score": 4.0, "study_hours": 3.0, "days_absent": -2.0, "age": 0.5, "books": 1.0}
+EFFECTS = {
+    "prior_score": 4.0,
+    "study_hours": 3.0,
+    "days_absent": -2.0,
+    "age": 0.5,
+    "books": 1.0,
+}
 SCHOOLS, NOISE = 25, 6.0
 
 
@@ -31,9 +37,17 @@ def table(spread: float, seed: int = 1) -> pd.DataFrame:
             }
         )
         scaled = (pupils[list(EFFECTS)] - [60, 6, 4, 15, 3]) / [10, 3, 2, 0.5, 1.7]
-        effects = np.array(list(EFFECTS.values())) + spread * rng.normal(size=5) * [1, 1, 1, 0.5, 0.5]
+        effects = np.array(list(EFFECTS.values())) + spread * rng.normal(size=5) * [
+            1,
+            1,
+            1,
+            0.5,
+            0.5,
+        ]
         level = 60 + 2 * spread * rng.normal()
-        pupils["grade"] = (level + scaled @ effects + NOISE * rng.normal(size=n)).round(1)
+        pupils["grade"] = (level + scaled @ effects + NOISE * rng.normal(size=n)).round(
+            1
+        )
         found.append(pupils)
     return pd.concat(found)
 

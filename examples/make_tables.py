@@ -28,10 +28,20 @@ def visits(rng: np.random.Generator) -> pd.DataFrame:
             "steps": rng.gamma(4, 1500, patient.size).round(-2).astype(int),
         }
     )
-    scaled = (table[["dose", "weight", "steps"]].to_numpy(dtype=float) - [12, 75, 6000]) / [6, 12, 3000]
+    scaled = (
+        table[["dose", "weight", "steps"]].to_numpy(dtype=float) - [12, 75, 6000]
+    ) / [6, 12, 3000]
     effects = np.array([-4.0, 3.0, -2.0]) + 1.5 * rng.normal(size=(CLINICS, 3))
-    level = 140 + 5 * rng.normal(size=CLINICS)[clinic] + 5 * rng.normal(size=patient[-1] + 1)[patient]
-    pressure = level + (scaled * effects[clinic]).sum(axis=1) + 5 * rng.normal(size=patient.size)
+    level = (
+        140
+        + 5 * rng.normal(size=CLINICS)[clinic]
+        + 5 * rng.normal(size=patient[-1] + 1)[patient]
+    )
+    pressure = (
+        level
+        + (scaled * effects[clinic]).sum(axis=1)
+        + 5 * rng.normal(size=patient.size)
+    )
     return table.assign(pressure=pressure.round(1))
 
 
@@ -39,21 +49,42 @@ def spectra(rng: np.random.Generator, rows: int = 150, bands: int = 12) -> pd.Da
     """Return one row per sample; two hidden substances drive the spectrum and the three targets."""
     hidden = rng.normal(size=(rows, 2))
     light = hidden @ rng.normal(size=(2, bands)) + 0.5 * rng.normal(size=(rows, bands))
-    targets = [12, 30, 55] + hidden @ np.array([[1.0, -2.0, 1.5], [0.5, 1.0, -1.0]]) + 1.5 * rng.normal(size=(rows, 3))
-    table = pd.DataFrame(light.round(3), columns=[f"nm_{400 + 25 * band}" for band in range(bands)])
-    return table.assign(**dict(zip(("protein", "fat", "water"), targets.round(2).T, strict=True)))
+    targets = (
+        [12, 30, 55]
+        + hidden @ np.array([[1.0, -2.0, 1.5], [0.5, 1.0, -1.0]])
+        + 1.5 * rng.normal(size=(rows, 3))
+    )
+    table = pd.DataFrame(
+        light.round(3), columns=[f"nm_{400 + 25 * band}" for band in range(bands)]
+    )
+    return table.assign(
+        **dict(zip(("protein", "fat", "water"), targets.round(2).T, strict=True))
+    )
 
 
-def photos(rng: np.random.Generator, rows: int = 300, columns: int = 10) -> pd.DataFrame:
+def photos(
+    rng: np.random.Generator, rows: int = 300, columns: int = 10
+) -> pd.DataFrame:
     """Return one row per photo; tags share two directions of the features, and some cells are empty: nobody looked."""
     looks = rng.normal(size=(rows, columns))
     weights = rng.normal(size=(columns, 2)) @ rng.normal(size=(2, len(TAGS)))
-    there = looks @ weights + 2 * rng.normal(size=(rows, len(TAGS))) > [1.5, 2, 0.5, 1, 2.5, 2]
+    there = looks @ weights + 2 * rng.normal(size=(rows, len(TAGS))) > [
+        1.5,
+        2,
+        0.5,
+        1,
+        2.5,
+        2,
+    ]
     tags = pd.DataFrame(there, columns=[f"tag_{tag}" for tag in TAGS]).astype("Int64")
     tags = tags.mask(pd.DataFrame(rng.random(tags.shape) < 0.05, columns=tags.columns))
-    return pd.DataFrame(looks.round(3), columns=[f"feature_{j + 1}" for j in range(columns)]).join(tags)
+    return pd.DataFrame(
+        looks.round(3), columns=[f"feature_{j + 1}" for j in range(columns)]
+    ).join(tags)
 
 
 if __name__ == "__main__":
     for make in (visits, spectra, photos):
-        make(np.random.default_rng(1)).to_csv(Path(__file__).with_name(f"simulated-{make.__name__}.csv"), index=False)
+        make(np.random.default_rng(1)).to_csv(
+            Path(__file__).with_name(f"simulated-{make.__name__}.csv"), index=False
+        )

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from mtlrun.runs.results import load_run, reproduce
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare", "load_model", "load_results", "load_run", "reproduce"]
+__all__ = [
+    "__version__",
+    "compare",
+    "load_model",
+    "load_results",
+    "load_run",
+    "reproduce",
+]
 
 _HOMES = {
     "compare": "mtlrun.comparison.compare",

@@ -10,7 +10,10 @@ import mtlrun
 
 # Python puts the current folder in front of all that is installed; only what is named there is to be imported from it.
 # mtlrun itself may lie there, in a checkout that is not installed.
-if not sys.flags.safe_path and os.path.dirname(mtlrun.__path__[0]) != os.getcwd() == sys.path[0]:
+if (
+    not sys.flags.safe_path
+    and os.path.dirname(mtlrun.__path__[0]) != os.getcwd() == sys.path[0]
+):
     del sys.path[0]
 
 
@@ -26,7 +29,9 @@ def main() -> None:
         ("SIGHUP", signal.SIG_DFL),
     ):
         number = getattr(signal, name, None)  # Windows has no HUP
-        if number is not None and signal.getsignal(number) == default:  # ignored ones (`nohup`) stay ignored
+        if (
+            number is not None and signal.getsignal(number) == default
+        ):  # ignored ones (`nohup`) stay ignored
             ours[number] = signal.signal(number, _leave)
     from mtlrun.cli.app import main as run
 

@@ -61,7 +61,9 @@ class MemoryLimitError(UserError, ValueError):
 class UnknownNameError(UserError):
     """A name that does not exist; the nearest known names are suggested."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], message: str = "") -> None:
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], message: str = ""
+    ) -> None:
         names = sorted(known)
         near = suggest(name, names)
         hint = (
@@ -75,7 +77,9 @@ class UnknownNameError(UserError):
 def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """Return at most n known names near to `name`, those with its last part and then the nearest first."""
     table = {k.lower(): k for k in known}
-    near = difflib.get_close_matches(name.lower(), list(table), n=max(len(table), 1), cutoff=0.6)
+    near = difflib.get_close_matches(
+        name.lower(), list(table), n=max(len(table), 1), cutoff=0.6
+    )
     if "/" in name:  # the part before the slash is more easily taken for another one
         last = name.lower().rpartition("/")[2]
         near.sort(key=lambda k: k.rpartition("/")[2] != last)
@@ -90,7 +94,9 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 def listed(names: Sequence[str], most: int = 5) -> str:
     """Return names in a row, of many the first ones and how many more there are: ``a, b, c and 1182 more``."""
     rest = len(names) - most
-    shown = ", ".join(shorten(name, LONGEST_NAME) for name in (names if rest <= 1 else names[:most]))
+    shown = ", ".join(
+        shorten(name, LONGEST_NAME) for name in (names if rest <= 1 else names[:most])
+    )
     return f"{shown} and {rest} more" if rest > 1 else shown or "none"
 
 
@@ -104,7 +110,11 @@ def shorten(text: str, limit: int = LONGEST) -> str:
 
 def one_line(error: BaseException, limit: int = 500) -> str:
     """Return the type of an error and its message of at most `limit` characters; the remedy follows uncut."""
-    message, remedy = (error.message, error.remedy or "") if isinstance(error, UserError) else (str(error), "")
+    message, remedy = (
+        (error.message, error.remedy or "")
+        if isinstance(error, UserError)
+        else (str(error), "")
+    )
     text = " ".join(f"{type(error).__name__}: {message}".split())[:limit]
     return f"{text.rstrip('.')}. {' '.join(remedy.split())}" if remedy else text
 

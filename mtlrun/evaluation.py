@@ -21,7 +21,13 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import MtlrunError
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
-from mtlrun.estimators.baselines import ScaledTargets, for_tasks, given, predict_scores, scaled_targets
+from mtlrun.estimators.baselines import (
+    ScaledTargets,
+    for_tasks,
+    given,
+    predict_scores,
+    scaled_targets,
+)
 from mtlrun.estimators.inputs import task_codes
 from mtlrun.estimators.params import check_params
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
@@ -44,7 +50,13 @@ class TaskRows:
     weights : ndarray of shape (n,) or (n, T), optional
     """
 
-    def __init__(self, X: Any, y: Array, task_id: Array | None = None, weights: Array | None = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        task_id: Array | None = None,
+        weights: Array | None = None,
+    ) -> None:
         self.X, self.y, self.task_id, self.weights = X, y, task_id, weights
         self._read: dict[Any, tuple[TaskData, dict[str, Any]]] = {}
         self._codes: dict[tuple[int, str], tuple[Array, Array]] = {}
@@ -70,15 +82,21 @@ class TaskRows:
     def fit_alone(self, estimator: Any) -> Any:
         """Do what `fit` does by the method of the estimator, which reads and checks the rows itself."""
         estimator = for_tasks(estimator, self.y, self.task_id)
-        return estimator.fit(self.X, self.y, **given(task_id=self.task_id, sample_weight=self.weights))
+        return estimator.fit(
+            self.X, self.y, **given(task_id=self.task_id, sample_weight=self.weights)
+        )
 
     def predict(self, estimator: Any) -> Array:
         """Return the decision function of the rows where there is one, else the predictions."""
         if isinstance(estimator, ScaledTargets):
-            return np.asarray(estimator.unscaled(self.predict(estimator.estimator_), self.task_id))
+            return np.asarray(
+                estimator.unscaled(self.predict(estimator.estimator_), self.task_id)
+            )
         if _reads_plainly(estimator) and estimator.n_features_in_ == self.X.shape[1]:
             if self.task_id is None:
-                return np.asarray(estimator._of_all_tasks(estimator._scores_of_tasks(self._design)))
+                return np.asarray(
+                    estimator._of_all_tasks(estimator._scores_of_tasks(self._design))
+                )
             codes = self._codes_of(estimator.tasks_, estimator.unseen)
             return np.asarray(estimator._scores_of_rows(self._design, codes))
         with config_context(assume_finite=self._finite):
@@ -86,12 +104,25 @@ class TaskRows:
 
     def _data(self, estimator: BaseMTL) -> tuple[TaskData, dict[str, Any]]:
         """Return the rows as such a model reads them, and the attributes that it sets then."""
-        key = (type(estimator)._read_y, type(estimator)._all_weights, repr(getattr(estimator, "class_weight", None)))
+        key = (
+            type(estimator)._read_y,
+            type(estimator)._all_weights,
+            repr(getattr(estimator, "class_weight", None)),
+        )
         if key not in self._read:
             probe = clone(estimator)
-            data = probe._prepare(self.X, self.y, task_id=self.task_id, sample_weight=self.weights)
+            data = probe._prepare(
+                self.X, self.y, task_id=self.task_id, sample_weight=self.weights
+            )
             params = probe.get_params(deep=False)
-            self._read[key] = data, {name: value for name, value in vars(probe).items() if name not in params}
+            self._read[key] = (
+                data,
+                {
+                    name: value
+                    for name, value in vars(probe).items()
+                    if name not in params
+                },
+            )
         return self._read[key]
 
     @cached_property
@@ -108,14 +139,19 @@ class TaskRows:
     @cached_property
     def _finite(self) -> bool:
         values = self.X.data if is_sparse(self.X) else np.asarray(self.X)
-        return values.dtype.kind in "biu" or (values.dtype.kind == "f" and bool(np.isfinite(values).all()))
+        return values.dtype.kind in "biu" or (
+            values.dtype.kind == "f" and bool(np.isfinite(values).all())
+        )
 
     def _codes_of(self, tasks: Array, unseen: str) -> Array:
         """Return the positions of the tasks of the rows; the models of a search share one array of tasks."""
         key = (id(tasks), unseen)
         if key not in self._codes:
             assert self.task_id is not None
-            self._codes[key] = tasks, task_codes(np.asarray(self.task_id), tasks, unseen)
+            self._codes[key] = (
+                tasks,
+                task_codes(np.asarray(self.task_id), tasks, unseen),
+            )
         return self._codes[key][1]
 
 
@@ -124,8 +160,14 @@ def _reads_plainly(estimator: Any) -> bool:
     cls = type(estimator)
     if not isinstance(estimator, BaseMTL) or estimator.task_column is not None:
         return False
-    scores = cls.decision_function is ClassifierMTL.decision_function if isinstance(estimator, ClassifierMTL) else True
-    return scores and all(getattr(cls, name) is getattr(BaseMTL, name) for name in _READERS)
+    scores = (
+        cls.decision_function is ClassifierMTL.decision_function
+        if isinstance(estimator, ClassifierMTL)
+        else True
+    )
+    return scores and all(
+        getattr(cls, name) is getattr(BaseMTL, name) for name in _READERS
+    )
 
 
 # ---------------------------------------------------------------------- scores
@@ -182,7 +224,9 @@ class Part:
         """Take rows of a data set."""
         part = dataset.subset(train)
         rows = np.union1d(train, test)
-        return cls(part, dataset.subset(test), one_class(part), _variances(dataset, rows), test)
+        return cls(
+            part, dataset.subset(test), one_class(part), _variances(dataset, rows), test
+        )
 
     def fit(self, estimator: Any) -> Any:
         """Fit on the training rows, wrapped per task where that is needed (`for_tasks`), and return what was fitted."""
@@ -218,10 +262,14 @@ class Part:
         else:
             scores = predict_scores(estimator, self.test.X, self.test.task_id)
         if scores.dtype.kind == "f" and not np.isfinite(scores).all():
-            raise Diverged(f"{(~np.isfinite(scores)).mean():.0%} of the predictions are not finite")
+            raise Diverged(
+                f"{(~np.isfinite(scores)).mean():.0%} of the predictions are not finite"
+            )
         return scores
 
-    def score(self, estimator: Any, scores: np.ndarray, metrics: list[str], how: str) -> dict[str, Scores]:
+    def score(
+        self, estimator: Any, scores: np.ndarray, metrics: list[str], how: str
+    ) -> dict[str, Scores]:
         """Return metrics of the test rows.
 
         Parameters
@@ -234,27 +282,43 @@ class Part:
         how : {"task", "sample"}
             Average over tasks.
         """
-        return {name: self._score(estimator, get_metric(name), scores, how) for name in metrics}
+        return {
+            name: self._score(estimator, get_metric(name), scores, how)
+            for name in metrics
+        }
 
-    def _score(self, estimator: Any, metric: Metric, scores: np.ndarray, how: str) -> Scores:
+    def _score(
+        self, estimator: Any, metric: Metric, scores: np.ndarray, how: str
+    ) -> Scores:
         values = scores
         if metric.needs == "label":
             if is_classifier(estimator):
-                values = estimator.predict(self.test.X, **given(task_id=self.test.task_id))
+                values = estimator.predict(
+                    self.test.X, **given(task_id=self.test.task_id)
+                )
             elif self.train.zero_one:
                 values = labels_from_scores(scores - 0.5, negative=0)
             else:
                 values = labels_from_scores(scores)
         layout: dict[str, Any] = (
-            {} if self.test.task_id is None else {"task_id": self.test.task_id, "tasks": range(self.test.n_tasks)}
+            {}
+            if self.test.task_id is None
+            else {"task_id": self.test.task_id, "tasks": range(self.test.n_tasks)}
         )
         if metric.task_variance:
             layout["variance"] = self.variance
-        per_task = metric(self.test.y, np.asarray(values), weights=self.test.source.get(WEIGHT), **layout)
+        per_task = metric(
+            self.test.y,
+            np.asarray(values),
+            weights=self.test.source.get(WEIGHT),
+            **layout,
+        )
         if metric.name in NEEDS_BOTH_CLASSES:
             per_task = np.where(self.one_class, np.nan, per_task)
         mean, undefined = average(
-            per_task, self.test.sum_by_task(~np.isnan(self.test.y)), "sample" if how == "sample" else "task"
+            per_task,
+            self.test.sum_by_task(~np.isnan(self.test.y)),
+            "sample" if how == "sample" else "task",
         )
         return Scores(mean, undefined, per_task)
 
@@ -266,11 +330,15 @@ def innermost(estimator: Any) -> Any:
     return estimator
 
 
-def predict_deviations(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray | None:
+def predict_deviations(
+    estimator: Any, X: Any, task_id: np.ndarray | None
+) -> np.ndarray | None:
     """Return the standard deviations of new targets in the shape of the predictions, None where there are none."""
     if "return_std" not in inspect.signature(innermost(estimator).predict).parameters:
         return None
-    return np.asarray(estimator.predict(X, **given(task_id=task_id), return_std=True)[1])
+    return np.asarray(
+        estimator.predict(X, **given(task_id=task_id), return_std=True)[1]
+    )
 
 
 def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
@@ -294,10 +362,18 @@ def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
     codes = dataset.task_id[rows]
     sizes = np.maximum(np.bincount(codes, minlength=dataset.n_tasks), 1)
     means = np.bincount(codes, weights=y, minlength=dataset.n_tasks) / sizes
-    return np.bincount(codes, weights=(y - means[codes]) ** 2, minlength=dataset.n_tasks) / sizes
+    return (
+        np.bincount(codes, weights=(y - means[codes]) ** 2, minlength=dataset.n_tasks)
+        / sizes
+    )
 
 
 def one_class(dataset: Dataset) -> np.ndarray:
     """Return the tasks whose labels are all the same; False throughout for regression."""
-    positive, negative = dataset.sum_by_task(dataset.y > 0), dataset.sum_by_task(dataset.y <= 0)
-    return np.asarray((dataset.task_type == "binary") & ((positive == 0) | (negative == 0)))
+    positive, negative = (
+        dataset.sum_by_task(dataset.y > 0),
+        dataset.sum_by_task(dataset.y <= 0),
+    )
+    return np.asarray(
+        (dataset.task_type == "binary") & ((positive == 0) | (negative == 0))
+    )

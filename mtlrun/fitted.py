@@ -61,7 +61,9 @@ class Model(BaseEstimator):
         The columns that `predict` needs: features and, if rows belong to tasks, the column of tasks.
     """
 
-    def __init__(self, estimator: Any, step: Any = None, facts: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, estimator: Any, step: Any = None, facts: dict[str, Any] | None = None
+    ) -> None:
         self.estimator = estimator
         self.step = step
         self.facts = facts
@@ -79,7 +81,9 @@ class Model(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.estimator_type = "regressor" if self.about["task_type"] == "regression" else "classifier"
+        tags.estimator_type = (
+            "regressor" if self.about["task_type"] == "regression" else "classifier"
+        )
         tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
 
@@ -96,24 +100,37 @@ class Model(BaseEstimator):
     @property
     def by_task(self) -> bool:
         """Whether rows say to which task they belong: ragged data, and those with classes in each task."""
-        return self.ragged or (bool(self.about["input"].get("task_column")) and bool(self.about.get("labels")))
+        return self.ragged or (
+            bool(self.about["input"].get("task_column"))
+            and bool(self.about.get("labels"))
+        )
 
     @property
     def unseen(self) -> str:
         """What the estimator, or the one inside it, does with unknown tasks: ``error`` or ``mean``."""
-        params = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
-        found = [value for name, value in params.items() if name.rpartition("__")[2] == "unseen"]
+        params = (
+            self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
+        )
+        found = [
+            value
+            for name, value in params.items()
+            if name.rpartition("__")[2] == "unseen"
+        ]
         return "mean" if "mean" in found else "error"
 
     @property
     def words(self) -> Mapping[str, list[str]]:
         """Labels of every target, or of every task where rows belong to tasks; -1 and +1 where no others are known."""
-        return self.about.get("labels") or {name: ["-1", "1"] for name in self.about["tasks"]}
+        return self.about.get("labels") or {
+            name: ["-1", "1"] for name in self.about["tasks"]
+        }
 
     @property
     def task_names(self) -> list[str]:
         """Tasks to which rows may belong."""
-        return self.about["tasks"] if self.ragged or not self.by_task else list(self.words)
+        return (
+            self.about["tasks"] if self.ragged or not self.by_task else list(self.words)
+        )
 
     @property
     def target_names(self) -> list[str]:
@@ -141,8 +158,12 @@ class Model(BaseEstimator):
         """Names of the columns that `predict` needs."""
         schema = self._now().schema
         if not schema.features or not self.__sklearn_is_fitted__():
-            raise AttributeError("feature_names_in_ exists for models that were fitted on columns with names")
-        return np.array([*schema.features, *filter(None, [schema.task_column])], dtype=object)
+            raise AttributeError(
+                "feature_names_in_ exists for models that were fitted on columns with names"
+            )
+        return np.array(
+            [*schema.features, *filter(None, [schema.task_column])], dtype=object
+        )
 
     @property
     def n_features_in_(self) -> int:
@@ -159,7 +180,11 @@ class Model(BaseEstimator):
             raise AttributeError("classes_ exists for fitted classifiers")
         found = [model._values(words, name) for name, words in model.words.items()]
         if model.by_task:
-            return np.unique(model._values([word for words in model.words.values() for word in words]))
+            return np.unique(
+                model._values(
+                    [word for words in model.words.values() for word in words]
+                )
+            )
         return found[0] if len(found) == 1 else found
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -180,34 +205,57 @@ class Model(BaseEstimator):
         facts, schema = self.about, self.schema
         targets = facts.get("targets") or []
         if not schema.table or not targets:
-            raise UserError("this model was not fitted on a table", "Train it again with `mtlrun train`.")
+            raise UserError(
+                "this model was not fitted on a table",
+                "Train it again with `mtlrun train`.",
+            )
         frame = table_of_frame(X).frame
         if y is not None:
             values = ordered_columns(y, targets)
-            values = values if column_names(y) is not None else np.asarray(y, dtype=object).reshape(len(frame), -1)
+            values = (
+                values
+                if column_names(y) is not None
+                else np.asarray(y, dtype=object).reshape(len(frame), -1)
+            )
             given = table_of_frame(pd.DataFrame(values)).frame.set_axis(targets, axis=1)
             frame = frame.drop(columns=targets, errors="ignore").join(given)
         columns = [*schema.features, *filter(None, [schema.task_column]), *targets]
         lacking = [name for name in columns if name not in frame.columns]
         if lacking:
-            raise DataError(f"the data frame lacks {listed(lacking)}", "fit needs the columns of the table.")
+            raise DataError(
+                f"the data frame lacks {listed(lacking)}",
+                "fit needs the columns of the table.",
+            )
         several = any(len(words) > 2 for words in facts.get("labels", {}).values())
         roles = Roles(
             tuple(targets),
             schema.task_column,
-            "multiclass" if several or (self.by_task and not self.ragged) else facts["task_type"],
+            "multiclass"
+            if several or (self.by_task and not self.ragged)
+            else facts["task_type"],
             facts.get("positive"),
             categorical=tuple(schema.categories),
             min_rows=1,
         )
         dataset = make_dataset(Table("data frame", frame[columns]), roles)
-        words = {dataset.features.index(name): words for name, words in dataset.categories.items()}
+        words = {
+            dataset.features.index(name): words
+            for name, words in dataset.categories.items()
+        }
         step = TableFeatures(words).fit(dataset.X)
         ready = replace(dataset, X=step.transform(dataset.X), features=[])
         every = np.arange(dataset.n_samples)
         estimator = Part.of(ready, every, every[:1]).fit(clone(self.estimator))
-        read = {"n_features": len(dataset.features), "names": dataset.features, "categories": dataset.categories}
-        new = {"tasks": dataset.tasks, "labels": dataset.labels, "input": facts["input"] | read}
+        read = {
+            "n_features": len(dataset.features),
+            "names": dataset.features,
+            "categories": dataset.categories,
+        }
+        new = {
+            "tasks": dataset.tasks,
+            "labels": dataset.labels,
+            "input": facts["input"] | read,
+        }
         new |= {"targets": dataset.targets, "label_types": dataset.label_types}
         self.fitted_ = Model(estimator, step, facts | new)
         return self
@@ -239,7 +287,9 @@ class Model(BaseEstimator):
         truth = np.asarray(y, dtype=found.dtype).reshape(found.shape)
         if self.about["task_type"] == "regression":
             return float(r2_score(truth, found))
-        return float(accuracy_score(truth.ravel().astype(str), found.ravel().astype(str)))
+        return float(
+            accuracy_score(truth.ravel().astype(str), found.ravel().astype(str))
+        )
 
     def read(self, X: Any) -> tuple[Any, np.ndarray | None]:
         """Return the matrix of the features of new rows, and the positions of their tasks.
@@ -257,7 +307,9 @@ class Model(BaseEstimator):
             warnings.warn(text, UserWarning, stacklevel=3)
         return rows.X, self.codes(rows.tasks, table.name)
 
-    def codes(self, names: Sequence[str] | np.ndarray | None, where: str) -> np.ndarray | None:
+    def codes(
+        self, names: Sequence[str] | np.ndarray | None, where: str
+    ) -> np.ndarray | None:
         """Return the position of the task of every row, given by name or, as integers, by position.
 
         Positions are for tasks without names of their own: ``task 0``, or 1, 2, ... An unknown task is -1 for a model
@@ -279,7 +331,9 @@ class Model(BaseEstimator):
                 f"{where}: no column says which of the {len(tasks)} tasks each row belongs to",
                 f"Add a column {column!r}; mtlrun predict also takes --task COLUMN, or --task-name NAME for all rows.",
             )
-        numbered = all(name in (f"task {t}", str(t), str(t + 1)) for t, name in enumerate(tasks))
+        numbered = all(
+            name in (f"task {t}", str(t), str(t + 1)) for t, name in enumerate(tasks)
+        )
         if isinstance(names, np.ndarray) and not numbered:
             names = [str(position + 1) for position in names]
         if isinstance(names, np.ndarray):
@@ -320,10 +374,15 @@ class Model(BaseEstimator):
         UserError
             If the model has none.
         """
-        found = predict_deviations(self.estimator, self._features(X), self._ids(task_id))
+        found = predict_deviations(
+            self.estimator, self._features(X), self._ids(task_id)
+        )
         if found is None:
             name = self.about["estimator"]["name"]
-            raise UserError(f"{name} predicts no intervals", "HierarchicalMTL does; or leave out --interval.")
+            raise UserError(
+                f"{name} predicts no intervals",
+                "HierarchicalMTL does; or leave out --interval.",
+            )
         return found
 
     def probabilities(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
@@ -335,7 +394,10 @@ class Model(BaseEstimator):
             If the model has none.
         """
         if self.about["task_type"] == "regression":
-            raise UserError("the model predicts numbers, not probabilities", "Leave out --proba, or use predict.")
+            raise UserError(
+                "the model predicts numbers, not probabilities",
+                "Leave out --proba, or use predict.",
+            )
         if not hasattr(self.estimator, "predict_proba"):
             raise UserError(
                 f"{self.about['estimator']['name']} does not predict probabilities",
@@ -343,7 +405,11 @@ class Model(BaseEstimator):
             )
         X, task_id = self._features(X), self._ids(task_id)
         found = self.estimator.predict_proba(X, **given(task_id=task_id))
-        return np.asarray(found if task_id is None and self.about["design"] == "shared" else found[:, 1])
+        return np.asarray(
+            found
+            if task_id is None and self.about["design"] == "shared"
+            else found[:, 1]
+        )
 
     def answers(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return predictions in the units or words of the table: one per row, or a column per target."""
@@ -356,16 +422,38 @@ class Model(BaseEstimator):
         if self.ragged:
             return self.spelt(signs)
         scores = signs
-        if len(self.words) < signs.shape[1]:  # scores of classes are comparable if they are probabilities
-            scores = self.probabilities(X) if hasattr(self.estimator, "predict_proba") else self.scores(X)
+        if (
+            len(self.words) < signs.shape[1]
+        ):  # scores of classes are comparable if they are probabilities
+            scores = (
+                self.probabilities(X)
+                if hasattr(self.estimator, "predict_proba")
+                else self.scores(X)
+            )
         columns = []
         for name, (words, place) in zip(self.words, self.outputs(), strict=True):
-            chosen = (signs[:, place.start] > 0).astype(int) if len(words) == 2 else scores[:, place].argmax(axis=1)
+            chosen = (
+                (signs[:, place.start] > 0).astype(int)
+                if len(words) == 2
+                else scores[:, place].argmax(axis=1)
+            )
             columns.append(self._values(words, name)[chosen])
         if self.by_task:
-            kind = columns[0].dtype if len({column.dtype for column in columns}) == 1 else object
-            return np.stack(columns).astype(object)[task_id, np.arange(len(signs))].astype(kind)
-        return columns[0] if len(columns) == 1 else np.stack([c.astype(object) for c in columns], axis=1)
+            kind = (
+                columns[0].dtype
+                if len({column.dtype for column in columns}) == 1
+                else object
+            )
+            return (
+                np.stack(columns)
+                .astype(object)[task_id, np.arange(len(signs))]
+                .astype(kind)
+            )
+        return (
+            columns[0]
+            if len(columns) == 1
+            else np.stack([c.astype(object) for c in columns], axis=1)
+        )
 
     def spelt(self, signs: np.ndarray) -> np.ndarray:
         """Return the labels -1/+1 of ragged tasks as the original labels."""
@@ -374,7 +462,9 @@ class Model(BaseEstimator):
     def _values(self, words: Sequence[Any], target: str | None = None) -> np.ndarray:
         """Return labels with the type that they had in the table; numbers where that is not known and all are such."""
         types = self.about.get("label_types") or {}
-        kind = types.get(target) or (next(iter(types.values())) if len(types) == 1 else None)
+        kind = types.get(target) or (
+            next(iter(types.values())) if len(types) == 1 else None
+        )
         if kind == "text":
             return np.array([str(word) for word in words], dtype=object)
         if kind == "bool" and set(words) <= {"True", "False"}:
@@ -389,17 +479,27 @@ class Model(BaseEstimator):
         found = []
         for words, place in self.outputs():
             if len(words) == 2:
-                found.append(np.column_stack([1 - positive[:, place.start], positive[:, place.start]]))
+                found.append(
+                    np.column_stack(
+                        [1 - positive[:, place.start], positive[:, place.start]]
+                    )
+                )
             else:
                 total = positive[:, place].sum(axis=1, keepdims=True)
                 equal = np.full((len(positive), len(words)), 1 / len(words))
-                found.append(np.divide(positive[:, place], total, where=total > 0, out=equal))
+                found.append(
+                    np.divide(positive[:, place], total, where=total > 0, out=equal)
+                )
         if not self.by_task:
             return found
         classes, out = self.classes_, np.zeros((len(positive), len(self.classes_)))
-        for t, (words, values) in enumerate(zip(self.words.values(), found, strict=True)):
+        for t, (words, values) in enumerate(
+            zip(self.words.values(), found, strict=True)
+        ):
             mine = np.flatnonzero(task_id == t)
-            out[np.ix_(mine, np.searchsorted(classes, self._values(words)))] = values[mine]
+            out[np.ix_(mine, np.searchsorted(classes, self._values(words)))] = values[
+                mine
+            ]
         return [out]
 
     def outputs(self) -> Iterator[tuple[list[str], slice]]:
@@ -428,7 +528,11 @@ def _plain(words: Sequence[Any]) -> np.ndarray:
     if not all(map(is_number, texts)):
         return np.array(texts, dtype=object)
     values = np.array([float(text) for text in texts])
-    return values.astype(np.int64) if (values == np.round(values)).all() and np.abs(values).max() < 2**53 else values
+    return (
+        values.astype(np.int64)
+        if (values == np.round(values)).all() and np.abs(values).max() < 2**53
+        else values
+    )
 
 
 # ---------------------------------------------------------------------- tables of predictions
@@ -477,23 +581,41 @@ def answers_table(
         more["probability"] = model.probabilities(X, task_id)
     table: dict[str, Any] = {"row": np.arange(len(found))}
     if model.by_task and task_id is not None:
-        table["task"] = np.append(np.asarray(model.task_names, dtype=object), "unknown")[task_id]
+        table["task"] = np.append(
+            np.asarray(model.task_names, dtype=object), "unknown"
+        )[task_id]
     if facts["task_type"] == "multiclass":
-        return pd.DataFrame({**table, "label": np.asarray(facts["tasks"], dtype=object)[found]})
+        return pd.DataFrame(
+            {**table, "label": np.asarray(facts["tasks"], dtype=object)[found]}
+        )
     if found.ndim == 1:
         table["prediction" if facts["task_type"] == "regression" else "label"] = found
     else:
         table |= dict(zip(distinct(model.target_names, table), found.T, strict=True))
     if facts["task_type"] == "regression":
-        return pd.DataFrame(table | ({} if interval is None else _limits(model, X, task_id, found, interval, table)))
+        return pd.DataFrame(
+            table
+            | (
+                {}
+                if interval is None
+                else _limits(model, X, task_id, found, interval, table)
+            )
+        )
     for kind, values in more.items():
         names = [f"{name}:{kind}" if name else kind for name in _scored(model)]
-        table |= dict(zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True))
+        table |= dict(
+            zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True)
+        )
     return pd.DataFrame(table)
 
 
 def _limits(
-    model: Model, X: Any, task_id: np.ndarray | None, found: np.ndarray, interval: float, taken: Iterable[str]
+    model: Model,
+    X: Any,
+    task_id: np.ndarray | None,
+    found: np.ndarray,
+    interval: float,
+    taken: Iterable[str],
 ) -> dict[str, np.ndarray]:
     """Return columns of the lower and upper ends of intervals for new targets."""
     half = ndtri(0.5 + interval / 2) * model.deviations(X, task_id).reshape(found.shape)
@@ -527,13 +649,25 @@ def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
         Their numbers.
     """
     task_id = test.task_id
-    if model.by_task and task_id is None:  # classes of each task are columns: those of other tasks are missing
-        task_id = np.array([~np.isnan(test.y[:, place.start]) for _, place in model.outputs()]).argmax(axis=0)
+    if (
+        model.by_task and task_id is None
+    ):  # classes of each task are columns: those of other tasks are missing
+        task_id = np.array(
+            [~np.isnan(test.y[:, place.start]) for _, place in model.outputs()]
+        ).argmax(axis=0)
     table = answers_table(model, test.X, task_id).assign(row=rows)
     if test.y.ndim == 1:
-        target = np.asarray(test.tasks, dtype=object)[test.y] if test.task_type == "multiclass" else test.y
+        target = (
+            np.asarray(test.tasks, dtype=object)[test.y]
+            if test.task_type == "multiclass"
+            else test.y
+        )
         spelt = model.ragged and model.about.get("labels")
-        table.insert(1 if task_id is None else 2, "target", model.spelt(target) if spelt else target)
+        table.insert(
+            1 if task_id is None else 2,
+            "target",
+            model.spelt(target) if spelt else target,
+        )
     return table
 
 
@@ -565,8 +699,12 @@ def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:
     if not safe:
         return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))
     columns = [
-        column if pd.api.types.is_numeric_dtype(column) else column.map(lambda v: table_text(sanitize(str(v))))
+        column
+        if pd.api.types.is_numeric_dtype(column)
+        else column.map(lambda v: table_text(sanitize(str(v))))
         for _, column in table.items()
     ]
-    table = pd.concat(columns, axis=1).set_axis([table_text(sanitize(str(name))) for name in table.columns], axis=1)
+    table = pd.concat(columns, axis=1).set_axis(
+        [table_text(sanitize(str(name))) for name in table.columns], axis=1
+    )
     return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))

@@ -68,7 +68,9 @@ class MetricFacts:
 
 
 _STORED = json.loads(STORED.read_text(encoding="utf-8"))
-METRIC_FACTS = {name: MetricFacts(**facts) for name, facts in _STORED["metrics"].items()}
+METRIC_FACTS = {
+    name: MetricFacts(**facts) for name, facts in _STORED["metrics"].items()
+}
 
 
 def interface(path: str) -> Interface:
@@ -79,18 +81,43 @@ def interface(path: str) -> Interface:
     ConfigError
         If there is no such module, class or function, or the module cannot be imported.
     """
-    from mtlrun.estimators.registry import METHODS  # reports, which ask for metrics only, need no estimators
+    from mtlrun.estimators.registry import (
+        METHODS,
+    )  # reports, which ask for metrics only, need no estimators
 
     name = path.partition(":")[2]
-    if name in METHODS and METHODS[name].class_path == path and path.startswith("mtlrun."):
+    if (
+        name in METHODS
+        and METHODS[name].class_path == path
+        and path.startswith("mtlrun.")
+    ):
         parameters = METHODS[name].parameters
         named = tuple(key for key, entry in parameters.items() if entry["keyword_only"])
-        rules = {key: entry["rule"] for key, entry in parameters.items() if entry["rule"]}
-        return Interface(tuple(parameters), False, named, True, True, rules, changes=tuple(METHODS[name].changes))
+        rules = {
+            key: entry["rule"] for key, entry in parameters.items() if entry["rule"]
+        }
+        return Interface(
+            tuple(parameters),
+            False,
+            named,
+            True,
+            True,
+            rules,
+            changes=tuple(METHODS[name].changes),
+        )
     known = _STORED["interfaces"].get(path)
     if known is not None and _current(known.get("package")):
-        lists = {key: tuple(known[key]) for key in ("names", "keyword_only", "changes") if key in known}
-        return Interface(**{**{key: value for key, value in known.items() if key != "package"}, **lists})
+        lists = {
+            key: tuple(known[key])
+            for key in ("names", "keyword_only", "changes")
+            if key in known
+        }
+        return Interface(
+            **{
+                **{key: value for key, value in known.items() if key != "package"},
+                **lists,
+            }
+        )
     return inspected(path)
 
 
@@ -99,7 +126,10 @@ def _current(package: Mapping[str, str] | None) -> bool:
     if package is None:
         return True
     try:
-        return all(importlib.metadata.version(name) == version for name, version in package.items())
+        return all(
+            importlib.metadata.version(name) == version
+            for name, version in package.items()
+        )
     except importlib.metadata.PackageNotFoundError:
         return False
 
@@ -123,15 +153,23 @@ def inspected(path: str) -> Interface:
         callable(getattr(found, "fit", None)) and is_class,
         _rules(found) if is_class else {},
         (inspect.getdoc(found) or "").partition("\n")[0].rstrip(".").replace("`", ""),
-        declaration.plain() if declaration is not None and type(declaration).__module__ == _DECLARATION else None,
+        declaration.plain()
+        if declaration is not None and type(declaration).__module__ == _DECLARATION
+        else None,
         tuple(getattr(declaration or facts, "changes", ())),
     )
 
 
 def _rules(found: type) -> dict[str, Any]:
     rules = getattr(found, "_rules", None)
-    known = rules.items() if isinstance(rules, dict) else ()  # a class may hold anything
-    return {str(k): v.plain for k, v in known if type(v).__module__ == "mtlrun.estimators.params" and v.plain}
+    known = (
+        rules.items() if isinstance(rules, dict) else ()
+    )  # a class may hold anything
+    return {
+        str(k): v.plain
+        for k, v in known
+        if type(v).__module__ == "mtlrun.estimators.params" and v.plain
+    }
 
 
 def _load(path: str) -> Any:
@@ -140,11 +178,20 @@ def _load(path: str) -> Any:
         loaded = import_named(module)
     except (Exception, SystemExit) as error:  # whatever the user's module raises
         remedy = "Is it installed, or its folder on PYTHONPATH?"
-        raise ConfigError(f"cannot import {module!r} for {path!r}: {type(error).__name__}: {error}", remedy) from error
+        raise ConfigError(
+            f"cannot import {module!r} for {path!r}: {type(error).__name__}: {error}",
+            remedy,
+        ) from error
     found = getattr(loaded, name, None) if name else None
     if not callable(found):
-        known = [n for n, value in vars(loaded).items() if inspect.isclass(value) or inspect.isfunction(value)]
+        known = [
+            n
+            for n, value in vars(loaded).items()
+            if inspect.isclass(value) or inspect.isfunction(value)
+        ]
         near = suggest(name, known, 1)
         hint = f"Did you mean {near[0]!r}?" if near else None
-        raise ConfigError(f"module {module!r} defines no class or function {name!r}", hint)
+        raise ConfigError(
+            f"module {module!r} defines no class or function {name!r}", hint
+        )
     return found

@@ -47,12 +47,18 @@ def _auc(y: Array, score: Array, weight: Array) -> float:
         return np.nan
     if np.ptp(weight) == 0:
         pos, neg = np.sort(pos), np.sort(neg)
-        wins = np.searchsorted(neg, pos, "left").sum() + np.searchsorted(neg, pos, "right").sum()
+        wins = (
+            np.searchsorted(neg, pos, "left").sum()
+            + np.searchsorted(neg, pos, "right").sum()
+        )
         return float(wins) / (2.0 * pos.size * neg.size)
     order = np.argsort(neg, kind="stable")
     cumulated = np.concatenate([[0.0], np.cumsum(weight[~positive][order])])
     neg, w_pos = neg[order], weight[positive]
-    wins = w_pos @ (cumulated[np.searchsorted(neg, pos, "left")] + cumulated[np.searchsorted(neg, pos, "right")])
+    wins = w_pos @ (
+        cumulated[np.searchsorted(neg, pos, "left")]
+        + cumulated[np.searchsorted(neg, pos, "right")]
+    )
     return float(wins / (2.0 * w_pos.sum() * cumulated[-1]))
 
 
@@ -87,7 +93,9 @@ def _accuracy(y: Array, label: Array, weight: Array) -> float:
 
 
 def _balanced_accuracy(y: Array, label: Array, weight: Array) -> float:
-    return float(np.mean([_mean(label[y == c] == c, weight[y == c]) for c in np.unique(y)]))
+    return float(
+        np.mean([_mean(label[y == c] == c, weight[y == c]) for c in np.unique(y)])
+    )
 
 
 def _f1(y: Array, label: Array, weight: Array) -> float:
@@ -165,7 +173,11 @@ def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
         return 0.0
 
     empty = np.isnan(_per_task(keep, targets, scores, **layout))
-    pooled = _auc(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else np.nan
+    pooled = (
+        _auc(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
+        if pieces
+        else np.nan
+    )
     return np.where(empty, np.nan, pooled)
 
 
@@ -174,10 +186,16 @@ def auc_samples_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
 
     Rows of one class do not count. NaN where rows belong to one task each, or cells have weights of their own.
     """
-    Y, S, weights = np.asarray(targets, dtype=float), np.asarray(scores, dtype=float), layout.get("weights")
+    Y, S, weights = (
+        np.asarray(targets, dtype=float),
+        np.asarray(scores, dtype=float),
+        layout.get("weights"),
+    )
     if Y.ndim != 2 or (weights is not None and np.ndim(weights) > 1):
         return _per_task(lambda *_: np.nan, targets, scores, **layout)
-    mean, _ = average(auc_per_task(Y.T, S.T), weights, "task" if weights is None else "sample")
+    mean, _ = average(
+        auc_per_task(Y.T, S.T), weights, "task" if weights is None else "sample"
+    )
     return np.where(np.isnan(Y).all(axis=0), np.nan, mean)
 
 
@@ -208,11 +226,21 @@ def f1_per_task(targets: Any, labels: Any, **layout: Any) -> Array:
 
 def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     """Mean squared error."""
-    arrays = [isinstance(a, np.ndarray) and a.dtype.kind in "iuf" for a in (targets, values)]
-    if all(arrays) and targets.ndim == 1 and targets.shape == values.shape and layout.get("weights") is None:
+    arrays = [
+        isinstance(a, np.ndarray) and a.dtype.kind in "iuf" for a in (targets, values)
+    ]
+    if (
+        all(arrays)
+        and targets.ndim == 1
+        and targets.shape == values.shape
+        and layout.get("weights") is None
+    ):
         errors = (targets - values) ** 2
         if np.isfinite(errors).all():  # the means of all tasks at once
-            codes, n_tasks = _codes(len(errors), *(layout.get(key) for key in ("offsets", "task_id", "tasks")))
+            codes, n_tasks = _codes(
+                len(errors),
+                *(layout.get(key) for key in ("offsets", "task_id", "tasks")),
+            )
             sizes = np.bincount(codes, minlength=n_tasks)
             sums = np.bincount(codes, errors, n_tasks)
             return np.divide(sums, sizes, out=np.full(n_tasks, np.nan), where=sizes > 0)
@@ -224,7 +252,9 @@ def rmse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     return np.sqrt(mse_per_task(targets, values, **layout))
 
 
-def nmse_per_task(targets: Any, values: Any, *, variance: ArrayLike | None = None, **layout: Any) -> Array:
+def nmse_per_task(
+    targets: Any, values: Any, *, variance: ArrayLike | None = None, **layout: Any
+) -> Array:
     """Mean squared error over the variance of the task; NaN where the variance is 0.
 
     Parameters
@@ -255,8 +285,14 @@ def explained_variance_per_task(targets: Any, values: Any, **layout: Any) -> Arr
 
     Averaged by rows (``how="sample"``) it is 1 - MSE / variance of the rows pooled, as the School data are reported.
     """
-    kernels = (lambda y, p, w: w.sum(), lambda y, p, w: np.average(y, weights=w), lambda y, p, w: _variance(y, w))
-    sizes, means, variances = (_per_task(kernel, targets, values, **layout) for kernel in kernels)
+    kernels = (
+        lambda y, p, w: w.sum(),
+        lambda y, p, w: np.average(y, weights=w),
+        lambda y, p, w: _variance(y, w),
+    )
+    sizes, means, variances = (
+        _per_task(kernel, targets, values, **layout) for kernel in kernels
+    )
     some = sizes > 0  # NaN for a task without rows
     if not some.any():
         return sizes
@@ -266,7 +302,9 @@ def explained_variance_per_task(targets: Any, values: Any, **layout: Any) -> Arr
 
 
 def average(
-    values: ArrayLike, sizes: ArrayLike | None = None, how: Literal["task", "sample"] = "task"
+    values: ArrayLike,
+    sizes: ArrayLike | None = None,
+    how: Literal["task", "sample"] = "task",
 ) -> tuple[float, int]:
     """Average over the tasks for which the metric is defined.
 
@@ -384,7 +422,9 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
     if known.all():
         return None
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("mtlrun."):
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(
+        "mtlrun."
+    ):
         frame, level = frame.f_back, level + 1
     if (place := (frame.f_code.co_filename, frame.f_lineno)) not in _WARNED:
         _WARNED.add(place)
@@ -399,7 +439,10 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
 
 
 def task_scorer(
-    metric: str, *, task_column: int | str | None = None, how: Literal["task", "sample"] = "task"
+    metric: str,
+    *,
+    task_column: int | str | None = None,
+    how: Literal["task", "sample"] = "task",
 ) -> Callable[..., float]:
     """Return a scorer for scikit-learn's searches and cross-validation: a metric per task, averaged over the tasks.
 
@@ -437,44 +480,88 @@ def task_scorer(
 class _TaskScorer:
     """The scorer of one metric."""
 
-    def __init__(self, metric: Metric, task_column: int | str | None, how: Literal["task", "sample"]) -> None:
+    def __init__(
+        self,
+        metric: Metric,
+        task_column: int | str | None,
+        how: Literal["task", "sample"],
+    ) -> None:
         self.metric, self.task_column, self.how = metric, task_column, how
 
-    def __call__(self, estimator: Any, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
-        while hasattr(estimator, "best_estimator_"):  # a search predicts with it, but takes no task_id
+    def __call__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        task_id: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
+        while hasattr(
+            estimator, "best_estimator_"
+        ):  # a search predicts with it, but takes no task_id
             estimator = estimator.best_estimator_
         model, before = _model_inside(estimator)
         routed, ids = {} if task_id is None else {"task_id": task_id}, task_id
-        y = np.asarray(ordered_columns(y, model.tasks_.tolist()) if getattr(model, "_layout", "") == "shared" else y)
+        y = np.asarray(
+            ordered_columns(y, model.tasks_.tolist())
+            if getattr(model, "_layout", "") == "shared"
+            else y
+        )
         column = getattr(model, "task_column", None)
         if ids is None and self.task_column is not None:
             ids = take_column(X, self.task_column)[0]
         elif ids is None and column is not None:  # of the rows as the model gets them
-            ids = take_column(functools.reduce(lambda rows, steps: steps.transform(rows), before, X), column)[0]
-        several = len(model.tasks_) > 1 if hasattr(model, "tasks_") else not hasattr(model, "task_column")
-        if ids is None and y.ndim == 1 and several and getattr(model, "_layout", "ragged") == "ragged":
+            ids = take_column(
+                functools.reduce(lambda rows, steps: steps.transform(rows), before, X),
+                column,
+            )[0]
+        several = (
+            len(model.tasks_) > 1
+            if hasattr(model, "tasks_")
+            else not hasattr(model, "task_column")
+        )
+        if (
+            ids is None
+            and y.ndim == 1
+            and several
+            and getattr(model, "_layout", "ragged") == "ragged"
+        ):
             raise ValueError(
                 f"task_scorer cannot tell the tasks of the rows: {type(estimator).__name__} has no task_column, and "
                 "no task_id came with the rows. Give task_scorer(..., task_column=...), or pass task_id as metadata."
             )
         seen = None
-        if ids is not None and hasattr(model, "tasks_") and getattr(model, "unseen", "error") != "mean":
+        if (
+            ids is not None
+            and hasattr(model, "tasks_")
+            and getattr(model, "unseen", "error") != "mean"
+        ):
             seen = seen_rows(ids, model.tasks_)
         if seen is not None:
             if not len(seen):
                 return np.nan
             X, ids, y = _safe_indexing(X, seen), np.asarray(ids)[seen], y[seen]
             routed = routed and {"task_id": ids}
-            sample_weight = None if sample_weight is None else np.asarray(sample_weight)[seen]
+            sample_weight = (
+                None if sample_weight is None else np.asarray(sample_weight)[seen]
+            )
         predicted = self._predicted(estimator, X, routed)
-        if self.metric.needs != "value" and (classes := getattr(estimator, "classes_", None)) is not None:
+        if (
+            self.metric.needs != "value"
+            and (classes := getattr(estimator, "classes_", None)) is not None
+        ):
             classes = classes[0] if np.ndim(classes) == 2 else classes
             if self.metric.needs == "label":
                 predicted = _signs(predicted, classes)
             y = _signs(y, classes)
         layout = {} if ids is None else {"task_id": ids}
         values = self.metric(y, predicted, weights=sample_weight, **layout)
-        sizes = None if self.how == "task" else _per_task(lambda y, p, w: float(len(y)), y, predicted, **layout)
+        sizes = (
+            None
+            if self.how == "task"
+            else _per_task(lambda y, p, w: float(len(y)), y, predicted, **layout)
+        )
         value = average(values, sizes, self.how)[0]
         return value if self.metric.greater_is_better else -value
 
@@ -483,7 +570,9 @@ class _TaskScorer:
             return np.asarray(estimator.predict(X, **routed))
         if hasattr(estimator, "decision_function"):
             return np.asarray(estimator.decision_function(X, **routed))
-        positive = np.clip(np.asarray(estimator.predict_proba(X, **routed))[:, -1], 1e-12, 1 - 1e-12)
+        positive = np.clip(
+            np.asarray(estimator.predict_proba(X, **routed))[:, -1], 1e-12, 1 - 1e-12
+        )
         return np.log(positive / (1 - positive))
 
     def __repr__(self) -> str:
@@ -501,18 +590,28 @@ def _model_inside(estimator: Any, depth: int = 6) -> tuple[Any, list[Any]]:
 
     It is fitted if there is a fitted one.
     """
-    if hasattr(estimator, "tasks_") or getattr(estimator, "task_column", None) is not None or depth == 0:
+    if (
+        hasattr(estimator, "tasks_")
+        or getattr(estimator, "task_column", None) is not None
+        or depth == 0
+    ):
         return estimator, []
     if hasattr(estimator, "steps"):
         model, before = _model_inside(estimator[-1], depth - 1)
         return model, [estimator[:-1], *before] if len(estimator.steps) > 1 else before
-    parts = sorted(getattr(estimator, "__dict__", {}).items(), key=lambda part: not part[0].endswith("_"))
+    parts = sorted(
+        getattr(estimator, "__dict__", {}).items(),
+        key=lambda part: not part[0].endswith("_"),
+    )
     for _, part in parts:
         for value in part if isinstance(part, list | tuple) else [part]:
             candidate = value[-1] if isinstance(value, tuple) and value else value
             if hasattr(candidate, "get_params") and not isinstance(candidate, type):
                 found, before = _model_inside(candidate, depth - 1)
-                if hasattr(found, "tasks_") or getattr(found, "task_column", None) is not None:
+                if (
+                    hasattr(found, "tasks_")
+                    or getattr(found, "task_column", None) is not None
+                ):
                     return found, before
     return estimator, []
 
@@ -521,7 +620,9 @@ def _signs(labels: Array, classes: Array) -> Array:
     """Return -1 and +1 for the two classes; what is missing stays NaN."""
     if len(classes) > 2:
         return labels
-    return np.where(labels == labels, np.where(labels == classes[-1], 1.0, -1.0), np.nan)
+    return np.where(
+        labels == labels, np.where(labels == classes[-1], 1.0, -1.0), np.nan
+    )
 
 
 # --- layouts ---
@@ -537,27 +638,51 @@ def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> 
         y, p, w = y[keep], p[keep], w[keep]
     if p.dtype.kind == "f" and not (finite := np.isfinite(p)).all():
         task = np.searchsorted(bounds, np.argmin(finite), side="right") - 1
-        raise ValueError(f"predictions of task {task} are not finite: the model diverged")
-    return np.array([kernel(y[a:b], p[a:b], w[a:b]) if a < b else np.nan for a, b in pairwise(bounds)], dtype=float)
+        raise ValueError(
+            f"predictions of task {task} are not finite: the model diverged"
+        )
+    return np.array(
+        [
+            kernel(y[a:b], p[a:b], w[a:b]) if a < b else np.nan
+            for a, b in pairwise(bounds)
+        ],
+        dtype=float,
+    )
 
 
 def _rows(
-    targets: Any, predictions: Any, *, weights: Any = None, offsets: Any = None, task_id: Any = None, tasks: Any = None
+    targets: Any,
+    predictions: Any,
+    *,
+    weights: Any = None,
+    offsets: Any = None,
+    task_id: Any = None,
+    tasks: Any = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Return targets, predictions and weights as flat arrays sorted by task, and the bounds of the tasks."""
     if isinstance(targets, list | tuple) and len(targets) and np.ndim(targets[0]) == 1:
         weights = [np.ones(len(y)) for y in targets] if weights is None else weights
-        sizes, *others = ([len(part) for part in parts] for parts in (targets, predictions, weights))
+        sizes, *others = (
+            [len(part) for part in parts] for parts in (targets, predictions, weights)
+        )
         if others != [sizes, sizes]:
-            raise ValueError("targets, predictions and weights must be lists of the same number of tasks and rows")
-        targets, predictions, weights = map(np.concatenate, (targets, predictions, weights))
+            raise ValueError(
+                "targets, predictions and weights must be lists of the same number of tasks and rows"
+            )
+        targets, predictions, weights = map(
+            np.concatenate, (targets, predictions, weights)
+        )
         offsets = np.cumsum([0, *sizes])
     y, p = np.asarray(targets), np.asarray(predictions)
     if y.shape != p.shape:
         raise ValueError(f"targets have shape {y.shape} but predictions {p.shape}")
     if y.ndim not in (1, 2):
         raise ValueError(f"targets must have 1 or 2 dimensions, got {y.ndim}")
-    w = np.ones(y.shape[: 2 - y.ndim]) if weights is None else np.asarray(weights, dtype=float)
+    w = (
+        np.ones(y.shape[: 2 - y.ndim])
+        if weights is None
+        else np.asarray(weights, dtype=float)
+    )
     if y.ndim == 2:
         w = np.broadcast_to(w[:, None] if w.ndim == 1 else w, y.shape)
         y, p, w = (values.T.reshape(-1) for values in (y, p, w))
@@ -571,7 +696,9 @@ def _rows(
     return y, p, w, np.cumsum([0, *np.bincount(codes, minlength=n_tasks)])
 
 
-def _codes(n: int, offsets: Any = None, task_id: Any = None, tasks: Any = None) -> tuple[Array, int]:
+def _codes(
+    n: int, offsets: Any = None, task_id: Any = None, tasks: Any = None
+) -> tuple[Array, int]:
     """Return the number of the task of every row, and how many tasks there are, those without rows included."""
     if task_id is None:
         bounds = np.array([0, n]) if offsets is None else np.asarray(offsets)
@@ -581,7 +708,12 @@ def _codes(n: int, offsets: Any = None, task_id: Any = None, tasks: Any = None) 
     ids = np.asarray(task_id)
     if ids.shape != (n,):
         raise ValueError(f"task_id must have shape ({n},), got {ids.shape}")
-    numbers = isinstance(tasks, range) and tasks == range(len(tasks)) and n and ids.dtype.kind == "i"
+    numbers = (
+        isinstance(tasks, range)
+        and tasks == range(len(tasks))
+        and n
+        and ids.dtype.kind == "i"
+    )
     if numbers and ids.min() >= 0 and ids.max() < len(tasks):  # no need to sort them
         return ids, len(tasks)
     names, codes = np.unique(ids, return_inverse=True)
@@ -591,4 +723,6 @@ def _codes(n: int, offsets: Any = None, task_id: Any = None, tasks: Any = None) 
     missing = [name for name in names.tolist() if name not in place]
     if missing:
         raise ValueError(f"task_id has tasks that are not among `tasks`: {missing[:5]}")
-    return np.array([place[name] for name in names.tolist()], dtype=int)[codes], len(np.asarray(tasks))
+    return np.array([place[name] for name in names.tolist()], dtype=int)[codes], len(
+        np.asarray(tasks)
+    )

@@ -49,15 +49,29 @@ TRUSTED = frozenset(
     {info.class_path.replace(":", ".") for info in METHODS.values()}
     | {"mtlrun.estimators.baselines.PerTask", "mtlrun.features.dna.WeightedDegree"}
     | {"mtlrun.features.table.TableFeatures", "mtlrun.features.fourier.FourierFeatures"}
-    | {f"mtlrun.estimators.baselines.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
+    | {
+        f"mtlrun.estimators.baselines.{name}"
+        for name in ("TaskMean", "TaskFeature", "ScaledTargets")
+    }
     | {"mtlrun.estimators.baselines.CalibratedTasks"}
-    | {f"mtlrun.estimators.tuned.{name}" for name in ("TunedRidge", "TunedLogistic", "TunedKernelRidge")}
-    | {f"mtlrun.solvers.hierarchical.compress.{name}" for name in ("Block", "Columns", "Compressed")}
-    | {"mtlrun.solvers.hierarchical.posterior.Posterior", "mtlrun.estimators.hierarchical.Estimates"}
+    | {
+        f"mtlrun.estimators.tuned.{name}"
+        for name in ("TunedRidge", "TunedLogistic", "TunedKernelRidge")
+    }
+    | {
+        f"mtlrun.solvers.hierarchical.compress.{name}"
+        for name in ("Block", "Columns", "Compressed")
+    }
+    | {
+        "mtlrun.solvers.hierarchical.posterior.Posterior",
+        "mtlrun.estimators.hierarchical.Estimates",
+    }
 )
 
 #: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.
-CONTAINERS = frozenset({"numpy.dtype", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"})
+CONTAINERS = frozenset(
+    {"numpy.dtype", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"}
+)
 
 #: The description of an archive by skops. An archive may expand to so many bytes, or so many times its own size,
 #: whichever is more.
@@ -66,7 +80,9 @@ MOST_BYTES, MOST_TIMES = 256 << 20, 20
 UNTRUSTED_REMEDY = "Train the model again, or get it from somebody you trust."
 
 #: Modules of scikit-learn that adapt other packages, and import them: none of them has an estimator.
-_ADAPTERS = tuple(f"sklearn.externals.array_api_compat.{name}" for name in ("torch", "cupy", "dask"))
+_ADAPTERS = tuple(
+    f"sklearn.externals.array_api_compat.{name}" for name in ("torch", "cupy", "dask")
+)
 
 
 def import_skops() -> Any:
@@ -100,7 +116,9 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
         skops.io.loads(archive, trusted=skops.io.get_untrusted_types(data=archive))
     except Exception as error:  # skops raises what the object's own state raises
         name = type(model.estimator).__name__
-        raise UserError(f"the fitted {name} cannot be saved without pickle: {error}") from error
+        raise UserError(
+            f"the fitted {name} cannot be saved without pickle: {error}"
+        ) from error
     content = {ARCHIVE: archive}
     table = _coefficients(model)
     if table is not None:
@@ -112,12 +130,16 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
         **model.about,
-        "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+        "files": {
+            name: hashlib.sha256(data).hexdigest() for name, data in content.items()
+        },
     }
     for name, data in content.items():
         write_atomic(folder / name, data)
     if table is None:
-        (folder / COEFFICIENTS).unlink(missing_ok=True)  # of an earlier model in this folder
+        (folder / COEFFICIENTS).unlink(
+            missing_ok=True
+        )  # of an earlier model in this folder
     write_atomic(folder / FACTS, file_json(sealed(facts)))
     return facts
 
@@ -154,7 +176,9 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     known = {name.replace(":", ".") for name in trust}
     try:
         _refuse_large(archive, str(file))
-        for type_name in known.intersection(_unknown_types(archive)):  # it may be of a module in the current folder
+        for type_name in known.intersection(
+            _unknown_types(archive)
+        ):  # it may be of a module in the current folder
             with contextlib.suppress(ImportError):  # told below
                 import_named(type_name.rpartition(".")[0])
         content = skops.io.loads(archive, trusted=sorted(TRUSTED | CONTAINERS | known))
@@ -169,9 +193,12 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
         ) from None
     except (ImportError, AttributeError) as error:
         raise DataError(
-            f"{file}: {error}", f"Install the package of this estimator, in the version given in {FACTS}."
+            f"{file}: {error}",
+            f"Install the package of this estimator, in the version given in {FACTS}.",
         ) from None
-    except Exception as error:  # an archive of other hands: skops raises whatever its content leads to
+    except (
+        Exception
+    ) as error:  # an archive of other hands: skops raises whatever its content leads to
         raise DataError(
             f"{file}: cannot be read ({str(error).strip() or type(error).__name__})",
             f"Train the model again, or install the package versions given in {FACTS}.",
@@ -191,7 +218,9 @@ def _options(types: Iterable[str]) -> str:
 def _unknown_types(archive: bytes, known: Set[str] = frozenset()) -> list[str]:
     """Return the types in an archive that are only loaded when they are trusted by name."""
     skops = import_skops()
-    return sorted(set(skops.io.get_untrusted_types(data=archive)) - TRUSTED - CONTAINERS - known)
+    return sorted(
+        set(skops.io.get_untrusted_types(data=archive)) - TRUSTED - CONTAINERS - known
+    )
 
 
 def finished(folder: Path) -> Path:
@@ -207,7 +236,9 @@ def finished(folder: Path) -> Path:
             finish(place)
         except OSError as error:
             text = f"{place}: the last results here are incomplete, because a process was killed ({error.strerror})"
-            raise DataError(text, "Make the folder writable; the next command then completes them.") from None
+            raise DataError(
+                text, "Make the folder writable; the next command then completes them."
+            ) from None
     return folder
 
 
@@ -215,7 +246,9 @@ def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
     """Refuse a folder in which a file is not the one that ``model.json`` describes; coefficients may be taken away."""
     for name in (ARCHIVE, COEFFICIENTS):
         file = folder / name
-        found = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+        found = (
+            hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+        )
         if found not in (None, hashes.get(name)):
             text = f"{file}: not the file that {FACTS} describes"
             hashes_of = f"expected sha256 {hashes.get(name)}\n  found    sha256 {found}"
@@ -237,14 +270,23 @@ def model_folder(path: Path) -> Path:
     """Return the folder of a model: the one that is given, that of a file in it, or the one in that of a comparison."""
     if path.name in (ARCHIVE, FACTS) and not path.is_dir():
         return path.parent
-    return path / MODEL if (path / COMPARED).is_file() and not (path / FACTS).exists() else path
+    return (
+        path / MODEL
+        if (path / COMPARED).is_file() and not (path / FACTS).exists()
+        else path
+    )
 
 
 def files_of(path: Path) -> list[Path]:
     """Return what lies in the folder of a model, and in that of its comparison: no place for other files."""
     folder = model_folder(path)
     compared = [folder.parent] if (folder.parent / COMPARED).is_file() else []
-    return [file for place in (folder, *compared) if place.is_dir() for file in place.iterdir()]
+    return [
+        file
+        for place in (folder, *compared)
+        if place.is_dir()
+        for file in place.iterdir()
+    ]
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
@@ -258,11 +300,17 @@ def _read_facts(folder: Path) -> dict[str, Any]:
     if facts is None:
         raise DataError(f"{folder}: no model here (no {FACTS})", NO_MODEL)
     if facts.get("schema") != SCHEMA:
-        raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
+        raise DataError(
+            f"{file}: not a model description of schema {SCHEMA}",
+            "Train the model again.",
+        )
     try:
         return unsealed(dict(facts))
     except ValueError as error:
-        raise DataError(f"{file}: {error}; it was changed after it was written", "Train the model again.") from None
+        raise DataError(
+            f"{file}: {error}; it was changed after it was written",
+            "Train the model again.",
+        ) from None
 
 
 def _coefficients(model: Model) -> bytes | None:
@@ -286,7 +334,11 @@ def transformed_names(model: Model) -> Sequence[str]:
     """Return the names of the features as the estimator gets them; none where they have no names."""
     names: Sequence[str] = model.about["input"]["names"]
     if hasattr(model.step, "get_feature_names_out"):
-        return list(model.step.get_feature_names_out(np.asarray(names, dtype=object) if names else None))
+        return list(
+            model.step.get_feature_names_out(
+                np.asarray(names, dtype=object) if names else None
+            )
+        )
     return names or ()
 
 
@@ -314,12 +366,17 @@ def _refuse_large(archive: bytes, name: str) -> None:
     with zipfile.ZipFile(io.BytesIO(archive)) as members:
         infos = members.infolist()
         if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
-            raise DataError(f"{name}: its members are compressed; mtlrun writes them uncompressed", UNTRUSTED_REMEDY)
+            raise DataError(
+                f"{name}: its members are compressed; mtlrun writes them uncompressed",
+                UNTRUSTED_REMEDY,
+            )
         _check_size(sum(info.file_size for info in infos), limit, name)
         total, sizes = 0, {info.filename: info.file_size for info in infos}
         for file in _members(json.loads(members.read(ARCHIVE_SCHEMA))):
             if file.endswith(".npz") and file in sizes:
-                sizes[f"{file}/"] = sizes.get(f"{file}/") or _expanded(members.read(file))
+                sizes[f"{file}/"] = sizes.get(f"{file}/") or _expanded(
+                    members.read(file)
+                )
             total += sizes.get(f"{file}/", sizes.get(file, 0))
             _check_size(total, limit, name)
 
@@ -385,7 +442,13 @@ def check_indices(content: Any, name: str, remedy: str) -> None:
                 continue
             try:
                 check(value)
-            except (_WrongError, AttributeError, TypeError, ValueError, IndexError) as error:
+            except (
+                _WrongError,
+                AttributeError,
+                TypeError,
+                ValueError,
+                IndexError,
+            ) as error:
                 what = f"{name}: a {type(value).__name__} in it is damaged or forged ({error})"
                 raise DataError(what, remedy) from None
 
@@ -395,7 +458,9 @@ def _objects(content: Any) -> Iterator[Any]:
     waiting, seen = [content], {}
     while waiting:
         value = waiting.pop()
-        if id(value) in seen or isinstance(value, str | bytes | int | float | complex | type | None):
+        if id(value) in seen or isinstance(
+            value, str | bytes | int | float | complex | type | None
+        ):
             continue
         seen[id(value)] = value  # kept, so that no other object gets its id
         yield value
@@ -414,18 +479,28 @@ def _require(holds: Any, problem: str) -> None:
         raise _WrongError(problem)
 
 
-def _check_children(inner: Array, left: Array, right: Array, features: Array, n_features: int) -> None:
+def _check_children(
+    inner: Array, left: Array, right: Array, features: Array, n_features: int
+) -> None:
     """Check a table of nodes, the root first: scikit-learn puts children behind their parents."""
     _require(len(inner) > 0, "a tree without nodes")
     place = np.arange(len(inner))[inner]
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
-        _require((child > place) & (child < len(inner)), f"a child is no later node of the {len(inner)}")
-    _require((features[inner] >= 0) & (features[inner] < n_features), f"a split is on none of {n_features} features")
+        _require(
+            (child > place) & (child < len(inner)),
+            f"a child is no later node of the {len(inner)}",
+        )
+    _require(
+        (features[inner] >= 0) & (features[inner] < n_features),
+        f"a split is on none of {n_features} features",
+    )
 
 
 def _check_tree(tree: Any) -> None:
     left = tree.children_left
-    _check_children(left != -1, left, tree.children_right, tree.feature, tree.n_features)
+    _check_children(
+        left != -1, left, tree.children_right, tree.feature, tree.n_features
+    )
 
 
 def _check_decision_tree(model: Any) -> None:
@@ -440,7 +515,10 @@ def _check_ensemble(model: Any) -> None:
     chosen = getattr(model, "estimators_features_", None)
     for k, tree in enumerate(trees):
         width = model.n_features_in_ if chosen is None else len(chosen[k])
-        _require(getattr(tree, "n_features_in_", width) == width, "a part of it was fitted on other features")
+        _require(
+            getattr(tree, "n_features_in_", width) == width,
+            "a part of it was fitted on other features",
+        )
 
 
 def _check_boosting(model: Any) -> None:
@@ -448,7 +526,9 @@ def _check_boosting(model: Any) -> None:
     if not hasattr(model, "_predictors") or bins is None:
         return
     categorical = np.asarray(bins.is_categorical_, dtype=bool)
-    _require(categorical.shape == (model.n_features_in_,), "categories of other features")
+    _require(
+        categorical.shape == (model.n_features_in_,), "categories of other features"
+    )
     for trees in model._predictors:
         for tree in trees:
             _check_predictor(tree, categorical)
@@ -458,35 +538,69 @@ def _check_predictor(tree: Any, categorical: Array) -> None:
     nodes, bits = tree.nodes, tree.raw_left_cat_bitsets
     _require(nodes.ndim == 1, "a table of nodes with more than one dimension")
     inner = nodes["is_leaf"] == 0
-    _check_children(inner, nodes["left"], nodes["right"], nodes["feature_idx"], len(categorical))
+    _check_children(
+        inner, nodes["left"], nodes["right"], nodes["feature_idx"], len(categorical)
+    )
     words = inner & (nodes["is_categorical"] != 0)
-    _require(bits.ndim == 2 and (bits.shape[1] == _WORDS or not words.any()), "categories in no rows of bits")
-    _require(nodes["bitset_idx"][words] < len(bits), f"a node has none of {len(bits)} sets of categories")
-    _require(categorical[nodes["feature_idx"][words]], "a split by categories of a number")
+    _require(
+        bits.ndim == 2 and (bits.shape[1] == _WORDS or not words.any()),
+        "categories in no rows of bits",
+    )
+    _require(
+        nodes["bitset_idx"][words] < len(bits),
+        f"a node has none of {len(bits)} sets of categories",
+    )
+    _require(
+        categorical[nodes["feature_idx"][words]], "a split by categories of a number"
+    )
 
 
 def _check_neighbours(tree: Any) -> None:
     data, order, nodes, bounds = (np.asarray(values) for values in tree.get_arrays())
     n, last = len(data), len(nodes)
-    _require(order.shape == (n,) and last > 0 and bounds.shape[1] >= last, "tables of different sizes")
+    _require(
+        order.shape == (n,) and last > 0 and bounds.shape[1] >= last,
+        "tables of different sizes",
+    )
     _require((order >= 0) & (order < n), f"a neighbour is none of {n} rows")
     begin, end = nodes["idx_start"], nodes["idx_end"]
-    _require((begin >= 0) & (begin <= end) & (end <= n), f"a node has other rows than the {n}")
-    _require(nodes["is_leaf"][np.arange(last) * 2 + 2 >= last] != 0, f"a child is none of {last} nodes")
+    _require(
+        (begin >= 0) & (begin <= end) & (end <= n),
+        f"a node has other rows than the {n}",
+    )
+    _require(
+        nodes["is_leaf"][np.arange(last) * 2 + 2 >= last] != 0,
+        f"a child is none of {last} nodes",
+    )
 
 
 def _check_support(model: Any) -> None:
     if not hasattr(model, "support_vectors_"):
         return
-    counts, n, classes = np.asarray(model.n_support_), len(model.support_), max(2, len(model._n_support))
-    _require(counts.min() >= 0 and counts.sum() == n == model.support_vectors_.shape[0], f"not {n} support vectors")
-    dense = model.kernel == "precomputed" or model.support_vectors_.shape[1] == model.n_features_in_
+    counts, n, classes = (
+        np.asarray(model.n_support_),
+        len(model.support_),
+        max(2, len(model._n_support)),
+    )
+    _require(
+        counts.min() >= 0 and counts.sum() == n == model.support_vectors_.shape[0],
+        f"not {n} support vectors",
+    )
+    dense = (
+        model.kernel == "precomputed"
+        or model.support_vectors_.shape[1] == model.n_features_in_
+    )
     _require(dense, "support vectors of other features")
     coefficients = {model._dual_coef_.shape, model.dual_coef_.shape}
-    _require(coefficients == {(classes - 1, n)}, "coefficients of other support vectors")
+    _require(
+        coefficients == {(classes - 1, n)}, "coefficients of other support vectors"
+    )
     pairs = classes * (classes - 1) // 2
     _require(len(model._intercept_) == pairs, f"not {pairs} intercepts")
-    _require(len(model._probA) in (0, pairs) and len(model._probB) in (0, pairs), "probabilities of other classes")
+    _require(
+        len(model._probA) in (0, pairs) and len(model._probB) in (0, pairs),
+        "probabilities of other classes",
+    )
 
 
 def _check_sparse(matrix: Any) -> None:
@@ -509,4 +623,7 @@ _SKLEARN: dict[str, Callable[[Any], None]] = {
 }
 # By names: a model without such objects does not wait for their modules.
 _CHECKS = {f"sklearn.{name}": check for name, check in _SKLEARN.items()}
-_CHECKS |= {f"{kind.__module__}.{kind.__name__}": _check_sparse for kind in (sparse.sparray, sparse.spmatrix)}
+_CHECKS |= {
+    f"{kind.__module__}.{kind.__name__}": _check_sparse
+    for kind in (sparse.sparray, sparse.spmatrix)
+}

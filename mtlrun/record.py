@@ -102,7 +102,9 @@ class Place:
         if not isinstance(entry, dict):
             raise ValueError("a JSON object is expected")
         given: dict[str, Any] = {"reading": "", "value": None, "trial": 0, **entry}
-        found: dict[str, Any] = {f.name: given.get(f.name) for f in dataclasses.fields(Place)}
+        found: dict[str, Any] = {
+            f.name: given.get(f.name) for f in dataclasses.fields(Place)
+        }
         place = cls(**found)
         for name in ("key", "dataset", "method", "reading"):
             if not isinstance(getattr(place, name), str):
@@ -184,8 +186,16 @@ class Record:
 
     def line(self) -> str:
         """Return the record as one line with the digest of its content; NaN becomes null."""
-        content = jsonable({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        content = jsonable(
+            {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        )
+        text = json.dumps(
+            content,
+            sort_keys=True,
+            separators=(",", ":"),
+            allow_nan=False,
+            ensure_ascii=False,
+        )
         return f"{_HEAD}{hashlib.sha256(text.encode()).hexdigest()}{_MIDDLE}{text}}}\n"
 
     @classmethod
@@ -270,8 +280,14 @@ class Records:
     def packed_choices(self) -> dict[str, dict[str, Any]]:
         """What the searches of the records in ``cells.jsonl.gz`` found, by the key of the search."""
         records = (self.load(key) for key in self._unpacked[0])
-        found = (record.selection for record in records if record is not None and record.done)
-        return {selection["key"]: selection for selection in found if selection and selection.get("chosen") is not None}
+        found = (
+            record.selection for record in records if record is not None and record.done
+        )
+        return {
+            selection["key"]: selection
+            for selection in found
+            if selection and selection.get("chosen") is not None
+        }
 
     @property
     def damage(self) -> str | None:
@@ -344,7 +360,11 @@ class Records:
         if damage is not None:
             raise ValueError(damage)
         line = lines.get(key)
-        return None if line is None else _checked(line, key, f"the cell {key[:16]}... in {PACKED}")
+        return (
+            None
+            if line is None
+            else _checked(line, key, f"the cell {key[:16]}... in {PACKED}")
+        )
 
 
 def _checked(line: str, key: str, name: str) -> Record:
@@ -359,7 +379,10 @@ def _checked(line: str, key: str, name: str) -> Record:
 
 def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return all combinations of a grid, the last parameter varying fastest."""
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    return [
+        dict(zip(grid, values, strict=True))
+        for values in itertools.product(*grid.values())
+    ]
 
 
 def pack(lines: Iterable[tuple[str, str]]) -> bytes:
@@ -369,7 +392,9 @@ def pack(lines: Iterable[tuple[str, str]]) -> bytes:
     ----------
     lines : iterable of (key, line)
     """
-    text = "".join(f"{key} {line.rstrip()}\n" for key, line in sorted(dict(lines).items()))
+    text = "".join(
+        f"{key} {line.rstrip()}\n" for key, line in sorted(dict(lines).items())
+    )
     content = io.BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", filename="", mtime=0) as stream:
         stream.write(text.encode())
@@ -398,7 +423,9 @@ def unpack(path: Path) -> dict[str, str]:
         return {}
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from None
-    return {key: text for key, _, text in (line.partition(" ") for line in lines if line)}
+    return {
+        key: text for key, _, text in (line.partition(" ") for line in lines if line)
+    }
 
 
 # ---------------------------------------------------------------------- what a number was computed with
@@ -415,11 +442,20 @@ def host_facts() -> dict[str, Any]:
     for name in ("numpy", "scipy.linalg"):  # only loaded libraries are listed
         importlib.import_module(name)
     listed = importlib.import_module("threadpoolctl").threadpool_info()
-    pools = [{k: pool.get(k) for k in ("user_api", "internal_api", "version")} for pool in listed]
+    pools = [
+        {k: pool.get(k) for k in ("user_api", "internal_api", "version")}
+        for pool in listed
+    ]
     return {
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "blas": sorted({f"{p['internal_api']} {p['version'] or ''}".strip() for p in pools if p["user_api"] == "blas"}),
+        "blas": sorted(
+            {
+                f"{p['internal_api']} {p['version'] or ''}".strip()
+                for p in pools
+                if p["user_api"] == "blas"
+            }
+        ),
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _cpu_model(),
         "cores": _cores(),
@@ -429,13 +465,21 @@ def host_facts() -> dict[str, Any]:
 
 def source_facts() -> dict[str, Any]:
     """Return the version of mtlrun and, in a checkout, the commit and whether files differ from it."""
-    facts: dict[str, Any] = {"mtlrun": _version("mtlrun"), "commit": None, "dirty": None}
+    facts: dict[str, Any] = {
+        "mtlrun": _version("mtlrun"),
+        "commit": None,
+        "dirty": None,
+    }
     root = checkout_dir()
     if root is None or not (root / ".git").exists():
         return facts
     commit = _git(root, "rev-parse", "HEAD")
     changes = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return {**facts, "commit": commit, "dirty": None if changes is None else bool(changes)}
+    return {
+        **facts,
+        "commit": commit,
+        "dirty": None if changes is None else bool(changes),
+    }
 
 
 @lru_cache(maxsize=1)
@@ -450,14 +494,18 @@ def sources() -> str:
     digest = hashlib.sha256()
     root = Path(__file__).parent
     for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
+        digest.update(
+            f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes()
+        )
     return digest.hexdigest()[:16]
 
 
 def commits_since(commit: str) -> int | None:
     """Return how many commits of this checkout are newer than one, None where that cannot be told."""
     root = checkout_dir()
-    count = None if root is None else _git(root, "rev-list", "--count", f"{commit}..HEAD")
+    count = (
+        None if root is None else _git(root, "rev-list", "--count", f"{commit}..HEAD")
+    )
     return int(count) if count else None
 
 
@@ -468,7 +516,11 @@ def now() -> str:
 
 def command_line() -> list[str]:
     """Return the words of the command, without addresses and folders of the user: see `private_path`."""
-    return [Path(sys.argv[0]).name, *map(_without_folders, sys.argv[1:])] if sys.argv else []
+    return (
+        [Path(sys.argv[0]).name, *map(_without_folders, sys.argv[1:])]
+        if sys.argv
+        else []
+    )
 
 
 def private_path(path: str) -> str:
@@ -486,7 +538,9 @@ def _without_folders(word: str) -> str:
     if Path(word).is_absolute():
         return private_path(word)
     parts = re.split(r"([=,]|^-[a-zA-Z](?=/))", _ADDRESS.sub(r"\1...", word))
-    return "".join(part if part in ("=", ",", "") else private_path(part) for part in parts)
+    return "".join(
+        part if part in ("=", ",", "") else private_path(part) for part in parts
+    )
 
 
 def _version(package: str) -> str | None:
@@ -498,7 +552,13 @@ def _version(package: str) -> str | None:
 
 def _git(root: Path, *words: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(
+            ["git", "-C", str(root), *words],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
@@ -512,16 +572,24 @@ def _cpu_model() -> str:
     if sys.platform == "darwin":
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             words = ["sysctl", "-n", "machdep.cpu.brand_string"]
-            return subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+            return subprocess.run(
+                words, capture_output=True, text=True, timeout=10, check=True
+            ).stdout.strip()
     return platform.processor() or platform.machine()
 
 
 def _cores() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count()
+    )
 
 
 def _ram_gb() -> float | None:
     try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+        return round(
+            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1
+        )
     except (AttributeError, ValueError, OSError):
         return None

@@ -87,10 +87,14 @@ def paired_test(
         raise ValueError(f"kind must be wilcoxon, t or corrected_t, got {kind!r}")
     overlap = test_over_train if kind == "corrected_t" else 0.0
     if overlap is None or overlap < 0:
-        raise ValueError("corrected_t needs test_over_train, the test rows over the training rows of a split")
+        raise ValueError(
+            "corrected_t needs test_over_train, the test rows over the training rows of a split"
+        )
     first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if first.shape != second.shape or first.ndim != 1:
-        raise ValueError(f"a and b must be 1-D of the same length, got {first.shape} and {second.shape}")
+        raise ValueError(
+            f"a and b must be 1-D of the same length, got {first.shape} and {second.shape}"
+        )
     difference = first - second
     difference = difference[~np.isnan(difference)]
     n = len(difference)
@@ -205,14 +209,20 @@ def friedman(table: ArrayLike) -> FriedmanTest:
     ranks = rank_table(table)
     n, k = ranks.shape
     if n < 2 or k < 2:
-        raise ValueError(f"Friedman's test needs at least 2 blocks and 2 methods, got {n} and {k}")
+        raise ValueError(
+            f"Friedman's test needs at least 2 blocks and 2 methods, got {n} and {k}"
+        )
     between = n * float(((ranks.mean(axis=0) - (k + 1) / 2) ** 2).sum())
     within = float(((ranks - (k + 1) / 2) ** 2).sum()) / (n * (k - 1))
     chi2 = between / within if within > 0 else 0.0  # all values tied in every row
     chi2_pvalue = float(stats.chi2.sf(chi2, k - 1))
     rest = n * (k - 1) - chi2
-    f = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf  # all rows rank the methods in the same order
-    return FriedmanTest(n, k, chi2, chi2_pvalue, f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))))
+    f = (
+        (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf
+    )  # all rows rank the methods in the same order
+    return FriedmanTest(
+        n, k, chi2, chi2_pvalue, f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1)))
+    )
 
 
 def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
@@ -248,7 +258,11 @@ class ControlTest:
 
 
 def control_tests(
-    table: ArrayLike, control: int, *, level: float = 0.05, greater_is_better: bool = True
+    table: ArrayLike,
+    control: int,
+    *,
+    level: float = 0.05,
+    greater_is_better: bool = True,
 ) -> list[ControlTest]:
     """Test every method against a control by Holm's method; the smallest p-value comes first.
 
@@ -303,8 +317,12 @@ def holm(pvalues: ArrayLike) -> np.ndarray:
 def _table(table: Any) -> np.ndarray:
     values = np.asarray(table, dtype=float)
     if values.ndim != 2:
-        raise ValueError(f"a table must have 2 dimensions (blocks, methods), got {values.ndim}")
+        raise ValueError(
+            f"a table must have 2 dimensions (blocks, methods), got {values.ndim}"
+        )
     if np.isnan(values).any():
         row, column = np.argwhere(np.isnan(values))[0]
-        raise ValueError(f"the value of method {column} in block {row} is missing; drop the block or the method")
+        raise ValueError(
+            f"the value of method {column} in block {row} is missing; drop the block or the method"
+        )
     return values

@@ -25,8 +25,27 @@ from mtlrun.utils.io import configs_dir
 
 #: Quantities of a line of the gains.
 QUANTITIES = (
-    *("gain", "low", "high", "over_independent", "over_pooled", "over_linear", "helps", "worse", "error"),
-    *("better_tasks", "rows_per_task", "tasks", "features", "tasks_share", "mean_share", "noise", "rank"),
+    *(
+        "gain",
+        "low",
+        "high",
+        "over_independent",
+        "over_pooled",
+        "over_linear",
+        "helps",
+        "worse",
+        "error",
+    ),
+    *(
+        "better_tasks",
+        "rows_per_task",
+        "tasks",
+        "features",
+        "tasks_share",
+        "mean_share",
+        "noise",
+        "rank",
+    ),
 )
 #: Columns of the table of methods in a record that are kept.
 KEPT = ("error", "gain", "over alone")
@@ -56,12 +75,27 @@ def gains(run: Run) -> Iterator[list[Any]]:
     yield ["table", "kind", "rows", "seed", *QUANTITIES]
     for label, kind, rows, record in found(run):
         numbers = [record.metrics[name] for name in QUANTITIES]
-        yield [label, kind, rows, record.inputs["split"]["trial"], *(_short(v) for v in numbers)]
+        yield [
+            label,
+            kind,
+            rows,
+            record.inputs["split"]["trial"],
+            *(_short(v) for v in numbers),
+        ]
 
 
 def methods(run: Run) -> Iterator[list[Any]]:
     """Yield the lines of the methods, means over the seeds."""
-    yield ["table", "kind", "rows", "method", "family", "error", "over_best", "over_alone"]
+    yield [
+        "table",
+        "kind",
+        "rows",
+        "method",
+        "family",
+        "error",
+        "over_best",
+        "over_alone",
+    ]
     together: dict[tuple[Any, ...], list[list[float]]] = {}
     for label, kind, rows, record in found(run):
         table = record.result["tables"]["methods"]
@@ -70,9 +104,14 @@ def methods(run: Run) -> Iterator[list[Any]]:
             name = str(cells["method"]).removesuffix("Classifier")
             numbers = [cells[column] for column in KEPT]
             if None not in numbers:
-                together.setdefault((label, kind, rows, name, cells["family"]), []).append(numbers)
+                together.setdefault(
+                    (label, kind, rows, name, cells["family"]), []
+                ).append(numbers)
     for place, numbers in together.items():
-        yield [*place, *(_short(fmean(column)) for column in zip(*numbers, strict=True))]
+        yield [
+            *place,
+            *(_short(fmean(column)) for column in zip(*numbers, strict=True)),
+        ]
 
 
 def _short(value: float | None) -> str:
@@ -89,12 +128,21 @@ def text(lines: Iterator[list[Any]], what: str) -> str:
 
 def main() -> None:
     """Write both files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--to", type=Path, default=configs_dir(), help="default: the shipped experiments")
+    parser.add_argument(
+        "--to",
+        type=Path,
+        default=configs_dir(),
+        help="default: the shipped experiments",
+    )
     given = parser.parse_args()
     run = read_run(given.folder)
-    last = json.loads((given.folder / PROVENANCE).read_text(encoding="utf-8"))["runs"][-1]
+    last = json.loads((given.folder / PROVENANCE).read_text(encoding="utf-8"))["runs"][
+        -1
+    ]
     ended = last["finished"] or last["started"]
     what = f"atlas/gain, profile {run.profile}, computed until {ended[:10]}; made by scripts/atlas_tables.py"
     for name, lines in ((GAINS, gains(run)), (METHODS, methods(run))):

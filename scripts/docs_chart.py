@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 WIDTH, MARGIN = 380, 34
-_SECTION = re.compile(r"^## (?P<number>\d+)\. (?P<question>.+?)$(?P<body>.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+_SECTION = re.compile(
+    r"^## (?P<number>\d+)\. (?P<question>.+?)$(?P<body>.*?)(?=^## |\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 _ANSWER = re.compile(r"\*\*Yes: (.+?)\*\*", re.DOTALL)
 _CODE = re.compile(r"^```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 STYLE = """
@@ -44,10 +47,14 @@ def steps(page: str) -> list[Step]:
     for section in _SECTION.finditer(page):
         answer, code = _ANSWER.search(section["body"]), _CODE.search(section["body"])
         if not answer or not code:
-            raise ValueError(f"'{section['question']}' has no '**Yes: ...**' or no code")
+            raise ValueError(
+                f"'{section['question']}' has no '**Yes: ...**' or no code"
+            )
         words = " ".join(answer[1].split()).rstrip(".")
         words = words[0].upper() + words[1:]
-        found.append(Step(section["number"], section["question"], words, code[1].splitlines()[0]))
+        found.append(
+            Step(section["number"], section["question"], words, code[1].splitlines()[0])
+        )
     return found
 
 
@@ -70,14 +77,28 @@ def chart(page: str) -> str:
     for step in found:
         lines = textwrap.wrap(f"{step.number}. {step.question}", 43)
         height = 20 * len(lines) + 14
-        parts.append(f'<rect class="ask" x="2" y="{y}" width="{WIDTH - 4}" height="{height}" rx="8"/>')
-        parts += [f'<text x="12" y="{y + 22 + 20 * i}">{escape(line)}</text>' for i, line in enumerate(lines)]
+        parts.append(
+            f'<rect class="ask" x="2" y="{y}" width="{WIDTH - 4}" height="{height}" rx="8"/>'
+        )
+        parts += [
+            f'<text x="12" y="{y + 22 + 20 * i}">{escape(line)}</text>'
+            for i, line in enumerate(lines)
+        ]
         y += height
-        parts.append(_arrow(MARGIN + 26, y, y + 26) + f'<text class="way" x="{MARGIN + 36}" y="{y + 18}">yes</text>')
-        top, lines, code = y, textwrap.wrap(step.answer, 38), command_lines(step.command)
+        parts.append(
+            _arrow(MARGIN + 26, y, y + 26)
+            + f'<text class="way" x="{MARGIN + 36}" y="{y + 18}">yes</text>'
+        )
+        top, lines, code = (
+            y,
+            textwrap.wrap(step.answer, 38),
+            command_lines(step.command),
+        )
         y += 26
         height = 20 * len(lines) + 18 * len(code) + 18
-        parts.append(f'<rect x="{MARGIN}" y="{y}" width="{WIDTH - MARGIN - 2}" height="{height}" rx="3"/>')
+        parts.append(
+            f'<rect x="{MARGIN}" y="{y}" width="{WIDTH - MARGIN - 2}" height="{height}" rx="3"/>'
+        )
         inner = "".join(
             f'<text class="answer" x="{MARGIN + 10}" y="{y + 22 + 20 * i}">{escape(line)}</text>'
             for i, line in enumerate(lines)
@@ -90,7 +111,10 @@ def chart(page: str) -> str:
         ]
         y += height
         if step is not found[-1]:
-            parts.append(_arrow(16, top, y + 24) + f'<text class="way" x="22" y="{y + 16}">no</text>')
+            parts.append(
+                _arrow(16, top, y + 24)
+                + f'<text class="way" x="22" y="{y + 16}">no</text>'
+            )
             y += 24
     return (
         f'<style>{STYLE}</style>\n<svg class="chart" viewBox="0 0 {WIDTH} {y + 4}" role="group" '

@@ -44,7 +44,9 @@ class Page(HTMLParser):
 
 
 def _pages(site: Path) -> list[Path]:
-    return [path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts]  # templates of the theme
+    return [
+        path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts
+    ]  # templates of the theme
 
 
 def faults(site: Path) -> Iterator[str]:
@@ -63,7 +65,11 @@ def faults(site: Path) -> Iterator[str]:
             goal = goal / "index.html" if goal.is_dir() else goal
             if not goal.is_file():
                 yield f"{name} leads to {place}, which does not exist"
-            elif goal in pages and (anchor := unquote(parts.fragment)) and anchor not in pages[goal].anchors:
+            elif (
+                goal in pages
+                and (anchor := unquote(parts.fragment))
+                and anchor not in pages[goal].anchors
+            ):
                 yield f"{name} leads to {place}, which has no such place"
     for path in sorted(site.rglob("*.css")):
         if _STYLE.search(path.read_text("utf-8")):

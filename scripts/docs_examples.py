@@ -6,13 +6,22 @@ from sklearn.base import is_classifier
 
 #: Estimators that wrap another one, and what is imported for it.
 WRAPPED = {
-    "TaskFeature": ("DecisionTreeRegressor(max_depth=3)", "from sklearn.tree import DecisionTreeRegressor"),
-    "ScaledTargets": ("IndependentRidge()", "from mtlrun.estimators import IndependentRidge"),
+    "TaskFeature": (
+        "DecisionTreeRegressor(max_depth=3)",
+        "from sklearn.tree import DecisionTreeRegressor",
+    ),
+    "ScaledTargets": (
+        "IndependentRidge()",
+        "from mtlrun.estimators import IndependentRidge",
+    ),
     "DivideAndConquerRMTLClassifier": (
         "RobustMTLClassifier(lam=0.8), n_blocks=2",
         "from mtlrun.estimators import RobustMTLClassifier",
     ),
-    "CalibratedTasks": ("IndependentLogistic()", "from mtlrun.estimators import IndependentLogistic"),
+    "CalibratedTasks": (
+        "IndependentLogistic()",
+        "from mtlrun.estimators import IndependentLogistic",
+    ),
 }
 #: Settings that make an example short, or free of warnings.
 SETTINGS = {"MTNetwork": "max_iter=3"} | dict.fromkeys(
@@ -24,7 +33,11 @@ def example(estimator: type) -> list[str]:
     """Return the lines of an example that fits and predicts, with what it prints."""
     name = estimator.__name__
     inner, imported = WRAPPED.get(name, ("", ""))
-    labels = name == "CalibratedTasks" or "Classifier" in name or (not inner and is_classifier(estimator()))
+    labels = (
+        name == "CalibratedTasks"
+        or "Classifier" in name
+        or (not inner and is_classifier(estimator()))
+    )
     target = "X[:, 0] * (1 + task) + rng.normal(size=120)"
     return [
         ">>> import numpy as np",

@@ -31,7 +31,9 @@ RNG = np.random.default_rng
 COLOURS = plt.colormaps["RdBu"].with_extremes(bad="0.6")  # missing: grey
 
 
-def _data(truth: np.ndarray, noise: float = 1.5, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _data(
+    truth: np.ndarray, noise: float = 1.5, rows: int = ROWS
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = RNG(1)
     task = np.repeat(np.arange(TASKS), rows)
     X = rng.normal(size=(task.size, FEATURES))
@@ -40,7 +42,10 @@ def _data(truth: np.ndarray, noise: float = 1.5, rows: int = ROWS) -> tuple[np.n
 
 def _panels(truth: np.ndarray, noise: float = 1.5, **models: object) -> Panels:
     X, y, task = _data(truth, noise)
-    fits = {name.replace("_", " "): model.fit(X, y, task_id=task).coef_ for name, model in models.items()}  # type: ignore[attr-defined]
+    fits = {
+        name.replace("_", " "): model.fit(X, y, task_id=task).coef_
+        for name, model in models.items()
+    }  # type: ignore[attr-defined]
     return {"truth": truth, **fits}
 
 
@@ -73,9 +78,9 @@ def _outlier() -> np.ndarray:
 
 def _opposed() -> np.ndarray:
     rng = RNG(5)
-    return np.outer(np.repeat([1, -1], TASKS // 2), rng.normal(size=FEATURES)) + 0.2 * rng.normal(
-        size=(TASKS, FEATURES)
-    )
+    return np.outer(
+        np.repeat([1, -1], TASKS // 2), rng.normal(size=FEATURES)
+    ) + 0.2 * rng.normal(size=(TASKS, FEATURES))
 
 
 def _what() -> Panels:
@@ -102,7 +107,11 @@ def _relations() -> Panels:
 def _outliers() -> Panels:
     X, y, task = _data(_outlier())
     found = RobustMTL(lam=0.7, beta=0.2).fit(X, y, task_id=task)
-    return {"truth": _outlier(), "low-rank part": found.low_rank_, "outlier part": found.outlier_}
+    return {
+        "truth": _outlier(),
+        "low-rank part": found.low_rank_,
+        "outlier part": found.outlier_,
+    }
 
 
 def _clusters() -> Panels:
@@ -110,20 +119,30 @@ def _clusters() -> Panels:
     truth = RNG(6).normal(size=(3, FEATURES))[order]
     X, y, task = _data(truth)
     found = ClusteredMTL(alpha=5, n_clusters=3).fit(X, y, task_id=task).coef_
-    return {"truth": truth, "ClusteredMTL": found, "sorted by cluster": found[np.argsort(order, kind="stable")]}
+    return {
+        "truth": truth,
+        "ClusteredMTL": found,
+        "sorted by cluster": found[np.argsort(order, kind="stable")],
+    }
 
 
 def _margins() -> Panels:
     X, y, task = _data(_around_a_mean())
     labels = np.where(y > 0, 1, -1)
     couplings = {"coupling 0": 0.0, "coupling 1": 1.0, "coupling 100": 100.0}
-    return {name: GraphSVC(C=0.1, coupling=c).fit(X, labels, task_id=task).coef_ for name, c in couplings.items()}
+    return {
+        name: GraphSVC(C=0.1, coupling=c).fit(X, labels, task_id=task).coef_
+        for name, c in couplings.items()
+    }
 
 
 def _layouts() -> Panels:
     rng = RNG(0)
     target = rng.normal(size=(12, 10))
-    return {"shared: Y": target, "with gaps": np.where(rng.random(target.shape) < 0.3, np.nan, target)}
+    return {
+        "shared: Y": target,
+        "with gaps": np.where(rng.random(target.shape) < 0.3, np.nan, target),
+    }
 
 
 def _path() -> Panels:
@@ -157,16 +176,26 @@ PICTURES: dict[str, Callable[[], Panels]] = {
         pooled=PooledRidge(),
         partially_pooled=HierarchicalMTL("diagonal"),
     ),
-    "shared-features": lambda: _panels(_rows(), entries=SparseMTL(20), whole_rows=JointFeatureMTL(40)),
-    "low-rank": lambda: _panels(_factors(), 5, separate=IndependentRidge(1e-3), trace_norm=TraceNormMTL(60)),
-    "graphs-time": lambda: _panels(_steps(), smooth_chain=GraphMTL(30, "chain"), fused_steps=FusedMTL(1, 15)),
+    "shared-features": lambda: _panels(
+        _rows(), entries=SparseMTL(20), whole_rows=JointFeatureMTL(40)
+    ),
+    "low-rank": lambda: _panels(
+        _factors(), 5, separate=IndependentRidge(1e-3), trace_norm=TraceNormMTL(60)
+    ),
+    "graphs-time": lambda: _panels(
+        _steps(), smooth_chain=GraphMTL(30, "chain"), fused_steps=FusedMTL(1, 15)
+    ),
     "clusters": _clusters,
     "outliers": _outliers,
     "relations": _relations,
     "svm": _margins,
     "networks": lambda: _panels(_factors(), FETR=FETR(eta=1, rho=10)),
     "paths": _path,
-    "evaluation": lambda: _panels(_around_a_mean(), partially_pooled=HierarchicalMTL("diagonal"), pooled=PooledRidge()),
+    "evaluation": lambda: _panels(
+        _around_a_mean(),
+        partially_pooled=HierarchicalMTL("diagonal"),
+        pooled=PooledRidge(),
+    ),
     "layouts": _layouts,
     "certificates": _tolerances,
     "large-data": _sizes,
@@ -179,12 +208,20 @@ def draw(panels: Panels, path: Path) -> None:
     columns = 2 if len(panels) in (2, 4) else 3
     rows = -(-len(panels) // columns)
     size = (0.25 + 1.25 * columns, 1.6 * rows)
-    fig, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    fig, axes = plt.subplots(
+        rows, columns, figsize=size, squeeze=False, layout="constrained"
+    )
     for ax in axes.flat[len(panels) :]:
         ax.remove()
     for ax, (name, W) in zip(axes.flat, panels.items(), strict=False):
         square = name == "learned relations"
-        ax.imshow(W.T, cmap=COLOURS, vmin=-1 if square else -limit, vmax=1 if square else limit, aspect="auto")
+        ax.imshow(
+            W.T,
+            cmap=COLOURS,
+            vmin=-1 if square else -limit,
+            vmax=1 if square else limit,
+            aspect="auto",
+        )
         ax.set_title(name, fontsize=9)
         ax.set(xticks=[], yticks=[])
         ax.set_xlabel("tasks", fontsize=9)

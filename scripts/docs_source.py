@@ -35,10 +35,17 @@ ORPHAN = "---\norphan: true\n---\n\n"
 
 def collect(target: Path) -> None:
     """Write all sources below `target` and remove what no longer belongs there."""
-    texts = {path.relative_to(ROOT / "docs"): path for path in sorted((ROOT / "docs").rglob("*")) if path.is_file()}
+    texts = {
+        path.relative_to(ROOT / "docs"): path
+        for path in sorted((ROOT / "docs").rglob("*"))
+        if path.is_file()
+    }
     texts |= {Path(name): ROOT / name for name in PAGES}
     for pattern in REPORTS:
-        texts |= {path.relative_to(ROOT): path for path in sorted(ROOT.glob(f"results/{pattern}"))}
+        texts |= {
+            path.relative_to(ROOT): path
+            for path in sorted(ROOT.glob(f"results/{pattern}"))
+        }
     for place, path in texts.items():
         if path.suffix == ".md":
             _write(target / place, page(path.read_text("utf-8"), place, path).encode())
@@ -53,11 +60,16 @@ def collect(target: Path) -> None:
         if not _newer(target / place, path):
             _write(target / place, notebook(path).encode())
     made = {Path("figures.md"), Path("reference/cli.md"), Path("reference/keys.md")}
-    made |= {Path("tutorials") / f"{path.stem}.md" for path in (ROOT / "docs" / "tutorials").glob("*.ipynb")}
+    made |= {
+        Path("tutorials") / f"{path.stem}.md"
+        for path in (ROOT / "docs" / "tutorials").glob("*.ipynb")
+    }
     for old in target.rglob("*.md"):
         if old.relative_to(target) not in made | texts.keys():
             old.unlink()
-    listed = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
+    listed = "\n".join(
+        path.read_text("utf-8") for path in (ROOT / "docs" / "api").glob("*.md")
+    )
     for old in (target / "api" / "generated").glob("*.rst"):
         if old.stem not in listed:
             old.unlink()
@@ -72,7 +84,9 @@ def page(text: str, place: Path, path: Path) -> str:
     def moved(link: re.Match[str]) -> str:
         goal = posixpath.normpath(posixpath.join(posixpath.dirname(origin), link[1]))
         goal = re.sub(r"\.ipynb$", ".md", goal)  # notebooks are pages of the site
-        return posixpath.relpath(goal.removeprefix("docs/"), posixpath.dirname(uri) or ".")
+        return posixpath.relpath(
+            goal.removeprefix("docs/"), posixpath.dirname(uri) or "."
+        )
 
     if _CHART in text:
         drawn = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))["chart"](text)
@@ -83,7 +97,11 @@ def page(text: str, place: Path, path: Path) -> str:
 
 def figures() -> str:
     """Return a page with figures of every run that has some, by paper, each with a link to its report."""
-    lines = ["# Figures of the runs", "", "Drawn by `mtlrun report`. Each title leads to its report."]
+    lines = [
+        "# Figures of the runs",
+        "",
+        "Drawn by `mtlrun report`. Each title leads to its report.",
+    ]
     paper = ""
     for path in sorted(ROOT.glob("results/*/*/*/run.json")):
         found = sorted(path.parent.glob("figures/*.svg"))
@@ -94,9 +112,17 @@ def figures() -> str:
         if str(info["paper"]["cite"]).partition(":")[0] != paper:
             paper = str(info["paper"]["cite"]).partition(":")[0]
             lines += ["", f"## {info['paper']['cite']}"]
-        lines += ["", f"### [{info['title']}]({place}/report.md)", "", f"`{info['command']}`"]
+        lines += [
+            "",
+            f"### [{info['title']}]({place}/report.md)",
+            "",
+            f"`{info['command']}`",
+        ]
         for figure in found[:MOST_FIGURES]:
-            lines += ["", f"![{info['title']}, {figure.stem}]({place}/figures/{figure.name})"]
+            lines += [
+                "",
+                f"![{info['title']}, {figure.stem}]({place}/figures/{figure.name})",
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -106,9 +132,15 @@ def command_line() -> str:
 
     def section(name: str, command: Any, level: int) -> None:
         lines.extend(["", f"{'#' * level} `{name}`", "", _plain(command.help or "")])
-        rows = [_option(parameter) for parameter in command.params if parameter.name != "help"]
+        rows = [
+            _option(parameter)
+            for parameter in command.params
+            if parameter.name != "help"
+        ]
         if rows:
-            lines.extend(["", "| option | meaning | default |", "| --- | --- | --- |", *rows])
+            lines.extend(
+                ["", "| option | meaning | default |", "| --- | --- | --- |", *rows]
+            )
         for sub, inner in getattr(command, "commands", {}).items():
             section(f"{name} {sub}", inner, min(level + 1, 4))
 
@@ -148,7 +180,9 @@ def keys() -> str:
 
 
 def _option(parameter: Any) -> str:
-    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    names = ", ".join(
+        f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts)
+    )
     default = getattr(parameter, "default", None)
     shown = (
         "required"
@@ -176,7 +210,11 @@ def _default(value: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"[\x00-\x08]|\[/?(?:bold|dim|[a-z]+)\]", "", text).replace("<", "&lt;").strip()
+    return (
+        re.sub(r"[\x00-\x08]|\[/?(?:bold|dim|[a-z]+)\]", "", text)
+        .replace("<", "&lt;")
+        .strip()
+    )
 
 
 def _cell(text: str) -> str:

@@ -29,21 +29,43 @@ def generated() -> str:
     from mtlrun.utils.io import configs_dir
 
     names = [field.name for field in dataclasses.fields(MetricFacts)]
-    metrics = {name: {key: getattr(metric, key) for key in names} for name, metric in METRICS.items()}
-    paths = [*MEASURES.values(), *(f"mtlrun.data.{path}" for path in READERS.values()), *_generators(), *_classes()]
+    metrics = {
+        name: {key: getattr(metric, key) for key in names}
+        for name, metric in METRICS.items()
+    }
+    paths = [
+        *MEASURES.values(),
+        *(f"mtlrun.data.{path}" for path in READERS.values()),
+        *_generators(),
+        *_classes(),
+    ]
     interfaces = {path: _plain(inspected(path)) for path in paths}
-    texts = "\n".join(path.read_text(encoding="utf-8") for path in sorted(configs_dir().rglob("*.yaml")))
+    texts = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in sorted(configs_dir().rglob("*.yaml"))
+    )
     for path in sorted({*_FOREIGN.findall(texts)}):
-        interfaces[path] = {"package": {"scikit-learn": version("scikit-learn")}, **_plain(inspected(path))}
+        interfaces[path] = {
+            "package": {"scikit-learn": version("scikit-learn")},
+            **_plain(inspected(path)),
+        }
     parts = {"metrics": metrics, "interfaces": interfaces}
-    return "{\n" + ",\n".join(f'"{name}": {_lines(part)}' for name, part in parts.items()) + "\n}\n"
+    return (
+        "{\n"
+        + ",\n".join(f'"{name}": {_lines(part)}' for name, part in parts.items())
+        + "\n}\n"
+    )
 
 
 def _generators() -> list[str]:
     from mtlrun.data import simulate
 
     found = inspect.getmembers(simulate, inspect.isfunction)
-    return [f"{simulate.__name__}:{name}" for name, _ in found if name.startswith("simulate_")]
+    return [
+        f"{simulate.__name__}:{name}"
+        for name, _ in found
+        if name.startswith("simulate_")
+    ]
 
 
 def _classes() -> list[str]:
@@ -51,18 +73,31 @@ def _classes() -> list[str]:
     from mtlrun.estimators import HOMES
     from mtlrun.estimators.registry import METHODS, load_class
 
-    others = [f"{module}:{name}" for name, module in HOMES.items() if name not in METHODS]
-    return [path for path in others if not path.endswith("Warning") and load_class(path)]
+    others = [
+        f"{module}:{name}" for name, module in HOMES.items() if name not in METHODS
+    ]
+    return [
+        path for path in others if not path.endswith("Warning") and load_class(path)
+    ]
 
 
 def _plain(found: Any) -> dict[str, Any]:
     """Return an interface as plain data, without what is empty."""
-    given = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    return {name: value for name, value in given.items() if name == "names" or value not in (None, (), {}, "", False)}
+    given = {
+        field.name: getattr(found, field.name) for field in dataclasses.fields(found)
+    }
+    return {
+        name: value
+        for name, value in given.items()
+        if name == "names" or value not in (None, (), {}, "", False)
+    }
 
 
 def _lines(entries: dict[str, Any]) -> str:
-    rows = [f"  {json.dumps(name)}: {json.dumps(entry, ensure_ascii=False)}" for name, entry in entries.items()]
+    rows = [
+        f"  {json.dumps(name)}: {json.dumps(entry, ensure_ascii=False)}"
+        for name, entry in entries.items()
+    ]
     return "{\n" + ",\n".join(rows) + "\n }" if rows else "{}"
 
 

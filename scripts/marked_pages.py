@@ -17,11 +17,20 @@ from mtlrun.runs.load import load_experiment
 from mtlrun.runs.spec import FULL, Experiment
 
 ROOT = Path(__file__).resolve().parents[1]
-_CHOICES = re.compile(r"<!-- choices: (?P<paper>\S+) -->\n.*?<!-- end of choices -->", re.DOTALL)
-_FILE = re.compile(r"<!-- include: (?P<path>\S+) -->\n(?:\n```python\n.*?\n```\n)?", re.DOTALL)
+_CHOICES = re.compile(
+    r"<!-- choices: (?P<paper>\S+) -->\n.*?<!-- end of choices -->", re.DOTALL
+)
+_FILE = re.compile(
+    r"<!-- include: (?P<path>\S+) -->\n(?:\n```python\n.*?\n```\n)?", re.DOTALL
+)
 _PAGE = re.compile(r"docs/(\w+)\.md")
 #: Sections of an experiment that are quoted, with the word before each, and what in them does not say much.
-_QUOTED = {"split": "split", "selection": "parameter search", "timing": "timing", "limits": "limits"}
+_QUOTED = {
+    "split": "split",
+    "selection": "parameter search",
+    "timing": "timing",
+    "limits": "limits",
+}
 _SILENT = ("warmup",)
 
 
@@ -70,10 +79,17 @@ def choices(paper: str) -> str:
     shared = {line: ids for line, ids in homes.items() if len(ids) > 1}
     parts = []
     if shared:
-        lines = [_item(f"{_markdown(line)} ({_names(ids, len(experiments))})") for line, ids in shared.items()]
+        lines = [
+            _item(f"{_markdown(line)} ({_names(ids, len(experiments))})")
+            for line, ids in shared.items()
+        ]
         parts.append("\n### In several artefacts\n\n" + "".join(lines))
     for experiment in experiments:
-        lines = [_item(_markdown(line)) for line in experiment.spec.deviations if line not in shared]
+        lines = [
+            _item(_markdown(line))
+            for line in experiment.spec.deviations
+            if line not in shared
+        ]
         parts += [
             f"\n### `{experiment.id}`\n\n{textwrap.fill(experiment.spec.title, 100)}\n\n",
             *_protocol(experiment),
@@ -90,7 +106,9 @@ def main(pages: list[str]) -> None:
 
 
 def _names(ids: list[str], of: int) -> str:
-    return "all" if len(ids) == of else ", ".join(name.partition("/")[2] for name in ids)
+    return (
+        "all" if len(ids) == of else ", ".join(name.partition("/")[2] for name in ids)
+    )
 
 
 def _markdown(line: str) -> str:
@@ -126,11 +144,19 @@ def _protocol(experiment: Experiment) -> list[str]:
         else:
             said.append(f"{spec.sweep.name} {values}")
     for name, title in _QUOTED.items():
-        section = {k: v for k, v in (config.get(name) or {}).items() if k not in _SILENT}
+        section = {
+            k: v for k, v in (config.get(name) or {}).items() if k not in _SILENT
+        }
         said += [f"{title}: {facts(section)}"] if section else []
     if not spec.measures:
-        said.append(f"{', '.join(spec.metrics)} averaged over the {'rows' if spec.average == 'sample' else 'tasks'}")
-    said += [f"for {dataset.name}: {facts(dataset.own)}" for dataset in spec.datasets if dataset.own]
+        said.append(
+            f"{', '.join(spec.metrics)} averaged over the {'rows' if spec.average == 'sample' else 'tasks'}"
+        )
+    said += [
+        f"for {dataset.name}: {facts(dataset.own)}"
+        for dataset in spec.datasets
+        if dataset.own
+    ]
     return [_item(f"Full profile: {'; '.join(said)}.")] if said else []
 
 

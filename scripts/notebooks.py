@@ -32,30 +32,54 @@ def run(path: Path, folder: Path) -> list[tuple[str, str, str]]:
     found = cells(path)
     with _inside(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
-        return [(kind, text, _run_cell(text, names) if kind == "code" else "") for kind, text in found]
+        return [
+            (kind, text, _run_cell(text, names) if kind == "code" else "")
+            for kind, text in found
+        ]
 
 
 def page(path: Path) -> str:
     """Return the notebook as a Markdown page with what its cells show."""
     with tempfile.TemporaryDirectory() as folder:
         parts = run(path, Path(folder))
-    texts = [text if kind == "markdown" else f"```python\n{text}\n```\n\n{shown}" for kind, text, shown in parts]
-    return "\n\n".join([*texts, f"[Download this page as a notebook]({path.name})"]) + "\n"
+    texts = [
+        text if kind == "markdown" else f"```python\n{text}\n```\n\n{shown}"
+        for kind, text, shown in parts
+    ]
+    return (
+        "\n\n".join([*texts, f"[Download this page as a notebook]({path.name})"]) + "\n"
+    )
 
 
 def _run_cell(source: str, names: dict[str, Any]) -> str:
     tree = ast.parse(source)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = (
+        tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    )
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, "<cell>", "exec"), names)
-        value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names) if last is not None else None
-    shown = [f"<pre>{html.escape(printed.getvalue())}</pre>"] if printed.getvalue() else []
+        value = (
+            eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
+            if last is not None
+            else None
+        )
+    shown = (
+        [f"<pre>{html.escape(printed.getvalue())}</pre>"] if printed.getvalue() else []
+    )
     if value is not None:
         rich = value._repr_html_() if hasattr(value, "_repr_html_") else ""
-        rich = rich.replace(' border="1"', "")  # the site has a style of its own for tables
-        shown.append(f'<div class="output">{rich}</div>' if rich else f"<pre>{html.escape(repr(value))}</pre>")
-    return "\n".join(line for line in "\n".join(shown).splitlines() if line.strip())  # a blank line would end the block
+        rich = rich.replace(
+            ' border="1"', ""
+        )  # the site has a style of its own for tables
+        shown.append(
+            f'<div class="output">{rich}</div>'
+            if rich
+            else f"<pre>{html.escape(repr(value))}</pre>"
+        )
+    return "\n".join(
+        line for line in "\n".join(shown).splitlines() if line.strip()
+    )  # a blank line would end the block
 
 
 @contextlib.contextmanager

@@ -41,7 +41,9 @@ LAST = "2a6b4591"
 
 def git(*words: str) -> bytes:
     """Return what a git command prints."""
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, check=True).stdout
+    return subprocess.run(
+        ["git", "-C", str(ROOT), *words], capture_output=True, check=True
+    ).stdout
 
 
 @functools.cache
@@ -82,14 +84,20 @@ def digest(blob: str) -> str:
 def tree(commit: str) -> dict[str, str]:
     """Return the blobs of the package at a commit by path."""
     lines = git("ls-tree", "-r", commit, "mtlrun").decode().split("\n")
-    return {line.split("\t")[1]: line.split()[2] for line in lines if line.endswith(".py")}
+    return {
+        line.split("\t")[1]: line.split()[2] for line in lines if line.endswith(".py")
+    }
 
 
 @functools.cache
 def made_with(commit: str, code: tuple[tuple[str, str], ...]) -> bool:
     """Whether all modules of mtlrun have these digests at a commit."""
     blobs = tree(commit)
-    return all(path in blobs and digest(blobs[path]) == value for path, value in code if path.startswith("mtlrun/"))
+    return all(
+        path in blobs and digest(blobs[path]) == value
+        for path, value in code
+        if path.startswith("mtlrun/")
+    )
 
 
 @functools.cache
@@ -102,7 +110,11 @@ def renamed(method: dict[str, Any]) -> dict[str, Any]:
     """Return a method as cells have it now: classes and measures of mtlrun by their names."""
     found = {
         **method,
-        **({"params": {k: _inside(v) for k, v in method["params"].items()}} if "params" in method else {}),
+        **(
+            {"params": {k: _inside(v) for k, v in method["params"].items()}}
+            if "params" in method
+            else {}
+        ),
     }
     if "estimator" in found:
         found["estimator"] = short_name(found["estimator"])
@@ -115,7 +127,9 @@ def _inside(value: Any) -> Any:
     return renamed(value) if isinstance(value, dict) and "estimator" in value else value
 
 
-def versions(method: dict[str, Any], dataset: dict[str, Any] | None, code: dict[str, str]) -> dict[str, int | str]:
+def versions(
+    method: dict[str, Any], dataset: dict[str, Any] | None, code: dict[str, str]
+) -> dict[str, int | str]:
     """Return the versions of a record: 1 for all that is ours, packages as they were recorded."""
     found: dict[str, int | str] = {"protocol": 1}
     if dataset:
@@ -131,8 +145,14 @@ def versions(method: dict[str, Any], dataset: dict[str, Any] | None, code: dict[
 
 def rekeyed(old: dict[str, Any], commits: list[str], version: str) -> Record:
     """Return a record with the key of today; that of its search, too."""
-    assert old["key"] == sha256_json([old["inputs"], sha256_json(old["code"])]), "not a key of before"
-    inputs = {**old["inputs"], "schema": SCHEMA, "method": renamed(old["inputs"]["method"])}
+    assert old["key"] == sha256_json([old["inputs"], sha256_json(old["code"])]), (
+        "not a key of before"
+    )
+    inputs = {
+        **old["inputs"],
+        "schema": SCHEMA,
+        "method": renamed(old["inputs"]["method"]),
+    }
     if "search" in inputs:
         inputs["search"] = {**inputs["search"]}
         if "method" in inputs["search"]:
@@ -143,34 +163,64 @@ def rekeyed(old: dict[str, Any], commits: list[str], version: str) -> Record:
     cell = cell_from(inputs, found, inner)
     code = tuple(sorted(old["code"].items()))
     commit = next((c for c in (*commits, *history()) if made_with(c, code)), None)
-    rest = {name: value for name, value in old.items() if name not in ("key", "family", "inputs", "code", "protocol")}
+    rest = {
+        name: value
+        for name, value in old.items()
+        if name not in ("key", "family", "inputs", "code", "protocol")
+    }
     selection = dict(rest.pop("selection"))
     if selection.get("key"):
-        selection["key"] = hashlib.sha256("".join(fold.key for fold in cell.folds).encode()).hexdigest()
+        selection["key"] = hashlib.sha256(
+            "".join(fold.key for fold in cell.folds).encode()
+        ).hexdigest()
     params = renamed({"params": rest.pop("params")})["params"]
-    made_by = {"commit": commit, "dirty": commit and False, "mtlrun": version, "package": None}
+    made_by = {
+        "commit": commit,
+        "dirty": commit and False,
+        "mtlrun": version,
+        "package": None,
+    }
     content = cell.content()
-    return Record(cell.key, old["family"], content, found, made_by, params=params, selection=selection, **rest)
+    return Record(
+        cell.key,
+        old["family"],
+        content,
+        found,
+        made_by,
+        params=params,
+        selection=selection,
+        **rest,
+    )
 
 
 def rekey(folder: Path) -> Counter[str]:
     """Give the records of a run their new keys, in all its files; return how many were made by which commit."""
     runs = json.loads((folder / "provenance.json").read_text())["runs"]
-    commits = list(dict.fromkeys(run["commit"] for run in runs if run.get("n_computed")))
+    commits = list(
+        dict.fromkeys(run["commit"] for run in runs if run.get("n_computed"))
+    )
     records = {}
     for key, line in unpack(folder / PACKED).items():
         old = json.loads(line)["record"]
         assert old.pop("protocol") == PROTOCOL - 1
         records[key] = rekeyed({**old}, commits, runs[-1]["mtlrun"])
-    assert len({record.key for record in records.values()}) == len(records), "two records became one"
+    assert len({record.key for record in records.values()}) == len(records), (
+        "two records became one"
+    )
     about = json.loads((folder / RUN_FILE).read_text())
     about.pop("digest")
     for cell in about["cells"]:
         if cell["key"] in records:
             cell["key"] = records[cell["key"]].key
         cell.pop("was", None)
-    write_atomic(folder / RUN_FILE, json.dumps(sealed(about), indent=1, ensure_ascii=False) + "\n")
-    write_atomic(folder / PACKED, pack((record.key, record.line()) for record in records.values()))
+    write_atomic(
+        folder / RUN_FILE,
+        json.dumps(sealed(about), indent=1, ensure_ascii=False) + "\n",
+    )
+    write_atomic(
+        folder / PACKED,
+        pack((record.key, record.line()) for record in records.values()),
+    )
     if (folder / PREDICTIONS).exists():
         with np.load(folder / PREDICTIONS) as stored:
             kept = {records[key].key: stored[key] for key in stored.files}
@@ -181,8 +231,12 @@ def rekey(folder: Path) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("root", type=Path, help="folder of results")
-    for run in sorted(path.parent for path in parser.parse_args().root.glob("*/*/*/run.json")):
+    for run in sorted(
+        path.parent for path in parser.parse_args().root.glob("*/*/*/run.json")
+    ):
         sys.stdout.write(f"{run}: {dict(rekey(run))}\n")
         sys.stdout.flush()

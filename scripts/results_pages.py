@@ -22,12 +22,25 @@ from mtlrun.report.checks import HOLDING, Verdict, said
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import Grid, Styled, markdown_grid
 from mtlrun.report.sections import COLUMNS, claim_row, finding, numbers_of, rank_of
-from mtlrun.report.summary import Overview, RunReport, counts_line, overview_markdown, read_overview
+from mtlrun.report.summary import (
+    Overview,
+    RunReport,
+    counts_line,
+    overview_markdown,
+    read_overview,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"
-PAGES, ERRATA, WORDS = "docs/papers", "docs/errata.md", Path(__file__).with_name("papers.yaml")
-BEGIN, END = "<!-- results: begin (scripts/results_pages.py) -->", "<!-- results: end -->"
+PAGES, ERRATA, WORDS = (
+    "docs/papers",
+    "docs/errata.md",
+    Path(__file__).with_name("papers.yaml"),
+)
+BEGIN, END = (
+    "<!-- results: begin (scripts/results_pages.py) -->",
+    "<!-- results: end -->",
+)
 #: Figures of a run on the page of its paper; its report has all.
 MOST_FIGURES = 2
 #: Claims that hold which the README names one by one.
@@ -45,29 +58,47 @@ LEGEND = (
 )
 
 
-def outcome(overview: Overview, paper: str, words: dict[str, Any], *, brief: bool = False) -> list[str]:
+def outcome(
+    overview: Overview, paper: str, words: dict[str, Any], *, brief: bool = False
+) -> list[str]:
     """Return what became of a paper, in a few sentences; a `brief` account names the claims that hold, if they are few.
 
     The page of the paper lists them.
     """
     entries = overview.papers[paper]
-    named = {claim.id: claim for _, claim in reversed(overview.claims(entries))}  # of one claim the first counts
-    told = [f"{finding(named[name], text)}" for name, text in words.get("headlines", {}).items() if name in named]
+    named = {
+        claim.id: claim for _, claim in reversed(overview.claims(entries))
+    }  # of one claim the first counts
+    told = [
+        f"{finding(named[name], text)}"
+        for name, text in words.get("headlines", {}).items()
+        if name in named
+    ]
     theirs = overview.theirs(entries)
     held = _holding(theirs, words)
     if brief and 0 < len(held) <= MOST_HELD:
-        told.insert(0, f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}")
+        told.insert(
+            0,
+            f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}",
+        )
     return [counts_line(theirs), *(f"{text[0].upper()}{text[1:]}." for text in told)]
 
 
-def _holding(claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]) -> list[str]:
+def _holding(
+    claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]
+) -> list[str]:
     """Return the claims that hold with our numbers, in their short form where there is one."""
     short = words.get("headlines", {}) | words.get("short", {})
-    held = sorted((claim for _, claim in claims if claim.verdict in HOLDING), key=lambda c: [*short, c.id].index(c.id))
+    held = sorted(
+        (claim for _, claim in claims if claim.verdict in HOLDING),
+        key=lambda c: [*short, c.id].index(c.id),
+    )
     lines = []
     for claim in held:
         ours = numbers_of(claim)[1]
-        told = any(word in ours for word in ("times", "points"))  # other numbers say little without their report
+        told = any(
+            word in ours for word in ("times", "points")
+        )  # other numbers say little without their report
         lines.append(short.get(claim.id, claim.text) + (f" ({ours})" if told else ""))
     return lines
 
@@ -79,7 +110,9 @@ def block(overview: Overview, about: dict[str, Any]) -> str:
         if words := about.get(paper):
             speed = words.get("speed", "").replace("](../", "](docs/")
             counts, *told = outcome(overview, paper, words, brief=True)
-            lines.append(f"* **[{words.get('name', paper)}]({PAGES}/{paper}.md).** {counts}")
+            lines.append(
+                f"* **[{words.get('name', paper)}]({PAGES}/{paper}.md).** {counts}"
+            )
             lines += [f"  * {text}" for text in filter(None, [*told, speed])]
     return "\n".join([BEGIN, *lines, END])
 
@@ -88,22 +121,43 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     """Return the page of a paper."""
     entries = overview.papers[paper]
     cite = min((str(e.report.run.info["paper"]["cite"]) for e in entries), key=len)
-    blocks = [f"# {words.get('name', paper)}", cite + ".", words.get("about", ""), "## Outcome"]
+    blocks = [
+        f"# {words.get('name', paper)}",
+        cite + ".",
+        words.get("about", ""),
+        "## Outcome",
+    ]
     theirs, ours = overview.theirs(entries), overview.ours(entries)
     held = [f"* {text[0].upper()}{text[1:]}" for text in _holding(theirs, words)]
-    lines = "\n".join(["What holds, with our numbers in parentheses:", "", *held]) if held else ""
+    lines = (
+        "\n".join(["What holds, with our numbers in parentheses:", "", *held])
+        if held
+        else ""
+    )
     blocks += [" ".join(outcome(overview, paper, words)), lines]
     blocks += [words.get("speed", ""), words.get("note", ""), *_own(words.get("own"))]
     if theirs:
-        blocks += ["## What the paper claims", LEGEND, markdown_grid(_table(overview, theirs))]
+        blocks += [
+            "## What the paper claims",
+            LEGEND,
+            markdown_grid(_table(overview, theirs)),
+        ]
     if ours:
         blocks += ["## What we claim", markdown_grid(_table(overview, ours))]
-    blocks += [*_figures(entries, root), *_readings(overview, theirs), *_errata(words.get("errata"), root)]
+    blocks += [
+        *_figures(entries, root),
+        *_readings(overview, theirs),
+        *_errata(words.get("errata"), root),
+    ]
     reports = Grid.of("report", "what it is", "made with")
     for e in entries:
         info = e.report.run.info
-        link = Styled(e.place.partition("/")[2], address=f"../../{RESULTS}/{e.place}/report.md")
-        reports.rows.append([link, str(info.get("title", "")), f"`{info.get('command', '')}`"])
+        link = Styled(
+            e.place.partition("/")[2], address=f"../../{RESULTS}/{e.place}/report.md"
+        )
+        reports.rows.append(
+            [link, str(info.get("title", "")), f"`{info.get('command', '')}`"]
+        )
     blocks += ["## Reports", markdown_grid(reports)]
     text = "\n\n".join(filter(None, (_wrapped(part) for part in blocks)))
     return f"{text}\n"
@@ -111,25 +165,45 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
 
 def _own(own: dict[str, str] | None) -> list[str]:
     """Return how to use the method of the paper on a table of one's own: a sentence, and what to type."""
-    return ["## On your own table", own["text"], f"```sh\n{own['command']}\n```"] if own else []
+    return (
+        ["## On your own table", own["text"], f"```sh\n{own['command']}\n```"]
+        if own
+        else []
+    )
 
 
 def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Grid:
     grid = Grid.of(*COLUMNS)
     for entry, claim in sorted(claims, key=lambda pair: rank_of(pair[1])):
         text, asked, ours, verdict, data = claim_row(entry.report.run, claim)
-        why = _dependence(overview.under_readings(entry, claim)[1]) if claim.verdict == Verdict.DEPENDS else ""
-        link = Styled(verdict + why, address=f"../../{RESULTS}/{entry.place}/report.md#claims")
+        why = (
+            _dependence(overview.under_readings(entry, claim)[1])
+            if claim.verdict == Verdict.DEPENDS
+            else ""
+        )
+        link = Styled(
+            verdict + why, address=f"../../{RESULTS}/{entry.place}/report.md#claims"
+        )
         grid.rows.append([text, asked, ours, link, data])
     return grid
 
 
 def _dependence(claim: Any) -> str:
     """Say under which of the interpretations that count a claim holds or fails, whichever are fewer."""
-    decisive = {name: verdict for name, verdict in claim.readings.items() if name not in claim.compared_only}
+    decisive = {
+        name: verdict
+        for name, verdict in claim.readings.items()
+        if name not in claim.compared_only
+    }
     holds = [name for name, verdict in decisive.items() if verdict in HOLDING]
-    fails = [name for name, verdict in decisive.items() if verdict == Verdict.NOT_CONFIRMED]
-    few, names = ("does not hold under", fails) if len(fails) <= len(holds) else ("holds only under", holds)
+    fails = [
+        name for name, verdict in decisive.items() if verdict == Verdict.NOT_CONFIRMED
+    ]
+    few, names = (
+        ("does not hold under", fails)
+        if len(fails) <= len(holds)
+        else ("holds only under", holds)
+    )
     return f": {few} {listed([repr(name) for name in names])}"
 
 
@@ -138,7 +212,9 @@ def _figures(entries: Sequence[RunReport], root: Path) -> list[str]:
     found = []
     for entry in entries:
         folder = root / RESULTS / entry.place / "figures"
-        drawn = (folder / f"{figure.name}.svg" for figure in entry.report.figures)  # others are left from earlier runs
+        drawn = (
+            folder / f"{figure.name}.svg" for figure in entry.report.figures
+        )  # others are left from earlier runs
         pictures = sorted(path for path in drawn if path.is_file())[:MOST_FIGURES]
         if pictures:
             title = str(entry.report.run.info.get("title", ""))
@@ -174,16 +250,38 @@ def _errata(title: str | None, root: Path) -> list[str]:
     path = root / ERRATA
     if not title or not path.is_file():
         return []
-    part = re.search(rf"^## {re.escape(title)}\b.*?\n(.*?)(?=^## |\Z)", path.read_text("utf-8"), re.M | re.S)
-    rows = [line.strip("|").split(" | ")[:2] for line in part[1].splitlines() if line.startswith("| ")] if part else []
+    part = re.search(
+        rf"^## {re.escape(title)}\b.*?\n(.*?)(?=^## |\Z)",
+        path.read_text("utf-8"),
+        re.M | re.S,
+    )
+    rows = (
+        [
+            line.strip("|").split(" | ")[:2]
+            for line in part[1].splitlines()
+            if line.startswith("| ")
+        ]
+        if part
+        else []
+    )
     grid = Grid.of(
-        "where", "what is wrong", rows=([c.strip() for c in row] for row in rows if row[0].strip() != "where")
+        "where",
+        "what is wrong",
+        rows=([c.strip() for c in row] for row in rows if row[0].strip() != "where"),
     )
     if not grid.rows:
         return []
-    more = "What shows each mistake, and what mtlrun does instead: [errata](../errata.md)."
+    more = (
+        "What shows each mistake, and what mtlrun does instead: [errata](../errata.md)."
+    )
     table = markdown_grid(grid).replace("\\\\|", "\\|")
-    return ["## Errata", more, "<details><summary>Mistakes in print</summary>", table, "</details>"]
+    return [
+        "## Errata",
+        more,
+        "<details><summary>Mistakes in print</summary>",
+        table,
+        "</details>",
+    ]
 
 
 def _wrapped(text: str) -> str:
@@ -192,8 +290,13 @@ def _wrapped(text: str) -> str:
         return text
     intro, _, bullets = text.partition("\n\n")
     fill = {"width": 100, "break_long_words": False, "break_on_hyphens": False}
-    lines = [textwrap.fill(line, **fill, subsequent_indent="  ") for line in bullets.splitlines()]
-    return "\n\n".join(filter(None, [textwrap.fill(" ".join(intro.split()), **fill), "\n".join(lines)]))
+    lines = [
+        textwrap.fill(line, **fill, subsequent_indent="  ")
+        for line in bullets.splitlines()
+    ]
+    return "\n\n".join(
+        filter(None, [textwrap.fill(" ".join(intro.split()), **fill), "\n".join(lines)])
+    )
 
 
 def texts(root: Path) -> dict[str, str]:
@@ -211,12 +314,27 @@ def texts(root: Path) -> dict[str, str]:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"{README}: the lines {BEGIN!r} and {END!r} must be there")
-    papers = [paper for paper in overview.papers if paper in about]  # and not the atlas, which is our own
+    papers = [
+        paper for paper in overview.papers if paper in about
+    ]  # and not the atlas, which is our own
     addresses = {paper: f"../{PAGES}/{paper}.md" for paper in papers}
-    outcomes = {paper: " ".join(outcome(overview, paper, about[paper], brief=True)) for paper in papers}
-    found = {README: before + block(overview, about) + after, SUMMARY: overview_markdown(overview, addresses, outcomes)}
-    found |= {f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root) for paper in papers}
-    return found | {f"{RESULTS}/{e.place}/{name}": text for e in overview.entries for name, text in _files(e.report)}
+    outcomes = {
+        paper: " ".join(outcome(overview, paper, about[paper], brief=True))
+        for paper in papers
+    }
+    found = {
+        README: before + block(overview, about) + after,
+        SUMMARY: overview_markdown(overview, addresses, outcomes),
+    }
+    found |= {
+        f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root)
+        for paper in papers
+    }
+    return found | {
+        f"{RESULTS}/{e.place}/{name}": text
+        for e in overview.entries
+        for name, text in _files(e.report)
+    }
 
 
 def _files(report: Report) -> list[tuple[str, str]]:
@@ -225,7 +343,9 @@ def _files(report: Report) -> list[tuple[str, str]]:
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Write or check the files; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", action="store_true")
     group.add_argument("--check", action="store_true")
@@ -233,13 +353,18 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     stale = {
         name: text
         for name, text in texts(root).items()
-        if not (root / name).is_file() or (root / name).read_text(encoding="utf-8") != text
+        if not (root / name).is_file()
+        or (root / name).read_text(encoding="utf-8") != text
     }
     for name, text in stale.items():
         if options.write:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text, encoding="utf-8")
-        told = "written" if options.write else "not what the runs say; run scripts/results_pages.py --write"
+        told = (
+            "written"
+            if options.write
+            else "not what the runs say; run scripts/results_pages.py --write"
+        )
         sys.stdout.write(f"{name}: {told}\n")
     return int(bool(stale) and options.check)
 

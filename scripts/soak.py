@@ -54,7 +54,16 @@ metrics: [auc]
 selection: {folds: 5}
 refit: true
 """
-COLUMNS = ("--target", "grade", "--task", "school", "--methods", "GraphMTL,PooledRidge+Task", "--splits", "3")
+COLUMNS = (
+    "--target",
+    "grade",
+    "--task",
+    "school",
+    "--methods",
+    "GraphMTL,PooledRidge+Task",
+    "--splits",
+    "3",
+)
 
 
 @dataclass(frozen=True)
@@ -68,11 +77,24 @@ class Command:
 
 COMMANDS = {
     "reproduce": Command(("reproduce", "soak.yaml"), Path(), Path("soak/table/full")),
-    "compare": Command(("compare", "grades.csv", *COLUMNS), Path("compare/grades"), Path("compare/grades")),
+    "compare": Command(
+        ("compare", "grades.csv", *COLUMNS),
+        Path("compare/grades"),
+        Path("compare/grades"),
+    ),
     "train": Command(("train", "train.yaml"), Path(), Path("soak/model")),
 }
 #: What only clocks and machines say, and digests of files that hold it.
-TOLD_BY_CLOCKS = {"seconds", "fit_seconds", "environment", "started", "finished", "files", "digest", "versions"}
+TOLD_BY_CLOCKS = {
+    "seconds",
+    "fit_seconds",
+    "environment",
+    "started",
+    "finished",
+    "files",
+    "digest",
+    "versions",
+}
 KINDS = ("instant", "write", "cell")
 FAST = (1, 1, 1, 2)  # --jobs of the starts, in turn
 PATIENCE = 600
@@ -101,7 +123,9 @@ class Start:
                 _child(root, log.fileno(), words)
         else:
             python = [sys.executable, "-m", "mtlrun", *words]
-            self.pid = subprocess.Popen(python, cwd=root, stdout=log, stderr=log, start_new_session=True).pid
+            self.pid = subprocess.Popen(
+                python, cwd=root, stdout=log, stderr=log, start_new_session=True
+            ).pid
         log.close()
         self.code: int | None = None
 
@@ -124,10 +148,18 @@ class Start:
             self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         end = time.monotonic() + PATIENCE
         while with_children and self._group(0):
-            must(time.monotonic() < end, f"its workers have outlived the command by {PATIENCE} s")
+            must(
+                time.monotonic() < end,
+                f"its workers have outlived the command by {PATIENCE} s",
+            )
             time.sleep(0.005)
-        for path in [*Path("/dev/shm").glob(f"*loky-{self.pid}-*"), *Path("/dev/shm").glob(f"joblib_*_{self.pid}_*")]:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()  # the system's, nobody is left to give it back
+        for path in [
+            *Path("/dev/shm").glob(f"*loky-{self.pid}-*"),
+            *Path("/dev/shm").glob(f"joblib_*_{self.pid}_*"),
+        ]:
+            shutil.rmtree(
+                path
+            ) if path.is_dir() else path.unlink()  # the system's, nobody is left to give it back
 
     def _group(self, number: int) -> bool:
         try:
@@ -183,7 +215,10 @@ class Soak:
         """Make the undisturbed run, then runs that are killed until there were enough kills."""
         write_inputs(self.root)
         started = time.monotonic()
-        must(self._let(Start(self.root, self.command, self.root / "still", 1)) == 0, "the undisturbed run failed")
+        must(
+            self._let(Start(self.root, self.command, self.root / "still", 1)) == 0,
+            "the undisturbed run failed",
+        )
         self.work = time.monotonic() - started
         while self.counts["kills"] < self.kills:
             output = self.root / f"run{self.counts['runs']}"
@@ -196,7 +231,10 @@ class Soak:
     def _let(self, start: Start) -> int:
         end = time.monotonic() + PATIENCE
         while not start.ended():
-            must(time.monotonic() < end, f"no end after {PATIENCE} s: a lock that blocks?")
+            must(
+                time.monotonic() < end,
+                f"no end after {PATIENCE} s: a lock that blocks?",
+            )
             time.sleep(0.01)
         assert start.code is not None
         return start.code
@@ -206,7 +244,9 @@ class Soak:
         store = output / self.command.store
         finished: dict[str, tuple[int, int]] = {}
         while True:
-            start = Start(self.root, self.command, output, FAST[self.counts["starts"] % len(FAST)])
+            start = Start(
+                self.root, self.command, output, FAST[self.counts["starts"] % len(FAST)]
+            )
             self.counts["starts"] += 1
             if self.counts["kills"] < self.kills:
                 kind = self.random.choice(KINDS)
@@ -223,7 +263,10 @@ class Soak:
                 killed = False
             finished = untouched(store, finished)
             if not killed:
-                must(start.code == 0, f"a run ended with {start.code}, see {self.root / 'log'}")
+                must(
+                    start.code == 0,
+                    f"a run ended with {start.code}, see {self.root / 'log'}",
+                )
                 compare(self.command, output, self.root / "still", self.root)
                 return
 
@@ -235,9 +278,14 @@ class Soak:
         instant = None
         end = time.monotonic() + PATIENCE
         while not start.ended():
-            must(time.monotonic() < end, f"no end after {PATIENCE} s: a lock that blocks?")
+            must(
+                time.monotonic() < end,
+                f"no end after {PATIENCE} s: a lock that blocks?",
+            )
             now = self._names(output)
-            if kind == "instant" and instant is None and now != seen:  # it has begun: loading libraries is no work
+            if (
+                kind == "instant" and instant is None and now != seen
+            ):  # it has begun: loading libraries is no work
                 instant = time.monotonic() + self.random.uniform(0, self.work)
             written |= set(temporary(now))
             reached = {
@@ -252,7 +300,10 @@ class Soak:
     def _names(self, output: Path) -> frozenset[str]:
         """Return the names of the files among the cells and in the folder of the results."""
         found: list[str] = []
-        for place in (output / self.command.store / "cells", output / self.command.result):
+        for place in (
+            output / self.command.store / "cells",
+            output / self.command.result,
+        ):
             try:
                 found += os.listdir(place)
             except FileNotFoundError:
@@ -270,7 +321,15 @@ def write_inputs(root: Path) -> None:
         writer.writerow(["school", "hours", "age", "sleep", "grade"])
         for row in range(120):
             hours, age, sleep = (numbers.gauss(0, 1) for _ in range(3))
-            writer.writerow([f"s{row % 5}", hours, age, sleep, hours + 0.1 * (row % 5) * age + numbers.gauss(0, 0.3)])
+            writer.writerow(
+                [
+                    f"s{row % 5}",
+                    hours,
+                    age,
+                    sleep,
+                    hours + 0.1 * (row % 5) * age + numbers.gauss(0, 0.3),
+                ]
+            )
 
 
 def cells(seen: frozenset[str]) -> list[str]:
@@ -288,17 +347,25 @@ def strays(folder: Path) -> list[Path]:
     return list(folder.rglob(".*.tmp"))
 
 
-def untouched(store: Path, finished: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+def untouched(
+    store: Path, finished: dict[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
     """Check that all cells can be read and that finished ones are the same files; return all that are finished now."""
     from mtlrun.record import Records
 
     records = Records(store)
-    now = {path.stem: (path.stat().st_ino, path.stat().st_mtime_ns) for path in store.glob("cells/*.json")}
+    now = {
+        path.stem: (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in store.glob("cells/*.json")
+    }
     for key in now:
         record = records.read(key)
         must(record is not None and record.done, f"the cell {key} is not done")
     for key, stamp in finished.items():
-        must(now.get(key) == stamp, f"the cell {key} was finished and has been written again")
+        must(
+            now.get(key) == stamp,
+            f"the cell {key} was finished and has been written again",
+        )
     return now
 
 
@@ -306,8 +373,13 @@ def compare(command: Command, output: Path, still: Path, root: Path) -> None:
     """Check that a finished run is that of nobody's disturbing, and left nothing behind."""
     left = [*strays(output), *output.rglob("*.damaged"), *output.rglob("unfinished.*")]
     must(not left, f"left behind: {', '.join(path.name for path in left)}")
-    found, expected = (content(command, place, root / "compared") for place in (output, still))
-    must(found.keys() == expected.keys(), f"other files: {sorted(found.keys() ^ expected.keys())}")
+    found, expected = (
+        content(command, place, root / "compared") for place in (output, still)
+    )
+    must(
+        found.keys() == expected.keys(),
+        f"other files: {sorted(found.keys() ^ expected.keys())}",
+    )
     for name, value in found.items():
         must(value == expected[name], f"{name} is not that of the undisturbed run")
 
@@ -330,7 +402,9 @@ def content(command: Command, output: Path, copy: Path) -> dict[str, Any]:
             name = str(path.relative_to(result))
             if path.suffix == ".json" and not name.startswith("cells"):
                 found[name] = timeless(json.loads(path.read_text()))
-            elif path.suffix in (".csv", ".yaml") and name != "leaderboard.csv":  # which has seconds
+            elif (
+                path.suffix in (".csv", ".yaml") and name != "leaderboard.csv"
+            ):  # which has seconds
                 found[name] = path.read_bytes()
     shutil.rmtree(copy)
     return found
@@ -350,7 +424,11 @@ def table(store: Path, result: Path) -> str:
 def timeless(value: Any) -> Any:
     """Return a value without what only a clock says."""
     if isinstance(value, dict):
-        return {name: timeless(item) for name, item in value.items() if name not in TOLD_BY_CLOCKS}
+        return {
+            name: timeless(item)
+            for name, item in value.items()
+            if name not in TOLD_BY_CLOCKS
+        }
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
@@ -359,8 +437,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--command", choices=COMMANDS, action="append", help="default: all")
-    parser.add_argument("--folder", type=Path, help="for the runs; kept when something is wrong")
+    parser.add_argument(
+        "--command", choices=COMMANDS, action="append", help="default: all"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="for the runs; kept when something is wrong"
+    )
     options = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", NO_COLOR="1")
 
@@ -372,9 +454,13 @@ def main() -> int:
         try:
             soak.run()
         except Wrong as error:
-            tell(f"{name}: WRONG after {soak.counts['kills']} kills (seed {options.seed}): {error}; kept: {folder}")
+            tell(
+                f"{name}: WRONG after {soak.counts['kills']} kills (seed {options.seed}): {error}; kept: {folder}"
+            )
             return 1
-        tell(f"{name}, seed {options.seed}: {soak}; results as undisturbed, no finished cell touched, nothing left")
+        tell(
+            f"{name}, seed {options.seed}: {soak}; results as undisturbed, no finished cell touched, nothing left"
+        )
     shutil.rmtree(root)
     return 0
 

@@ -19,7 +19,16 @@ from mtlrun.cli.app import app
 
 MOST = 70
 PACKAGE = str(Path(mtlrun.__file__).parent)
-ARGUMENTS = ["reproduce", "table2", "--profile", "demo", "--only", "method=RidgeReg", "--only", "trial=0"]
+ARGUMENTS = [
+    "reproduce",
+    "table2",
+    "--profile",
+    "demo",
+    "--only",
+    "method=RidgeReg",
+    "--only",
+    "trial=0",
+]
 
 
 def walk(arguments: list[str]) -> list[str]:
@@ -28,7 +37,11 @@ def walk(arguments: list[str]) -> list[str]:
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_flags & 1:  # CO_OPTIMIZED: a function
+        if (
+            event == "call"
+            and code.co_filename.startswith(PACKAGE)
+            and code.co_flags & 1
+        ):  # CO_OPTIMIZED: a function
             found.add(code.co_filename)
 
     sys.setprofile(note)
@@ -44,7 +57,9 @@ def main() -> int:
     """Print the files and their number."""
     with tempfile.TemporaryDirectory() as folder:
         files = walk([*ARGUMENTS, "--output", folder])
-    sys.stdout.write("\n".join([*files, f"{len(files)} files, at most {MOST} are asked"]) + "\n")
+    sys.stdout.write(
+        "\n".join([*files, f"{len(files)} files, at most {MOST} are asked"]) + "\n"
+    )
     return int(len(files) > MOST)
 
 

@@ -81,14 +81,20 @@ def _method(item: pytest.Item) -> str | None:
     from mtlrun.estimators.registry import METHODS
 
     for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
-        name = value.partition(",")[0] if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)
+        name = (
+            value.partition(",")[0]
+            if isinstance(value, str)
+            else getattr(value, "__name__", type(value).__name__)
+        )
         if name in METHODS:
             return name
     return None
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Leave to the slow tests what repeats a thing in other forms.
 
     Marker ``every(n)``: of the combinations of a test's arguments all but each n-th. Marker ``methods``: the methods
@@ -107,7 +113,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _committed() -> list[Path]:
     found = (path.parent for path in RESULTS.glob("*/*/*/run.json"))
-    return sorted(folder for folder in found if "runs" not in folder.relative_to(RESULTS).parts)
+    return sorted(
+        folder for folder in found if "runs" not in folder.relative_to(RESULTS).parts
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -118,7 +126,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     sizes = {folder: (folder / PACKED).stat().st_size for folder in _committed()}
     runs = [
-        pytest.param(folder, id=folder.relative_to(RESULTS).as_posix(), marks=[pytest.mark.slow] * (size > 50_000))
+        pytest.param(
+            folder,
+            id=folder.relative_to(RESULTS).as_posix(),
+            marks=[pytest.mark.slow] * (size > 50_000),
+        )
         for folder, size in sizes.items()
     ]
     metafunc.parametrize("committed_run", runs)
@@ -150,7 +162,11 @@ def works() -> Callable[..., bool]:
 
     def run(*command: str) -> bool:
         found = shutil.which(command[0]) is not None
-        return found and subprocess.run(command, capture_output=True, check=False).returncode == 0
+        return (
+            found
+            and subprocess.run(command, capture_output=True, check=False).returncode
+            == 0
+        )
 
     return run
 
@@ -162,7 +178,11 @@ class Forked:
     folder_of_tests = ""
 
     def __init__(
-        self, function: Callable[[], object], cwd: Path, environment: Mapping[str, str], own_group: bool = False
+        self,
+        function: Callable[[], object],
+        cwd: Path,
+        environment: Mapping[str, str],
+        own_group: bool = False,
     ) -> None:
         self.returncode: int | None = None
         self.streams = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115
@@ -171,23 +191,33 @@ class Forked:
             self._live(function, cwd, environment, own_group)
 
     def _live(
-        self, function: Callable[[], object], cwd: Path, environment: Mapping[str, str], own_group: bool
+        self,
+        function: Callable[[], object],
+        cwd: Path,
+        environment: Mapping[str, str],
+        own_group: bool,
     ) -> NoReturn:
         """Become as a process that has just started; call the function, end with the code that it exits with."""
         code = 1
         try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever an earlier test has set
+            signal.signal(
+                signal.SIGINT, signal.default_int_handler
+            )  # whatever an earlier test has set
             if own_group:
                 os.setsid()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             for number, stream in enumerate(self.streams, 1):
                 os.dup2(stream.fileno(), number)
-            sys.stdin, sys.stdout, sys.stderr = (open(n, "r" if n == 0 else "w", closefd=False) for n in range(3))  # noqa: SIM115
+            sys.stdin = open(0, closefd=False)  # noqa: SIM115
+            sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+            sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
             os.chdir(cwd)
             os.environ.clear()
             os.environ.update(environment)
             _forget_modules_below(self.folder_of_tests)
-            faulthandler.dump_traceback_later(PATIENCE - 20, file=sys.stderr)  # of one that hangs, where it does
+            faulthandler.dump_traceback_later(
+                PATIENCE - 20, file=sys.stderr
+            )  # of one that hangs, where it does
             function()
             code = 0
         except SystemExit as end:
@@ -223,7 +253,9 @@ class Forked:
         """Return what was printed and what was said until now."""
         files = [stream.fileno() for stream in self.streams]
         # A living process writes at the end of these files, which reading must not move.
-        out, err = (os.pread(file, os.fstat(file).st_size, 0).decode() for file in files)
+        out, err = (
+            os.pread(file, os.fstat(file).st_size, 0).decode() for file in files
+        )
         return out, err
 
     def send_signal(self, number: int) -> None:
@@ -238,7 +270,9 @@ class Forked:
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads that a forked process lacks
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of threads that a forked process lacks
         return os.fork()
 
 
@@ -284,7 +318,11 @@ def own_mounts(forked: Callable[..., Forked]) -> Callable[[], None]:
 def _enter_own_mounts() -> None:
     libc, new_mounts, new_user = ctypes.CDLL(None, use_errno=True), 0x20000, 0x10000000
     if libc.unshare(new_mounts):
-        maps = {"setgroups": "deny", "uid_map": f"0 {os.getuid()} 1", "gid_map": f"0 {os.getgid()} 1"}
+        maps = {
+            "setgroups": "deny",
+            "uid_map": f"0 {os.getuid()} 1",
+            "gid_map": f"0 {os.getgid()} 1",
+        }
         if libc.unshare(new_mounts | new_user):
             raise OSError(ctypes.get_errno(), "unshare")
         for name, content in maps.items():
@@ -300,7 +338,11 @@ def killed() -> Callable[..., bool]:
     ``killed(function, n, names)`` returns whether the process lived to see its n-th call.
     """
 
-    def run(function: Callable[[], object], n: int, names: Sequence[str] = ("rename", "replace")) -> bool:
+    def run(
+        function: Callable[[], object],
+        n: int,
+        names: Sequence[str] = ("rename", "replace"),
+    ) -> bool:
         child = _fork()
         if not child:
             try:
@@ -388,16 +430,30 @@ def judge() -> Callable[..., None]:
     def compare(name, stored, present, asked=6, agrees=None):
         before, after = stored["numbers"], present["numbers"]
         if agrees is None:
-            digits = {key: digits_of(before.get(key), after.get(key)) for key in {**before, **after}}
+            digits = {
+                key: digits_of(before.get(key), after.get(key))
+                for key in {**before, **after}
+            }
             worst = min(digits, key=digits.get, default="")
-            agrees, seen = digits.get(worst, ALL_DIGITS) >= asked, f"{digits.get(worst, 0):.1f} digits of {worst} agree"
+            agrees, seen = (
+                digits.get(worst, ALL_DIGITS) >= asked,
+                f"{digits.get(worst, 0):.1f} digits of {worst} agree",
+            )
         else:
             seen = "other numbers than those stored"
         if stored["versions"] == present["versions"]:
             remedy = "raise the version of what changed, with a reason (`changes`), or mend the change"
-            assert agrees, f"{name}: {seen}, and all versions are still {present['versions']}: {remedy}"
+            assert agrees, (
+                f"{name}: {seen}, and all versions are still {present['versions']}: {remedy}"
+            )
         else:
-            remedy = "take the raised version back" if agrees else "store its numbers: run this file with --write"
-            pytest.fail(f"{name}: {stored['versions']} became {present['versions']}, {seen}: {remedy}")
+            remedy = (
+                "take the raised version back"
+                if agrees
+                else "store its numbers: run this file with --write"
+            )
+            pytest.fail(
+                f"{name}: {stored['versions']} became {present['versions']}, {seen}: {remedy}"
+            )
 
     return compare

@@ -28,11 +28,17 @@ PUBLIC = {
     "solve_fista",
 }
 #: Their examples could not run without it.
-NEEDS_EXTRA = {info.class_path.partition(":")[0] for info in METHODS.values() if info.extra}
+NEEDS_EXTRA = {
+    info.class_path.partition(":")[0] for info in METHODS.values() if info.extra
+}
 
 
 def _examples(module):
-    return [test for test in doctest.DocTestFinder().find(importlib.import_module(module)) if test.examples]
+    return [
+        test
+        for test in doctest.DocTestFinder().find(importlib.import_module(module))
+        if test.examples
+    ]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -47,5 +53,9 @@ def test_examples_of(module):
 def test_every_family_of_methods_and_the_entry_points_have_one():
     families = {info.class_path.partition(":")[0] for info in METHODS.values()}
     assert families - NEEDS_EXTRA <= set(MODULES)
-    named = {example.name.rpartition(".")[2] for module in MODULES for example in _examples(module)}
+    named = {
+        example.name.rpartition(".")[2]
+        for module in MODULES
+        for example in _examples(module)
+    }
     assert named >= PUBLIC

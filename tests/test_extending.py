@@ -67,26 +67,47 @@ def test_the_penalty_is_solved_to_a_certified_optimum(example, capsys):
     X = rng.normal(size=(40, 5))
     Y = X @ rng.normal(size=(5, 3)) + rng.normal(size=(40, 3))
     plain = module.WeightedFeatureMTL(alpha=5.0, tol=1e-9).fit(X, Y)
-    np.testing.assert_allclose(plain.coef_, JointFeatureMTL(alpha=5.0, tol=1e-9).fit(X, Y).coef_, atol=1e-4)
+    np.testing.assert_allclose(
+        plain.coef_, JointFeatureMTL(alpha=5.0, tol=1e-9).fit(X, Y).coef_, atol=1e-4
+    )
     # a weight is a change of units of the feature
     weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
     for solver in ("admm", "fista"):
-        model = module.WeightedFeatureMTL(alpha=5.0, weights=weights, solver=solver, tol=1e-9).fit(X, Y)
+        model = module.WeightedFeatureMTL(
+            alpha=5.0, weights=weights, solver=solver, tol=1e-9
+        ).fit(X, Y)
         other = JointFeatureMTL(alpha=5.0, tol=1e-9).fit(X / weights, Y)
         np.testing.assert_allclose(model.coef_, other.coef_ / weights, atol=1e-4)
         penalty = module.WeightedRows(5.0, tuple(weights))
         data = TaskData.from_matrix(X, Y)
-        assert duality_gap(data, SquaredLoss(1.0), [penalty], [model.coef_.T], model.intercept_).relative <= 2e-9
+        assert (
+            duality_gap(
+                data, SquaredLoss(1.0), [penalty], [model.coef_.T], model.intercept_
+            ).relative
+            <= 2e-9
+        )
 
 
 def test_the_data_set_is_loaded_by_name_and_trained_on(example, capsys):
     data = example("my_dataset").main()
-    assert (data.n_samples, data.n_features, data.tasks) == (80, 2, ["east", "north", "south", "west"])
+    assert (data.n_samples, data.n_features, data.tasks) == (
+        80,
+        2,
+        ["east", "north", "south", "west"],
+    )
     assert "(simulated): 80 rows" in capsys.readouterr().out
     for command in (
         ["data", "info", "plants", "--data-dir", "my-data"],
         ["init", "plants", "--data-dir", "my-data"],
-        ["train", "plants.yaml", "--data-dir", "my-data", "-q", "--set", "method.grid.alpha=[1.0]"],
+        [
+            "train",
+            "plants.yaml",
+            "--data-dir",
+            "my-data",
+            "-q",
+            "--set",
+            "method.grid.alpha=[1.0]",
+        ],
     ):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output

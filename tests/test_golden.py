@@ -45,7 +45,10 @@ FEATURES = ("none", "standardize", "max-abs", "min-max", "unit-rows")
 SEARCHES = {
     "none": ("", ""),
     "folds": ("selection: {folds: 2}", ", grid: {alpha: [0.1, 1, 10]}"),
-    "by accuracy": ("selection: {folds: 3, metric: accuracy}", ", grid: {alpha: [0.1, 100]}"),
+    "by accuracy": (
+        "selection: {folds: 3, metric: accuracy}",
+        ", grid: {alpha: [0.1, 100]}",
+    ),
 }
 SCORINGS = {
     "auc": "metrics: [auc]",
@@ -67,7 +70,15 @@ def experiments() -> dict[str, str]:
             found[name] = "\n".join(
                 [
                     f"schema: 1\nid: lab/golden\ntitle: Golden\nkind: evaluate\ndatasets: [{SHARED}]",
-                    *filter(None, [SPLITS[split], SCORINGS[scoring], selection, f"features: {features}"]),
+                    *filter(
+                        None,
+                        [
+                            SPLITS[split],
+                            SCORINGS[scoring],
+                            selection,
+                            f"features: {features}",
+                        ],
+                    ),
                     f"methods: [{{label: one, estimator: {method}{grid}}}]\n",
                 ]
             )
@@ -78,10 +89,15 @@ def numbers_of_cell(cell: Cell) -> dict[str, float | None]:
     """Return metrics, those of the first task, rows and the parameters that a search chooses."""
     chosen = {}
     if cell.search is not None:
-        found = choice_of(cell, [compute_cell(fold, None, None)[0] for fold in cell.folds])
+        found = choice_of(
+            cell, [compute_cell(fold, None, None)[0] for fold in cell.folds]
+        )
         chosen = found["chosen"]
     record, _ = compute_cell(cell, chosen, None)
-    first = {f"{name} of the first task": values[0] for name, values in record.per_task.items()}
+    first = {
+        f"{name} of the first task": values[0]
+        for name, values in record.per_task.items()
+    }
     numbers = {f"chosen {name}": value for name, value in chosen.items()}
     return {**record.metrics, **first, **numbers, "rows": record.counts["n_train"]}
 
@@ -98,7 +114,9 @@ def measured() -> dict[str, Cell]:
     """Return a cell of every measure that the profile ``smoke`` of an experiment has."""
     found: dict[str, Cell] = {}
     for entry in artefacts():
-        for row in plan(load_experiment(entry.path, profile="smoke"), output="nowhere").rows:
+        for row in plan(
+            load_experiment(entry.path, profile="smoke"), output="nowhere"
+        ).rows:
             if row.cell.method.measure:
                 found.setdefault(row.cell.method.measure, row.cell)
     return found
@@ -116,7 +134,11 @@ def cards() -> Iterator[tuple[str, str]]:
     seen = set()
     for path in card_paths(data_directory(None)).values():
         card = read_card(path)
-        if source_name(card) not in seen and card.id not in ("mediamill", "eurlex-dc", "breast-cancer"):
+        if source_name(card) not in seen and card.id not in (
+            "mediamill",
+            "eurlex-dc",
+            "breast-cancer",
+        ):
             seen.add(source_name(card))
             yield source_name(card), card.id
 
@@ -129,28 +151,50 @@ def numbers_of_data(id: str) -> dict[str, float]:
     """Return sums that change with any value of a data set, and with its place."""
     data = load_dataset(id)
     strings = data.X.dtype.kind in "SU"
-    X = np.ascontiguousarray(data.X.astype("S")).view(np.uint8).reshape(data.n_samples, -1) if strings else data.X
-    parts = {"columns": np.asarray(X.sum(axis=0)), "lines": np.asarray(X.sum(axis=1)), "y": data.y}
+    X = (
+        np.ascontiguousarray(data.X.astype("S"))
+        .view(np.uint8)
+        .reshape(data.n_samples, -1)
+        if strings
+        else data.X
+    )
+    parts = {
+        "columns": np.asarray(X.sum(axis=0)),
+        "lines": np.asarray(X.sum(axis=1)),
+        "y": data.y,
+    }
     sums = {}
     for name, values in parts.items():
         values = np.nan_to_num(np.asarray(values, dtype=float)).ravel()
         sums[name] = float(values @ np.cos(np.arange(values.size)))
     words = sum(ord(letter) for task in data.tasks for letter in str(task))
-    return {**sums, "rows": data.n_samples, "features": data.n_features, "tasks": data.n_tasks, "letters": words}
+    return {
+        **sums,
+        "rows": data.n_samples,
+        "features": data.n_features,
+        "tasks": data.n_tasks,
+        "letters": words,
+    }
 
 
 # --- the tests
 
 
 def stored(name: str) -> dict:
-    return json.loads(STORED.read_text(encoding="utf-8")).get(name, {"versions": None, "numbers": {}})
+    return json.loads(STORED.read_text(encoding="utf-8")).get(
+        name, {"versions": None, "numbers": {}}
+    )
 
 
 @pytest.mark.parametrize("name", experiments())
 def test_cells(name, tmp_path, monkeypatch, judge):
     monkeypatch.chdir(tmp_path)
     cell = cell_of(experiments()[name], tmp_path)
-    judge(name, stored(name), {"versions": cell.versions, "numbers": numbers_of_cell(cell)})
+    judge(
+        name,
+        stored(name),
+        {"versions": cell.versions, "numbers": numbers_of_cell(cell)},
+    )
 
 
 @pytest.mark.slow
@@ -159,7 +203,12 @@ def test_cells(name, tmp_path, monkeypatch, judge):
 def test_measures(name, judge):
     cell = measured()[name]
     digits = declared(name)[1].digits
-    judge(name, stored(name), {"versions": cell.versions, "numbers": numbers_of_measure(cell)}, digits)
+    judge(
+        name,
+        stored(name),
+        {"versions": cell.versions, "numbers": numbers_of_measure(cell)},
+        digits,
+    )
 
 
 #: Sources whose files or sizes take seconds.
@@ -167,7 +216,11 @@ LARGE = ("reader:fasta", "reader:idx", "generator:eurlex")
 
 
 @pytest.mark.parametrize(
-    "source", [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else []) for name in CARDS]
+    "source",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else [])
+        for name in CARDS
+    ],
 )
 def test_data(source, request, judge):
     if source.startswith("reader:") and source != "reader:digits":
@@ -176,7 +229,12 @@ def test_data(source, request, judge):
         numbers = numbers_of_data(CARDS[source])
     except DataError:
         pytest.skip(f"MTLRUN_DATA does not hold {CARDS[source]}")
-    judge(source, stored(source), {"versions": versions_of([], source), "numbers": numbers}, 9)
+    judge(
+        source,
+        stored(source),
+        {"versions": versions_of([], source), "numbers": numbers},
+        9,
+    )
 
 
 def test_every_reader_that_needs_no_table_of_the_user_is_among_them():
@@ -184,7 +242,10 @@ def test_every_reader_that_needs_no_table_of_the_user_is_among_them():
 
 
 def test_what_is_compared_is_what_verify_compares():
-    assert _names({"estimator": "A", "params": {"base": {"estimator": "B"}}}) == ["A", "B"]
+    assert _names({"estimator": "A", "params": {"base": {"estimator": "B"}}}) == [
+        "A",
+        "B",
+    ]
     assert digits_of(1.0, 1.0) == 16
     assert digits_of(None, None) == 16
     assert digits_of(1.0, None) == 0
@@ -209,8 +270,13 @@ def write() -> None:
     content = {}
     for name, (versions, numbers) in made.items():
         same = known.get(name, {}).get("versions") == versions
-        content[name] = known[name] if same else {"versions": versions, "numbers": numbers()}
-    lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in sorted(content.items())]
+        content[name] = (
+            known[name] if same else {"versions": versions, "numbers": numbers()}
+        )
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(entry)}"
+        for name, entry in sorted(content.items())
+    ]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 

@@ -22,15 +22,33 @@ def script():
 
 
 def test_what_is_stored_follows_from_the_code():
-    assert interfaces.STORED.read_text(encoding="utf-8") == script().generated(), "run: make generated"
-    facts = {name: (m.greater_is_better, m.needs, m.task_variance) for name, m in interfaces.METRIC_FACTS.items()}
-    assert facts == {name: (m.greater_is_better, m.needs, m.task_variance) for name, m in METRICS.items()}
+    assert interfaces.STORED.read_text(encoding="utf-8") == script().generated(), (
+        "run: make generated"
+    )
+    facts = {
+        name: (m.greater_is_better, m.needs, m.task_variance)
+        for name, m in interfaces.METRIC_FACTS.items()
+    }
+    assert facts == {
+        name: (m.greater_is_better, m.needs, m.task_variance)
+        for name, m in METRICS.items()
+    }
 
 
-@pytest.mark.parametrize("name", [name for name, info in METHODS.items() if not info.foreign])
+@pytest.mark.parametrize(
+    "name", [name for name, info in METHODS.items() if not info.foreign]
+)
 def test_the_registry_says_of_a_class_what_inspecting_it_says(name):
-    known, seen = interface(METHODS[name].class_path), inspected(METHODS[name].class_path)
-    assert (known.names, known.keyword_only, known.open, known.fits) == (seen.names, seen.keyword_only, False, True)
+    known, seen = (
+        interface(METHODS[name].class_path),
+        inspected(METHODS[name].class_path),
+    )
+    assert (known.names, known.keyword_only, known.open, known.fits) == (
+        seen.names,
+        seen.keyword_only,
+        False,
+        True,
+    )
     assert (known.rules, known.changes) == (seen.rules, seen.changes)
 
 
@@ -39,7 +57,11 @@ def test_a_package_of_another_version_is_inspected(monkeypatch):
     stored = {"package": {"scikit-learn": "0.1"}, "names": ["something_else"]}
     monkeypatch.setitem(interfaces._STORED["interfaces"], path, stored)
     assert "alphas" in interface(path).names
-    monkeypatch.setitem(interfaces._STORED["interfaces"], path, {**stored, "package": {"no-such-package": "1"}})
+    monkeypatch.setitem(
+        interfaces._STORED["interfaces"],
+        path,
+        {**stored, "package": {"no-such-package": "1"}},
+    )
     assert "alphas" in interface(path).names
 
 
@@ -60,10 +82,18 @@ def test_classes_and_functions_of_the_user(own):
             "Walk about."
         """,
     )
-    ridge = Interface(("alpha", "slow"), keyword_only=("slow",), is_class=True, fits=True, summary="A model")
+    ridge = Interface(
+        ("alpha", "slow"),
+        keyword_only=("slow",),
+        is_class=True,
+        fits=True,
+        summary="A model",
+    )
     for path in ("own.models:Ridge", "own.kinds:Ridge", "own.kinds:Child"):
         assert interface(path) == ridge
-    assert interface("own.kinds:Open") == Interface(("a", "b"), True, ("b",), True, True)
+    assert interface("own.kinds:Open") == Interface(
+        ("a", "b"), True, ("b",), True, True
+    )
     assert interface("own.kinds:Bare") == Interface((), is_class=True, fits=True)
     assert interface("own.kinds:NoFit") == Interface(("a",), is_class=True)
     assert interface("own.kinds:measure") == Interface(

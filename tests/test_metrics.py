@@ -18,8 +18,12 @@ def binary_problem(draw):
     n = draw(st.integers(2, 40))
     y = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=n, max_size=n)))
     y[:2] = -1, 1
-    score = np.array(draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), dtype=float)
-    weight = np.array(draw(st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.5]), min_size=n, max_size=n)))
+    score = np.array(
+        draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), dtype=float
+    )
+    weight = np.array(
+        draw(st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.5]), min_size=n, max_size=n))
+    )
     return y, score, weight
 
 
@@ -30,18 +34,30 @@ def test_binary_metrics_equal_scikit_learn(problem):
     probability = 1 / (1 + np.exp(-score))
     for w in (None, weight):
         pairs = [
-            (m.auc_per_task(y, score, weights=w), reference.roc_auc_score(y, score, sample_weight=w)),
+            (
+                m.auc_per_task(y, score, weights=w),
+                reference.roc_auc_score(y, score, sample_weight=w),
+            ),
             (
                 m.average_precision_per_task(y, score, weights=w),
                 reference.average_precision_score(y, score, sample_weight=w),
             ),
-            (m.log_loss_per_task(y, score, weights=w), reference.log_loss(y, probability, sample_weight=w)),
-            (m.accuracy_per_task(y, label, weights=w), reference.accuracy_score(y, label, sample_weight=w)),
+            (
+                m.log_loss_per_task(y, score, weights=w),
+                reference.log_loss(y, probability, sample_weight=w),
+            ),
+            (
+                m.accuracy_per_task(y, label, weights=w),
+                reference.accuracy_score(y, label, sample_weight=w),
+            ),
             (
                 m.balanced_accuracy_per_task(y, label, weights=w),
                 reference.balanced_accuracy_score(y, label, sample_weight=w),
             ),
-            (m.f1_per_task(y, label, weights=w), reference.f1_score(y, label, sample_weight=w)),
+            (
+                m.f1_per_task(y, label, weights=w),
+                reference.f1_score(y, label, sample_weight=w),
+            ),
         ]
         for ours, theirs in pairs:
             assert ours.shape == (1,)
@@ -52,33 +68,54 @@ def test_binary_metrics_equal_scikit_learn(problem):
 def test_other_averages_of_the_auc_equal_scikit_learn(weighted):
     rng = np.random.default_rng(0)
     Y = (rng.random((50, 6)) < [0.5, 0.3, 0.4, 0.25, 0.5, 0.1]).astype(float)
-    Y[:2] = [1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]  # every row has both classes: scikit-learn knows no others
+    Y[:2] = (
+        [1, 0, 1, 0, 1, 0],
+        [0, 1, 0, 1, 0, 1],
+    )  # every row has both classes: scikit-learn knows no others
     Y[2:, 0] = np.where(Y[2:, 1:].any(axis=1), Y[2:, 0], 1.0)
     Y[2:, 1] = np.where(Y[2:].all(axis=1), 0.0, Y[2:, 1])
-    S, w = rng.integers(-3, 4, Y.shape).astype(float), rng.uniform(0.5, 2.0, 50) if weighted else None
-    for name, function in (("micro", m.auc_micro_per_task), ("samples", m.auc_samples_per_task)):
+    S, w = (
+        rng.integers(-3, 4, Y.shape).astype(float),
+        rng.uniform(0.5, 2.0, 50) if weighted else None,
+    )
+    for name, function in (
+        ("micro", m.auc_micro_per_task),
+        ("samples", m.auc_samples_per_task),
+    ):
         assert function(Y, S, weights=w).shape == (6,)
         np.testing.assert_allclose(
-            function(Y, S, weights=w), reference.roc_auc_score(Y, S, average=name, sample_weight=w), atol=1e-12
+            function(Y, S, weights=w),
+            reference.roc_auc_score(Y, S, average=name, sample_weight=w),
+            atol=1e-12,
         )
     frequent, auc = m.auc_frequent_per_task(Y, S), m.auc_per_task(Y, S)
     assert np.isnan(frequent).tolist() == (Y.sum(axis=0) < m.FREQUENT).tolist()
     assert np.isnan(frequent).any()
     assert not np.isnan(frequent).all()
-    np.testing.assert_array_equal(frequent[~np.isnan(frequent)], auc[~np.isnan(frequent)])
+    np.testing.assert_array_equal(
+        frequent[~np.isnan(frequent)], auc[~np.isnan(frequent)]
+    )
 
 
 def test_other_averages_of_the_auc_in_other_layouts():
     rng = np.random.default_rng(1)
     y, s = np.sign(rng.normal(size=60)), rng.normal(size=60)
     task = np.repeat([2, 0, 1], 20)
-    np.testing.assert_allclose(m.auc_micro_per_task(y, s, task_id=task), [reference.roc_auc_score(y, s)] * 3)
+    np.testing.assert_allclose(
+        m.auc_micro_per_task(y, s, task_id=task), [reference.roc_auc_score(y, s)] * 3
+    )
     assert np.isnan(m.auc_samples_per_task(y, s, task_id=task)).tolist() == [True] * 3
     Y, S = y.reshape(20, 3).copy(), s.reshape(20, 3)
     Y[:, 1] = np.nan
     micro, samples = m.auc_micro_per_task(Y, S), m.auc_samples_per_task(Y, S)
-    assert np.isnan(micro).tolist() == np.isnan(samples).tolist() == [False, True, False]
-    assert micro[0] == micro[2] == reference.roc_auc_score(Y[:, [0, 2]].ravel(), S[:, [0, 2]].ravel())
+    assert (
+        np.isnan(micro).tolist() == np.isnan(samples).tolist() == [False, True, False]
+    )
+    assert (
+        micro[0]
+        == micro[2]
+        == reference.roc_auc_score(Y[:, [0, 2]].ravel(), S[:, [0, 2]].ravel())
+    )
 
 
 @given(binary_problem(), st.integers(1, 3))
@@ -97,18 +134,29 @@ def test_regression_metrics_equal_scikit_learn():
     Y, Z = rng.standard_normal((2, 30, 4))
     w = rng.uniform(0.1, 2, 30)
     raw = {"multioutput": "raw_values", "sample_weight": w}
-    np.testing.assert_allclose(m.mse_per_task(Y, Z, weights=w), reference.mean_squared_error(Y, Z, **raw))
-    np.testing.assert_allclose(m.rmse_per_task(Y, Z, weights=w), reference.root_mean_squared_error(Y, Z, **raw))
-    np.testing.assert_allclose(m.r2_per_task(Y, Z, weights=w), reference.r2_score(Y, Z, **raw))
+    np.testing.assert_allclose(
+        m.mse_per_task(Y, Z, weights=w), reference.mean_squared_error(Y, Z, **raw)
+    )
+    np.testing.assert_allclose(
+        m.rmse_per_task(Y, Z, weights=w), reference.root_mean_squared_error(Y, Z, **raw)
+    )
+    np.testing.assert_allclose(
+        m.r2_per_task(Y, Z, weights=w), reference.r2_score(Y, Z, **raw)
+    )
     np.testing.assert_allclose(m.nmse_per_task(Y, Z), ((Y - Z) ** 2).mean(0) / Y.var(0))
-    np.testing.assert_allclose(m.nmse_per_task(Y, Z, variance=[1, 2, 4, 8]), ((Y - Z) ** 2).mean(0) / [1, 2, 4, 8])
+    np.testing.assert_allclose(
+        m.nmse_per_task(Y, Z, variance=[1, 2, 4, 8]),
+        ((Y - Z) ** 2).mean(0) / [1, 2, 4, 8],
+    )
 
 
 def test_auc_of_hundreds_of_columns():
     rng = np.random.default_rng(1)
     Y = np.where(rng.random((200, 300)) < 0.2, 1, 0)
     S = rng.integers(0, 20, Y.shape) / 7.0
-    np.testing.assert_allclose(m.auc_per_task(Y, S), reference.roc_auc_score(Y, S, average=None), rtol=1e-13)
+    np.testing.assert_allclose(
+        m.auc_per_task(Y, S), reference.roc_auc_score(Y, S, average=None), rtol=1e-13
+    )
 
 
 def test_all_layouts_agree():
@@ -118,14 +166,22 @@ def test_all_layouts_agree():
     W = rng.uniform(1, 2, (n, T))
     expected = m.mse_per_task(Y, S, weights=W)
     flat = {"offsets": [0, n, 2 * n, 3 * n], "weights": W.T.ravel()}
-    np.testing.assert_allclose(m.mse_per_task(Y.T.ravel(), S.T.ravel(), **flat), expected)
-    np.testing.assert_allclose(m.mse_per_task(list(Y.T), list(S.T), weights=list(W.T)), expected)
+    np.testing.assert_allclose(
+        m.mse_per_task(Y.T.ravel(), S.T.ravel(), **flat), expected
+    )
+    np.testing.assert_allclose(
+        m.mse_per_task(list(Y.T), list(S.T), weights=list(W.T)), expected
+    )
     ids = np.tile(["a", "b", "c"], n)
     rows = {"task_id": ids, "weights": W.ravel()}
     np.testing.assert_allclose(m.mse_per_task(Y.ravel(), S.ravel(), **rows), expected)
-    ordered = m.mse_per_task(Y.ravel(), S.ravel(), tasks=["c", "none", "a", "b"], **rows)
+    ordered = m.mse_per_task(
+        Y.ravel(), S.ravel(), tasks=["c", "none", "a", "b"], **rows
+    )
     np.testing.assert_allclose(ordered, [expected[2], np.nan, expected[0], expected[1]])
-    assert m.mse_per_task([np.ones(2), np.ones(3)], [np.zeros(2), np.full(3, 3.0)]).tolist() == [1.0, 4.0]
+    assert m.mse_per_task(
+        [np.ones(2), np.ones(3)], [np.zeros(2), np.full(3, 3.0)]
+    ).tolist() == [1.0, 4.0]
 
 
 def test_masked_and_weightless_entries_do_not_count():
@@ -152,20 +208,30 @@ def test_undefined_is_nan(function, y, prediction):
 
 
 def test_nmse_with_zero_given_variance_is_nan():
-    assert np.isnan(m.nmse_per_task(np.ones((2, 2)), np.zeros((2, 2)), variance=[1.0, 0.0])).tolist() == [False, True]
+    assert np.isnan(
+        m.nmse_per_task(np.ones((2, 2)), np.zeros((2, 2)), variance=[1.0, 0.0])
+    ).tolist() == [False, True]
 
 
 def test_explained_variance_by_rows_is_that_of_the_rows_pooled():
     rng = np.random.default_rng(0)
     task = rng.integers(0, 4, size=60)
-    y, p, w = rng.normal(size=60) + 3 * task, rng.normal(size=60) + 3 * task, rng.uniform(0.5, 2, size=60)
+    y, p, w = (
+        rng.normal(size=60) + 3 * task,
+        rng.normal(size=60) + 3 * task,
+        rng.uniform(0.5, 2, size=60),
+    )
     for weights in (None, w):
-        values = m.explained_variance_per_task(y, p, task_id=task, tasks=range(5), weights=weights)
+        values = m.explained_variance_per_task(
+            y, p, task_id=task, tasks=range(5), weights=weights
+        )
         sizes = np.bincount(task, weights=weights, minlength=5)
         assert np.isnan(values[4])  # a task without rows
         mean, _ = m.average(values, sizes, how="sample")
         assert mean == pytest.approx(reference.r2_score(y, p, sample_weight=weights))
-    assert np.isnan(m.explained_variance_per_task([], [], task_id=[], tasks=range(2))).all()
+    assert np.isnan(
+        m.explained_variance_per_task([], [], task_id=[], tasks=range(2))
+    ).all()
 
 
 def test_accuracy_takes_any_labels():
@@ -180,9 +246,17 @@ def test_accuracy_takes_any_labels():
     [
         (([1, 2], [1, 2, 3]), {}, "targets have shape (2,) but predictions (3,)"),
         (([1.0], [np.nan]), {}, "predictions of task 0 are not finite"),
-        (([1.0, 2.0], [1.0, 2.0]), {"offsets": [0, 1]}, "offsets must rise from 0 to 2"),
+        (
+            ([1.0, 2.0], [1.0, 2.0]),
+            {"offsets": [0, 1]},
+            "offsets must rise from 0 to 2",
+        ),
         (([1.0, 2.0], [1.0, 2.0]), {"task_id": [1]}, "task_id must have shape (2,)"),
-        (([1.0, 2.0], [1.0, 2.0]), {"task_id": [1, 2], "tasks": [1]}, "not among `tasks`: [2]"),
+        (
+            ([1.0, 2.0], [1.0, 2.0]),
+            {"task_id": [1, 2], "tasks": [1]},
+            "not among `tasks`: [2]",
+        ),
         (([1.0, 2.0], [1.0, 2.0]), {"weights": [1.0]}, "weights must have shape (2,)"),
         ((np.ones((1, 1, 1)), np.ones((1, 1, 1))), {}, "1 or 2 dimensions, got 3"),
         (([np.ones(2)], [np.ones(2), np.ones(2)]), {}, "same number of tasks"),
@@ -238,7 +312,11 @@ def test_squares_taken_at_once_are_those_of_every_task(name):
     named = metric(y, p, task_id=ids, tasks=list(range(7)), weights=np.ones(60), **more)
     np.testing.assert_array_equal(found, named)
     alone = [
-        float(metric(y[ids == t], p[ids == t], **({"variance": 1.0} if more else {}))[0]) for t in range(7) if t != 4
+        float(
+            metric(y[ids == t], p[ids == t], **({"variance": 1.0} if more else {}))[0]
+        )
+        for t in range(7)
+        if t != 4
     ]
     np.testing.assert_allclose(found[sizes > 0], alone, rtol=1e-14)
     assert np.isnan(found[4])

@@ -20,7 +20,14 @@ def test_a_notebook_runs(path, tmp_path):
 
 
 def test_there_are_two_and_they_are_stored_without_outputs():
-    assert [path.stem for path in NOTEBOOKS] == ["notebook-compare", "notebook-reproduce"]
+    assert [path.stem for path in NOTEBOOKS] == [
+        "notebook-compare",
+        "notebook-reproduce",
+    ]
     for path in NOTEBOOKS:
-        code = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+        code = [
+            cell
+            for cell in json.loads(path.read_text())["cells"]
+            if cell["cell_type"] == "code"
+        ]
         assert not any(cell["outputs"] or cell["execution_count"] for cell in code)

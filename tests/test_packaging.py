@@ -15,7 +15,9 @@ import yaml
 import mtlrun
 
 ROOT = Path(__file__).resolve().parents[1]
-pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="needs a checkout")
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "pyproject.toml").is_file(), reason="needs a checkout"
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +25,18 @@ def wheel(tmp_path_factory):
     from hatchling.builders.wheel import WheelBuilder
 
     folder = tmp_path_factory.mktemp("wheel")
-    return Path(next(WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])))
+    return Path(
+        next(
+            WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+        )
+    )
 
 
 def _shipped(folder: str) -> set[str]:
     return {
-        str(path.relative_to(ROOT / folder)) for path in (ROOT / folder).rglob("*") if path.suffix in (".yaml", ".csv")
+        str(path.relative_to(ROOT / folder))
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".yaml", ".csv")
     }
 
 
@@ -49,12 +57,26 @@ def test_installed_wheel_finds_its_files(wheel, tmp_path):
         archive.extractall(tmp_path)
     code = "from mtlrun.utils import io as r; print(r.configs_dir(), r.datasets_dir(), r.checkout_dir())"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     package = tmp_path.resolve() / "mtlrun"
-    assert run.stdout.split() == [str(package / "_configs"), str(package / "_datasets"), "None"], run.stderr
+    assert run.stdout.split() == [
+        str(package / "_configs"),
+        str(package / "_datasets"),
+        "None",
+    ], run.stderr
 
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"] if (ROOT / "pyproject.toml").is_file() else {}
+PROJECT = (
+    tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    if (ROOT / "pyproject.toml").is_file()
+    else {}
+)
 
 
 def _bounds() -> dict[str, str]:
@@ -64,7 +86,9 @@ def _bounds() -> dict[str, str]:
         lines += PROJECT["optional-dependencies"][extra]
     found = {}
     for line in lines:
-        name, extra, bound = re.fullmatch(r"([a-z0-9-]+)(\[[a-z]+\])?>=([0-9.]+)", line).groups()
+        name, extra, bound = re.fullmatch(
+            r"([a-z0-9-]+)(\[[a-z]+\])?>=([0-9.]+)", line
+        ).groups()
         found[name] = bound
         if extra:
             found[extra.strip("[]")] = bound
@@ -73,7 +97,9 @@ def _bounds() -> dict[str, str]:
 
 def test_the_oldest_releases_that_are_tested_are_the_lower_bounds():
     lines = (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
-    pinned = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    pinned = dict(
+        line.split("==") for line in lines if line and not line.startswith("#")
+    )
     assert pinned == _bounds()
 
 
@@ -89,21 +115,36 @@ def _needed(names: list[str]) -> set[str]:
         except metadata.PackageNotFoundError:
             continue
         found.add(name)
-        names += [re.match(r"[\w.-]+", line).group() for line in requires if "extra ==" not in line]
+        names += [
+            re.match(r"[\w.-]+", line).group()
+            for line in requires
+            if "extra ==" not in line
+        ]
     return found
 
 
 def test_nothing_that_is_needed_at_run_time_is_under_the_gpl():
-    names = _needed([re.match(r"[\w-]+", line).group() for line in PROJECT["dependencies"]])
+    names = _needed(
+        [re.match(r"[\w-]+", line).group() for line in PROJECT["dependencies"]]
+    )
     assert len(names) > 20
     for name in names:
         about = metadata.metadata(name)
-        named = [about.get("License-Expression") or "", (about.get("License") or "").split("\n")[0][:100]]
-        named += [line for line in about.get_all("Classifier") or [] if line.startswith("License")]
+        named = [
+            about.get("License-Expression") or "",
+            (about.get("License") or "").split("\n")[0][:100],
+        ]
+        named += [
+            line
+            for line in about.get_all("Classifier") or []
+            if line.startswith("License")
+        ]
         assert any(named), f"{name} names no licence"
         # A GPL with the exception for the run-time library of GCC binds nobody who links it.
         text = re.sub(r"GPL-[\w.-]+ WITH GCC-exception-[\d.]+", "", " ".join(named))
-        assert not re.search(r"(?<![L])\bA?GPL|(?<!Lesser )General Public License", text), f"{name}: {text}"
+        assert not re.search(
+            r"(?<![L])\bA?GPL|(?<!Lesser )General Public License", text
+        ), f"{name}: {text}"
 
 
 def _recipe() -> dict:
@@ -115,7 +156,11 @@ def _recipe() -> dict:
 
 def test_one_version_everywhere():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert {PROJECT["version"], citation["version"], str(_recipe()["package"]["version"])} == {mtlrun.__version__}
+    assert {
+        PROJECT["version"],
+        citation["version"],
+        str(_recipe()["package"]["version"]),
+    } == {mtlrun.__version__}
 
 
 def test_the_citation_has_what_its_format_asks_for_and_agrees_with_the_project():
@@ -123,7 +168,9 @@ def test_the_citation_has_what_its_format_asks_for_and_agrees_with_the_project()
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert citation["cff-version"] == "1.2.0"
     assert citation["license"] == PROJECT["license"]
-    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert [author["name"] for author in citation["authors"]] == [
+        author["name"] for author in PROJECT["authors"]
+    ]
 
 
 def test_the_conda_recipe_needs_what_the_project_needs():
@@ -148,7 +195,14 @@ def test_the_release_stores_no_secret_and_pins_what_it_runs():
 def test_the_container_copies_what_the_wheel_is_made_of_and_runs_a_command_that_exists():
     text = (ROOT / "Containerfile").read_text()
     ignored = (ROOT / ".containerignore").read_text().split()
-    assert not {"mtlrun", "configs", "datasets", "pyproject.toml", "README.md", "LICENSE"} & set(ignored)
+    assert not {
+        "mtlrun",
+        "configs",
+        "datasets",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    } & set(ignored)
     version = re.search(r"python:(3\.\d+)-slim", text).group(1)
     assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
     command = yaml.safe_load(re.search(r"^CMD (.*)$", text, re.MULTILINE).group(1))

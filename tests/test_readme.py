@@ -14,14 +14,23 @@ pytestmark = pytest.mark.skipif(not README.is_file(), reason="needs a checkout")
 
 
 def _blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.findall(
+        rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
 
 
 @pytest.mark.slow
 def test_the_comparison_runs_as_printed(tmp_path):
     """The table is shipped, and verdict and leaderboard are those that the README shows."""
-    (line,) = (line for block in _blocks("sh") for line in block.splitlines() if line.startswith("mtlrun compare"))
-    given = [str(ROOT / word) if word.endswith(".csv") else word for word in line.split()[1:]]
+    (line,) = (
+        line
+        for block in _blocks("sh")
+        for line in block.splitlines()
+        if line.startswith("mtlrun compare")
+    )
+    given = [
+        str(ROOT / word) if word.endswith(".csv") else word for word in line.split()[1:]
+    ]
     done = CliRunner().invoke(app, [*given, "--quiet", "--output", str(tmp_path)])
     assert done.exit_code == 0, done.output
     (shown,) = _blocks("text")
@@ -46,7 +55,9 @@ def test_commands_and_targets_exist():
     assert targets
     assert commands <= known
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
+    assert all(
+        re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets
+    )
 
 
 def test_make_help_names_every_target():

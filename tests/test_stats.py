@@ -39,7 +39,9 @@ def test_wilcoxon_equals_enumeration_with_ties_and_zeros(values):
     result = s.paired_test(d, np.zeros(len(d)))
     nonzero = d[d != 0]
     ranks = stats.rankdata(abs(nonzero))
-    sums = np.array([np.dot(signs, ranks) for signs in itertools.product([0, 1], repeat=len(ranks))])
+    sums = np.array(
+        [np.dot(signs, ranks) for signs in itertools.product([0, 1], repeat=len(ranks))]
+    )
     observed = ranks[nonzero > 0].sum()
     tail = min((sums <= observed).mean(), (sums >= observed).mean())
     assert result.statistic == observed
@@ -51,7 +53,9 @@ def test_wilcoxon_equals_scipy_without_ties():
     for n in (5, 12, 50, 51, 200):
         a, b = rng.standard_normal((2, n))
         method = "exact" if n <= s.EXACT_LIMIT else "approx"
-        assert s.paired_test(a, b).pvalue == pytest.approx(stats.wilcoxon(a, b, method=method).pvalue, rel=1e-10)
+        assert s.paired_test(a, b).pvalue == pytest.approx(
+            stats.wilcoxon(a, b, method=method).pvalue, rel=1e-10
+        )
 
 
 def test_t_equals_scipy():
@@ -74,7 +78,12 @@ def test_corrected_t_by_hand():
 @pytest.mark.parametrize("kind", ["wilcoxon", "t", "corrected_t"])
 def test_edges_of_paired_tests(kind):
     one = s.paired_test([1.0, np.nan], [0.5, 0.1], kind, test_over_train=0.5)
-    assert (one.n, one.mean_difference, one.pvalue, one.statistic) == (1, 0.5, None, None)
+    assert (one.n, one.mean_difference, one.pvalue, one.statistic) == (
+        1,
+        0.5,
+        None,
+        None,
+    )
     none = s.paired_test([np.nan], [0.1], kind, test_over_train=0.5)
     assert none.n == 0
     assert np.isnan(none.mean_difference)
@@ -94,7 +103,9 @@ def test_paired_tests_are_symmetric(kind):
 
 def test_differences_of_variance_one_are_nothing_special():
     a = np.array([1.0, 2.0, 3.0])
-    assert s.paired_test(a, np.zeros(3), "t").pvalue == pytest.approx(stats.ttest_rel(a, np.zeros(3)).pvalue)
+    assert s.paired_test(a, np.zeros(3), "t").pvalue == pytest.approx(
+        stats.ttest_rel(a, np.zeros(3)).pvalue
+    )
 
 
 def test_constant_difference_is_sure_under_t():
@@ -113,7 +124,9 @@ def test_wrong_paired_input_is_refused():
 
 def test_average_ranks_of_demsar():
     ranks = s.rank_table(DEMSAR)
-    np.testing.assert_allclose(ranks.mean(axis=0), [3.143, 2.000, 2.893, 1.964], atol=5e-4)
+    np.testing.assert_allclose(
+        ranks.mean(axis=0), [3.143, 2.000, 2.893, 1.964], atol=5e-4
+    )
     np.testing.assert_array_equal(s.rank_table(-DEMSAR, greater_is_better=False), ranks)
 
 
@@ -167,13 +180,19 @@ def test_holm_on_demsars_control_example():
     pvalues = [test.pvalue for test in tests]
     np.testing.assert_allclose(pvalues, [0.016, 0.019, 0.607], atol=2e-3)
     # 2 * 0.019 would be below 3 * 0.016, so the step-down keeps the larger one for both.
-    np.testing.assert_allclose([test.adjusted for test in tests], [3 * pvalues[0], 3 * pvalues[0], pvalues[2]])
-    np.testing.assert_allclose([test.alpha for test in tests], [0.05 / 3, 0.05 / 2, 0.05])
+    np.testing.assert_allclose(
+        [test.adjusted for test in tests], [3 * pvalues[0], 3 * pvalues[0], pvalues[2]]
+    )
+    np.testing.assert_allclose(
+        [test.alpha for test in tests], [0.05 / 3, 0.05 / 2, 0.05]
+    )
     assert [test.rejected for test in tests] == [True, True, False]
 
 
 def test_holm_by_hand():
-    np.testing.assert_allclose(s.holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(
+        s.holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02]
+    )
     np.testing.assert_allclose(s.holm([0.9, np.nan, 0.6]), [1.0, np.nan, 1.0])
     assert s.holm([]).shape == (0,)
     with pytest.raises(ValueError, match=r"\[0, 1\]"):

@@ -35,7 +35,11 @@ RUN = {
     "python": {
         "README.md",  # test_readme.py
         "docs/extending.md",  # test_extending.py
-        *(str(page.relative_to(ROOT)) for folder in ("start", "guide") for page in DOCS.glob(f"{folder}/*.md")),
+        *(
+            str(page.relative_to(ROOT))
+            for folder in ("start", "guide")
+            for page in DOCS.glob(f"{folder}/*.md")
+        ),
         *(f"docs/{name}.md" for name in ("index", "compare", "scaling", "distributed")),
     },
     "sh": {
@@ -76,26 +80,39 @@ def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
         if block["title"]:
             Path(block["title"]).write_text(body, encoding="utf-8")
         elif language == "sh":
-            said = "".join(_run(line, fails=note.startswith("fails")) for line in body.splitlines())
+            said = "".join(
+                _run(line, fails=note.startswith("fails")) for line in body.splitlines()
+            )
         elif language == "text":
             assert not _unprinted(body, said), said
 
 
 def _commands_of(page):
     blocks = _BLOCK.finditer(page.read_text("utf-8"))
-    return [line for block in blocks if block["language"] == "sh" for line in block["body"].splitlines()]
+    return [
+        line
+        for block in blocks
+        if block["language"] == "sh"
+        for line in block["body"].splitlines()
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("line", dict.fromkeys(line for page in CHARTS for line in _commands_of(page)))
-def test_the_commands_that_a_chart_ends_in_run_on_the_shipped_tables(line, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "line", dict.fromkeys(line for page in CHARTS for line in _commands_of(page))
+)
+def test_the_commands_that_a_chart_ends_in_run_on_the_shipped_tables(
+    line, tmp_path, monkeypatch
+):
     """With the methods named, or one, and few splits, as all of them take minutes."""
     monkeypatch.chdir(tmp_path)
     table = line.split()[2]
     shutil.copy(ROOT / "examples" / table, table)
     named = "" if "--methods" in line else " --methods GraphMTL"
-    printed = _run(f"{line}{named} --splits 3 --repeats 1 --folds 3 --quiet", fails=False)
+    printed = _run(
+        f"{line}{named} --splits 3 --repeats 1 --folds 3 --quiet", fails=False
+    )
     wanted = re.search(r"--methods (\S+)", line + named)[1].split(",")
     assert [name for name in wanted if name not in printed] == []
     assert Path("results/runs/compare", Path(table).stem, "leaderboard.html").is_file()
@@ -103,7 +120,13 @@ def test_the_commands_that_a_chart_ends_in_run_on_the_shipped_tables(line, tmp_p
 
 def test_every_kind_of_problem_has_its_command_and_table():
     options = [line for page in CHARTS for line in _commands_of(page)]
-    for option in ("--task school", "--targets protein,fat,water", "--targets 'tag_*'", "--group", "--time"):
+    for option in (
+        "--task school",
+        "--targets protein,fat,water",
+        "--targets 'tag_*'",
+        "--group",
+        "--time",
+    ):
         assert any(option in line for line in options), option
 
 
@@ -116,9 +139,15 @@ def test_the_commands_and_settings_of_large_tables_run(tmp_path, monkeypatch):
     for name in ("sales", "sensors"):
         Path(name).mkdir()
     for part in range(2):
-        rows = pd.DataFrame(rng.normal(size=(90, 3)), columns=["price", "size", "stock"])
-        rows.assign(y1=rows["price"] + rng.normal(size=90), y2=rows["size"]).to_parquet(f"sensors/{part}.parquet")
-        sales = rows.assign(store=np.arange(90) % 3, amount=rows["price"] + rng.normal(size=90))
+        rows = pd.DataFrame(
+            rng.normal(size=(90, 3)), columns=["price", "size", "stock"]
+        )
+        rows.assign(y1=rows["price"] + rng.normal(size=90), y2=rows["size"]).to_parquet(
+            f"sensors/{part}.parquet"
+        )
+        sales = rows.assign(
+            store=np.arange(90) % 3, amount=rows["price"] + rng.normal(size=90)
+        )
         sales.to_csv(f"sales/{part}.csv", index=False)
     (text,) = (
         block["body"]
@@ -137,23 +166,43 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
-    rows.assign(school=np.arange(60) % 4, grade=rows["a"] + rng.normal(size=60)).to_csv("grades.csv", index=False)
-    rows.assign(**{name: rows["a"] + rng.normal(size=60) for name in ("oil", "gas", "water")}).to_csv(
-        "yields.csv", index=False
+    rows.assign(school=np.arange(60) % 4, grade=rows["a"] + rng.normal(size=60)).to_csv(
+        "grades.csv", index=False
     )
-    genes = rows.assign(**{f"y{j}": (rows["b"] + rng.normal(size=60) > 0).astype(int) for j in range(27)})
+    rows.assign(
+        **{name: rows["a"] + rng.normal(size=60) for name in ("oil", "gas", "water")}
+    ).to_csv("yields.csv", index=False)
+    genes = rows.assign(
+        **{
+            f"y{j}": (rows["b"] + rng.normal(size=60) > 0).astype(int)
+            for j in range(27)
+        }
+    )
     genes.to_csv("genes.csv", index=False)
     genes.to_excel("genes.xlsx", index=False)
-    header = [f"@attribute {name} numeric" for name in "abc"] + [f"@attribute y{j} {{0,1}}" for j in range(4)]
-    lines = genes[["a", "b", "c", "y0", "y1", "y2", "y3"]].to_csv(index=False, header=False)
-    Path("enron.arff").write_text("\n".join(["@relation enron", *header, "@data", lines]), encoding="utf-8")
+    header = [f"@attribute {name} numeric" for name in "abc"] + [
+        f"@attribute y{j} {{0,1}}" for j in range(4)
+    ]
+    lines = genes[["a", "b", "c", "y0", "y1", "y2", "y3"]].to_csv(
+        index=False, header=False
+    )
+    Path("enron.arff").write_text(
+        "\n".join(["@relation enron", *header, "@data", lines]), encoding="utf-8"
+    )
     names = "".join(f'<label name="y{j}"></label>' for j in range(4))
-    Path("enron.xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{names}</labels>', "utf-8")
-    lines = [line for line in _commands_of(DOCS / "compare.md") if line.startswith("mtlrun compare")]
+    Path("enron.xml").write_text(
+        f'<labels xmlns="http://mulan.sourceforge.net/labels">{names}</labels>', "utf-8"
+    )
+    lines = [
+        line
+        for line in _commands_of(DOCS / "compare.md")
+        if line.startswith("mtlrun compare")
+    ]
     assert len(lines) == 5
     for number, line in enumerate(lines):
         printed = _run(
-            f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 --output {number} --quiet", fails=False
+            f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 --output {number} --quiet",
+            fails=False,
         )
         assert "GraphMTL" in printed, line
 
@@ -162,15 +211,23 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
 def test_every_block_of_code_runs_or_says_why_not(page):
     """A page is either among those that the tests run, or its blocks say why they are not run."""
     text = page.read_text(encoding="utf-8")
-    outside = re.sub(r"^```.*?^```$|^\$\$.*?^\$\$$", "", text, flags=re.DOTALL | re.MULTILINE)
+    outside = re.sub(
+        r"^```.*?^```$|^\$\$.*?^\$\$$", "", text, flags=re.DOTALL | re.MULTILINE
+    )
     loose = re.findall(r"\n\n    (?:mtlrun|python|from|import) [^\n]*", outside)
     assert loose == [], "fence code, so that the tests find it"
     for block in _BLOCK.finditer(text):
-        if block["language"] in ("python", "sh", "yaml", "toml") and not (block["note"] or "").startswith("not run: "):
+        if block["language"] in ("python", "sh", "yaml", "toml") and not (
+            block["note"] or ""
+        ).startswith("not run: "):
             place = str(page.relative_to(ROOT))
-            if page.parent.name == "papers":  # on a table of the reader's; its options are checked below
+            if (
+                page.parent.name == "papers"
+            ):  # on a table of the reader's; its options are checked below
                 continue
-            assert page in TUTORIALS or place in RUN.get(block["language"], ()), f"{place}: {block['body']}"
+            assert page in TUTORIALS or place in RUN.get(block["language"], ()), (
+                f"{place}: {block['body']}"
+            )
 
 
 def _run(line, *, fails):
@@ -191,7 +248,11 @@ def _unprinted(shown, said):
 
     def found(line):
         start = line.removesuffix("...").rstrip()
-        return not start or line in lines or (line != start and any(one.startswith(start) for one in lines))
+        return (
+            not start
+            or line in lines
+            or (line != start and any(one.startswith(start) for one in lines))
+        )
 
     return [line for line in map(_plain, shown.splitlines()) if not found(line)]
 
@@ -210,7 +271,9 @@ def _commands():
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize("line", [line for line in _commands() if line.values[0].startswith("mtlrun ")])
+@pytest.mark.parametrize(
+    "line", [line for line in _commands() if line.values[0].startswith("mtlrun ")]
+)
 def test_commands_and_options_in_the_documents_exist(line):
     words = line.replace("'", "").split()[1:]
     command = typer.main.get_command(app)
@@ -218,6 +281,14 @@ def test_commands_and_options_in_the_documents_exist(line):
         name = words.pop(0).rstrip(".,:;")
         assert name in command.commands, f"no command {name}"
         command = command.commands[name]
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    used = {word.partition("=")[0].rstrip(".,:;") for word in words if re.match(r"--?[a-z]", word)}
+    known = {
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    used = {
+        word.partition("=")[0].rstrip(".,:;")
+        for word in words
+        if re.match(r"--?[a-z]", word)
+    }
     assert used <= known | {"--help"}, f"unknown: {used - known}"

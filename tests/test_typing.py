@@ -38,8 +38,17 @@ BAD = {
 
 def check(folder, text):
     (folder / "project.py").write_text(text)
-    command = [sys.executable, "-m", "mypy", "--no-incremental", "--ignore-missing-imports", "project.py"]
-    found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--no-incremental",
+        "--ignore-missing-imports",
+        "project.py",
+    ]
+    found = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False
+    )
     return found.returncode, found.stdout + found.stderr
 
 
@@ -52,14 +61,23 @@ def test_a_project_sees_the_types(tmp_path):
     lines = said.splitlines()
     first = GOOD.count("\n") + 1
     for k, expected in enumerate(BAD.values()):
-        assert any(line.startswith(f"project.py:{first + k}: error") and expected in line for line in lines), said
-    assert all(int(line.split(":")[1]) >= first for line in lines if ": error" in line), said
+        assert any(
+            line.startswith(f"project.py:{first + k}: error") and expected in line
+            for line in lines
+        ), said
+    assert all(
+        int(line.split(":")[1]) >= first for line in lines if ": error" in line
+    ), said
 
 
 def test_completion_knows_all_estimators():
     offered = dir(mtlrun.estimators)
     assert set(METHODS) <= set(offered)
-    assert {"TraceNormMTLCV", "PerTask", "DegenerateModelWarning"} <= set(mtlrun.estimators.__all__) <= set(offered)
+    assert (
+        {"TraceNormMTLCV", "PerTask", "DegenerateModelWarning"}
+        <= set(mtlrun.estimators.__all__)
+        <= set(offered)
+    )
     for name in ("TraceNormMTLCV", "PerTask", "DegenerateModelWarning"):
         assert getattr(mtlrun.estimators, name).__name__ == name
     with pytest.raises(AttributeError, match="Nothing"):

@@ -35,7 +35,10 @@ def make(folder: Path) -> Path:
     table["height"] = table["sun"] + 2 * table["water"] + 0.3 * rng.normal(size=80)
     content = table.to_csv(index=False).encode()
     card = CARD.format(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
-    for path, text in (("plants/plants.csv", content), ("cards/plants.yaml", card.encode())):
+    for path, text in (
+        ("plants/plants.csv", content),
+        ("cards/plants.yaml", card.encode()),
+    ):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(text)
     return folder
@@ -44,7 +47,9 @@ def make(folder: Path) -> Path:
 def main(folder: str = "my-data") -> object:
     """Create the data set and load it by name."""
     data = load_dataset("plants", data_dir=make(Path(folder)))
-    print(f"{data.title}: {data.n_samples} rows, {data.n_features} features, tasks {', '.join(data.tasks)}")
+    print(
+        f"{data.title}: {data.n_samples} rows, {data.n_features} features, tasks {', '.join(data.tasks)}"
+    )
     return data
 
 

@@ -24,12 +24,18 @@ class WeightedRows(Penalty):
         """Return argmin_V step * value(V) + ||V - W||_F^2 / 2: every row shrinks by its own threshold."""
         norms = np.linalg.norm(W, axis=1)
         thresholds = step * self.alpha * np.array(self.weights)
-        return W * (1.0 - thresholds / np.maximum(norms, thresholds))[:, None] if step * self.alpha > 0 else W.copy()
+        return (
+            W * (1.0 - thresholds / np.maximum(norms, thresholds))[:, None]
+            if step * self.alpha > 0
+            else W.copy()
+        )
 
     def polar(self, Z):
         """Return the dual norm / alpha: solvers need it for the duality gap at which they stop."""
         largest = float(np.max(np.linalg.norm(Z, axis=1) / np.array(self.weights)))
-        return largest / self.alpha if self.alpha > 0 else (np.inf if largest > 0 else 0.0)
+        return (
+            largest / self.alpha if self.alpha > 0 else (np.inf if largest > 0 else 0.0)
+        )
 
 
 class WeightedFeatureMTL(RegressorMTL, PenalizedMTL):
@@ -50,7 +56,13 @@ def main() -> WeightedFeatureMTL:
     model = WeightedFeatureMTL(alpha=1.0, weights=[1.0, 1.0, 20.0])
     print("all zero from alpha =", round(model.alpha_max(X, y, task_id=school), 1))
     model.fit(X, y, task_id=school)
-    print("relative duality gap", f"{model.gap_:.0e}", "after", model.n_iter_, "iterations")
+    print(
+        "relative duality gap",
+        f"{model.gap_:.0e}",
+        "after",
+        model.n_iter_,
+        "iterations",
+    )
     print(model.coef_.round(2))
     return model
 

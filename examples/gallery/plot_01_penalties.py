@@ -10,12 +10,20 @@ directions, equal columns, or no pattern at all.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mtlrun.estimators import GraphMTL, IndependentRidge, JointFeatureMTL, SparseMTL, TraceNormMTL
+from mtlrun.estimators import (
+    GraphMTL,
+    IndependentRidge,
+    JointFeatureMTL,
+    SparseMTL,
+    TraceNormMTL,
+)
 
 rng = np.random.default_rng(0)
 n_tasks, n_features, n_rows = 8, 15, 30
 truth = np.zeros((n_features, n_tasks))
-truth[:5] = rng.normal(size=(5, 1)) + 0.5 * rng.normal(size=(5, n_tasks))  # five features matter, in every task
+truth[:5] = rng.normal(size=(5, 1)) + 0.5 * rng.normal(
+    size=(5, n_tasks)
+)  # five features matter, in every task
 task = np.repeat(np.arange(n_tasks), n_rows)
 X = rng.normal(size=(len(task), n_features))
 y = (X * truth.T[task]).sum(axis=1) + rng.normal(size=len(task))

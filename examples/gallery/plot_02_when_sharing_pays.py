@@ -36,12 +36,27 @@ separate = np.array([error(IndependentRidge(1.0), n) for n in rows])
 # good only as long as its bias is smaller than the noise of the others.
 
 fig, ax = plt.subplots(layout="constrained")
-for name, model in {"partially pooled": HierarchicalMTL("diagonal"), "pooled": PooledRidge(1.0)}.items():
+for name, model in {
+    "partially pooled": HierarchicalMTL("diagonal"),
+    "pooled": PooledRidge(1.0),
+}.items():
     gain = 1 - np.array([error(model, n) for n in rows]) / separate
     ax.plot(rows, 100 * gain, marker="o", label=name)
 ax.axhline(0, color="gray", linewidth=1)
-ax.annotate("separate models", (rows[-1], 0), xytext=(0, -14), textcoords="offset points", ha="right", color="gray")
-ax.set(xscale="log", xlabel="rows per task", ylabel="gain over separate models (%)", ylim=(-105, 100))
+ax.annotate(
+    "separate models",
+    (rows[-1], 0),
+    xytext=(0, -14),
+    textcoords="offset points",
+    ha="right",
+    color="gray",
+)
+ax.set(
+    xscale="log",
+    xlabel="rows per task",
+    ylabel="gain over separate models (%)",
+    ylim=(-105, 100),
+)
 ax.set_xticks(rows, labels=map(str, rows))
 ax.minorticks_off()
 ax.legend(loc="lower left")

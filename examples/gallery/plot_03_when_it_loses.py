@@ -21,21 +21,34 @@ for seed in range(n_draws):
     W[10:] -= 1.2  # another law
     X = rng.normal(size=(task.size, n_features))
     y = (X * W[task]).sum(axis=1) + 3 * rng.normal(size=task.size)
-    alone = np.sum((IndependentRidge(1.0).fit(X, y, task_id=task).coef_ - W) ** 2, axis=1)
+    alone = np.sum(
+        (IndependentRidge(1.0).fit(X, y, task_id=task).coef_ - W) ** 2, axis=1
+    )
     for name, model in models.items():
-        gains[name].append(alone - np.sum((model.fit(X, y, task_id=task).coef_ - W) ** 2, axis=1))
+        gains[name].append(
+            alone - np.sum((model.fit(X, y, task_id=task).coef_ - W) ** 2, axis=1)
+        )
 
 # %%
 # Dots right of the line gain. Bars are 95% intervals of the mean over 20 draws.
 
 fig, ax = plt.subplots(figsize=(6.4, 5), layout="constrained")
 for shift, (name, found) in zip((-0.15, 0.15), gains.items(), strict=True):
-    mean, half = np.mean(found, axis=0), 1.96 * np.std(found, axis=0, ddof=1) / np.sqrt(n_draws)
-    ax.errorbar(mean, np.arange(n_tasks) + shift, xerr=half, fmt="o", capsize=3, label=name)
+    mean, half = (
+        np.mean(found, axis=0),
+        1.96 * np.std(found, axis=0, ddof=1) / np.sqrt(n_draws),
+    )
+    ax.errorbar(
+        mean, np.arange(n_tasks) + shift, xerr=half, fmt="o", capsize=3, label=name
+    )
 ax.axvline(0, color="gray", linewidth=1)
 ax.axhspan(9.5, 11.5, color="gray", alpha=0.15)
 ax.text(0.02, 0.04, "another law", transform=ax.transAxes)
-ax.set(xlabel="error removed, compared with separate models", ylabel="task", yticks=range(n_tasks))
+ax.set(
+    xlabel="error removed, compared with separate models",
+    ylabel="task",
+    yticks=range(n_tasks),
+)
 ax.invert_yaxis()
 ax.legend(loc="center left")
 plt.show()

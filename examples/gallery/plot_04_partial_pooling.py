@@ -14,7 +14,10 @@ from mtlrun.estimators import HierarchicalMTL, IndependentRidge
 rng = np.random.default_rng(3)
 sizes = np.array([4] * 10 + [40] * 6)
 task = np.repeat(np.arange(sizes.size), sizes)
-level, slope = 5 + 1.0 * rng.normal(size=sizes.size), 2 + 0.7 * rng.normal(size=sizes.size)
+level, slope = (
+    5 + 1.0 * rng.normal(size=sizes.size),
+    2 + 0.7 * rng.normal(size=sizes.size),
+)
 x = rng.normal(size=task.size)
 y = level[task] + slope[task] * x + 1.5 * rng.normal(size=task.size)
 
@@ -32,8 +35,16 @@ for size, colour in ((4, "tab:orange"), (40, "tab:blue")):
     ax.plot(*start.T, "o", color=colour, mfc="white", label=f"{size} rows: separate")
     ax.plot(*end.T, "o", color=colour, label=f"{size} rows: partially pooled")
     for a, b in zip(start, end, strict=True):
-        ax.annotate("", b, a, arrowprops={"arrowstyle": "->", "color": colour, "alpha": 0.6})
-ax.plot(shared.mean_intercept_, shared.mean_coef_[0], "k+", markersize=14, label="mean of all tasks")
+        ax.annotate(
+            "", b, a, arrowprops={"arrowstyle": "->", "color": colour, "alpha": 0.6}
+        )
+ax.plot(
+    shared.mean_intercept_,
+    shared.mean_coef_[0],
+    "k+",
+    markersize=14,
+    label="mean of all tasks",
+)
 ax.set(xlabel="intercept", ylabel="slope")
 ax.legend(fontsize=8)
 plt.show()

@@ -30,8 +30,17 @@ order = np.argsort(level)
 
 fig, ax = plt.subplots(figsize=(6.4, 6), layout="constrained")
 places = np.arange(n_schools)
-ax.errorbar(level[order], places, xerr=1.96 * std[order], fmt="o", label="hierarchical model")
-ax.scatter(raw[order], places, s=sizes[order] * 3, facecolors="none", edgecolors="tab:orange", label="raw (size: rows)")
+ax.errorbar(
+    level[order], places, xerr=1.96 * std[order], fmt="o", label="hierarchical model"
+)
+ax.scatter(
+    raw[order],
+    places,
+    s=sizes[order] * 3,
+    facecolors="none",
+    edgecolors="tab:orange",
+    label="raw (size: rows)",
+)
 ax.axvline(model.mean_intercept_, color="gray", linewidth=1)
 ax.set(xlabel="level of the school", ylabel="school, sorted", yticks=[])
 ax.legend(loc="upper left")

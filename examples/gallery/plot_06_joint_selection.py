@@ -30,9 +30,18 @@ for j in range(n_features):
     real = j < n_real
     label = {0: "real features", n_real: "noise"}.get(j)
     ax.plot(
-        path.alphas, norms[:, j], color="tab:red" if real else "0.6", lw=2 if real else 1, label=label, zorder=2 + real
+        path.alphas,
+        norms[:, j],
+        color="tab:red" if real else "0.6",
+        lw=2 if real else 1,
+        label=label,
+        zorder=2 + real,
     )
-ax.set(xscale="log", xlabel="strength alpha (weaker to the right)", ylabel="norm of the feature's row of W")
+ax.set(
+    xscale="log",
+    xlabel="strength alpha (weaker to the right)",
+    ylabel="norm of the feature's row of W",
+)
 ax.invert_xaxis()
 ax.legend()
 plt.show()

@@ -14,7 +14,9 @@ from mtlrun.estimators import DirtyMTL
 rng = np.random.default_rng(0)
 n_tasks, n_features, n_rows = 10, 20, 60
 W = np.zeros((n_tasks, n_features))
-W[:, :4] = rng.choice([-1, 1], size=4) * (1 + 0.2 * rng.normal(size=(n_tasks, 4)))  # shared
+W[:, :4] = rng.choice([-1, 1], size=4) * (
+    1 + 0.2 * rng.normal(size=(n_tasks, 4))
+)  # shared
 for t in range(n_tasks):
     W[t, rng.integers(4, n_features)] = 2  # private
 task = np.repeat(np.arange(n_tasks), n_rows)
@@ -25,7 +27,12 @@ y = (X * W[task]).sum(axis=1) + rng.normal(size=task.size)
 # ``lam`` is the price of a private entry relative to a shared row: too low and P is empty, too high and Q is.
 
 model = DirtyMTL(alpha=80, lam=0.3).fit(X, y, task_id=task)
-panels = {"truth": W, "fit: P + Q": model.coef_, "shared part P": model.shared_, "private part Q": model.own_}
+panels = {
+    "truth": W,
+    "fit: P + Q": model.coef_,
+    "shared part P": model.shared_,
+    "private part Q": model.own_,
+}
 fig, axes = plt.subplots(1, 4, figsize=(9, 4.2), sharey=True, layout="constrained")
 for ax, (name, part) in zip(axes, panels.items(), strict=True):
     image = ax.imshow(part.T, cmap="RdBu", vmin=-2, vmax=2, aspect="auto")

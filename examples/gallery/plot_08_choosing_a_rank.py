@@ -26,12 +26,20 @@ print(f"alpha {trace.alpha_:.1f}")
 # Errors of the coefficients are in the legend.
 
 fig, ax = plt.subplots(layout="constrained")
-for name, coef in {"separate ridge": alone.coef_, "trace norm": trace.coef_, "truth": W}.items():
+for name, coef in {
+    "separate ridge": alone.coef_,
+    "trace norm": trace.coef_,
+    "truth": W,
+}.items():
     values = np.linalg.svd(coef, compute_uv=False)
     label = name if coef is W else f"{name}, error {np.linalg.norm(coef - W):.1f}"
     ax.plot(np.arange(1, values.size + 1), values, marker="o", label=label)
 ax.axvspan(0.5, rank + 0.5, color="gray", alpha=0.15)
 ax.text(rank + 0.4, ax.get_ylim()[1] * 0.5, "real factors", ha="right", rotation=90)
-ax.set(xlabel="number of the singular value", ylabel="singular value of W", xticks=range(1, n_features + 1, 2))
+ax.set(
+    xlabel="number of the singular value",
+    ylabel="singular value of W",
+    xticks=range(1, n_features + 1, 2),
+)
 ax.legend()
 plt.show()

@@ -15,7 +15,9 @@ from mtlrun.estimators import MTRL, IndependentRidge
 rng = np.random.default_rng(0)
 n_features, n_rows = 12, 15
 signs = np.array([1, 1, 1, -1, -1, -1, 0])
-W = np.outer(signs, rng.normal(size=n_features)) + 0.3 * rng.normal(size=(7, n_features))
+W = np.outer(signs, rng.normal(size=n_features)) + 0.3 * rng.normal(
+    size=(7, n_features)
+)
 W[6] = rng.normal(size=n_features)
 joint = np.repeat(np.arange(7), n_rows)
 X = rng.normal(size=(joint.size, n_features))
@@ -35,8 +37,12 @@ alone = IndependentRidge(2.0).fit(X, y, task_id=joint)
 related = MTRL(lam1=0.1, lam2=10).fit(X, y, task_id=joint)
 panels = {
     "truth": correlation(W @ W.T),
-    f"separate ridge, error {np.linalg.norm(alone.coef_ - W):.1f}": correlation(alone.coef_ @ alone.coef_.T),
-    f"MTRL, error {np.linalg.norm(related.coef_ - W):.1f}": correlation(related.task_covariance_),
+    f"separate ridge, error {np.linalg.norm(alone.coef_ - W):.1f}": correlation(
+        alone.coef_ @ alone.coef_.T
+    ),
+    f"MTRL, error {np.linalg.norm(related.coef_ - W):.1f}": correlation(
+        related.task_covariance_
+    ),
 }
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained")
 for ax, (name, matrix) in zip(axes, panels.items(), strict=True):

@@ -14,7 +14,13 @@ from mtlrun.estimators import FusedMTL, GraphMTL, IndependentRidge
 rng = np.random.default_rng(0)
 n_months, n_rows = 24, 15
 months = np.arange(n_months)
-W = np.column_stack([np.sin(2 * np.pi * months / 24), np.where(months < 14, -0.5, 1.0), np.zeros(n_months)])
+W = np.column_stack(
+    [
+        np.sin(2 * np.pi * months / 24),
+        np.where(months < 14, -0.5, 1.0),
+        np.zeros(n_months),
+    ]
+)
 month = np.repeat(months, n_rows)
 X = rng.normal(size=(month.size, 3))
 y = (X * W[month]).sum(axis=1) + 1.5 * rng.normal(size=month.size)
@@ -28,7 +34,9 @@ models = {
     "fused (FusedMTL)": FusedMTL(alpha=0.1, fusion=12),
 }
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 4), sharey=True, layout="constrained")
-for ax, j, title in zip(axes, (0, 1), ("effect that drifts", "effect that jumps"), strict=True):
+for ax, j, title in zip(
+    axes, (0, 1), ("effect that drifts", "effect that jumps"), strict=True
+):
     ax.plot(months, W[:, j], "k", linewidth=4, alpha=0.3, label="truth")
     for (name, model), style in zip(models.items(), ("o", "-", "-"), strict=True):
         coef = model.fit(X, y, task_id=month).coef_

@@ -33,7 +33,10 @@ for seed in range(6):
     W[2:5] += 2 * spine
     W[5] += 2 * 0.4 * rng.normal(size=n_features)
     task, test = np.repeat(np.arange(6), n_rows), np.repeat(np.arange(6), n_test)
-    X, Z = rng.normal(size=(task.size, n_features)), rng.normal(size=(test.size, n_features))
+    X, Z = (
+        rng.normal(size=(task.size, n_features)),
+        rng.normal(size=(test.size, n_features)),
+    )
     y = np.sign((X * W[task]).sum(axis=1) + 2 * rng.normal(size=task.size))
     truth = np.sign((Z * W[test]).sum(axis=1) + 2 * rng.normal(size=test.size))
     for name, model in models.items():

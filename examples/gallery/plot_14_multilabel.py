@@ -14,7 +14,10 @@ from mtlrun.metrics import auc_per_task
 
 n_labels, n_features, n_rows, rank = 24, 40, 400, 3
 frequency = np.geomspace(0.02, 0.4, n_labels)
-models = {"separate": IndependentLogistic(alpha=10), "trace norm": TraceNormMTLClassifier(alpha=8)}
+models = {
+    "separate": IndependentLogistic(alpha=10),
+    "trace norm": TraceNormMTLClassifier(alpha=8),
+}
 scores = {name: [] for name in models}
 for seed in range(4):
     rng = np.random.default_rng(seed)

@@ -53,7 +53,10 @@ W[:, 4:8], W[:, 20:24] = rng.normal(size=(2, 6, 4))
 X = rng.normal(size=(240, 32))
 y = (X * W[task]).sum(axis=1) + 2 * rng.normal(size=240)
 
-models = {"single rows": JointFeatureMTL(alpha=45), "own penalty: blocks": BlockMTL(alpha=70)}
+models = {
+    "single rows": JointFeatureMTL(alpha=45),
+    "own penalty: blocks": BlockMTL(alpha=70),
+}
 fig, axes = plt.subplots(1, 3, figsize=(7, 4.5), sharey=True, layout="constrained")
 axes[0].imshow(W.T, cmap="RdBu", vmin=-2, vmax=2, aspect="auto")
 axes[0].set(title="truth", ylabel="feature", xlabel="task", yticks=range(0, 33, BLOCK))

@@ -32,7 +32,9 @@ def error(model, n_rows, curved, seed):
 
 models = {
     "hierarchical": HierarchicalMTL("diagonal"),
-    "forest + task": TaskFeature(RandomForestRegressor(50, min_samples_leaf=3, random_state=0)),
+    "forest + task": TaskFeature(
+        RandomForestRegressor(50, min_samples_leaf=3, random_state=0)
+    ),
 }
 
 # %%
@@ -41,8 +43,17 @@ models = {
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True, layout="constrained")
 for ax, curved in zip(axes, (False, True), strict=True):
     for name, model in models.items():
-        ax.plot(rows, [np.mean([error(model, n, curved, s) for s in range(3)]) for n in rows], marker="o", label=name)
-    ax.set(xscale="log", title="curved effects" if curved else "straight effects", xlabel="rows per task")
+        ax.plot(
+            rows,
+            [np.mean([error(model, n, curved, s) for s in range(3)]) for n in rows],
+            marker="o",
+            label=name,
+        )
+    ax.set(
+        xscale="log",
+        title="curved effects" if curved else "straight effects",
+        xlabel="rows per task",
+    )
     ax.set_xticks(rows, labels=map(str, rows))
     ax.minorticks_off()
 axes[0].set(ylabel="error relative to the signal", ylim=(0, None))

@@ -66,26 +66,49 @@ class Guarded(Group):
         except MtlrunError as error:
             if ctx.meta.get("debug"):
                 raise
-            complain(error.message if isinstance(error, UserError) else str(error), getattr(error, "remedy", None))
+            complain(
+                error.message if isinstance(error, UserError) else str(error),
+                getattr(error, "remedy", None),
+            )
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
             if (wrong := usage_error(error)) is not None:
                 complain(*wrong)
                 raise typer.Exit(2) from None
             # Typer handles its own exceptions (usage, exit, abort); a closed pipe is no error.
-            if ctx.meta.get("debug") or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
+            if (
+                ctx.meta.get("debug")
+                or isinstance(error, typer.Abort | BrokenPipeError)
+                or hasattr(error, "exit_code")
+            ):
                 raise
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                complain(f"cannot write: {error.strerror}", "Free some space, or choose another place for the output.")
+                complain(
+                    f"cannot write: {error.strerror}",
+                    "Free some space, or choose another place for the output.",
+                )
                 raise typer.Exit(2) from None
             if isinstance(error, MemoryError):
-                complain("there is not enough memory for this", "Take part of the rows, or a machine with more memory.")
+                complain(
+                    "there is not enough memory for this",
+                    "Take part of the rows, or a machine with more memory.",
+                )
                 raise typer.Exit(2) from None
-            if isinstance(error, OSError) and error.filename is not None and error.strerror:
+            if (
+                isinstance(error, OSError)
+                and error.filename is not None
+                and error.strerror
+            ):
                 # A name of more than 255 bytes, a loop of links, a folder without permission: whatever is looked at.
-                complain(f"{error.filename!s:.200}: {error.strerror}", "Check the path and its permissions.")
+                complain(
+                    f"{error.filename!s:.200}: {error.strerror}",
+                    "Check the path and its permissions.",
+                )
                 raise typer.Exit(2) from None
-            complain(f"{type(error).__name__}: {error}", "This is a bug; run with --debug to see where it happened.")
+            complain(
+                f"{type(error).__name__}: {error}",
+                "This is a bug; run with --debug to see where it happened.",
+            )
             raise typer.Exit(1) from None
 
 
@@ -101,10 +124,14 @@ def main() -> None:
 
 def _let_signals_interrupt() -> None:
     """Let TERM and HUP end a command as Ctrl-C does; ignored signals (`nohup`) stay ignored."""
-    terminals = [stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()]
+    terminals = [
+        stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()
+    ]
 
     def interrupt(number: int, frame: object) -> None:
-        if number != signal.SIGTERM:  # the terminal is gone, and printing to it would fail
+        if (
+            number != signal.SIGTERM
+        ):  # the terminal is gone, and printing to it would fail
             nowhere = os.open(os.devnull, os.O_WRONLY)
             for terminal in terminals:
                 os.dup2(nowhere, terminal)
@@ -145,7 +172,14 @@ def _print_version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        option(None, None, "Print the version and exit.", "--version", callback=_print_version, is_eager=True),
+        option(
+            None,
+            None,
+            "Print the version and exit.",
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     """Accept the options that precede the command."""
@@ -159,9 +193,17 @@ def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:
     else:
         command = getattr(module, FUNCTIONS.get(name, name))
         # Typer keeps the line breaks of a docstring, which do not fit the width of the terminal.
-        paragraphs = [" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n")]
+        paragraphs = [
+            " ".join(part.split()) for part in (command.__doc__ or "").split("\n\n")
+        ]
         about = "\n\n".join(paragraphs)
-        app.command(name, cls=Command, help=about, rich_help_panel=panel, epilog=f"Example: {example}")(command)
+        app.command(
+            name,
+            cls=Command,
+            help=about,
+            rich_help_panel=panel,
+            epilog=f"Example: {example}",
+        )(command)
 
 
 # ---------------------------------------------------------------------- wrong command lines
@@ -181,15 +223,26 @@ def usage_error(error: Any) -> tuple[str, str] | None:
     kind, context = type(error).__name__, getattr(error, "ctx", None)
     if kind == "BadOptionUsage":
         return f"{error.option_name} needs a value", _HELP.format("the command with")
-    if context is None or kind == "NoArgsIsHelpError" or not hasattr(error, "format_message"):
+    if (
+        context is None
+        or kind == "NoArgsIsHelpError"
+        or not hasattr(error, "format_message")
+    ):
         return None
     command, param = context.command_path, getattr(error, "param", None)
     if kind == "NoSuchOption":
-        return f"{command} has no option {error.option_name}", _other_option(error, command)
+        return f"{command} has no option {error.option_name}", _other_option(
+            error, command
+        )
     if param is None:
         text, _, near = str(error.format_message()).partition(" Did you mean ")
-        text = text.replace("Got unexpected extra argument(s)", "takes no further argument").rstrip(".")
-        return f"{command}: {text[:1].lower()}{text[1:]}", f"Did you mean {near}" if near else _HELP.format(command)
+        text = text.replace(
+            "Got unexpected extra argument(s)", "takes no further argument"
+        ).rstrip(".")
+        return (
+            f"{command}: {text[:1].lower()}{text[1:]}",
+            f"Did you mean {near}" if near else _HELP.format(command),
+        )
     name = _name(param)
     source = getattr(context.get_parameter_source(param.name), "name", "")
     if source == "ENVIRONMENT" and param.envvar:  # nobody typed the option
@@ -206,7 +259,9 @@ def usage_error(error: Any) -> tuple[str, str] | None:
         from mtlrun.utils.yaml import reworded
 
         finding = cause.errors(include_url=False)[0]
-        value, choice, choices = reworded(finding).rstrip(".").partition(" is not one of ")
+        value, choice, choices = (
+            reworded(finding).rstrip(".").partition(" is not one of ")
+        )
         wrong = f"must be one of {choices}, not {value}" if choice else value
         return f"{name} {wrong}", _share(finding) or about or _HELP.format(command)
     return f"{name}: {error.message}", about or _HELP.format(command)
@@ -222,10 +277,17 @@ def _name(param: Any) -> str:
 def _other_option(error: Any, command: str) -> str:
     """Return the options that come close, or else the commands that have this one."""
     commands = getattr(error.ctx.find_root().command, "commands", {})
-    have = [name for name, one in commands.items() if any(error.option_name in p.opts for p in one.params)]
+    have = [
+        name
+        for name, one in commands.items()
+        if any(error.option_name in p.opts for p in one.params)
+    ]
     if have:
         return f"{', '.join(f'mtlrun {name}' for name in have)} {'has' if len(have) == 1 else 'have'} it."
-    near = suggest(error.option_name, [name for param in error.ctx.command.params for name in param.opts])
+    near = suggest(
+        error.option_name,
+        [name for param in error.ctx.command.params for name in param.opts],
+    )
     return f"Did you mean {' or '.join(near)}?" if near else _HELP.format(command)
 
 

@@ -38,15 +38,25 @@ def compare(
             "files may be larger than memory.",
         ),
     ],
-    target: Annotated[str | None, column("COLUMN", "Column to predict.", "--target", "-t")] = None,
-    task: Annotated[str | None, column("COLUMN", "Column that names the task of each row.")] = None,
+    target: Annotated[
+        str | None, column("COLUMN", "Column to predict.", "--target", "-t")
+    ] = None,
+    task: Annotated[
+        str | None, column("COLUMN", "Column that names the task of each row.")
+    ] = None,
     targets: Annotated[
         str | None,
-        column("A,B,C", "Several columns to predict, one task each, on the same rows; 'y*' stands for all that match."),
+        column(
+            "A,B,C",
+            "Several columns to predict, one task each, on the same rows; 'y*' stands for all that match.",
+        ),
     ] = None,
-    targets_last: Annotated[int | None, column("N", "The last N columns are the columns to predict.", min=1)] = None,
+    targets_last: Annotated[
+        int | None, column("N", "The last N columns are the columns to predict.", min=1)
+    ] = None,
     labels: Annotated[
-        Path | None, column("FILE.xml", "List of labels in Mulan's format: the columns to predict.")
+        Path | None,
+        column("FILE.xml", "List of labels in Mulan's format: the columns to predict."),
     ] = None,
     task_type: Annotated[
         str | None,
@@ -56,15 +66,23 @@ def compare(
             autocompletion=options.words("binary", "regression", "multiclass"),
         ),
     ] = None,
-    positive: Annotated[str | None, column("LABEL", "Label of the positive class (+1).")] = None,
-    weight: Annotated[str | None, column("COLUMN", "Column with the weights of the rows.")] = None,
+    positive: Annotated[
+        str | None, column("LABEL", "Label of the positive class (+1).")
+    ] = None,
+    weight: Annotated[
+        str | None, column("COLUMN", "Column with the weights of the rows.")
+    ] = None,
     drop: Annotated[str | None, column("A,B,C", "Columns to ignore.")] = None,
     categorical: Annotated[
-        str | None, column("A,B,C", "Numeric columns to treat as categories (one-hot encoded).")
+        str | None,
+        column("A,B,C", "Numeric columns to treat as categories (one-hot encoded)."),
     ] = None,
     keep: Annotated[
         str | None,
-        column("A,B,C", "Columns to keep as features that would be left out as identifiers, such as row numbers."),
+        column(
+            "A,B,C",
+            "Columns to keep as features that would be left out as identifiers, such as row numbers.",
+        ),
     ] = None,
     task_order: Annotated[
         str | None,
@@ -74,14 +92,25 @@ def compare(
             "not named come after these. Default: sorted, numbers by value.",
         ),
     ] = None,
-    min_rows: Annotated[int | None, column("N", "Leave out tasks with fewer rows than this.", min=4)] = None,
-    test: Annotated[Path | None, protocol("FILE", "Table of test rows, instead of cross-validation.")] = None,
+    min_rows: Annotated[
+        int | None, column("N", "Leave out tasks with fewer rows than this.", min=4)
+    ] = None,
+    test: Annotated[
+        Path | None,
+        protocol("FILE", "Table of test rows, instead of cross-validation."),
+    ] = None,
     group: Annotated[
         str | None,
-        protocol("COLUMN", "Keep rows with the same value in the same fold, such as a pupil with several rows."),
+        protocol(
+            "COLUMN",
+            "Keep rows with the same value in the same fold, such as a pupil with several rows.",
+        ),
     ] = None,
     time: Annotated[
-        str | None, protocol("COLUMN", "Train on earlier rows and test on later ones by this column.")
+        str | None,
+        protocol(
+            "COLUMN", "Train on earlier rows and test on later ones by this column."
+        ),
     ] = None,
     unseen: Annotated[
         str,
@@ -119,11 +148,19 @@ def compare(
     ] = None,
     budget: Annotated[
         float | None,
-        protocol("MINUTES", "Time limit: cheap methods come first, and what is finished by then is compared."),
+        protocol(
+            "MINUTES",
+            "Time limit: cheap methods come first, and what is finished by then is compared.",
+        ),
     ] = None,
     splits: Annotated[int, protocol("K", "Folds of the cross-validation.", min=2)] = 5,
     repeats: Annotated[
-        int, protocol("R", "How often the folds are drawn. One repeat gives a provisional verdict.", min=1)
+        int,
+        protocol(
+            "R",
+            "How often the folds are drawn. One repeat gives a provisional verdict.",
+            min=1,
+        ),
     ] = 2,
     smallest_gain: Annotated[
         float | None,
@@ -132,12 +169,22 @@ def compare(
             "Smallest gain of interest: a share of the error, or points of AUC. Default: 0.01, or 0.005 of AUC.",
         ),
     ] = None,
-    folds: Annotated[int | None, protocol("N", "Folds of the parameter search. Default: 3.", min=2)] = None,
+    folds: Annotated[
+        int | None, protocol("N", "Folds of the parameter search. Default: 3.", min=2)
+    ] = None,
     curve: Annotated[
-        bool, protocol(None, "Repeat the comparison with 10, 20 and 50% of the training rows of each task.", "--curve")
+        bool,
+        protocol(
+            None,
+            "Repeat the comparison with 10, 20 and 50% of the training rows of each task.",
+            "--curve",
+        ),
     ] = False,
     calibrate: Annotated[
-        bool, protocol(None, "Make the saved classifier predict probabilities.", "--calibrate")
+        bool,
+        protocol(
+            None, "Make the saved classifier predict probabilities.", "--calibrate"
+        ),
     ] = False,
     seed: Annotated[int, protocol("N", "Seed of the folds.", min=0)] = 0,
     jobs: options.Jobs = 1,
@@ -161,7 +208,9 @@ def compare(
 
     for path in filter(None, (*data, test, labels)):
         if not (path.is_dir() or glob.has_magic(str(path))):
-            data_file(path)  # one that is not there is named at once, before seconds of imports
+            data_file(
+                path
+            )  # one that is not there is named at once, before seconds of imports
     from mtlrun.comparison.compare import compare as run
     from mtlrun.comparison.compare import short_name
     from mtlrun.comparison.result import refuse_tables
@@ -172,13 +221,25 @@ def compare(
     check_folder(folder)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
-    lists = {name: _names(asked[name]) for name in ("targets", "drop", "categorical", "keep", "methods", "task_order")}
+    lists = {
+        name: _names(asked[name])
+        for name in ("targets", "drop", "categorical", "keep", "methods", "task_order")
+    }
     progress = _Progress(folder, quiet)
     try:
-        result = run(data, **(asked | lists), say=progress.say, finished=progress.keep, output=folder)
+        result = run(
+            data,
+            **(asked | lists),
+            say=progress.say,
+            finished=progress.keep,
+            output=folder,
+        )
         progress.end()
         if (before := result.replaced(folder)) is not None:
-            say(f"{folder} held the comparison of {before}, which is replaced", error=True)
+            say(
+                f"{folder} held the comparison of {before}, which is replaced",
+                error=True,
+            )
         try:
             result.save(folder)
         finally:  # a leaderboard that cannot be written can still be read
@@ -200,7 +261,11 @@ class _Progress:
         self.quiet = quiet
         self.console = messages()
         lively = not quiet and interactive(sys.stderr)
-        self.live = Live(console=self.console, transient=True, auto_refresh=False) if lively else None
+        self.live = (
+            Live(console=self.console, transient=True, auto_refresh=False)
+            if lively
+            else None
+        )
         if self.live is not None:
             self.live.start()
         self.file: Path | None = None
@@ -212,7 +277,9 @@ class _Progress:
     def say(self, text: str) -> None:
         """Print a message, above the leaderboard if there is one."""
         if not self.quiet:
-            self.console.print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+            self.console.print(
+                sanitize(text), soft_wrap=True, markup=False, highlight=False
+            )
 
     def keep(self, board: Any) -> None:
         """Write and show the leaderboard so far, unless that would take too much of the time of the fits."""
@@ -228,7 +295,10 @@ class _Progress:
             self.file = save_unfinished(self.folder, board)
         except OSError as error:
             if not self.refused:
-                say(f"warning: cannot write into {self.folder}: {error.strerror or error}", error=True)
+                say(
+                    f"warning: cannot write into {self.folder}: {error.strerror or error}",
+                    error=True,
+                )
             self.refused = True
         self._show(board)
         now = clock.monotonic()
@@ -240,7 +310,9 @@ class _Progress:
 
         if self.live is None:
             return
-        lines = _board_lines(board, self.console.width)[: max(self.console.height - 6, 5)]
+        lines = _board_lines(board, self.console.width)[
+            : max(self.console.height - 6, 5)
+        ]
         lines += ["", *board.left_out, board.answer.sentence]
         self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
 
@@ -280,7 +352,12 @@ def _show_board(result: Any) -> None:
 
         lines += ["", *text_lines(curve_grid(result.curve), width, ("part",))]
     lines += [f"left out: {line}" for line in board.left_out]
-    lines += ["", result.verdict, *(f"  {line}" for line in board.answer.brief or board.answer.details), ""]
+    lines += [
+        "",
+        result.verdict,
+        *(f"  {line}" for line in board.answer.brief or board.answer.details),
+        "",
+    ]
     for line in lines:
         say(line)
 

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 def interactive(stream: TextIO) -> bool:
     """Whether colours and progress bars are welcome: on a terminal, unless plain text was asked for."""
-    wished_plain = any(os.environ.get(name) for name in ("CI", "NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    wished_plain = (
+        any(os.environ.get(name) for name in ("CI", "NO_COLOR"))
+        or os.environ.get("TERM") == "dumb"
+    )
     return stream.isatty() and not wished_plain
 
 
@@ -62,7 +65,9 @@ def say_columns(rows: Sequence[Sequence[object]]) -> None:
         texts = [str(cell) for cell in column]
         width = max(map(len, texts))
         numbers = any(isinstance(cell, int | float) for cell in column)
-        columns.append([text.rjust(width) if numbers else text.ljust(width) for text in texts])
+        columns.append(
+            [text.rjust(width) if numbers else text.ljust(width) for text in texts]
+        )
     for cells in zip(*columns, strict=True):
         say("  ".join(cells).rstrip())
 
@@ -79,7 +84,14 @@ def _console(stream: TextIO) -> Console:
 
     lively = interactive(stream)
     # Only this decides on colours: FORCE_COLOR must not put colour codes into a CI log.
-    return Console(file=stream, force_terminal=lively, no_color=not lively, highlight=False, markup=False, emoji=False)
+    return Console(
+        file=stream,
+        force_terminal=lively,
+        no_color=not lively,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
 
 
 def confirm(question: str, *, yes: bool, doing: str) -> None:
@@ -101,16 +113,24 @@ def confirm(question: str, *, yes: bool, doing: str) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UserError(f"nothing was {doing}: there is no terminal to ask for confirmation", "Add --yes to go ahead.")
+        raise UserError(
+            f"nothing was {doing}: there is no terminal to ask for confirmation",
+            "Add --yes to go ahead.",
+        )
     if not typer.confirm(question):
         raise UserError(f"nothing was {doing}")
 
 
 #: Turns a full disk or a read-only folder into an error that names the alternatives.
-writing = partial(io.writing, remedy="Print the report with --format md (or json, csv, tex), or choose another --out.")
+writing = partial(
+    io.writing,
+    remedy="Print the report with --format md (or json, csv, tex), or choose another --out.",
+)
 
 
-def write_or_print(text: str, path: Path, remedy: str, inputs: Iterable[Path] = ()) -> bool:
+def write_or_print(
+    text: str, path: Path, remedy: str, inputs: Iterable[Path] = ()
+) -> bool:
     """Write a text to a file that is no input, or print it where that is called ``-``; return whether there is one."""
     if str(path) == "-":
         typer.echo(text, nl=False)
@@ -134,7 +154,13 @@ MAX_NAMES = 3
 Missing = list[tuple["Card", "str | None", "list[FileSpec]"]]
 
 
-def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool, options: Sequence[str] = ()) -> None:
+def ensure_data(
+    experiment: Experiment,
+    data_dir: Path | None,
+    *,
+    yes: bool,
+    options: Sequence[str] = (),
+) -> None:
     """Fetch the files that an experiment needs and that are missing, after saying what and how much.
 
     `options` are further words of the command line, for the command that is named as a remedy.
@@ -154,9 +180,16 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool, opt
     for card, _, files in missing:
         more = f" and {len(files) - MAX_NAMES} more" if len(files) > MAX_NAMES else ""
         names = ", ".join(spec.name for spec in files[:MAX_NAMES]) + more
-        say(f"data set {card.id} is not in {folder}: {names} ({size_of(files)}); licence: {card.licence}", error=True)
+        say(
+            f"data set {card.id} is not in {folder}: {names} ({size_of(files)}); licence: {card.licence}",
+            error=True,
+        )
     try:
-        unavailable = [card.id for card, _, files in missing if not all(spec.urls for spec in files)]
+        unavailable = [
+            card.id
+            for card, _, files in missing
+            if not all(spec.urls for spec in files)
+        ]
         if unavailable:
             raise DataError(
                 f"there is no download address for the files of {', '.join(unavailable)}",
@@ -165,13 +198,19 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool, opt
                     for id in unavailable
                 ),
             )
-        confirm(f"Download {size_of([f for _, _, files in missing for f in files])}?", yes=yes, doing="downloaded")
+        confirm(
+            f"Download {size_of([f for _, _, files in missing for f in files])}?",
+            yes=yes,
+            doing="downloaded",
+        )
         with download_progress() as report:
             for card, variant, _ in missing:
                 fetch_dataset(card, variant=variant, data_dir=folder, report=report)
                 say(f"data set {card.id}: downloaded and verified", error=True)
     except UserError as error:
-        raise DataError(error.message, _with_demo(error.remedy, experiment, data_dir, options)) from None
+        raise DataError(
+            error.message, _with_demo(error.remedy, experiment, data_dir, options)
+        ) from None
 
 
 def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
@@ -181,12 +220,16 @@ def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
 
     folder = data_directory(data_dir)
     found: Missing = []
-    specs = (spec for one in (experiment, *experiment.others) for spec in one.spec.datasets)
+    specs = (
+        spec for one in (experiment, *experiment.others) for spec in one.spec.datasets
+    )
     needed = dict.fromkeys((spec.id, spec.options.get("variant")) for spec in specs)
     for name, variant in needed:
         card = load_card(name, folder)
         files = missing_files(card, variant, folder)
-        if files and not any(known.id == name and files == others for known, _, others in found):
+        if files and not any(
+            known.id == name and files == others for known, _, others in found
+        ):
             found.append((card, variant, files))
     return found
 
@@ -219,11 +262,21 @@ def size_of(files: Sequence[FileSpec]) -> str:
     return f"{counted(len(files), 'file')}, {sum(known) / 1e6:.1f} MB unpacked{more}"
 
 
-def _with_demo(remedy: str | None, experiment: Experiment, data_dir: Path | None, options: Sequence[str]) -> str:
+def _with_demo(
+    remedy: str | None,
+    experiment: Experiment,
+    data_dir: Path | None,
+    options: Sequence[str],
+) -> str:
     from mtlrun.runs.plan import rerun_command
 
     lines = [remedy] if remedy else []
     if DEMO in experiment.profiles and experiment.profile != DEMO:
-        command = rerun_command(dataclasses.replace(experiment, profile=DEMO, overrides=(), others=()), data_dir)
-        lines.append(f"To run without any download: {' '.join([command, *map(shlex.quote, options)])}")
+        command = rerun_command(
+            dataclasses.replace(experiment, profile=DEMO, overrides=(), others=()),
+            data_dir,
+        )
+        lines.append(
+            f"To run without any download: {' '.join([command, *map(shlex.quote, options)])}"
+        )
     return "\n".join(lines)

@@ -9,8 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import confirm, download_progress, say, say_columns, say_json, size_of
-from mtlrun.cli.options import Command, DataDir, Group, Json, Yes, data_dir_option, option
+from mtlrun.cli.console import (
+    confirm,
+    download_progress,
+    say,
+    say_columns,
+    say_json,
+    size_of,
+)
+from mtlrun.cli.options import (
+    Command,
+    DataDir,
+    Group,
+    Json,
+    Yes,
+    data_dir_option,
+    option,
+)
 from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
@@ -18,14 +33,25 @@ if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset
     from mtlrun.data.load import Fact
 
-app = typer.Typer(cls=Group, help="List, describe, download, add and verify data sets.", no_args_is_help=True)
+app = typer.Typer(
+    cls=Group,
+    help="List, describe, download, add and verify data sets.",
+    no_args_is_help=True,
+)
 
 Id = Annotated[
     str,
-    typer.Argument(metavar="ID", help="Name of a data set, see `mtlrun data list`.", autocompletion=options.datasets),
+    typer.Argument(
+        metavar="ID",
+        help="Name of a data set, see `mtlrun data list`.",
+        autocompletion=options.datasets,
+    ),
 ]
 VariantName = Annotated[
-    str | None, option(None, "NAME", "Variant of the data set, see `mtlrun data info`.", "--variant")
+    str | None,
+    option(
+        None, "NAME", "Variant of the data set, see `mtlrun data info`.", "--variant"
+    ),
 ]
 
 
@@ -48,7 +74,12 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
         sizes = [card.statistics.get(key, "?") for key in ("n", "d", "tasks")]
         rows.append((card.id, *sizes, _availability(card, folder), _title(card)))
     if as_json:
-        say_json({"folder": str(folder), "datasets": [dict(zip(heads, row, strict=True)) for row in rows]})
+        say_json(
+            {
+                "folder": str(folder),
+                "datasets": [dict(zip(heads, row, strict=True)) for row in rows],
+            }
+        )
     else:
         say_columns([tuple(map(str.upper, heads)), *rows])
         say(f"\nData directory: {folder}")
@@ -73,7 +104,9 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     absent = [spec for spec in needed if not _show_file(card, spec, folder)]
     if absent:
         _show_statistics(compare_statistics({}, chosen.statistics))
-        say(f"\n{counted(len(absent), 'file')} missing. {get_it(card, absent, data_dir_option(data_dir))}")
+        say(
+            f"\n{counted(len(absent), 'file')} missing. {get_it(card, absent, data_dir_option(data_dir))}"
+        )
         return
     dataset, facts = _computed(card, variant, folder)
     say(f"\nfingerprint: {dataset.fingerprint}")
@@ -94,7 +127,12 @@ def verify(
     ] = None,
     data_dir: DataDir = None,
     files_only: Annotated[
-        bool, typer.Option("--files-only", metavar="", help="Check only the hashes of the files; load nothing.")
+        bool,
+        typer.Option(
+            "--files-only",
+            metavar="",
+            help="Check only the hashes of the files; load nothing.",
+        ),
     ] = False,
 ) -> None:
     """Check hashes and statistics of data sets; exit with code 2 if anything differs from the data card."""
@@ -117,20 +155,29 @@ def verify(
 def fetch(
     ids: Annotated[
         list[str],
-        typer.Argument(metavar="ID", help="Data sets to download.", autocompletion=options.datasets),
+        typer.Argument(
+            metavar="ID", help="Data sets to download.", autocompletion=options.datasets
+        ),
     ],
     data_dir: DataDir = None,
     variant: VariantName = None,
-    url: Annotated[str | None, option(None, "URL", "Download from this address instead of the known ones.")] = None,
+    url: Annotated[
+        str | None,
+        option(None, "URL", "Download from this address instead of the known ones."),
+    ] = None,
     yes: Yes = False,
-    timeout: Annotated[float, option(None, "SECONDS", "How long to wait for a server.", min=0.1)] = 30.0,
+    timeout: Annotated[
+        float, option(None, "SECONDS", "How long to wait for a server.", min=0.1)
+    ] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
     from mtlrun.data.fetch import fetch_dataset
     from mtlrun.data.files import get_it, missing_files
 
     if url is not None and len(ids) > 1:
-        raise UserError("--url needs a single data set", "Fetch the data sets one by one.")
+        raise UserError(
+            "--url needs a single data set", "Fetch the data sets one by one."
+        )
     folder, cards = _cards(data_dir, *ids)
     for card in cards:
         if not card.files:
@@ -140,14 +187,24 @@ def fetch(
         lacking = [spec.name for spec in absent if not spec.urls]
         if lacking and url is None:
             remedy = get_it(card, absent, data_dir_option(data_dir))
-            raise DataError(f"data set {card.id} cannot be downloaded without {', '.join(lacking)}", remedy)
+            raise DataError(
+                f"data set {card.id} cannot be downloaded without {', '.join(lacking)}",
+                remedy,
+            )
         if absent or url is not None:
             what = size_of(absent) if absent else "the file at this address"
             source = f"licence: {card.licence}" if url is None else f"from {url}"
             say(f"{card.id}: {what}, {source}, to {folder / card.folder}")
             confirm("Download?", yes=yes, doing="downloaded")
         with download_progress() as report:
-            done = fetch_dataset(card, variant=variant, data_dir=folder, url=url, report=report, timeout=timeout)
+            done = fetch_dataset(
+                card,
+                variant=variant,
+                data_dir=folder,
+                url=url,
+                report=report,
+                timeout=timeout,
+            )
         for file in done:
             say(f"{card.id}: {file.name} {_mark(card, file.name)}, {file.path}")
 
@@ -155,7 +212,12 @@ def fetch(
 @app.command(cls=Command)
 def add(
     id: Id,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or an archive that contains it.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The file, or an archive that contains it."
+        ),
+    ],
     data_dir: DataDir = None,
 ) -> None:
     """Add a file that you already have to the data directory; it is recognised by its content, not its name."""
@@ -166,7 +228,11 @@ def add(
     for stored in add_file(card, file, folder):
         say(f"{card.id}: {stored.name} {_mark(card, stored.name)}, {stored.path}")
     absent = [spec.name for spec in missing_files(card, None, folder)]
-    say(f"{card.id}: still missing: {', '.join(absent)}" if absent else f"{card.id}: complete")
+    say(
+        f"{card.id}: still missing: {', '.join(absent)}"
+        if absent
+        else f"{card.id}: complete"
+    )
 
 
 def _cards(data_dir: Path | None, *ids: str) -> tuple[Path, list[Card]]:
@@ -204,7 +270,9 @@ def _describe(card: Card, notes: str) -> None:
         ("variants", ", ".join(card.variants)),
         ("card", str(card.path)),
     ]
-    say_columns([(f"{name}:", text.strip().replace("\n", " ")) for name, text in rows if text])
+    say_columns(
+        [(f"{name}:", text.strip().replace("\n", " ")) for name, text in rows if text]
+    )
 
 
 def _mark(card: Card, name: str) -> str:
@@ -221,16 +289,22 @@ def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
         say(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
         return False
     found = verify_file(card, spec, folder)
-    say(f"  {spec.name}: {_mark(card, spec.name)}, sha256 {found.sha256}, {found.size} bytes, in {found.path.name}")
+    say(
+        f"  {spec.name}: {_mark(card, spec.name)}, sha256 {found.sha256}, {found.size} bytes, in {found.path.name}"
+    )
     return True
 
 
-def _computed(card: Card, variant: str | None, folder: Path) -> tuple[Dataset, list[Fact]]:
+def _computed(
+    card: Card, variant: str | None, folder: Path
+) -> tuple[Dataset, list[Fact]]:
     """Load a data set, and compare its statistics with those of the card."""
     from mtlrun.data.load import compare_statistics, load_dataset
 
     dataset = load_dataset(card.id, data_dir=folder, variant=variant)
-    return dataset, compare_statistics(dataset.statistics(), card.variant(variant).statistics)
+    return dataset, compare_statistics(
+        dataset.statistics(), card.variant(variant).statistics
+    )
 
 
 def _agree(card: Card, variant: str | None, facts: Sequence[Fact]) -> bool:
@@ -249,7 +323,13 @@ def _named(card: Card, variant: str | None) -> str:
 def _show_statistics(facts: Sequence[Fact]) -> None:
     rows = [("STATISTIC", "COMPUTED", "CARD", "")]
     for fact in facts:
-        mark = "" if fact.expected is None or fact.found is None else "ok" if fact.agrees else "DIFFERS"
+        mark = (
+            ""
+            if fact.expected is None or fact.found is None
+            else "ok"
+            if fact.agrees
+            else "DIFFERS"
+        )
         rows.append((fact.name, _number(fact.found), _number(fact.expected), mark))
     say("")
     say_columns(rows)
@@ -271,10 +351,16 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
             say(f"{card.id}: {error}", error=True)
             right = False
             continue
-        say(f"{card.id}: {spec.name}: {'ok' if spec.sha256 else 'hash unknown'}, sha256 {found.sha256}")
+        say(
+            f"{card.id}: {spec.name}: {'ok' if spec.sha256 else 'hash unknown'}, sha256 {found.sha256}"
+        )
     if files_only or not right:
         return right
-    variants = [] if card.simulated else [name for name, v in card.variants.items() if v.statistics]
+    variants = (
+        []
+        if card.simulated
+        else [name for name, v in card.variants.items() if v.statistics]
+    )
     for variant in [None, *variants]:
         if absent.isdisjoint(spec.name for spec in card.needed(variant)):
             try:
@@ -289,4 +375,10 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
 
 
 def _number(value: int | float | None) -> str:
-    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.6g}"
+    return (
+        ""
+        if value is None
+        else str(value)
+        if isinstance(value, int)
+        else f"{value:.6g}"
+    )

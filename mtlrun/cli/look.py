@@ -41,19 +41,37 @@ def show(
     from mtlrun.runs.catalogue import same_name
     from mtlrun.runs.load import load_experiment
 
-    experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    experiment = load_experiment(
+        target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
+    )
     if as_json:
-        facts = {name: getattr(experiment, name) for name in ("id", "profile", "profiles", "config")}
-        say_json({**facts, "title": experiment.spec.title, "folder": experiment.folder(output_dir)})
+        facts = {
+            name: getattr(experiment, name)
+            for name in ("id", "profile", "profiles", "config")
+        }
+        say_json(
+            {
+                **facts,
+                "title": experiment.spec.title,
+                "folder": experiment.folder(output_dir),
+            }
+        )
         return
     if others := same_name(target, experiment.id):
-        say(f"{target} means {experiment.id} here; there are also {listed(others)}", error=True)
+        say(
+            f"{target} means {experiment.id} here; there are also {listed(others)}",
+            error=True,
+        )
     for line in _head(experiment):
         say(line)
     say(f"run folder: {experiment.folder(output_dir)}")
     say("")
-    config = json.loads(json.dumps(experiment.config))  # a list that two methods share is written twice
-    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None)
+    config = json.loads(
+        json.dumps(experiment.config)
+    )  # a list that two methods share is written twice
+    text = yaml.safe_dump(
+        config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
+    )
     typer.echo(text, nl=False)
     for title, lines in (
         ("Claims", _claims(experiment.config)),
@@ -68,17 +86,29 @@ def show(
 
 def _head(experiment: Experiment) -> list[str]:
     paper = experiment.config.get("paper") or {}
-    others = ", ".join(name for name in experiment.profiles if name != experiment.profile)
+    others = ", ".join(
+        name for name in experiment.profiles if name != experiment.profile
+    )
     lines = [f"{experiment.id}: {experiment.spec.title}"]
     if paper:
-        lines.append(", ".join(str(paper[k]) for k in ("cite", "artefact", "doi", "url") if paper.get(k)))
+        lines.append(
+            ", ".join(
+                str(paper[k])
+                for k in ("cite", "artefact", "doi", "url")
+                if paper.get(k)
+            )
+        )
     return [*lines, f"profile: {experiment.profile} (others: {others})"]
 
 
 def _claims(config: dict[str, Any]) -> list[str]:
     lines = []
     for claim in config.get("claims") or ():
-        how = claim.get("not_testable") or "; ".join(map(_check, claim.get("checks") or ())) or "no check"
+        how = (
+            claim.get("not_testable")
+            or "; ".join(map(_check, claim.get("checks") or ()))
+            or "no check"
+        )
         lines.append(f"{claim['id']}: {claim['text']} [{how}]")
     return lines
 
@@ -86,7 +116,9 @@ def _claims(config: dict[str, Any]) -> list[str]:
 def _check(check: dict[str, Any]) -> str:
     from mtlrun.report.sections import facts
 
-    return facts({"": check["kind"], **{k: v for k, v in check.items() if k != "kind"}}).strip()
+    return facts(
+        {"": check["kind"], **{k: v for k, v in check.items() if k != "kind"}}
+    ).strip()
 
 
 def _numbers(config: dict[str, Any]) -> list[str]:
@@ -103,8 +135,12 @@ def _sources(experiment: Experiment) -> list[str]:
     from mtlrun.estimators.registry import METHODS
     from mtlrun.runs.methods import declared
 
-    names = {m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS}
-    known = {m.measure: declared(m.measure) for m in experiment.spec.methods if m.measure}
+    names = {
+        m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS
+    }
+    known = {
+        m.measure: declared(m.measure) for m in experiment.spec.methods if m.measure
+    }
     measures = [f"{name}: {found[0]}" for name, found in known.items() if found]
     return [f"{name}: {METHODS[name].source}" for name in names] + measures
 
@@ -128,30 +164,59 @@ def status(
 ) -> None:
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
     from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.plan import other_versions, plan, rerun_reasons, survey, unused_cells
+    from mtlrun.runs.plan import (
+        other_versions,
+        plan,
+        rerun_reasons,
+        survey,
+        unused_cells,
+    )
 
-    experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
-    made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
+    experiment = load_experiment(
+        target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
+    )
+    made = plan(
+        experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir
+    )
     states = survey(made)
     if as_json:
         cells = [
-            {name: getattr(row, name) for name in ("reading", "dataset", "method", "trial")}
+            {
+                name: getattr(row, name)
+                for name in ("reading", "dataset", "method", "trial")
+            }
             | {"key": row.cell.key, "state": state.name, "reason": state.reason}
             for row, state in zip(made.rows, states, strict=True)
             if row.wanted
         ]
-        facts = {"id": experiment.id, "profile": experiment.profile, "folder": str(made.folder)}
-        say_json({**facts, "counts": Counter(cell["state"] for cell in cells), "cells": cells})
+        facts = {
+            "id": experiment.id,
+            "profile": experiment.profile,
+            "folder": str(made.folder),
+        }
+        say_json(
+            {
+                **facts,
+                "counts": Counter(cell["state"] for cell in cells),
+                "cells": cells,
+            }
+        )
         return
     say(f"{experiment.id}, profile {experiment.profile}: {made.folder}")
     _table(made, states)
     for line in rerun_reasons(made, states):
         say(line)
-    for line in [*filter(None, [other_versions(made, states)]), *_made(made, states), *_own_code(made)]:
+    for line in [
+        *filter(None, [other_versions(made, states)]),
+        *_made(made, states),
+        *_own_code(made),
+    ]:
         say(line)
     unused = unused_cells(made.output)
     if unused:
-        say(f"no run, comparison or model needs {counted(len(unused), 'cell')} of {made.output}: they may be deleted")
+        say(
+            f"no run, comparison or model needs {counted(len(unused), 'cell')} of {made.output}: they may be deleted"
+        )
     say(totals(made, states))
 
 
@@ -162,9 +227,17 @@ def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
 
     def age(commit: str) -> str:
         number = commits_since(commit)
-        return "" if number is None else f", {counted(number, 'commit')} ago" if number else ", the present commit"
+        return (
+            ""
+            if number is None
+            else f", {counted(number, 'commit')} ago"
+            if number
+            else ", the present commit"
+        )
 
-    commits = [state.commit for row, state in zip(plan.rows, states, strict=True) if row.wanted]
+    commits = [
+        state.commit for row, state in zip(plan.rows, states, strict=True) if row.wanted
+    ]
     return made_and_verified(commits, read_sound(plan.folder / VERIFIED), age)
 
 
@@ -172,15 +245,24 @@ def _own_code(plan: Plan) -> list[str]:
     """Say how far the code of classes and measures of the user's own counts."""
     from mtlrun.runs.methods import OWN_CODE
 
-    names = {name for row in plan.wanted for name in row.cell.versions if name.endswith(OWN_CODE)}
+    names = {
+        name
+        for row in plan.wanted
+        for name in row.cell.versions
+        if name.endswith(OWN_CODE)
+    }
     if not names:
         return []
-    return [f"own code, followed as far as it is imported by name: {', '.join(sorted(names))}"]
+    return [
+        f"own code, followed as far as it is imported by name: {', '.join(sorted(names))}"
+    ]
 
 
 def totals(plan: Plan, states: Sequence[CellState]) -> str:
     """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
-    counts = Counter[str](state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted)
+    counts = Counter[str](
+        state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted
+    )
     shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return f"{counted(len(plan.wanted), 'cell')}: {shown}"
 
@@ -189,10 +271,17 @@ def _table(plan: Plan, states: Sequence[CellState]) -> None:
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted:
-            counts.setdefault((row.reading, row.dataset, row.method), Counter())[state.name] += 1
-    shown = [state for state in STATES if any(count[state] for count in counts.values())]
+            counts.setdefault((row.reading, row.dataset, row.method), Counter())[
+                state.name
+            ] += 1
+    shown = [
+        state for state in STATES if any(count[state] for count in counts.values())
+    ]
     first = 0 if any(reading for reading, *_ in counts) else 1
-    rows = [[*names[first:], *(count[state] or "" for state in shown)] for names, count in counts.items()]
+    rows = [
+        [*names[first:], *(count[state] or "" for state in shown)]
+        for names, count in counts.items()
+    ]
     say_columns([["reading", "data set", "method"][first:] + shown, *rows])
 
 
@@ -256,7 +345,11 @@ class Format(enum.StrEnum):
 
 def list_(
     kind: Annotated[
-        Kind, typer.Argument(metavar="KIND", help="What to list: experiments, methods, datasets or measures.")
+        Kind,
+        typer.Argument(
+            metavar="KIND",
+            help="What to list: experiments, methods, datasets or measures.",
+        ),
     ] = Kind.EXPERIMENTS,
     names: Annotated[
         list[str] | None,
@@ -279,16 +372,24 @@ def list_(
 ) -> None:
     """List experiments, methods, data sets or measures, or describe methods in full."""
     if kind is not Kind.METHODS and (names or form is not Format.TEXT):
-        remedy = "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others."
-        raise UserError("only methods take names and --format: mtlrun list methods [NAME]... --format json", remedy)
+        remedy = (
+            "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others."
+        )
+        raise UserError(
+            "only methods take names and --format: mtlrun list methods [NAME]... --format json",
+            remedy,
+        )
     if as_json and kind is Kind.METHODS:
         form = Format.JSON
     if names or form is not Format.TEXT:
         _details(names or [], form)
         return
-    rows = {Kind.EXPERIMENTS: _experiments, Kind.METHODS: _methods, Kind.DATASETS: _datasets, Kind.MEASURES: _measures}[
-        kind
-    ]()
+    rows = {
+        Kind.EXPERIMENTS: _experiments,
+        Kind.METHODS: _methods,
+        Kind.DATASETS: _datasets,
+        Kind.MEASURES: _measures,
+    }[kind]()
     if as_json:
         say_json([{"name": name, "title": text} for name, text in rows if name])
         return
@@ -309,22 +410,32 @@ def _details(names: list[str], form: Format) -> None:
 
     methods = [get_method(name) for name in names] or list(METHODS.values())
     if form is Format.JSON:
-        say_json([{**dataclasses.asdict(info), "bibtex": info.bibtex} for info in methods])
+        say_json(
+            [{**dataclasses.asdict(info), "bibtex": info.bibtex} for info in methods]
+        )
     elif form is Format.BIBTEX:
         keys = sorted({key for info in methods for key in info.cite})
         typer.echo("\n".join(references()[key] for key in keys))
     else:
         blocks = []
         for info in methods:
-            lines = [f"{key.lower():13}  {text}" for key, text in info.described(METHODS.get(f"{info.name}Classifier"))]
-            blocks.append("\n".join([f"{info.name}: {info.summary}", *lines, info.bibtex]))
+            lines = [
+                f"{key.lower():13}  {text}"
+                for key, text in info.described(METHODS.get(f"{info.name}Classifier"))
+            ]
+            blocks.append(
+                "\n".join([f"{info.name}: {info.summary}", *lines, info.bibtex])
+            )
         typer.echo("\n\n".join(blocks))
 
 
 def _experiments() -> list[tuple[str, str]]:
     from mtlrun.runs.catalogue import catalogue
 
-    return [(e.id, f"{e.title} [mtlrun train]" if e.kind == "train" else e.title) for e in catalogue()]
+    return [
+        (e.id, f"{e.title} [mtlrun train]" if e.kind == "train" else e.title)
+        for e in catalogue()
+    ]
 
 
 def _methods() -> list[tuple[str, str]]:
@@ -338,7 +449,11 @@ def _measures() -> list[tuple[str, str]]:
     from mtlrun.runs.methods import declared
 
     known = {name: declared(path) for name, path in MEASURES.items()}
-    rows = [[(name, found[0]), ("", ", ".join(found[1].quantities))] for name, found in known.items() if found]
+    rows = [
+        [(name, found[0]), ("", ", ".join(found[1].quantities))]
+        for name, found in known.items()
+        if found
+    ]
     return [line for pair in rows for line in pair]
 
 
@@ -348,7 +463,11 @@ def _datasets() -> list[tuple[str, str]]:
 
     cards = [read_card(path) for path in card_paths(data_directory()).values()]
     return [
-        (card.id, f"{card.title}{' (simulated)' * (card.simulated and 'imulated' not in card.title)}") for card in cards
+        (
+            card.id,
+            f"{card.title}{' (simulated)' * (card.simulated and 'imulated' not in card.title)}",
+        )
+        for card in cards
     ]
 
 
@@ -369,11 +488,19 @@ def _print(rows: list[tuple[str, str]]) -> None:
 
 # ---------------------------------------------------------------------- env
 
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 def env(
-    ctx: typer.Context, data_dir: options.DataDir = None, as_json: options.Json = False, debug: options.Debug = False
+    ctx: typer.Context,
+    data_dir: options.DataDir = None,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Show versions, BLAS, processor, threads, folders and defaults with their origin, for example for a bug report."""
     from mtlrun.data.files import data_directory
@@ -382,10 +509,18 @@ def env(
     from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
 
     for name in ("numpy", "scipy.linalg"):
-        importlib.import_module(name)  # a BLAS can be asked for its kind only once it is loaded
+        importlib.import_module(
+            name
+        )  # a BLAS can be asked for its kind only once it is loaded
     source, host = source_facts(), host_facts()
-    found = [plugin for group in (METHODS_GROUP, DATASETS_GROUP) for plugin in plugins(group)]
-    commit = f"{source['commit'][:12]}{' (changed)' if source['dirty'] else ''}" if source["commit"] else None
+    found = [
+        plugin for group in (METHODS_GROUP, DATASETS_GROUP) for plugin in plugins(group)
+    ]
+    commit = (
+        f"{source['commit'][:12]}{' (changed)' if source['dirty'] else ''}"
+        if source["commit"]
+        else None
+    )
     rows = {
         "mtlrun": source["mtlrun"],
         "commit": commit,
@@ -399,10 +534,18 @@ def env(
         **{name: os.environ.get(name) for name in THREAD_VARIABLES},
         "experiments": configs_dir(),
         "data cards": datasets_dir(),
-        "plug-ins": ", ".join(f"{plugin.name} ({plugin.source})" for plugin in found) or None,
+        "plug-ins": ", ".join(f"{plugin.name} ({plugin.source})" for plugin in found)
+        or None,
     }
-    built_in = {"jobs": 1, "output": options.OUTPUT_DEFAULT, "profile": "quick", "data-dir": data_directory(data_dir)}
-    chosen = {key: {"value": value, "origin": "built in"} for key, value in built_in.items()}
+    built_in = {
+        "jobs": 1,
+        "output": options.OUTPUT_DEFAULT,
+        "profile": "quick",
+        "data-dir": data_directory(data_dir),
+    }
+    chosen = {
+        key: {"value": value, "origin": "built in"} for key, value in built_in.items()
+    }
     for key, variable in options.VARIABLES.items():
         if os.environ.get(variable):
             chosen[key] = {"value": os.environ[variable], "origin": variable}
@@ -413,5 +556,10 @@ def env(
         say_json({**rows, "defaults": chosen})
         return
     rows["data directory"] = chosen["data-dir"]["value"]
-    rows |= {f"--{key}": f"{default['value']} ({default['origin']})" for key, default in chosen.items()}
-    say_columns([(name, "-" if value is None else str(value)) for name, value in rows.items()])
+    rows |= {
+        f"--{key}": f"{default['value']} ({default['origin']})"
+        for key, default in chosen.items()
+    }
+    say_columns(
+        [(name, "-" if value is None else str(value)) for name, value in rows.items()]
+    )

@@ -17,7 +17,12 @@ HOW = "How to run it"
 OUT = "Output"
 OUTPUT_DEFAULT = Path("results") / "runs"
 #: Variables of the environment in the place of options that are not given.
-VARIABLES = {"jobs": "MTLRUN_JOBS", "output": "MTLRUN_OUTPUT", "data-dir": "MTLRUN_DATA", "profile": "MTLRUN_PROFILE"}
+VARIABLES = {
+    "jobs": "MTLRUN_JOBS",
+    "output": "MTLRUN_OUTPUT",
+    "data-dir": "MTLRUN_DATA",
+    "profile": "MTLRUN_PROFILE",
+}
 
 
 def data_dir_option(data_dir: Path | None) -> str:
@@ -31,12 +36,16 @@ def _keep_debug(ctx: typer.Context, value: bool) -> bool:
     return value
 
 
-def option(panel: str | None, metavar: str | None, help: str, *names: str, **settings: Any) -> Any:
+def option(
+    panel: str | None, metavar: str | None, help: str, *names: str, **settings: Any
+) -> Any:
     """Return a command-line option of a panel of the help; without names it is called like its parameter.
 
     `metavar` is what it takes, None for a plain flag.
     """
-    return typer.Option(*names, metavar=metavar or "", help=help, rich_help_panel=panel, **settings)
+    return typer.Option(
+        *names, metavar=metavar or "", help=help, rich_help_panel=panel, **settings
+    )
 
 
 class _InWords:
@@ -54,13 +63,18 @@ class _InWords:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
             show = getattr(param, "display_type", None)
-            if param.param_type_name == "argument" and show is not None and str(show(ctx)).startswith("<"):
+            if (
+                param.param_type_name == "argument"
+                and show is not None
+                and str(show(ctx)).startswith("<")
+            ):
                 param.display_type = lambda ctx: None
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line."""
-        return [piece.translate({ord("{"): None, ord("}"): None}) for piece in super().collect_usage_pieces(ctx)]  # type: ignore[misc]
+        pieces = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
 
 
 class Command(_InWords, TyperCommand):
@@ -71,7 +85,9 @@ class Group(_InWords, TyperGroup):
     """A group of commands whose help is in words."""
 
 
-def file_or_folder(output: Path, out: Path | None, endings: Iterable[str]) -> tuple[Path, Path | None]:
+def file_or_folder(
+    output: Path, out: Path | None, endings: Iterable[str]
+) -> tuple[Path, Path | None]:
     """Return folder of the results and file to write: ``-o FILE.svg`` means the file, ``-o DIR`` the folder."""
     if out is None and output.suffix.lower() in endings:
         return Path(os.environ.get(VARIABLES["output"]) or OUTPUT_DEFAULT), output
@@ -89,10 +105,17 @@ def _refuse_file(folder: Path) -> Path:
 
 Found = Iterable[tuple[str, str]]
 #: Profiles of an experiment that cannot be read, or is not named yet.
-PROFILES = {"smoke": "seconds", "demo": "no download", "quick": "minutes", "full": "the paper's protocol"}
+PROFILES = {
+    "smoke": "seconds",
+    "demo": "no download",
+    "quick": "minutes",
+    "full": "the paper's protocol",
+}
 
 
-def completer(find: Callable[[typer.Context], Found]) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+def completer(
+    find: Callable[[typer.Context], Found],
+) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
     """Return a callback of Typer: the values, with help, that begin like the word; after a comma, the last part."""
 
     @functools.wraps(find)
@@ -100,9 +123,15 @@ def completer(find: Callable[[typer.Context], Found]) -> Callable[[typer.Context
         before, comma, word = incomplete.rpartition(",")
         try:
             found = dict(find(ctx))
-        except Exception:  # a damaged file or an option half written: there is nothing to offer
+        except (
+            Exception
+        ):  # a damaged file or an option half written: there is nothing to offer
             return []
-        return [(f"{before}{comma}{value}", about) for value, about in found.items() if value.startswith(word)]
+        return [
+            (f"{before}{comma}{value}", about)
+            for value, about in found.items()
+            if value.startswith(word)
+        ]
 
     # Typer looks at the annotations of the callback; those of the wrapped function are others.
     del complete.__wrapped__
@@ -118,10 +147,14 @@ def _experiments(*kinds: str) -> Found:
     """Return experiments by id and, where that is enough, by the last part of it."""
     from mtlrun.runs.catalogue import catalogue
 
-    entries = [entry for entry in catalogue() if (entry.kind == "train") == ("train" in kinds)]
+    entries = [
+        entry for entry in catalogue() if (entry.kind == "train") == ("train" in kinds)
+    ]
     bare = [entry.artefact for entry in entries]
     for entry in entries:
-        if entry.kind != "train" and (bare.count(entry.artefact) == 1 or entry.artefact in entry.default_for):
+        if entry.kind != "train" and (
+            bare.count(entry.artefact) == 1 or entry.artefact in entry.default_for
+        ):
             yield entry.artefact, entry.title
         yield entry.id, entry.title
     yield from _files(".yaml")
@@ -135,10 +168,14 @@ def _methods() -> Found:
 
 #: What is offered for arguments and options.
 targets = completer(lambda ctx: _experiments())
-targets_and_all = completer(lambda ctx: [("all", "every artefact of every paper"), *_experiments()])
+targets_and_all = completer(
+    lambda ctx: [("all", "every artefact of every paper"), *_experiments()]
+)
 trainings = completer(lambda ctx: _experiments("train"))
 methods = completer(lambda ctx: _methods())
-names = completer(lambda ctx: _methods() if ctx.params.get("kind") == "methods" else [])  # of `list methods`
+names = completer(
+    lambda ctx: _methods() if ctx.params.get("kind") == "methods" else []
+)  # of `list methods`
 
 
 @completer
@@ -155,21 +192,33 @@ def metrics(ctx: typer.Context) -> Found:
     """Metrics."""
     from mtlrun.interfaces import METRIC_FACTS
 
-    return [(name, "greater" if m.greater_is_better else "smaller") for name, m in METRIC_FACTS.items()]
+    return [
+        (name, "greater" if m.greater_is_better else "smaller")
+        for name, m in METRIC_FACTS.items()
+    ]
 
 
 @completer
 def profiles(ctx: typer.Context) -> Found:
     """Profiles of the experiment."""
     own = [name for layer in _layers(ctx) for name in layer.get("profiles") or ()]
-    return [(name, PROFILES.get(name, "")) for name in ([*own, "full"] if own else PROFILES)]
+    return [
+        (name, PROFILES.get(name, "")) for name in ([*own, "full"] if own else PROFILES)
+    ]
 
 
 @completer
 def readings(ctx: typer.Context) -> Found:
     """Readings of the experiment."""
-    own = {name: about for layer in _layers(ctx) for name, about in (layer.get("readings") or {}).items()}
-    return [*((name, str((about or {}).get("why", ""))) for name, about in own.items()), ("all", "all of them")]
+    own = {
+        name: about
+        for layer in _layers(ctx)
+        for name, about in (layer.get("readings") or {}).items()
+    }
+    return [
+        *((name, str((about or {}).get("why", ""))) for name, about in own.items()),
+        ("all", "all of them"),
+    ]
 
 
 def _layers(ctx: typer.Context) -> list[dict[str, Any]]:
@@ -245,7 +294,12 @@ Reading = Annotated[
         autocompletion=readings,
     ),
 ]
-Seed = Annotated[int | None, option(WHAT, "N", "Seed of the random splits; takes precedence over the file.", min=0)]
+Seed = Annotated[
+    int | None,
+    option(
+        WHAT, "N", "Seed of the random splits; takes precedence over the file.", min=0
+    ),
+]
 Only = Annotated[
     list[str] | None,
     option(
@@ -284,13 +338,35 @@ Backend = Annotated[
     ),
 ]
 Scheduler = Annotated[
-    str | None, option(HOW, "ADDRESS", "Dask scheduler to use with --backend dask, as tcp://host:port.")
+    str | None,
+    option(
+        HOW, "ADDRESS", "Dask scheduler to use with --backend dask, as tcp://host:port."
+    ),
 ]
-Force = Annotated[bool, option(HOW, None, "Recompute everything, including finished cells.", "--force", "-f")]
-DryRun = Annotated[bool, option(HOW, None, "Show what would be computed and why, then stop.", "--dry-run", "-n")]
-FailFast = Annotated[bool, option(HOW, None, "Stop at the first cell that fails.", "--fail-fast")]
-Retries = Annotated[int, option(HOW, "N", "How often to retry a cell that fails.", min=0)]
-Yes = Annotated[bool, option(HOW, None, "Answer yes to all questions (downloads, deletions).", "--yes", "-y")]
+Force = Annotated[
+    bool,
+    option(
+        HOW, None, "Recompute everything, including finished cells.", "--force", "-f"
+    ),
+]
+DryRun = Annotated[
+    bool,
+    option(
+        HOW, None, "Show what would be computed and why, then stop.", "--dry-run", "-n"
+    ),
+]
+FailFast = Annotated[
+    bool, option(HOW, None, "Stop at the first cell that fails.", "--fail-fast")
+]
+Retries = Annotated[
+    int, option(HOW, "N", "How often to retry a cell that fails.", min=0)
+]
+Yes = Annotated[
+    bool,
+    option(
+        HOW, None, "Answer yes to all questions (downloads, deletions).", "--yes", "-y"
+    ),
+]
 Trust = Annotated[
     list[str] | None,
     typer.Option(
@@ -327,7 +403,13 @@ OutputOrFile = Annotated[
 ]
 Out = Annotated[Path | None, option(OUT, "FILE", "File to write, and nothing else.")]
 Check = Annotated[
-    bool, option(OUT, None, "Exit with code 1 if a number is out of tolerance or a claim is contradicted.", "--check")
+    bool,
+    option(
+        OUT,
+        None,
+        "Exit with code 1 if a number is out of tolerance or a claim is contradicted.",
+        "--check",
+    ),
 ]
 Format = Annotated[
     str | None,
@@ -342,7 +424,23 @@ Format = Annotated[
 ]
 Open = Annotated[bool, option(OUT, None, "Show the report in the browser.", "--open")]
 Json = Annotated[bool, option(OUT, None, "Print JSON, for other programs.", "--json")]
-Quiet = Annotated[bool, option(OUT, None, "Print only results and errors, no plan and no progress.", "--quiet", "-q")]
+Quiet = Annotated[
+    bool,
+    option(
+        OUT,
+        None,
+        "Print only results and errors, no plan and no progress.",
+        "--quiet",
+        "-q",
+    ),
+]
 Debug = Annotated[
-    bool, option(OUT, None, "Show the full traceback if an error occurs.", "--debug", callback=_keep_debug)
+    bool,
+    option(
+        OUT,
+        None,
+        "Show the full traceback if an error occurs.",
+        "--debug",
+        callback=_keep_debug,
+    ),
 ]

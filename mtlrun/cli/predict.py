@@ -26,7 +26,10 @@ option = partial(options.option, None)
 def predict(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="Folder that `mtlrun train` or `mtlrun compare` wrote, or of its model."),
+        typer.Argument(
+            metavar="MODEL",
+            help="Folder that `mtlrun train` or `mtlrun compare` wrote, or of its model.",
+        ),
     ],
     data: Annotated[
         str,
@@ -45,10 +48,16 @@ def predict(
             "--task-column",
         ),
     ] = None,
-    task_name: Annotated[str | None, option("NAME", "Task of all rows, if the file has no task column.")] = None,
-    labels: Annotated[bool, option(None, "Write only the predicted labels, without scores.", "--labels")] = False,
+    task_name: Annotated[
+        str | None, option("NAME", "Task of all rows, if the file has no task column.")
+    ] = None,
+    labels: Annotated[
+        bool,
+        option(None, "Write only the predicted labels, without scores.", "--labels"),
+    ] = False,
     probabilities: Annotated[
-        bool, option(None, "Also write the probability of the positive class.", "--proba")
+        bool,
+        option(None, "Also write the probability of the positive class.", "--proba"),
     ] = False,
     interval: Annotated[
         float | None,
@@ -73,7 +82,11 @@ def predict(
     ] = None,
     safe_csv: Annotated[
         bool,
-        option(None, "Write texts so that spreadsheets take none for a formula: '=A1 for =A1, '- for -.", "--safe-csv"),
+        option(
+            None,
+            "Write texts so that spreadsheets take none for a formula: '=A1 for =A1, '- for -.",
+            "--safe-csv",
+        ),
     ] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -97,23 +110,42 @@ def predict(
     if labels and fitted.about["task_type"] == "regression":
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     if interval is not None and fitted.about["task_type"] != "regression":
-        raise UserError("the model predicts labels, which have no intervals", "Leave out --interval, or use --proba.")
+        raise UserError(
+            "the model predicts labels, which have no intervals",
+            "Leave out --interval, or use --proba.",
+        )
     if interval is not None and not 0 < interval < 1:
-        raise UserError(f"--interval {interval:g} is no probability", "Give a number between 0 and 1, such as 0.95.")
+        raise UserError(
+            f"--interval {interval:g} is no probability",
+            "Give a number between 0 and 1, such as 0.95.",
+        )
     try:
         table = answers_table(
-            fitted, X, codes, with_scores=not labels, with_probabilities=probabilities, interval=interval
+            fitted,
+            X,
+            codes,
+            with_scores=not labels,
+            with_probabilities=probabilities,
+            interval=interval,
         )
     except ValueError as error:
         columns = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", columns) from error
     text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
-    if write_or_print(text, place, f"Free some space, or: {remedy}", inputs) and not quiet:
+    if (
+        write_or_print(text, place, f"Free some space, or: {remedy}", inputs)
+        and not quiet
+    ):
         say(f"predictions of {counted(len(table), 'row')}: {place}")
 
 
 def _rows(
-    fitted: Model, data: str, task: str | None, task_name: str | None, data_dir: Path | None, quiet: bool
+    fitted: Model,
+    data: str,
+    task: str | None,
+    task_name: str | None,
+    data_dir: Path | None,
+    quiet: bool,
 ) -> tuple[Any, Any]:
     """Return X and the task codes (None for a model without tasks of rows) of new rows or of a whole data set."""
     from mtlrun.data.schema import read_rows
@@ -124,9 +156,15 @@ def _rows(
         if fitted.by_task and task:
             schema = replace(schema, task_column=task)
         rows = read_rows(path, schema)
-        ignored = [name for name in rows.ignored if name not in set(fitted.about.get("targets", ()))]
+        ignored = [
+            name
+            for name in rows.ignored
+            if name not in set(fitted.about.get("targets", ()))
+        ]
         if ignored and not quiet:
-            say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
+            say(
+                f"{data}: ignored {listed(ignored)} (not used by the model)", error=True
+            )
         for text in rows.said():
             say(f"{data}: {text}", error=True)
         X, names = rows.X, rows.tasks
@@ -145,10 +183,15 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
     options = facts["dataset"]["options"] if id == facts["dataset"]["id"] else {}
     dataset = load_dataset(id, data_dir=data_dir, **options)
     wanted = facts["input"]
-    if dataset.n_features != wanted["n_features"] or dataset.strings != wanted["strings"]:
+    if (
+        dataset.n_features != wanted["n_features"]
+        or dataset.strings != wanted["strings"]
+    ):
         raise DataError(
             f"data set {id} has {counted(dataset.n_features, 'feature')}, but the model needs {wanted['n_features']}",
             f"The model was trained on {facts['dataset']['id']}; new rows for it can also come from a file.",
         )
-    names = None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
+    names = (
+        None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
+    )
     return dataset.X, names

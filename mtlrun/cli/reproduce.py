@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import ensure_data, missing_data, open_page, output, say, writing
+from mtlrun.cli.console import (
+    ensure_data,
+    missing_data,
+    open_page,
+    output,
+    say,
+    writing,
+)
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UnknownNameError, UserError, counted, listed
 from mtlrun.utils import io
@@ -72,7 +79,12 @@ class Request:
         given = {"--reading": self.reading, "--seed": self.seed, "--jobs": self.jobs}
         if self.output_dir != OUTPUT_DEFAULT:
             given["--output"] = str(self.output_dir)
-        return [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        return [
+            word
+            for name, value in given.items()
+            if value is not None
+            for word in (name, str(value))
+        ]
 
     def compute(self, made: Plan) -> RunSummary:
         """Run a plan, with progress."""
@@ -132,15 +144,23 @@ def reproduce(
     request = Request(**{name: asked[name] for name in Request.__dataclass_fields__})
     if target == ALL:
         if overrides:
-            raise UserError("--set needs a single experiment", "Name the experiment in place of `all`.")
+            raise UserError(
+                "--set needs a single experiment",
+                "Name the experiment in place of `all`.",
+            )
         if reading not in (None, ALL):
-            raise UserError("--reading NAME needs a single experiment", "Name the experiment, or give --reading all.")
+            raise UserError(
+                "--reading NAME needs a single experiment",
+                "Name the experiment, or give --reading all.",
+            )
         raise typer.Exit(reproduce_all(request))
     from mtlrun.runs.load import load_experiment
     from mtlrun.runs.plan import check_reading, plan
 
     check_format(form)
-    experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    experiment = load_experiment(
+        target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
+    )
     check_reading(experiment, reading)
     if not quiet:
         _say_experiment(experiment)
@@ -149,7 +169,9 @@ def reproduce(
         say(f"to be downloaded first: {names}; then all cells would be computed")
         return
     ensure_data(experiment, data_dir, yes=yes, options=request.words)
-    made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
+    made = plan(
+        experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir
+    )
     if dry_run:
         _say_plan(made, force)
         return
@@ -171,7 +193,11 @@ def _say_experiment(experiment: Experiment) -> None:
         "method": [len(spec.methods)],
         "repeat" if spec.measures else "split": trials,
     }
-    shown = [f"{'/'.join(map(str, n))} {name}{'s' * (n[-1] > 1)}" for name, n in sizes.items() if n]
+    shown = [
+        f"{'/'.join(map(str, n))} {name}{'s' * (n[-1] > 1)}"
+        for name, n in sizes.items()
+        if n
+    ]
     data = ", ".join(d.name for d in spec.datasets) or "published numbers"
     say(f"{experiment.id}: {spec.title}", error=True)
     say(f"profile {experiment.profile}: {' x '.join(shown)}; data: {data}", error=True)
@@ -195,7 +221,9 @@ def _say_plan(made: Plan, force: bool) -> None:
         if row.cell.key in keys:
             grouped[f"{row.dataset}/{row.method}"].append(row)
     for name, rows in grouped.items():
-        searches = keys.intersection(fold.key for row in rows for fold in row.cell.folds)
+        searches = keys.intersection(
+            fold.key for row in rows for fold in row.cell.folds
+        )
         more = f" and {counted(len(searches), 'search fold')}" if searches else ""
         say(f"would compute {name}: {counted(len(rows), 'cell')}{more}")
     say(f"{work_text(len(cells), len(folds), len(made.wanted))}; nothing was run")
@@ -213,7 +241,10 @@ def _conclude(plan: Plan, request: Request) -> int:
     print_report(made, request.form, plan.folder)
     if summary.interrupted:
         left = counted(summary.n_left, "cell")
-        say(f"interrupted with {left} left; finished cells are kept: run the same command to continue", error=True)
+        say(
+            f"interrupted with {left} left; finished cells are kept: run the same command to continue",
+            error=True,
+        )
     good = summary.interrupted or not request.check or say_problems(made.check_problems)
     return summary.exit_code if good else 1
 
@@ -264,7 +295,10 @@ def reproduce_all(request: Request) -> int:
         say(f"error: {name}: {error}", error=True)
     good = not request.check or say_problems(all_problems(overview))
     if tally.interrupted:
-        say("interrupted; finished cells are kept: run the same command to continue", error=True)
+        say(
+            "interrupted; finished cells are kept: run the same command to continue",
+            error=True,
+        )
         return 130
     return 2 if batch.refused else 1 if tally.failed or not good else 0
 
@@ -275,7 +309,9 @@ def _prepare(experiment: Experiment, request: Request) -> None:
     if not request.dry_run:
         ensure_data(experiment, request.data_dir, yes=request.yes)
     elif missing := missing_data(experiment, request.data_dir):
-        raise UserError(f"to be downloaded first: {', '.join(card.id for card, *_ in missing)}")
+        raise UserError(
+            f"to be downloaded first: {', '.join(card.id for card, *_ in missing)}"
+        )
 
 
 def _say_plans(batch: Batch, force: bool) -> None:
@@ -288,7 +324,9 @@ def _say_plans(batch: Batch, force: bool) -> None:
         more = f" and {counted(folds, 'search fold')}" if folds else ""
         more += f"; {shared} shared with artefacts above" if shared else ""
         of = f"{cells} of {len(made.wanted)} cells{more}"
-        say(f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}")
+        say(
+            f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}"
+        )
     for name, why in batch.left_out.items():
         say(f"{name:{width}}  left out: {why}")
     cells, folds = sum(count[0] for count in counts), sum(count[1] for count in counts)
@@ -305,10 +343,17 @@ def _compute_all(batch: Batch, request: Request) -> _Tally:
     for place, made in enumerate(batch.plans, start=1):
         name = made.experiment.id
         if tally.interrupted or (tally.failed and request.fail_fast):
-            tally.unfinished[name] = "not started: interrupted" if tally.interrupted else "not started: --fail-fast"
+            tally.unfinished[name] = (
+                "not started: interrupted"
+                if tally.interrupted
+                else "not started: --fail-fast"
+            )
             continue
         if not request.quiet:
-            say(f"== {place}/{len(batch.plans)} {name}, profile {made.experiment.profile}", error=True)
+            say(
+                f"== {place}/{len(batch.plans)} {name}, profile {made.experiment.profile}",
+                error=True,
+            )
         try:
             _compute_one(made, request, tally)
         except KeyboardInterrupt:
@@ -322,7 +367,10 @@ def _compute_all(batch: Batch, request: Request) -> _Tally:
                 raise
             tally.failed = True
             tally.unfinished[name] = f"{type(error).__name__}: {error}"
-            say(f"error: {name}: {tally.unfinished[name]} (a bug; --debug shows where)", error=True)
+            say(
+                f"error: {name}: {tally.unfinished[name]} (a bug; --debug shows where)",
+                error=True,
+            )
     return tally
 
 
@@ -335,7 +383,9 @@ def _compute_one(made: Plan, request: Request, tally: _Tally) -> None:
     tally.interrupted = summary.interrupted
     tally.failed = tally.failed or bool(summary.n_failed)
     report = write_results(made)
-    tally.entries.append(RunReport(made.folder.relative_to(request.output_dir).as_posix(), report))
+    tally.entries.append(
+        RunReport(made.folder.relative_to(request.output_dir).as_posix(), report)
+    )
     if not request.quiet:
         for line in report.summary:
             say(line, error=True)
@@ -386,13 +436,21 @@ def report(
     from mtlrun.report.build import build_report
 
     if out is not None and form is None:
-        raise UserError("--out needs --format", f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.")
+        raise UserError(
+            "--out needs --format",
+            f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.",
+        )
     output_dir, out = options.file_or_folder(output_dir, out, ENDINGS)
     form = form or (ENDINGS[out.suffix.lower()] if out is not None else None)
     if out is not None and form != ENDINGS.get(out.suffix.lower(), form):
-        raise UserError(f"{out} has the ending of another format than --format {form}", "Leave out --format.")
+        raise UserError(
+            f"{out} has the ending of another format than --format {form}",
+            "Leave out --format.",
+        )
     root = output_dir if target == ALL else Path(target)
-    if form == PARQUET and root.is_dir() and not merge:  # of comparisons and models, too
+    if (
+        form == PARQUET and root.is_dir() and not merge
+    ):  # of comparisons and models, too
         _write_parquet(root, out)
         return
     if target == ALL or _holds_runs(root):
@@ -434,22 +492,36 @@ def _refuse_other_folder(folder: Path) -> None:
     from mtlrun.report.stored import RUN_FILE
 
     if (folder / COMPARED).is_file():
-        raise UserError(f"{folder} is a comparison, not a run", f"Its report: {folder / BOARD}")
+        raise UserError(
+            f"{folder} is a comparison, not a run", f"Its report: {folder / BOARD}"
+        )
     if (folder / FACTS).is_file():
-        raise UserError(f"{folder} is a model, not a run", f"Its report, if it has one: {folder / REPORT}")
+        raise UserError(
+            f"{folder} is a model, not a run",
+            f"Its report, if it has one: {folder / REPORT}",
+        )
     below = [f"mtlrun report {path.parent}" for path in _below(folder, RUN_FILE)]
-    below += [f"the comparison {path.parent / BOARD}" for path in _below(folder, COMPARED)]
+    below += [
+        f"the comparison {path.parent / BOARD}" for path in _below(folder, COMPARED)
+    ]
     if below:
-        raise UserError(f"{folder} is not the folder of a run, but holds some", f"Its reports: {listed(below)}")
+        raise UserError(
+            f"{folder} is not the folder of a run, but holds some",
+            f"Its reports: {listed(below)}",
+        )
     read_run(folder)  # says that it is none
 
 
 def _below(folder: Path, name: str) -> list[Path]:
     """Return the files of a name up to four folders below a folder."""
-    return sorted(path for depth in range(1, 5) for path in folder.glob(f"{'*/' * depth}{name}"))
+    return sorted(
+        path for depth in range(1, 5) for path in folder.glob(f"{'*/' * depth}{name}")
+    )
 
 
-def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> None:
+def print_report(
+    made: Report, form: str | None, folder: Path, out: Path | None = None
+) -> None:
     """Print a report as a table, or in a format exactly as it is in the file; html is written to a file."""
     from mtlrun.report.build import render
     from mtlrun.report.summary import print_report as print_table
@@ -468,7 +540,10 @@ def say_problems(problems: Sequence[str]) -> bool:
     for problem in problems:
         say(f"check: {problem}", error=True)
     if not problems:
-        say("check: all numbers are within tolerance and no claim is contradicted", error=True)
+        say(
+            "check: all numbers are within tolerance and no claim is contradicted",
+            error=True,
+        )
     return not problems
 
 
@@ -492,7 +567,9 @@ def write_run(made: Report, folder: Path) -> Path:
     return folder / PAGE
 
 
-def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
+def print_summary(
+    overview: Overview, root: Path, form: str | None, out: Path | None = None
+) -> None:
     """Print the summary of many runs and write it in all formats, or print it in one."""
     from mtlrun.report.summary import print_overview, render_overview, write_overview
 
@@ -504,23 +581,36 @@ def print_summary(overview: Overview, root: Path, form: str | None, out: Path | 
         with writing(root):
             say(f"index: {write_overview(overview, root, (HTML,))[0]}")
     else:
-        _write_or_print(form, out, root, "summary", lambda: render_overview(overview, form, root))
+        _write_or_print(
+            form, out, root, "summary", lambda: render_overview(overview, form, root)
+        )
 
 
 def all_problems(overview: Overview) -> list[str]:
     """Return what ``--check`` finds in many runs."""
-    return [f"{entry.place}: {text}" for entry in overview.entries for text in entry.report.check_problems]
+    return [
+        f"{entry.place}: {text}"
+        for entry in overview.entries
+        for text in entry.report.check_problems
+    ]
 
 
 def _holds_runs(folder: Path) -> bool:
     """Whether a folder is one of many runs."""
     from mtlrun.report.summary import COMPARE, run_folders
 
-    return not (folder / "run.json").is_file() and bool(run_folders(folder) or (folder / COMPARE).is_dir())
+    return not (folder / "run.json").is_file() and bool(
+        run_folders(folder) or (folder / COMPARE).is_dir()
+    )
 
 
 def _report_many(
-    root: Path, profile: str | None, form: str | None, out: Path | None, merge: Sequence[Path] | None, check: bool
+    root: Path,
+    profile: str | None,
+    form: str | None,
+    out: Path | None,
+    merge: Sequence[Path] | None,
+    check: bool,
 ) -> int:
     """Print and write the summary of the runs below a folder; return the exit code.
 
@@ -532,11 +622,17 @@ def _report_many(
 
     check_format(form, "format of a summary")
     if merge:
-        raise UserError("--merge needs a single run", "Name the experiment or the folder of its run.")
+        raise UserError(
+            "--merge needs a single run",
+            "Name the experiment or the folder of its run.",
+        )
     overview = read_overview(root, profile, known=[entry.id for entry in artefacts()])
     if not (overview.entries or overview.comparisons):
         which = f"runs with profile {profile!r}" if profile else "runs"
-        raise UserError(f"{root}: no {which} here", "Create them with: mtlrun reproduce all --profile quick")
+        raise UserError(
+            f"{root}: no {which} here",
+            "Create them with: mtlrun reproduce all --profile quick",
+        )
     if out is None and form in (None, HTML):
         for entry in overview.entries:
             page = write_run(entry.report, root / entry.place)
@@ -544,10 +640,16 @@ def _report_many(
                 say(f"report: {page}")
     print_summary(overview, root, form, out)
     good = not check or say_problems(all_problems(overview))
-    return 0 if good and not any(entry.report.run.failed for entry in overview.entries) else 1
+    return (
+        0
+        if good and not any(entry.report.run.failed for entry in overview.entries)
+        else 1
+    )
 
 
-def _write_or_print(form: str, out: Path | None, folder: Path, what: str, render: Callable[[], str]) -> None:
+def _write_or_print(
+    form: str, out: Path | None, folder: Path, what: str, render: Callable[[], str]
+) -> None:
     """Write a report or a summary to a file, or print it exactly as it is in the file; parquet is always written."""
     from mtlrun.utils.outputs import write_output
 
@@ -586,7 +688,13 @@ def _merge(folder: Path, other: Path) -> None:
     from mtlrun.runs.results import merge
 
     with writing(folder):
-        merged = merge(folder, other, lambda: say(f"waiting for the process that is computing {folder}", error=True))
+        merged = merge(
+            folder,
+            other,
+            lambda: say(
+                f"waiting for the process that is computing {folder}", error=True
+            ),
+        )
     say(f"{other}: {merged}", error=True)
 
 
@@ -610,7 +718,14 @@ def plot(
             "trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a model: "
             "tasks (their similarity), coefficients, path, or shrinkage (hierarchical models).",
             autocompletion=options.words(
-                "trace", "scaling", "heatmap", "cd-diagram", "path", "tasks", "coefficients", "shrinkage"
+                "trace",
+                "scaling",
+                "heatmap",
+                "cd-diagram",
+                "path",
+                "tasks",
+                "coefficients",
+                "shrinkage",
             ),
         ),
     ],
@@ -629,7 +744,10 @@ def plot(
 
     output_dir, out = options.file_or_folder(output_dir, out, FORMATS)
     if out is None:
-        raise UserError("no file to draw into", f"Add --out FILE, with one of the endings {', '.join(FORMATS)}.")
+        raise UserError(
+            "no file to draw into",
+            f"Add --out FILE, with one of the endings {', '.join(FORMATS)}.",
+        )
     folder = Path(target)
     if (folder / "model.json").is_file():
         from mtlrun.report.modelplots import plot_model
@@ -651,14 +769,29 @@ def verify(
     target: options.Runs,
     profile: options.Profile = None,
     sample: Annotated[
-        int | None, options.option(options.HOW, "N", "Compute N cells of every run again. Default: 20.", min=1)
+        int | None,
+        options.option(
+            options.HOW, "N", "Compute N cells of every run again. Default: 20.", min=1
+        ),
     ] = None,
     seconds: Annotated[
-        float | None, options.option(options.HOW, "S", "Compute as many cells again as S seconds suffice for.", min=0)
+        float | None,
+        options.option(
+            options.HOW,
+            "S",
+            "Compute as many cells again as S seconds suffice for.",
+            min=0,
+        ),
     ] = None,
-    every: Annotated[bool, options.option(options.HOW, None, "Compute all finished cells again.", "--all")] = False,
+    every: Annotated[
+        bool,
+        options.option(options.HOW, None, "Compute all finished cells again.", "--all"),
+    ] = False,
     search: Annotated[
-        bool, options.option(options.HOW, None, "Repeat the searches for parameters, too.", "--search")
+        bool,
+        options.option(
+            options.HOW, None, "Repeat the searches for parameters, too.", "--search"
+        ),
     ] = False,
     data_dir: options.DataDir = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
@@ -677,17 +810,24 @@ def verify(
     from mtlrun.runs.verify import verify as tried
 
     if sum((sample is not None, seconds is not None, every)) > 1:
-        raise UserError("--sample, --seconds and --all exclude each other", "Give one of them.")
+        raise UserError(
+            "--sample, --seconds and --all exclude each other", "Give one of them."
+        )
     root = output_dir if target == ALL else Path(target)
     if target == ALL or (root.is_dir() and not (root / "run.json").is_file()):
         folders = run_folders(root)
         if not folders:
-            raise UserError(f"{root}: no finished runs below it", "Give an experiment, or the folder of a run.")
+            raise UserError(
+                f"{root}: no finished runs below it",
+                "Give an experiment, or the folder of a run.",
+            )
     else:
         folders = [run_folder(target, profile, output_dir)]
     number = sample or (None if every or seconds is not None else SAMPLE)
     trials = []
-    for trial in tried(folders, sample=number, seconds=seconds, search=search, data_dir=data_dir):
+    for trial in tried(
+        folders, sample=number, seconds=seconds, search=search, data_dir=data_dir
+    ):
         trials.append(trial)
         if not trial.refused and not (quiet and trial.agrees):
             say(_trial_text(trial))
@@ -695,13 +835,17 @@ def verify(
         if any(folder in trial.names and not trial.refused for trial in trials):
             with writing(folder):
                 write_texts(build_report(folder), folder)
-        say(_verified_text(folder, [trial for trial in trials if folder in trial.names]))
+        say(
+            _verified_text(folder, [trial for trial in trials if folder in trial.names])
+        )
     if trials and all(trial.refused for trial in trials):
         raise UserError(
             "no cell could be tried, so nothing was verified",
             "Where data are missing: mtlrun data add ID FILE, mtlrun data fetch ID, or --data-dir DIR.",
         )
-    raise typer.Exit(0 if all(trial.agrees for trial in trials if not trial.refused) else 1)
+    raise typer.Exit(
+        0 if all(trial.agrees for trial in trials if not trial.refused) else 1
+    )
 
 
 def _trial_text(trial: Trial) -> str:
@@ -712,15 +856,25 @@ def _trial_text(trial: Trial) -> str:
     if trial.error:
         return f"{name}: DOES NOT AGREE: {trial.error}"
     worst = min(trial.digits, key=lambda quantity: trial.digits[quantity], default="")
-    text = "equal" if trial.least == ALL_DIGITS else f"{trial.least:.1f} digits ({worst})"
+    text = (
+        "equal" if trial.least == ALL_DIGITS else f"{trial.least:.1f} digits ({worst})"
+    )
     ratio = "" if trial.ratio is None else f", seconds x{trial.ratio:.2f}"
-    return f"{name}: {text}{ratio}" + ("" if trial.agrees else f": DOES NOT AGREE, its method promises {trial.asked}")
+    return f"{name}: {text}{ratio}" + (
+        "" if trial.agrees else f": DOES NOT AGREE, its method promises {trial.asked}"
+    )
 
 
 def _verified_text(folder: Path, trials: list[Trial]) -> str:
     """Say of a run how many cells were tried and agree, and what could not be tried."""
     tried = [trial for trial in trials if not trial.refused]
     good = sum(trial.agrees for trial in tried)
-    text = f"{folder}: {good} of {counted(len(tried), 'cell')} agree" if tried else f"{folder}: no cell tried"
+    text = (
+        f"{folder}: {good} of {counted(len(tried), 'cell')} agree"
+        if tried
+        else f"{folder}: no cell tried"
+    )
     refused = Counter(trial.refused for trial in trials if trial.refused)
-    return "; ".join([text, *(f"{count} not tried: {why}" for why, count in refused.items())])
+    return "; ".join(
+        [text, *(f"{count} not tried: {why}" for why, count in refused.items())]
+    )

@@ -64,15 +64,23 @@ def init(
     schema: Annotated[
         bool,
         typer.Option(
-            "--schema", help="Write the JSON schema of all configuration files instead, for completion in an editor."
+            "--schema",
+            help="Write the JSON schema of all configuration files instead, for completion in an editor.",
         ),
     ] = False,
     data_dir: options.DataDir = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Overwrite an existing file.")
+    ] = False,
     output: Annotated[
         Path | None,
         options.option(
-            None, "FILE", "File to write, - for the terminal. Default: <DATASET>.yaml.", "--out", "--output", "-o"
+            None,
+            "FILE",
+            "File to write, - for the terminal. Default: <DATASET>.yaml.",
+            "--out",
+            "--output",
+            "-o",
         ),
     ] = None,
     debug: options.Debug = False,
@@ -81,16 +89,26 @@ def init(
     if schema:
         from mtlrun.runs.spec import config_schema
 
-        _write(json.dumps(config_schema(), indent=1) + "\n", output or Path("config.schema.json"), force, [".json"])
+        _write(
+            json.dumps(config_schema(), indent=1) + "\n",
+            output or Path("config.schema.json"),
+            force,
+            [".json"],
+        )
         return
     if dataset is None:
-        raise UserError("no data set named", "Choose one from `mtlrun data list`, then: mtlrun init NAME")
+        raise UserError(
+            "no data set named",
+            "Choose one from `mtlrun data list`, then: mtlrun init NAME",
+        )
     from mtlrun.data.cards import load_card
     from mtlrun.data.files import data_directory
 
     card = load_card(dataset, data_directory(data_dir))
     path = output or Path(f"{dataset}.yaml")
-    _write(training_file(card, method, str(path), data_dir), path, force, [".yaml", ".yml"])
+    _write(
+        training_file(card, method, str(path), data_dir), path, force, [".yaml", ".yml"]
+    )
     if str(path) != "-":
         say(f"next: {_command(str(path), data_dir)}")
 
@@ -99,7 +117,9 @@ def _command(path: str, data_dir: Path | None) -> str:
     return f"mtlrun train {shlex.quote(path)}{options.data_dir_option(data_dir)}"
 
 
-def training_file(card: Card, method: str | None, path: str, data_dir: Path | None = None) -> str:
+def training_file(
+    card: Card, method: str | None, path: str, data_dir: Path | None = None
+) -> str:
     """Return the text of a training file.
 
     Parameters
@@ -121,14 +141,18 @@ def training_file(card: Card, method: str | None, path: str, data_dir: Path | No
     """
     default, metrics = DEFAULTS[card.task_type != "regression"]
     name = method or default
-    template = Template((Path(__file__).parent / "training.yaml").read_text(encoding="utf-8"))
+    template = Template(
+        (Path(__file__).parent / "training.yaml").read_text(encoding="utf-8")
+    )
     return template.substitute(
         command=_command(path, data_dir),
         stem=_stem(path, card, name),
         title=json.dumps(f"{name} on {card.title}", ensure_ascii=False),
         dataset="\n".join(_dataset_lines(card)),
         method="\n".join(_method_lines(name, card)),
-        features=ONE_HOT if card.source.name.startswith(STRING_SOURCES) else STANDARDIZE,
+        features=ONE_HOT
+        if card.source.name.startswith(STRING_SOURCES)
+        else STANDARDIZE,
         metric=metrics[0],
         metrics=", ".join(metrics),
     )
@@ -145,14 +169,20 @@ def _stem(path: str, card: Card, method: str) -> str:
 def _dataset_lines(card: Card) -> list[str]:
     facts = card.statistics
     size = ", ".join(
-        f"{facts[key]} {word}" for key, word in (("n", "rows"), ("d", "features"), ("tasks", "tasks")) if key in facts
+        f"{facts[key]} {word}"
+        for key, word in (("n", "rows"), ("d", "features"), ("tasks", "tasks"))
+        if key in facts
     )
     lines = [f"# {card.title}{f' ({size})' if size else ''}."]
     if card.variants:
-        lines.append(f"# Variants: {', '.join(card.variants)}. Choose one with {{id: {card.id}, variant: ...}}.")
+        lines.append(
+            f"# Variants: {', '.join(card.variants)}. Choose one with {{id: {card.id}, variant: ...}}."
+        )
     lines.append(f"# To try it on part of the rows: {{id: {card.id}, sample: 500}}.")
     if card.task_type == "multiclass":
-        lines.append("# One task per class; one-vs-one makes one task per pair of classes.")
+        lines.append(
+            "# One task per class; one-vs-one makes one task per pair of classes."
+        )
         return [*lines, f"dataset: {{id: {card.id}, tasks: one-vs-rest}}"]
     return [*lines, f"dataset: {card.id}"]
 
@@ -162,10 +192,16 @@ def _method_lines(name: str, card: Card) -> list[str]:
 
     info = None if ":" in name else get_method(name)
     if info is None or info.foreign:
-        return ["method:", f"  estimator: {name}", "  params: {}", "  grid: {}    # parameter: [values]"]
+        return [
+            "method:",
+            f"  estimator: {name}",
+            "  params: {}",
+            "  grid: {}    # parameter: [values]",
+        ]
     if info.kind == "classifier" and card.task_type == "regression":
         raise ConfigError(
-            f"{name} is a classifier, but the targets of {card.id} are numbers", "Choose another: mtlrun list methods"
+            f"{name} is a classifier, but the targets of {card.id} are numbers",
+            "Choose another: mtlrun list methods",
         )
     lines = [f"# {info.summary}; {info.source}.", f"# Minimises {info.objective}."]
     if len(info.losses) > 1:
@@ -179,9 +215,14 @@ def _parameter_lines(info: MethodInfo) -> list[str]:
         # The grid is one of parameters of the method that is fitted to every block.
         lines = ["  params:", "    base: {estimator: RobustMTL}"]
     lines.append("  grid:")
-    lines += [f"    {key}: {json.dumps(list(values))}" for key, values in info.default_grid.items()]
+    lines += [
+        f"    {key}: {json.dumps(list(values))}"
+        for key, values in info.default_grid.items()
+    ]
     if info.fast:
-        lines.append("  # Used only for the search: a faster solver of the same objective.")
+        lines.append(
+            "  # Used only for the search: a faster solver of the same objective."
+        )
         lines.append(f"  select_with: {json.dumps(info.fast)}")
     return lines
 
@@ -189,7 +230,10 @@ def _parameter_lines(info: MethodInfo) -> list[str]:
 def _write(text: str, path: Path, force: bool, endings: Sequence[str]) -> None:
     check_ending(path, endings, "Choose another file with --output.")
     if str(path) != "-" and path.is_file() and not force:
-        raise UserError(f"{path} already exists", "Add --force to overwrite it, or choose another file with --output.")
+        raise UserError(
+            f"{path} already exists",
+            "Add --force to overwrite it, or choose another file with --output.",
+        )
     if write_or_print(text, path, "Choose another file with --output."):
         say(f"written: {path}")
 
@@ -241,7 +285,8 @@ def train(
 
     if config.endswith((".yaml", ".yml")) and not Path(config).exists():
         raise ConfigError(
-            f"{config}: no such file", "Write one to start from: mtlrun init DATASET (see mtlrun data list)."
+            f"{config}: no such file",
+            "Write one to start from: mtlrun init DATASET (see mtlrun data list).",
         )
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
@@ -249,16 +294,27 @@ def train(
         from mtlrun.comparison.chunked import train_chunks
 
         pool = Pool(jobs, backend, scheduler)
-        trained = train_chunks(chunked, output=output_dir, pool=pool, force=force, say=progress.message)
+        trained = train_chunks(
+            chunked, output=output_dir, pool=pool, force=force, say=progress.message
+        )
     else:
         if backend or scheduler:
             raise ConfigError(
-                "--backend and --scheduler apply only to training files with a `data` section", "Use --jobs."
+                "--backend and --scheduler apply only to training files with a `data` section",
+                "Use --jobs.",
             )
-        training = load_training(config, overrides=overrides or (), seed=seed, data_dir=data_dir)
+        training = load_training(
+            config, overrides=overrides or (), seed=seed, data_dir=data_dir
+        )
         ensure_data(training, data_dir, yes=yes)
         trained = fit(
-            training, output=output_dir, data_dir=data_dir, jobs=jobs, force=force, retries=retries, progress=progress
+            training,
+            output=output_dir,
+            data_dir=data_dir,
+            jobs=jobs,
+            force=force,
+            retries=retries,
+            progress=progress,
         )
     if trained.up_to_date:
         say("up to date: this model has been trained before")
@@ -269,7 +325,10 @@ def train(
     if page.is_file():
         say(f"report: {page}")
     if trained.result["status"] != "ok":
-        why = trained.result["solver"].get("message") or "the solver stopped before it reached its tolerance"
+        why = (
+            trained.result["solver"].get("message")
+            or "the solver stopped before it reached its tolerance"
+        )
         say(f"warning: not converged: {why}", error=True)
     if show and page.is_file():
         open_page(page)

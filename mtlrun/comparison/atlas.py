@@ -16,7 +16,17 @@ from scipy import sparse
 
 from mtlrun.comparison.candidates import Candidate, default_candidates
 from mtlrun.comparison.protocol import FEATURES, Protocol
-from mtlrun.comparison.verdict import AUC, HELPS, INDEPENDENT, MULTITASK, POOLED, WORSE, Entry, Evaluation, Strategy
+from mtlrun.comparison.verdict import (
+    AUC,
+    HELPS,
+    INDEPENDENT,
+    MULTITASK,
+    POOLED,
+    WORSE,
+    Entry,
+    Evaluation,
+    Strategy,
+)
 from mtlrun.comparison.verdict import answer as answer_of
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fewer_rows, fold_rows
@@ -39,12 +49,26 @@ MOST_COLUMNS = 40
 BASELINES = 4
 #: How the labels of linear methods that do not share begin; all multi-task methods of the default list are linear.
 LINEAR = (
-    *(f"{how}{what}" for how in ("Independent", "Pooled") for what in ("Ridge", "Logistic")),
+    *(
+        f"{how}{what}"
+        for how in ("Independent", "Pooled")
+        for what in ("Ridge", "Logistic")
+    ),
     "IndependentLasso",
     "IndependentSVC",
 )
 #: Columns of the table of methods in a record.
-COLUMNS = ["method", "family", "error", "gain", "low", "high", "over alone", "chosen", "seconds"]
+COLUMNS = [
+    "method",
+    "family",
+    "error",
+    "gain",
+    "low",
+    "high",
+    "over alone",
+    "chosen",
+    "seconds",
+]
 
 
 @measure(
@@ -68,7 +92,16 @@ COLUMNS = ["method", "family", "error", "gain", "low", "high", "over alone", "ch
         "rank": "effective rank of the single-task coefficients over the largest possible",
         "better_tasks": "share of the tasks that gain",
     },
-    higher=["gain", "low", "high", "over_independent", "over_pooled", "over_linear", "helps", "better_tasks"],
+    higher=[
+        "gain",
+        "low",
+        "high",
+        "over_independent",
+        "over_pooled",
+        "over_linear",
+        "helps",
+        "better_tasks",
+    ],
     lower=["error", "worse"],
 )
 def gain(
@@ -108,16 +141,24 @@ def gain(
     protocol = protocol_of(data, folds, search, seed)
     tested = replace(protocol.tested(data), separate=False)
     standard = default_candidates(data, len(train) / data.n_samples)
-    wanted = [not methods or c.label.removesuffix("Classifier") in methods for c in standard]
+    wanted = [
+        not methods or c.label.removesuffix("Classifier") in methods for c in standard
+    ]
     # Every value is searched on every fold, as it was when the atlas was computed.
-    candidates = [replace(c, halving=False) for place, c in enumerate(standard) if place < BASELINES or wanted[place]]
+    candidates = [
+        replace(c, halving=False)
+        for place, c in enumerate(standard)
+        if place < BASELINES or wanted[place]
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         entries = _computed(candidates, protocol, data, tested)
         traits = properties(data.subset(train))
     found = answer_of(entries, tested)
     if found.gain is None:
-        raise DataError(f"{dataset.id} with {rows} rows per task: {found.sentence}", "Leave it out.")
+        raise DataError(
+            f"{dataset.id} with {rows} rows per task: {found.sentence}", "Leave it out."
+        )
     scale = _scale(found.gain.second, tested)
     better, compared = found.gain.better
     linear = _over([e for e in entries if e.label.startswith(LINEAR)], entries, tested)
@@ -134,18 +175,33 @@ def gain(
         "better_tasks": better / compared if compared else math.nan,
         **traits,
     }
-    failed = [f"{e.label} failed in {len(e.failures)} folds: {e.errors[0]}" for e in entries if e.failures]
-    table = {"columns": COLUMNS, "rows": _method_rows(entries, tested, folds, found.picked)}
+    failed = [
+        f"{e.label} failed in {len(e.failures)} folds: {e.errors[0]}"
+        for e in entries
+        if e.failures
+    ]
+    table = {
+        "columns": COLUMNS,
+        "rows": _method_rows(entries, tested, folds, found.picked),
+    }
     return Measurement(values, lines=failed, tables={"methods": table})
 
 
-def with_splits(dataset: Dataset, rows: int, folds: int, seed: int) -> tuple[Dataset, np.ndarray]:
+def with_splits(
+    dataset: Dataset, rows: int, folds: int, seed: int
+) -> tuple[Dataset, np.ndarray]:
     """Return the data set with few training rows in every fold as its splits, and those of the first fold."""
     splits = []
     for train, test in fold_rows(dataset, folds, seed):
-        splits.append((fewer_rows(dataset, train, rows, derive_seed(seed, SPLITS)), test))
+        splits.append(
+            (fewer_rows(dataset, train, rows, derive_seed(seed, SPLITS)), test)
+        )
     ids, first = dataset.task_id, splits[0][0]
-    sizes = np.array([len(first)]) if ids is None else np.bincount(ids[first], minlength=dataset.n_tasks)
+    sizes = (
+        np.array([len(first)])
+        if ids is None
+        else np.bincount(ids[first], minlength=dataset.n_tasks)
+    )
     if (sizes >= rows).mean() < 0.5:
         text = f"{dataset.id}: {rows} training rows are more than most tasks have ({np.median(sizes):g})"
         raise DataError(text, "Use fewer rows per task.")
@@ -154,11 +210,19 @@ def with_splits(dataset: Dataset, rows: int, folds: int, seed: int) -> tuple[Dat
 
 def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
     """Return how a data set with splits of `with_splits` is compared."""
-    metric = "auc" if data.task_type == "binary" else "nmse" if data.task_id is None else "rmse"
+    metric = (
+        "auc"
+        if data.task_type == "binary"
+        else "nmse"
+        if data.task_id is None
+        else "rmse"
+    )
     return Protocol({"kind": "published", "name": SPLITS}, folds, search, metric, seed)
 
 
-def _computed(candidates: list[Candidate], protocol: Protocol, data: Dataset, tested: Evaluation) -> list[Entry]:
+def _computed(
+    candidates: list[Candidate], protocol: Protocol, data: Dataset, tested: Evaluation
+) -> list[Entry]:
     """Return what the methods do in every fold; a method that fails there is not chosen there."""
     spec = protocol.experiment(candidates, data).spec
     (setting,) = settings(spec)
@@ -175,7 +239,12 @@ def _computed(candidates: list[Candidate], protocol: Protocol, data: Dataset, te
 
 
 def _enter(
-    entry: Entry, split: int, cell: Cell, data: Dataset, tested: Evaluation, searched: dict[str, Record]
+    entry: Entry,
+    split: int,
+    cell: Cell,
+    data: Dataset,
+    tested: Evaluation,
+    searched: dict[str, Record],
 ) -> None:
     """Search, fit and score a method in one fold."""
     chosen: dict[str, Any] = {}
@@ -207,31 +276,55 @@ def _reduction(found: Any, tested: Evaluation) -> float:
 def _over(others: list[Entry], entries: list[Entry], tested: Evaluation) -> Any:
     """Return the gain of the best multi-task method over the best of some others, all chosen by inner scores."""
     splits = range(tested.folds)
-    joint, best = (Strategy.of(e, splits) for e in ([e for e in entries if e.family == MULTITASK], others))
-    return None if joint is None or best is None else tested.gain(joint.losses, best.losses, 1)
+    joint, best = (
+        Strategy.of(e, splits)
+        for e in ([e for e in entries if e.family == MULTITASK], others)
+    )
+    return (
+        None
+        if joint is None or best is None
+        else tested.gain(joint.losses, best.losses, 1)
+    )
 
 
 def _method_rows(
-    entries: list[Entry], tested: Evaluation, folds: int, picked: dict[str, dict[str, int]]
+    entries: list[Entry],
+    tested: Evaluation,
+    folds: int,
+    picked: dict[str, dict[str, int]],
 ) -> list[list[Any]]:
     """Return the table of methods: each against the best without sharing, and against the best independent one."""
     splits = range(folds)
-    without = Strategy.of([e for e in entries if e.family in (INDEPENDENT, POOLED)], splits)
+    without = Strategy.of(
+        [e for e in entries if e.family in (INDEPENDENT, POOLED)], splits
+    )
     alone = Strategy.of([e for e in entries if e.family == INDEPENDENT], splits)
     assert without is not None  # there is a gain
     found = []
     for entry in entries:
-        mine = tested.gain(entry.losses, without.losses, 1) if len(entry.losses) == folds else None
+        mine = (
+            tested.gain(entry.losses, without.losses, 1)
+            if len(entry.losses) == folds
+            else None
+        )
         if mine is None:
             continue
         other = None if alone is None else tested.gain(entry.losses, alone.losses, 1)
         scale = _scale(mine.second, tested)
         error = 1 - mine.first if tested.measure == AUC else mine.first
-        numbers = [error, scale * mine.value, scale * mine.low, scale * mine.high, _reduction(other, tested)]
+        numbers = [
+            error,
+            scale * mine.value,
+            scale * mine.low,
+            scale * mine.high,
+            _reduction(other, tested),
+        ]
         family = MULTITASK if entry.family == MULTITASK else "without"
         chosen = picked.get(family, {}).get(entry.label, 0)
         rounded = [None if math.isnan(v) else round(v, 6) for v in numbers]
-        found.append([entry.label, entry.family, *rounded, chosen, round(sum(entry.seconds), 3)])
+        found.append(
+            [entry.label, entry.family, *rounded, chosen, round(sum(entry.seconds), 3)]
+        )
     return found
 
 
@@ -261,18 +354,32 @@ def properties(data: Dataset) -> dict[str, float]:
     if data.task_id is None:  # targets on the same rows have units of their own
         y = scaled_targets(y)[0]
     entries = float((y == y).sum())
-    found = {"rows_per_task": entries / data.n_tasks, "tasks": float(data.n_tasks), "features": float(width)}
-    shares = HierarchicalMTL("diagonal").fit(X, y, task_id=data.task_id).variance_shares_
-    found |= {"tasks_share": shares["tasks"], "mean_share": shares["mean"], "noise": shares["noise"]}
+    found = {
+        "rows_per_task": entries / data.n_tasks,
+        "tasks": float(data.n_tasks),
+        "features": float(width),
+    }
+    shares = (
+        HierarchicalMTL("diagonal").fit(X, y, task_id=data.task_id).variance_shares_
+    )
+    found |= {
+        "tasks_share": shares["tasks"],
+        "mean_share": shares["mean"],
+        "noise": shares["noise"],
+    }
     return {**found, "rank": _effective_rank(_coefficients(X, y, data.task_id))}
 
 
-def _coefficients(X: np.ndarray, y: np.ndarray, task_id: np.ndarray | None) -> np.ndarray:
+def _coefficients(
+    X: np.ndarray, y: np.ndarray, task_id: np.ndarray | None
+) -> np.ndarray:
     """Return the coefficients of a ridge regression per task of more than one row, as strong as there are columns."""
     tasks = range(y.shape[1]) if task_id is None else np.unique(task_id)
     found = []
     for t in tasks:
-        mine, target = (X, y[:, t]) if task_id is None else (X[task_id == t], y[task_id == t])
+        mine, target = (
+            (X, y[:, t]) if task_id is None else (X[task_id == t], y[task_id == t])
+        )
         mine, target = mine[~np.isnan(target)], target[~np.isnan(target)]
         if len(target) > 1:
             centred = mine - mine.mean(axis=0)

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mtlrun.comparison.verdict import FAMILIES, INDEPENDENT, MULTITASK, NATIVE, OWN, POOLED, TRIVIAL
+from mtlrun.comparison.verdict import (
+    FAMILIES,
+    INDEPENDENT,
+    MULTITASK,
+    NATIVE,
+    OWN,
+    POOLED,
+    TRIVIAL,
+)
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.facts import Facts, Scale
@@ -29,7 +37,12 @@ BOOSTING = {"max_iter": 40, "learning_rate": 0.15, "min_samples_leaf": 5}
 #: Histogram trees take so many tasks as categories; beyond, the position of the task is a number.
 MAX_CATEGORIES = 255
 #: Labels of the baselines that are made of trees.
-TREES = ("GradientBoosting+Task", "IndependentGradientBoosting", "MultiOutputExtraTrees", "MultiOutputRandomForest")
+TREES = (
+    "GradientBoosting+Task",
+    "IndependentGradientBoosting",
+    "MultiOutputExtraTrees",
+    "MultiOutputRandomForest",
+)
 #: With fewer training rows per task than this, kernel ridge is the nonlinear model of single tasks, in place of boosted
 #: trees: better on 16 of 23 tables, in a twentieth of the time (docs/benchmarks.md).
 FEW_ROWS = 32
@@ -70,10 +83,16 @@ class Candidate:
     @property
     def method(self) -> dict[str, Any]:
         """What a training file says of it; methods that compete have an inner score, with a grid or without."""
-        given: dict[str, Any] = {name: getattr(self, name) for name in ("params", "grid", "select_with", "halving")}
+        given: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("params", "grid", "select_with", "halving")
+        }
         if not self.grid and self.family in (INDEPENDENT, POOLED, MULTITASK):
             given["scored"] = True
-        return {"estimator": self.estimator, **{name: value for name, value in given.items() if value}}
+        return {
+            "estimator": self.estimator,
+            **{name: value for name, value in given.items() if value},
+        }
 
 
 def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
@@ -91,21 +110,46 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     hierarchical = dataset.task_type == "regression" or dataset.task_id is not None
     names = [*(["HierarchicalMTL"] if hierarchical else [])]
     first = len(names) + 3
-    names += ["GraphMTL", "JointFeatureMTL", "TraceNormMTL", "SparseLowRankMTL", "RobustMTL", "ConvexASO"]
-    names += ["DirtyMTL", "ClusteredMTL", "RobustFeatureMTL", *(["MTRL"] if dataset.task_type == "regression" else [])]
+    names += [
+        "GraphMTL",
+        "JointFeatureMTL",
+        "TraceNormMTL",
+        "SparseLowRankMTL",
+        "RobustMTL",
+        "ConvexASO",
+    ]
+    names += [
+        "DirtyMTL",
+        "ClusteredMTL",
+        "RobustFeatureMTL",
+        *(["MTRL"] if dataset.task_type == "regression" else []),
+    ]
     joint = [_registered(_for_labels(name, dataset), dataset, train) for name in names]
     middle = joint[first : first + 3]
-    return [*linear[:4], *joint[:first], *trees[2:], *linear[4:], *middle, *trees[:2], *joint[first + 3 :]]
+    return [
+        *linear[:4],
+        *joint[:first],
+        *trees[2:],
+        *linear[4:],
+        *middle,
+        *trees[:2],
+        *joint[first + 3 :],
+    ]
 
 
 def core(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return what is computed first, on all splits: the baselines of every comparison, and a multi-task method."""
     joint = [c for c in candidates if c.family == MULTITASK][:1]
-    return [c for c in candidates if c.family in (TRIVIAL, INDEPENDENT, POOLED)][:4] + joint
+    return [c for c in candidates if c.family in (TRIVIAL, INDEPENDENT, POOLED)][
+        :4
+    ] + joint
 
 
 def named_candidates(
-    names: Sequence[str], dataset: Dataset, train: float, families: Mapping[str, str] | None = None
+    names: Sequence[str],
+    dataset: Dataset,
+    train: float,
+    families: Mapping[str, str] | None = None,
 ) -> list[Candidate]:
     """Return the methods of these names, with the baselines that every verdict needs in front.
 
@@ -124,7 +168,9 @@ def named_candidates(
         For any other name, and for a class that does not exist or has no `fit`.
     """
     families = dict(families or {})
-    standard = {candidate.label: candidate for candidate in default_candidates(dataset, train)}
+    standard = {
+        candidate.label: candidate for candidate in default_candidates(dataset, train)
+    }
     found = dict(list(standard.items())[:4])
     for name in names or ["default"]:
         model = _for_labels(name, dataset)
@@ -137,18 +183,27 @@ def named_candidates(
             found[model] = _registered(model, dataset, train)
         elif model in METHODS:
             grid = grid_of(model, _scale(dataset, train))
-            found[model] = _wrapped(Candidate(model, families.pop(model, OWN), model, grid=grid), dataset)
+            found[model] = _wrapped(
+                Candidate(model, families.pop(model, OWN), model, grid=grid), dataset
+            )
         elif ":" in name:
             short = name.partition(":")[2]
-            label = name if short in found.keys() | standard.keys() | METHODS.keys() else short
+            label = (
+                name
+                if short in found.keys() | standard.keys() | METHODS.keys()
+                else short
+            )
             _check_class(name)
-            found[label] = _wrapped(Candidate(label, families.pop(name, OWN), class_path(name)), dataset)
+            found[label] = _wrapped(
+                Candidate(label, families.pop(name, OWN), class_path(name)), dataset
+            )
         else:
             _refuse(name, standard)
     if families:
         name = next(iter(families))
         raise ConfigError(
-            f"--family names {name!r}, which is not among the --methods", f"Add --methods default,{name}."
+            f"--family names {name!r}, which is not among the --methods",
+            f"Add --methods default,{name}.",
         )
     return list(found.values())
 
@@ -166,7 +221,9 @@ def read_families(texts: Sequence[str]) -> dict[str, str]:
         family, equals, name = text.partition("=")
         if not equals or family not in FAMILIES or not name:
             remedy = f"Write FAMILY=package.module:Class, with one of: {', '.join(FAMILIES)}."
-            raise ConfigError(f"--family {text!r} does not assign a family to a class", remedy)
+            raise ConfigError(
+                f"--family {text!r} does not assign a family to a class", remedy
+            )
         found[name] = family
     return found
 
@@ -174,7 +231,10 @@ def read_families(texts: Sequence[str]) -> dict[str, str]:
 def _refuse(name: str, standard: dict[str, Candidate]) -> None:
     known = dict.fromkeys([*standard, *METHODS, "default"])
     parts = [part for part in re.findall("[A-Z][a-z]+", name) if len(part) > 3]
-    near = suggest(name, known) or [other for other in known if any(part in other for part in parts)][:4]
+    near = (
+        suggest(name, known)
+        or [other for other in known if any(part in other for part in parts)][:4]
+    )
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     error = UnknownNameError("method", name, known)
     error.remedy = f"{hint}All methods: mtlrun list methods. Compared by default: {', '.join(standard)}."
@@ -188,16 +248,26 @@ def _check_class(name: str) -> None:
         build(name)
     except TypeError as error:
         remedy = "Use a training file or an experiment, which set parameters: method: {estimator: ..., params: ...}."
-        raise ConfigError(f"{name!r} cannot be created without parameters: {error}", remedy) from None
+        raise ConfigError(
+            f"{name!r} cannot be created without parameters: {error}", remedy
+        ) from None
 
 
 def _for_labels(name: str, dataset: Dataset) -> str:
     """Return the classifier of a model where labels are predicted and there is one."""
-    return f"{name}Classifier" if dataset.task_type == "binary" and f"{name}Classifier" in METHODS else name
+    return (
+        f"{name}Classifier"
+        if dataset.task_type == "binary" and f"{name}Classifier" in METHODS
+        else name
+    )
 
 
 def _scale(dataset: Dataset, train: float) -> Scale:
-    entries = dataset.y.size if dataset.task_id is not None else float((dataset.y == dataset.y).sum())
+    entries = (
+        dataset.y.size
+        if dataset.task_id is not None
+        else float((dataset.y == dataset.y).sum())
+    )
     return Scale(max(train * entries / dataset.n_tasks, 1.0), dataset.n_tasks)
 
 
@@ -211,24 +281,54 @@ def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
     found = [
         Candidate("TaskMean", TRIVIAL, f"{TABULAR}:TaskMean"),
         Candidate(
-            f"Independent{ridge}", INDEPENDENT, f"Independent{ridge}", {}, grid_of(f"Independent{ridge}", scale), fast
+            f"Independent{ridge}",
+            INDEPENDENT,
+            f"Independent{ridge}",
+            {},
+            grid_of(f"Independent{ridge}", scale),
+            fast,
         ),
-        Candidate(f"Pooled{ridge}", POOLED, f"Pooled{ridge}", {}, grid_of(f"Pooled{ridge}", scale), fast),
-        Candidate(f"Independent{ridge}CV", INDEPENDENT, *_per_task(dataset, per_task, tuned)),
+        Candidate(
+            f"Pooled{ridge}",
+            POOLED,
+            f"Pooled{ridge}",
+            {},
+            grid_of(f"Pooled{ridge}", scale),
+            fast,
+        ),
+        Candidate(
+            f"Independent{ridge}CV", INDEPENDENT, *_per_task(dataset, per_task, tuned)
+        ),
     ]
-    if dataset.task_id is not None:  # tasks that share their rows differ from one model by their offsets alone
+    if (
+        dataset.task_id is not None
+    ):  # tasks that share their rows differ from one model by their offsets alone
         inner: dict[str, Any] = {"estimator": "sklearn.linear_model:Ridge"}
         grid = {"alpha": scale.times(_WIDE)}
         if binary:
-            inner = {"estimator": "sklearn.linear_model:LogisticRegression", "params": {"max_iter": 300}}
+            inner = {
+                "estimator": "sklearn.linear_model:LogisticRegression",
+                "params": {"max_iter": 300},
+            }
             grid = {"C": scale.inverse(_WIDE)[::-1]}
         found.append(_feature(f"Pooled{ridge}+Task", inner, grid, "one-hot"))
     name = f"Independent{sparse}"
-    found.append(Candidate(name, INDEPENDENT, name, {}, grid_of(name, scale), {"tol": SVC_TOL} if binary else {}))
+    found.append(
+        Candidate(
+            name,
+            INDEPENDENT,
+            name,
+            {},
+            grid_of(name, scale),
+            {"tol": SVC_TOL} if binary else {},
+        )
+    )
     return [_wrapped(candidate, dataset) for candidate in found]
 
 
-def _per_task(dataset: Dataset, path: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _per_task(
+    dataset: Dataset, path: str, params: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """Return an estimator of scikit-learn with its parameters, fitted per task where it takes one target."""
     if dataset.task_id is None and path.endswith(":TunedRidge"):
         return path, params
@@ -239,38 +339,73 @@ def _nonlinear(dataset: Dataset, scale: Scale) -> list[Candidate]:
     """Return boosted trees with the task as a category, a model per task, and, of tasks on the same rows, forests."""
     kind = "Classifier" if dataset.task_type == "binary" else "Regressor"
     params = {**BOOSTING, "max_bins": 63, "early_stopping": False, "random_state": 0}
-    alone = {"estimator": f"sklearn.ensemble:HistGradientBoosting{kind}", "params": params}
-    last = {} if dataset.n_tasks > MAX_CATEGORIES else {"categorical_features": [0], "max_bins": 255}
+    alone = {
+        "estimator": f"sklearn.ensemble:HistGradientBoosting{kind}",
+        "params": params,
+    }
+    last = (
+        {}
+        if dataset.n_tasks > MAX_CATEGORIES
+        else {"categorical_features": [0], "max_bins": 255}
+    )
     task = {**alone, "params": {**params, **last}}
     leaves = f"{INNER}max_leaf_nodes"
     per_task = f"{TABULAR}:PerTask"
-    single = Candidate(TREES[1], INDEPENDENT, per_task, {"estimator": alone}, {leaves: [3, 8]})
+    single = Candidate(
+        TREES[1], INDEPENDENT, per_task, {"estimator": alone}, {leaves: [3, 8]}
+    )
     if scale.rows < FEW_ROWS:
         kernel = {"estimator": f"{TUNED}:TunedKernelRidge"}
-        single = Candidate("IndependentKernelRidge", INDEPENDENT, per_task, {"estimator": kernel})
+        single = Candidate(
+            "IndependentKernelRidge", INDEPENDENT, per_task, {"estimator": kernel}
+        )
     rows = scale.rows * (1 if dataset.task_id is None else dataset.n_tasks)
     found = [_feature(TREES[0], task, {"max_leaf_nodes": [4, 16]}, "number"), single]
-    found = [replace(candidate, halving=bool(candidate.grid) and rows >= HALVING_ROWS) for candidate in found]
+    found = [
+        replace(candidate, halving=bool(candidate.grid) and rows >= HALVING_ROWS)
+        for candidate in found
+    ]
     if dataset.task_id is None and not (dataset.y != dataset.y).any():
-        share: dict[str, Any] = {"n_estimators": 100, "min_samples_leaf": 3, "random_state": 0}
+        share: dict[str, Any] = {
+            "n_estimators": 100,
+            "min_samples_leaf": 3,
+            "random_state": 0,
+        }
         if dataset.n_samples > MAX_TREE_ROWS:
             share |= {"max_samples": MAX_TREE_ROWS, "bootstrap": True}
         # Labels -1 and +1 are numbers here: the trees and the order of their scores are those of a classifier.
         share["max_features"] = "sqrt" if kind == "Classifier" else 0.33
         found += [
-            Candidate(label, NATIVE, f"sklearn.ensemble:{label.removeprefix('MultiOutput')}Regressor", dict(share))
+            Candidate(
+                label,
+                NATIVE,
+                f"sklearn.ensemble:{label.removeprefix('MultiOutput')}Regressor",
+                dict(share),
+            )
             for label in TREES[2:]
         ]
     return [_wrapped(candidate, dataset) for candidate in found]
 
 
-def _feature(label: str, inner: dict[str, Any], grid: dict[str, list[Any]], encoding: str) -> Candidate:
+def _feature(
+    label: str, inner: dict[str, Any], grid: dict[str, list[Any]], encoding: str
+) -> Candidate:
     params = {"estimator": inner, "encoding": encoding}
-    return Candidate(label, POOLED, f"{TABULAR}:TaskFeature", params, {INNER + k: v for k, v in grid.items()})
+    return Candidate(
+        label,
+        POOLED,
+        f"{TABULAR}:TaskFeature",
+        params,
+        {INNER + k: v for k, v in grid.items()},
+    )
 
 
 def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
-    search, fit = (SEARCH_TOL, FIT_TOL) if dataset.task_type == "regression" else (SEARCH_LABELS, FIT_LABELS)
+    search, fit = (
+        (SEARCH_TOL, FIT_TOL)
+        if dataset.task_type == "regression"
+        else (SEARCH_LABELS, FIT_LABELS)
+    )
     found = registered(name, _scale(dataset, train), search, fit)
     return _wrapped(found if found.grid else replace(found, select_with={}), dataset)
 
@@ -278,7 +413,13 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
 def registered(name: str, scale: Scale, search: float, fit: float) -> Candidate:
     """Return a method of the registry with the values searched; the tolerances are for multi-task methods."""
     info = METHODS[name]
-    family = MULTITASK if info.multitask else POOLED if name.startswith("Pooled") else INDEPENDENT
+    family = (
+        MULTITASK
+        if info.multitask
+        else POOLED
+        if name.startswith("Pooled")
+        else INDEPENDENT
+    )
     tolerances = "tol" in info.parameters and info.multitask
     params = {**info.default_params, **({"tol": fit} if tolerances else {})}
     fast = {**info.fast, **({"tol": search} if tolerances else {})}
@@ -290,7 +431,11 @@ def grid_of(name: str, scale: Scale) -> dict[str, list[Any]]:
     facts = getattr(load_class(name), "facts", None)
     if not isinstance(facts, Facts):
         return {}
-    return facts.search(scale) if facts.search else {name: list(values) for name, values in facts.default_grid.items()}
+    return (
+        facts.search(scale)
+        if facts.search
+        else {name: list(values) for name, values in facts.default_grid.items()}
+    )
 
 
 def _wrapped(candidate: Candidate, dataset: Dataset) -> Candidate:
@@ -303,27 +448,45 @@ def _wrapped(candidate: Candidate, dataset: Dataset) -> Candidate:
         estimator=SCALED,
         params={"estimator": inner},
         grid={INNER + name: values for name, values in candidate.grid.items()},
-        select_with={INNER + name: value for name, value in candidate.select_with.items()},
+        select_with={
+            INNER + name: value for name, value in candidate.select_with.items()
+        },
     )
 
 
 def with_unseen(candidate: Candidate, unseen: str) -> Candidate:
     """Return the method with its rule for tasks that have no training rows, where it has one."""
     wrapped = candidate.estimator == SCALED
-    name = candidate.params["estimator"]["estimator"] if wrapped else candidate.estimator
+    name = (
+        candidate.params["estimator"]["estimator"] if wrapped else candidate.estimator
+    )
     if unseen == "error" or "unseen" not in (parameter_names(name) or ()):
         return candidate
-    return replace(candidate, params=with_params(candidate.params, {f"{INNER if wrapped else ''}unseen": unseen}))
+    return replace(
+        candidate,
+        params=with_params(
+            candidate.params, {f"{INNER if wrapped else ''}unseen": unseen}
+        ),
+    )
 
 
 def chosen_candidate(candidate: Candidate, chosen: dict[str, Any]) -> Candidate:
     """Return the method with parameters that were found, and no search."""
-    return replace(candidate, params=with_params(candidate.params, chosen), grid={}, select_with={}, halving=False)
+    return replace(
+        candidate,
+        params=with_params(candidate.params, chosen),
+        grid={},
+        select_with={},
+        halving=False,
+    )
 
 
 def calibrated(candidate: Candidate) -> Candidate:
     """Return the method with probabilities: its scores on held-out rows, calibrated."""
     inner = {"estimator": candidate.estimator, "params": candidate.params}
     return Candidate(
-        candidate.label, candidate.family, "mtlrun.estimators.baselines:CalibratedTasks", {"estimator": inner}
+        candidate.label,
+        candidate.family,
+        "mtlrun.estimators.baselines:CalibratedTasks",
+        {"estimator": inner},
     )

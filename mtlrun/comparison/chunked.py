@@ -14,7 +14,13 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from mtlrun.comparison.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
+from mtlrun.comparison.candidates import (
+    FIT_TOL,
+    SEARCH_TOL,
+    Candidate,
+    grid_of,
+    registered,
+)
 from mtlrun.comparison.foldsums import (
     TUNED,
     Folds,
@@ -55,7 +61,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Compared where no methods are named, beside the baselines.
 METHODS_BY_DEFAULT = ("IndependentLasso", "GraphMTL", "JointFeatureMTL", "TraceNormMTL")
 #: Options of `compare` that data in chunks have; the others need the rows at hand.
-OPTIONS = ("methods", "splits", "seed", "jobs", "smallest_gain", "repeats", "weight", "drop")
+OPTIONS = (
+    "methods",
+    "splits",
+    "seed",
+    "jobs",
+    "smallest_gain",
+    "repeats",
+    "weight",
+    "drop",
+)
 _SAMPLE = "Leave it out, or compare a sample of the rows as one file."
 
 
@@ -71,11 +86,22 @@ class Chunked:
     say: Callable[[str], None]
 
     @classmethod
-    def read(cls, table: ChunkedTable, pool: Pool, folds: int, seed: int, say: Callable[[str], None]) -> Chunked:
+    def read(
+        cls,
+        table: ChunkedTable,
+        pool: Pool,
+        folds: int,
+        seed: int,
+        say: Callable[[str], None],
+    ) -> Chunked:
         """Read the files once."""
-        parts, tasks = statistics_of(table, add_up(Products(), table, pool, folds, seed, say), folds)
+        parts, tasks = statistics_of(
+            table, add_up(Products(), table, pool, folds, seed, say), folds
+        )
         rows = np.array([part.n_rows for part in parts])
-        check_tasks(rows.sum(axis=0) - np.sort(rows, axis=0)[-2:].sum(axis=0), tasks, folds)
+        check_tasks(
+            rows.sum(axis=0) - np.sort(rows, axis=0)[-2:].sum(axis=0), tasks, folds
+        )
         return cls(table, Folds(parts), tasks, pool, seed, say)
 
     @property
@@ -91,35 +117,61 @@ class Chunked:
 
     def scale(self, part: float) -> Scale:
         """Return the scale of strengths for a part of the rows."""
-        return Scale(max(part * float(self.folds.whole.n_rows.mean()), 1.0), len(self.tasks))
+        return Scale(
+            max(part * float(self.folds.whole.n_rows.mean()), 1.0), len(self.tasks)
+        )
 
     def scores(self, fold: int, W: Array, b: Array) -> dict[str, Array]:
         """Return metrics of every task on a fold."""
         part = self.folds.parts[fold]
-        weight = np.where(self.folds.weights[fold] > 0, self.folds.weights[fold], np.nan)
+        weight = np.where(
+            self.folds.weights[fold] > 0, self.folds.weights[fold], np.nan
+        )
         mse, variance = part.squared_errors(W, b) / weight, target_moments(part)[1]
         nmse = mse / np.where(variance > 0, variance, np.nan)
         return {"rmse": np.sqrt(mse), "nmse": nmse, "r2": 1 - nmse}
 
-    def losses(self, coef: Array, intercept: Array) -> dict[tuple[int, int | None], Array]:
+    def losses(
+        self, coef: Array, intercept: Array
+    ) -> dict[tuple[int, int | None], Array]:
         """Read the files again, and return the sums of the losses of methods (K, M, d, T), (K, M, T)."""
         x_shift, y_shift = np.split(self.table.shift, [len(self.table.features)])
         intercept = intercept + np.einsum("d,kmdt->kmt", x_shift, coef) - y_shift
         place = {name: t for t, name in enumerate(self.tasks)}
-        work = Losses(coef, intercept, self.folds.scales, self.folds.weights.sum(axis=0), place)
-        found = add_up(work, self.table, self.pool, len(self.folds.parts), self.seed, self.say)
-        return {(k, place[t] if isinstance(t, str) else t): S for (k, t), S in found.products.items()}
+        work = Losses(
+            coef, intercept, self.folds.scales, self.folds.weights.sum(axis=0), place
+        )
+        found = add_up(
+            work, self.table, self.pool, len(self.folds.parts), self.seed, self.say
+        )
+        return {
+            (k, place[t] if isinstance(t, str) else t): S
+            for (k, t), S in found.products.items()
+        }
 
-    def model(self, name: str, training: Training, fitted: tuple[Array, Array, Any], facts: Mapping[str, Any]) -> Model:
+    def model(
+        self,
+        name: str,
+        training: Training,
+        fitted: tuple[Array, Array, Any],
+        facts: Mapping[str, Any],
+    ) -> Model:
         """Return a fitted method as a model of the columns of the files."""
         W, b, estimator = fitted
-        if len(estimator.coef_) != len(self.tasks) or estimator._layout != self.design:  # one model for all tasks
+        if (
+            len(estimator.coef_) != len(self.tasks) or estimator._layout != self.design
+        ):  # one model for all tasks
             estimator = build("IndependentRidge").fit_statistics(training.statistics)
-        vars(estimator).pop("feature_names_in_", None)  # `Model` takes the columns by their names
+        vars(estimator).pop(
+            "feature_names_in_", None
+        )  # `Model` takes the columns by their names
         if isinstance(estimator, HierarchicalMTL):
             estimator = _unscaled(estimator, training)
         else:
-            estimator.coef_, estimator.intercept_ = np.ascontiguousarray(W.T), np.array(b)
+            estimator.coef_, estimator.intercept_ = (
+                np.ascontiguousarray(W.T),
+                np.array(b),
+            )
         about = {
             "task_type": "regression",
             "design": self.design,
@@ -134,7 +186,11 @@ class Chunked:
             },
             "targets": list(self.table.targets),
             "labels": {},
-            "estimator": {"name": name, "class": type(estimator).__name__, "per_task": False},
+            "estimator": {
+                "name": name,
+                "class": type(estimator).__name__,
+                "per_task": False,
+            },
             "dataset": {"id": self.table.files[0].parent.name, "simulated": False},
             "cell": None,
             **facts,
@@ -146,8 +202,14 @@ def _unscaled(estimator: HierarchicalMTL, training: Training) -> ScaledTargets:
     """Return a model of scaled features and targets as one of the rows: intervals need more than coefficients."""
     model = ScaledTargets(estimator.with_columns_of(training.factors))
     shared = training.statistics.shared
-    model.estimator_, model.tasks_, model._layout = model.estimator, estimator.tasks_, "shared" if shared else "flat"
-    model.center_, model.scale_ = (values if shared else values[:1] for values in (training.center, training.scale))
+    model.estimator_, model.tasks_, model._layout = (
+        model.estimator,
+        estimator.tasks_,
+        "shared" if shared else "flat",
+    )
+    model.center_, model.scale_ = (
+        values if shared else values[:1] for values in (training.center, training.scale)
+    )
     model.n_features_in_ = estimator.n_features_in_
     return model
 
@@ -163,12 +225,22 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
         For a method that needs rows; names those that do not.
     """
     if name == TUNED:
-        return Candidate(TUNED, INDEPENDENT, "IndependentRidge", {}, grid_of("IndependentRidge", scale))
+        return Candidate(
+            TUNED,
+            INDEPENDENT,
+            "IndependentRidge",
+            {},
+            grid_of("IndependentRidge", scale),
+        )
     if name == "TaskMean":
         return Candidate(name, TRIVIAL, "IndependentRidge")
     estimator = "IndependentRidge" if name == "PooledRidge" else name
     if not hasattr(build(estimator), "fit_statistics"):
-        able = [other for other, info in METHODS.items() if getattr(load_class(other), "_by_sums", False)]
+        able = [
+            other
+            for other, info in METHODS.items()
+            if getattr(load_class(other), "_by_sums", False)
+        ]
         regressor = name.removesuffix("Classifier")
         near = (
             f"Use {regressor} (squared loss on labels -1 and +1)"
@@ -176,7 +248,10 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
             else "Use another one"
         )
         text = f"{name} needs the rows: only the squared loss can be computed from sums over chunks"
-        raise ConfigError(text, f"{near}, or a sample of the rows as one file. From chunks: {', '.join(able)}.")
+        raise ConfigError(
+            text,
+            f"{near}, or a sample of the rows as one file. From chunks: {', '.join(able)}.",
+        )
     return registered(name, scale, SEARCH_TOL, FIT_TOL)
 
 
@@ -216,16 +291,38 @@ def compare_chunks(
     """
     settings, given = read_settings(options)
     standard = asdict(Settings()) | asdict(Roles()) | {"task_type": "regression"}
-    asked = {name: value for name, value in {**asdict(settings), **given}.items() if value and value != standard[name]}
+    asked = {
+        name: value
+        for name, value in {**asdict(settings), **given}.items()
+        if value and value != standard[name]
+    }
     for name in asked:
         if name not in OPTIONS:
-            raise ConfigError(f"--{name.replace('_', '-')} cannot be used with data in chunks", _SAMPLE)
+            raise ConfigError(
+                f"--{name.replace('_', '-')} cannot be used with data in chunks",
+                _SAMPLE,
+            )
     if settings.splits < 3:
-        raise ConfigError("data in chunks need at least 3 folds: the inner folds are the other ones", "--splits 5")
-    table = ChunkedTable.of(files, weight=given.get("weight"), drop=given.get("drop", ()), **roles)
+        raise ConfigError(
+            "data in chunks need at least 3 folds: the inner folds are the other ones",
+            "--splits 5",
+        )
+    table = ChunkedTable.of(
+        files, weight=given.get("weight"), drop=given.get("drop", ()), **roles
+    )
     K, seed = settings.splits, settings.seed
-    candidate_names = dict.fromkeys(["TaskMean", "IndependentRidge", "PooledRidge", TUNED, *_named(settings.methods)])
-    candidates = [candidate_of(name, Scale(1, 2)) for name in candidate_names]  # refused before the files are read
+    candidate_names = dict.fromkeys(
+        [
+            "TaskMean",
+            "IndependentRidge",
+            "PooledRidge",
+            TUNED,
+            *_named(settings.methods),
+        ]
+    )
+    candidates = [
+        candidate_of(name, Scale(1, 2)) for name in candidate_names
+    ]  # refused before the files are read
     data = Chunked.read(table, Pool(settings.jobs, backend, scheduler), K, seed, say)
     candidates = [candidate_of(name, data.scale(1 - 1 / K)) for name in candidate_names]
     search = FoldSearch(data.folds, candidates)
@@ -234,7 +331,10 @@ def compare_chunks(
     entries, coef, intercept = _entries(data, search)
     say("second pass: losses of the rows left out")
     tested = SummedEvaluation(
-        y=np.broadcast_to(np.nan, (data.n_rows, len(data.tasks)) if table.task is None else (data.n_rows,)),
+        y=np.broadcast_to(
+            np.nan,
+            (data.n_rows, len(data.tasks)) if table.task is None else (data.n_rows,),
+        ),
         layout=Layout(len(data.tasks)),
         rows=[],
         new=[],
@@ -255,11 +355,19 @@ def compare_chunks(
     best = next(c for c in candidates if c.label == board.ranked()[0].label)
     trained = _final(data, best)
     coefficients = pd.DataFrame(
-        np.column_stack([trained.model.estimator.intercept_, trained.model.estimator.coef_]),
+        np.column_stack(
+            [trained.model.estimator.intercept_, trained.model.estimator.coef_]
+        ),
         index=pd.Index(data.tasks, name="task"),
         columns=["intercept", *table.features],
     )
-    about = {"schema": 1, "options": asked, "files": named_files(files), "folds": K, "seed": seed}
+    about = {
+        "schema": 1,
+        "options": asked,
+        "files": named_files(files),
+        "folds": K,
+        "seed": seed,
+    }
     return ChunkComparison(
         board,
         cast(Any, None),
@@ -277,17 +385,28 @@ def named_files(files: Sequence[Path]) -> dict[str, str]:
     """Return the sizes of files by name inside their common folder, which itself is the user's own."""
     places = [file.absolute() for file in files]
     root = Path(os.path.commonpath([place.parent for place in places]))
-    return {place.relative_to(root).as_posix(): f"{place.stat().st_size} bytes" for place in places}
+    return {
+        place.relative_to(root).as_posix(): f"{place.stat().st_size} bytes"
+        for place in places
+    }
 
 
 def _named(names: Iterable[str]) -> list[str]:
     found = list(names) or ["default"]
-    return [one for name in found for one in (METHODS_BY_DEFAULT if name == "default" else [name])]
+    return [
+        one
+        for name in found
+        for one in (METHODS_BY_DEFAULT if name == "default" else [name])
+    ]
 
 
 def _facts(data: Chunked) -> list[str]:
     table, K = data.table, len(data.folds.parts)
-    design = "all tasks share the same rows" if table.task is None else "every row belongs to one task"
+    design = (
+        "all tasks share the same rows"
+        if table.task is None
+        else "every row belongs to one task"
+    )
     return [
         f"{counted(len(table.files), 'file')}: {counted(data.n_rows, 'row')}, "
         f"{counted(len(table.features), 'feature')}, {counted(len(data.tasks), 'task')} (regression; {design})",
@@ -302,23 +421,31 @@ def _facts(data: Chunked) -> list[str]:
 def _entries(data: Chunked, search: FoldSearch) -> tuple[list[Entry], Array, Array]:
     """Fit every candidate without every fold; return what is known of them, and the coefficients of all."""
     K, metric = len(data.folds.parts), "nmse" if data.table.task is None else "rmse"
-    entries = [Entry(candidate.label, candidate.family) for candidate in search.candidates]
+    entries = [
+        Entry(candidate.label, candidate.family) for candidate in search.candidates
+    ]
     d, T = len(data.table.features), len(data.tasks)
     coef, intercept = np.empty((K, len(entries), d, T)), np.empty((K, len(entries), T))
     for fold in range(K):
         training = Training.of(data.folds.without(fold))
-        for place, (candidate, entry) in enumerate(zip(search.candidates, entries, strict=True)):
+        for place, (candidate, entry) in enumerate(
+            zip(search.candidates, entries, strict=True)
+        ):
             started = time.perf_counter()
             params, entry.inner[fold] = search.best(candidate, fold)
             W, b, model = training.fit(candidate, params)
             coef[fold, place], intercept[fold, place] = W, b
             found = data.scores(fold, W, b)[metric]
-            entry.tasks[fold] = [None if math.isnan(value) else float(value) for value in found]
+            entry.tasks[fold] = [
+                None if math.isnan(value) else float(value) for value in found
+            ]
             entry.scores[fold] = float(np.nanmean(found))
             entry.losses[fold] = cast(Any, place)
             entry.chosen[fold] = {} if candidate.label == TUNED else params
             entry.fit_seconds.append(time.perf_counter() - started)
-            entry.seconds.append(search.seconds[candidate.label] / K + entry.fit_seconds[-1])
+            entry.seconds.append(
+                search.seconds[candidate.label] / K + entry.fit_seconds[-1]
+            )
             if not getattr(model, "converged_", True):
                 entry.notes = ["not converged"]
     return entries, coef, intercept
@@ -333,7 +460,12 @@ def _final(data: Chunked, candidate: Candidate) -> Trained:
     training = Training.of(data.folds.whole)
     started = time.perf_counter()
     fitted = training.fit(candidate, params)
-    result = {"method": candidate.label, "params": params, "metrics": {"nmse": score}, "chosen on": "all folds"}
+    result = {
+        "method": candidate.label,
+        "params": params,
+        "metrics": {"nmse": score},
+        "chosen on": "all folds",
+    }
     result["seconds"] = {"fit": time.perf_counter() - started}
     facts = {
         "name": candidate.label,
@@ -345,7 +477,12 @@ def _final(data: Chunked, candidate: Candidate) -> Trained:
 
 
 def train_chunks(
-    training: ChunkTraining, *, output: Path, pool: Pool, force: bool = False, say: Callable[[str], None]
+    training: ChunkTraining,
+    *,
+    output: Path,
+    pool: Pool,
+    force: bool = False,
+    say: Callable[[str], None],
 ) -> TrainingSummary:
     """Train a model on a table in chunks; raises as `mtlrun.runs.train.train`."""
     folder = output / training.id
@@ -369,7 +506,10 @@ def train_chunks(
     fitted_to = Training.of(data.folds.without(0))
     started = time.perf_counter()
     fitted = fitted_to.fit(candidate, params)
-    seconds = {"fit": time.perf_counter() - started, "search": search.seconds[candidate.label]}
+    seconds = {
+        "fit": time.perf_counter() - started,
+        "search": search.seconds[candidate.label],
+    }
     found = data.scores(0, *fitted[:2])
     converged = bool(getattr(fitted[2], "converged_", True))
     if training.refit:
@@ -384,15 +524,30 @@ def train_chunks(
         "params": params,
         "metrics": {key: float(np.nanmean(values)) for key, values in found.items()},
         "per_task": {key: values.tolist() for key, values in found.items()},
-        "counts": {"n_tasks": len(data.tasks), **{f"undefined_{k}": int(np.isnan(v).sum()) for k, v in found.items()}},
+        "counts": {
+            "n_tasks": len(data.tasks),
+            **{f"undefined_{k}": int(np.isnan(v).sum()) for k, v in found.items()},
+        },
         "seconds": seconds,
         "solver": {},
-        "selection": {"chosen": params, "metric": "nmse", "score": score, "edges": edges_of(candidate.grid, params)}
+        "selection": {
+            "chosen": params,
+            "metric": "nmse",
+            "score": score,
+            "edges": edges_of(candidate.grid, params),
+        }
         if candidate.grid
         else {},
         "refit": training.refit,
     }
-    facts = {"name": training.id, "refit": training.refit, "metrics": result["metrics"], "config": training.config}
+    facts = {
+        "name": training.id,
+        "refit": training.refit,
+        "metrics": result["metrics"],
+        "config": training.config,
+    }
     with writing(folder, "Free some space, or choose another folder with --output."):
-        save_training(Trained(data.model(name, fitted_to, fitted, facts), result, ""), folder)
+        save_training(
+            Trained(data.model(name, fitted_to, fitted, facts), result, ""), folder
+        )
     return TrainingSummary(folder, result)

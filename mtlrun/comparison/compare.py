@@ -26,15 +26,42 @@ from mtlrun.comparison.candidates import (
 from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.differences import differences, tables_like
 from mtlrun.comparison.leaderboard import PARTS, Board, curve_of
-from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
-from mtlrun.comparison.result import MODEL, Comparison, TableSource, refuse_tables, store_table
+from mtlrun.comparison.protocol import (
+    Protocol,
+    Settings,
+    check_parts,
+    facts_of,
+    read_settings,
+    sizes_of,
+)
+from mtlrun.comparison.result import (
+    MODEL,
+    Comparison,
+    TableSource,
+    refuse_tables,
+    store_table,
+)
 from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
-from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
+from mtlrun.comparison.verdict import (
+    INDEPENDENT,
+    MULTITASK,
+    STRATEGIES,
+    Entry,
+    Evaluation,
+    answer,
+)
 from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import Table, label_list, matching, read_table, table_of_frame, target_columns
+from mtlrun.data.table import (
+    Table,
+    label_list,
+    matching,
+    read_table,
+    table_of_frame,
+    target_columns,
+)
 from mtlrun.errors import ConfigError
 from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric
@@ -133,32 +160,66 @@ def compare(
     files = chunk_files(data)
     if output is not None:
         tables = files or (data if isinstance(data, list | tuple) else [data])
-        refuse_tables(Path(output), [Path(one) for one in (*tables, test) if isinstance(one, str | Path)])
+        refuse_tables(
+            Path(output),
+            [Path(one) for one in (*tables, test) if isinstance(one, str | Path)],
+        )
     if files:
         if labels or test is not None:
-            raise ConfigError("--labels and --test cannot be used with data in chunks", "Leave them out.")
-        roles = {"target": target, "task": task, "targets": targets, "targets_last": targets_last}
+            raise ConfigError(
+                "--labels and --test cannot be used with data in chunks",
+                "Leave them out.",
+            )
+        roles = {
+            "target": target,
+            "task": task,
+            "targets": targets,
+            "targets_last": targets_last,
+        }
         return compare_chunks(files, say=say, roles=roles, **options)
     for name in ("backend", "scheduler"):
         if options.pop(name, None):
-            raise ConfigError(f"--{name} is for data in chunks: a folder of files", "Use --jobs.")
+            raise ConfigError(
+                f"--{name} is for data in chunks: a folder of files", "Use --jobs."
+            )
     settings, given = read_settings(options)
-    data, labels = label_list(data, labels, other=bool(target or targets or targets_last))
+    data, labels = label_list(
+        data, labels, other=bool(target or targets or targets_last)
+    )
     table = _table(data, None)
     more = None if test is None else _table(test, table)
-    given |= {name: matching(given[name], table) for name in ("drop", "categorical", "keep") if name in given}
-    names = target_columns(table, target, targets, targets_last, labels, given.get("drop", ()))
+    given |= {
+        name: matching(given[name], table)
+        for name in ("drop", "categorical", "keep")
+        if name in given
+    }
+    names = target_columns(
+        table, target, targets, targets_last, labels, given.get("drop", ())
+    )
     source = TableSource(table, more, Roles(targets=names, task=task, **given))
-    dataset = replace(make_dataset(table, source.roles, more), id=_id(table), title=Path(table.name).name)
+    dataset = replace(
+        make_dataset(table, source.roles, more),
+        id=_id(table),
+        title=Path(table.name).name,
+    )
     if settings.calibrate and dataset.task_type == "regression":
-        raise ConfigError("--calibrate needs targets that are labels", "Leave it out for regression.")
+        raise ConfigError(
+            "--calibrate needs targets that are labels", "Leave it out for regression."
+        )
     protocol = Protocol.of(dataset, settings)
     if settings.curve and protocol.split["kind"] != "kfold":
-        raise ConfigError("--curve needs cross-validation, not a file of test rows", "Leave out --curve or --test.")
+        raise ConfigError(
+            "--curve needs cross-validation, not a file of test rows",
+            "Leave out --curve or --test.",
+        )
     check_parts(dataset, protocol, source.roles.unseen)
     candidates = _candidates(settings, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
-    facts += [line for line in (differences(dataset), tables_like(dataset, protocol.train)) if line]
+    facts += [
+        line
+        for line in (differences(dataset), tables_like(dataset, protocol.train))
+        if line
+    ]
     for line in facts:
         say(line)
     with _session(output, source, dataset, protocol, settings, say) as session:
@@ -178,10 +239,18 @@ class _Session:
     say: Callable[[str], None]
 
     def run(
-        self, candidates: list[Candidate], facts: list[str], started: float, finished: Callable[[Board], None]
+        self,
+        candidates: list[Candidate],
+        facts: list[str],
+        started: float,
+        finished: Callable[[Board], None],
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result."""
-        end = None if self.settings.budget is None else started + self.settings.budget * 60
+        end = (
+            None
+            if self.settings.budget is None
+            else started + self.settings.budget * 60
+        )
         deadline = None if end is None else started + FILL * (end - started)
         tested = self.protocol.tested(self.dataset)
         waves = self._waves(self.protocol, candidates, tested, deadline)
@@ -192,49 +261,108 @@ class _Session:
                 done = sum(len(entry.scores) + len(entry.failures) for entry in entries)
                 left = waves.remaining()
                 text = "" if left is None else f", about {duration(left)} left"
-                board = self._board(entries, tested, facts, [f"unfinished: {done} of {len(cells)} fits are done{text}"])
+                board = self._board(
+                    entries,
+                    tested,
+                    facts,
+                    [f"unfinished: {done} of {len(cells)} fits are done{text}"],
+                )
                 finished(replace(board, title=f"Unfinished: {board.title}"))
 
         waves.finished = so_far
         board = self._board(waves.run(), tested, facts, waves.left_out)
-        keys = [{"method": label, "trial": trial, "key": cell.key} for (label, trial), cell in cells.items()]
-        asked = {name: value for name, value in asdict(self.settings).items() if name not in ("jobs", "retries")}
-        planned = {"options": asked, "metric": self.protocol.metric, "split": self.protocol.split, "cells": keys}
+        keys = [
+            {"method": label, "trial": trial, "key": cell.key}
+            for (label, trial), cell in cells.items()
+        ]
+        asked = {
+            name: value
+            for name, value in asdict(self.settings).items()
+            if name not in ("jobs", "retries")
+        }
+        planned = {
+            "options": asked,
+            "metric": self.protocol.metric,
+            "split": self.protocol.split,
+            "cells": keys,
+        }
         curve = self._curve(board, deadline) if self.settings.curve else None
-        saved, trained, label, linear = self._final(board, {c.label: c for c in candidates}, end)
+        saved, trained, label, linear = self._final(
+            board, {c.label: c for c in candidates}, end
+        )
         coefficients = _coefficients(linear)
-        return Comparison(board, self.dataset, trained, self.source, coefficients, label, planned, curve, saved)
+        return Comparison(
+            board,
+            self.dataset,
+            trained,
+            self.source,
+            coefficients,
+            label,
+            planned,
+            curve,
+            saved,
+        )
 
     def _curve(self, board: Board, deadline: float | None) -> pd.DataFrame:
         """Repeat the comparison after training on parts of the rows; its cells are kept like all others."""
 
         def fewer(part: float) -> Protocol:
-            return replace(self.protocol, split={**self.protocol.split, **({} if part == 1 else {"train": part})})
+            return replace(
+                self.protocol,
+                split={**self.protocol.split, **({} if part == 1 else {"train": part})},
+            )
 
         answers = {1.0: board.answer}
         for part in PARTS[:-1]:
             self.say(f"training on {part:.0%} of the rows of every task")
-            found = _candidates(self.settings, self.dataset, fewer(part), self.source.roles.unseen)
-            candidates = [candidate for candidate in found if candidate.family in STRATEGIES]
+            found = _candidates(
+                self.settings, self.dataset, fewer(part), self.source.roles.unseen
+            )
+            candidates = [
+                candidate for candidate in found if candidate.family in STRATEGIES
+            ]
             entries = self._waves(fewer(part), candidates, board.tested, deadline).run()
             answers[part] = answer(entries, board.tested)
-        return curve_of(answers, self.dataset, lambda part: fewer(part).rows(self.dataset, 0)[0])
+        return curve_of(
+            answers, self.dataset, lambda part: fewer(part).rows(self.dataset, 0)[0]
+        )
 
     def _waves(
-        self, protocol: Protocol, candidates: list[Candidate], tested: Evaluation, deadline: float | None
+        self,
+        protocol: Protocol,
+        candidates: list[Candidate],
+        tested: Evaluation,
+        deadline: float | None,
     ) -> CompareSchedule:
         """Return what computes methods on all splits."""
         made = self._plan(protocol.experiment(candidates, self.dataset))
         cells = {(row.method, row.trial): row.cell for row in made.rows}
-        runner = Runner(made, Pool(self.settings.jobs), Progress(self.say), retries=self.settings.retries)
-        usual = usual_seconds(candidates, self.dataset, self.settings.folds, protocol.train)
-        return CompareSchedule(candidates, cells, runner, tested, deadline, self.say, usual=usual)
+        runner = Runner(
+            made,
+            Pool(self.settings.jobs),
+            Progress(self.say),
+            retries=self.settings.retries,
+        )
+        usual = usual_seconds(
+            candidates, self.dataset, self.settings.folds, protocol.train
+        )
+        return CompareSchedule(
+            candidates, cells, runner, tested, deadline, self.say, usual=usual
+        )
 
     def _plan(self, experiment: Experiment) -> Plan:
         """Return the cells of an experiment on the table; they have no run folder of their own."""
-        return replace(plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder)
+        return replace(
+            plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder
+        )
 
-    def _board(self, entries: list[Entry], tested: Evaluation, facts: list[str], left_out: list[str]) -> Board:
+    def _board(
+        self,
+        entries: list[Entry],
+        tested: Evaluation,
+        facts: list[str],
+        left_out: list[str],
+    ) -> Board:
         board = Board(
             title=f"Does multi-task learning help on {self.dataset.title}?",
             metric=self.protocol.metric,
@@ -243,13 +371,22 @@ class _Session:
             sizes=sizes_of(self.dataset),
             entries=entries,
             tested=tested,
-            against=next(entry.label for entry in entries if entry.family == INDEPENDENT),
+            against=next(
+                entry.label for entry in entries if entry.family == INDEPENDENT
+            ),
             facts=facts,
             left_out=left_out,
         )
         if not board.ranked():
-            failed = [f"{entry.label}: {entry.errors[0]}" for entry in entries if not entry.scores and entry.errors]
-            raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
+            failed = [
+                f"{entry.label}: {entry.errors[0]}"
+                for entry in entries
+                if not entry.scores and entry.errors
+            ]
+            raise ConfigError(
+                "no method could be fitted: " + "; ".join(failed[:3]),
+                "See the messages above.",
+            )
         return board
 
     def _final(
@@ -270,17 +407,32 @@ class _Session:
         if self.settings.calibrate:
             candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
         trained = self._fit(candidate, best)
-        joint = next((entry for entry in ranked if entry.family == MULTITASK and self._in_time(entry, end)), None)
+        joint = next(
+            (
+                entry
+                for entry in ranked
+                if entry.family == MULTITASK and self._in_time(entry, end)
+            ),
+            None,
+        )
         if joint is None or hasattr(trained.model.estimator, "coef_"):
             return best.label, trained, best.label, trained
-        return best.label, trained, joint.label, self._fit(candidates[joint.label], joint)
+        return (
+            best.label,
+            trained,
+            joint.label,
+            self._fit(candidates[joint.label], joint),
+        )
 
     def _in_time(self, entry: Entry, end: float | None) -> bool:
         """Whether a method can be fitted on all rows before the end of the budget, as far as its fits tell."""
         if end is None:
             return True
         fits = CALIBRATED if self.settings.calibrate else FINAL
-        return 0 in entry.scores and fits * max(entry.fit_seconds) <= end - clock.monotonic()
+        return (
+            0 in entry.scores
+            and fits * max(entry.fit_seconds) <= end - clock.monotonic()
+        )
 
     def _fit(self, candidate: Candidate, entry: Entry) -> Trained:
         """Fit a method on all rows, unless the folder holds that model already."""
@@ -307,13 +459,26 @@ def _session(
 ) -> Iterator[_Session]:
     """Store the table beside a card and read it back, so that its cells are those of ``mtlrun train chosen.yaml``."""
     with ExitStack() as stack:
-        folder = Path(output) if output is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stack.enter_context(writing(folder, "Free some space, or choose another folder."))
+        folder = (
+            Path(output)
+            if output is not None
+            else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        )
+        stack.enter_context(
+            writing(folder, "Free some space, or choose another folder.")
+        )
         folder.mkdir(parents=True, exist_ok=True)
-        data = Path(stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder))))
+        data = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder)))
+        )
         source = source.as_stored(dataset)
         store_table(data, data, source, dataset)
-        stored = loaded(dataset.id, canonical_json({}), dataset_fingerprint(dataset.id, data_dir=data), str(data))
+        stored = loaded(
+            dataset.id,
+            canonical_json({}),
+            dataset_fingerprint(dataset.id, data_dir=data),
+            str(data),
+        )
         source.check(dataset, stored)
         yield _Session(source, folder, data, stored, protocol, settings, say)
 
@@ -321,7 +486,9 @@ def _session(
 def _table(data: Any, like: Table | None) -> Table:
     if isinstance(data, str | Path):
         return read_table(data, like)
-    return table_of_frame(data, "data frame" if like is None else "data frame of the test rows")
+    return table_of_frame(
+        data, "data frame" if like is None else "data frame of the test rows"
+    )
 
 
 def short_name(file: str | Path) -> str:
@@ -330,11 +497,19 @@ def short_name(file: str | Path) -> str:
 
 
 def _id(table: Table) -> str:
-    return "own-data-frame" if table.source is None else f"own-{id_of(stem_of(table.name))}"
+    return (
+        "own-data-frame"
+        if table.source is None
+        else f"own-{id_of(stem_of(table.name))}"
+    )
 
 
-def _candidates(settings: Settings, dataset: Dataset, protocol: Protocol, unseen: str) -> list[Candidate]:
-    found = named_candidates(settings.methods, dataset, protocol.train, read_families(settings.family))
+def _candidates(
+    settings: Settings, dataset: Dataset, protocol: Protocol, unseen: str
+) -> list[Candidate]:
+    found = named_candidates(
+        settings.methods, dataset, protocol.train, read_families(settings.family)
+    )
     return [with_unseen(candidate, unseen) for candidate in found]
 
 
@@ -350,5 +525,7 @@ def _coefficients(trained: Trained) -> pd.DataFrame | None:
     tasks = [model.about["tasks"][t] for t in np.asarray(order, dtype=int)]
     own = ("task", "intercept")
     columns = [own[1], *distinct(names, own)]
-    values = np.column_stack([np.broadcast_to(model.estimator.intercept_, len(coef)), coef])
+    values = np.column_stack(
+        [np.broadcast_to(model.estimator.intercept_, len(coef)), coef]
+    )
     return pd.DataFrame(values, index=pd.Index(tasks, name=own[0]), columns=columns)

@@ -40,23 +40,42 @@ def differences(dataset: Dataset) -> str | None:
     beyond their level, and restricted likelihood ratios in which slopes. For labels these are likelihood ratios, too.
     Those of slopes are adjusted by Holm.
     """
-    if dataset.task_type not in ("regression", "binary") or dataset.task_id is None or dataset.n_tasks < 2:
+    if (
+        dataset.task_type not in ("regression", "binary")
+        or dataset.task_id is None
+        or dataset.n_tasks < 2
+    ):
         return None
-    if sparse.issparse(dataset.X) or dataset.X.size > MOST_ENTRIES or dataset.n_features > MOST_COLUMNS:
+    if (
+        sparse.issparse(dataset.X)
+        or dataset.X.size > MOST_ENTRIES
+        or dataset.n_features > MOST_COLUMNS
+    ):
         return None
-    step = TableFeatures({dataset.features.index(name): words for name, words in dataset.categories.items()})
+    step = TableFeatures(
+        {
+            dataset.features.index(name): words
+            for name, words in dataset.categories.items()
+        }
+    )
     X = step.fit_transform(dataset.X)
     labels = dataset.task_type == "binary"
     if X.shape[1] > MOST_COLUMNS or (labels and X.size * X.shape[1] > MOST_PRODUCTS):
         return None
     names = distinct(
-        step.get_feature_names_out(np.asarray(dataset.features, dtype=object) if dataset.features else None)
+        step.get_feature_names_out(
+            np.asarray(dataset.features, dtype=object) if dataset.features else None
+        )
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             return _text((_of_labels if labels else _of_numbers)(X, dataset), names)
-        except (MtlrunError, ValueError, np.linalg.LinAlgError):  # the methods themselves will say what is wrong
+        except (
+            MtlrunError,
+            ValueError,
+            np.linalg.LinAlgError,
+        ):  # the methods themselves will say what is wrong
             return None
 
 
@@ -74,19 +93,31 @@ class _Fitted:
 def _of_numbers(X: np.ndarray, dataset: Dataset) -> _Fitted:
     model = HierarchicalMTL("diagonal").fit(X, dataset.y, **_rows(dataset))
     tests = partial(model.test, method="lrt", each=True)
-    return _Fitted("the variance", model.variance_shares_, model.heterogeneity_, model.test, tests)
+    return _Fitted(
+        "the variance", model.variance_shares_, model.heterogeneity_, model.test, tests
+    )
 
 
 def _of_labels(X: np.ndarray, dataset: Dataset) -> _Fitted:
     rows = _rows(dataset)
     model = HierarchicalMTLClassifier("diagonal").fit(X, dataset.y, **rows)
     test = partial(model.test, X, dataset.y, **rows)
-    return _Fitted("the variance behind the labels", model.variance_shares_, model.heterogeneity_, test, test)
+    return _Fitted(
+        "the variance behind the labels",
+        model.variance_shares_,
+        model.heterogeneity_,
+        test,
+        test,
+    )
 
 
 def _rows(dataset: Dataset) -> dict[str, Any]:
     """Return tasks and weights of the rows."""
-    weights = {} if WEIGHT not in dataset.source else {"sample_weight": dataset.source[WEIGHT]}
+    weights = (
+        {}
+        if WEIGHT not in dataset.source
+        else {"sample_weight": dataset.source[WEIGHT]}
+    )
     return {"task_id": dataset.task_id, **weights}
 
 
@@ -98,7 +129,9 @@ def _text(fitted: _Fitted, names: list[str]) -> str | None:
         how = "exact score test" if every.method == "score" else "likelihood ratio test"
         return f"no sign that the tasks differ ({how}, p = {every.p_value:.2g})"
     tasks, mean = fitted.shares["tasks"], fitted.shares["mean"]
-    text = f"tasks explain {tasks:.0%} of {fitted.of} beyond the common model's {mean:.0%}"
+    text = (
+        f"tasks explain {tasks:.0%} of {fitted.of} beyond the common model's {mean:.0%}"
+    )
     if fitted.test("slopes").p_value > LEVEL:
         return f"{text}; they differ in level only"
     return f"{text}; {_slopes(fitted, names)}"
@@ -157,7 +190,9 @@ def tables_like(dataset: Dataset, train: float) -> str | None:
         if line["kind"] == kind:
             place = line["table"], line["rows"]
             gains.setdefault(place, []).append(float(line["gain"]))
-            distances[place] = float(np.linalg.norm(np.log([float(line[name]) for name in SIZES]) - mine))
+            distances[place] = float(
+                np.linalg.norm(np.log([float(line[name]) for name in SIZES]) - mine)
+            )
     found: dict[str, float] = {}
     for place in sorted(distances, key=lambda place: (distances[place], place)):
         found.setdefault(place[0], math.fsum(gains[place]) / len(gains[place]))
@@ -165,7 +200,9 @@ def tables_like(dataset: Dataset, train: float) -> str | None:
     if len(chosen) < FEWEST:
         return None
     helped = sum(value > 0 for value in chosen.values())
-    low, high = (f"{100 * end:.0f}" for end in (min(chosen.values()), max(chosen.values())))
+    low, high = (
+        f"{100 * end:.0f}" for end in (min(chosen.values()), max(chosen.values()))
+    )
     return (
         f"tables like yours in the atlas of {day}: multi-task learning helped in {helped} of {len(chosen)} "
         f"(gain {low} to {high}%): {', '.join(chosen)}"

@@ -72,7 +72,10 @@ class Sums:
         return sum(8 * len(p) * (len(p) + 1) // 2 for p in self.products.values())
 
     def __getstate__(self) -> dict[str, Any]:
-        halves = {key: (len(p), p[np.triu_indices(len(p))]) for key, p in self.products.items()}
+        halves = {
+            key: (len(p), p[np.triu_indices(len(p))])
+            for key, p in self.products.items()
+        }
         return {"products": halves, "counts": self.counts, "rows": self.rows}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -121,7 +124,9 @@ class Losses:
             w = np.ones(Z.shape[1]) if weights is None else weights
             which = [self.tasks[task]] if isinstance(task, str) else list(range(k))
             coef = self.coef[fold][:, :, which].transpose(0, 2, 1)  # (M, t, d)
-            errors = Z[d + 1 :] - (coef.reshape(-1, d) @ Z[1 : d + 1]).reshape(*coef.shape[:2], -1)
+            errors = Z[d + 1 :] - (coef.reshape(-1, d) @ Z[1 : d + 1]).reshape(
+                *coef.shape[:2], -1
+            )
             errors -= self.intercept[fold][:, which, None]
             losses = w * errors**2 / self.scales[which, None]  # (M, t, n)
             if isinstance(task, str):
@@ -161,11 +166,20 @@ def _allow_one_more(sums: Sums, size: int, table: ChunkedTable) -> None:
     count, each = len(sums.products), 16 * size**2
     if count * each >> 26 != (count + 1) * each >> 26:
         what = f"the sums of {counted(count + 1, 'fold')} of tasks with {counted(len(table.features), 'feature')}"
-        memory.require((count + 1) * each, what, "Leave out features (--drop), or take fewer folds.")
+        memory.require(
+            (count + 1) * each,
+            what,
+            "Leave out features (--drop), or take fewer folds.",
+        )
 
 
 def add_up(
-    work: Products | Losses, table: ChunkedTable, pool: Pool, folds: int, seed: int, say: Callable[[str], None]
+    work: Products | Losses,
+    table: ChunkedTable,
+    pool: Pool,
+    folds: int,
+    seed: int,
+    say: Callable[[str], None],
 ) -> Sums:
     """Read all files once; the result does not depend on who reads what, nor on workers that die.
 
@@ -185,7 +199,9 @@ def add_up(
         if end or now - last > EVERY:
             last = now
             rate = rows / max(now - started, 1e-9)
-            say(f"{rows:,} rows of {done} of {counted(total, 'file')}, {rate:,.0f} rows per second")
+            say(
+                f"{rows:,} rows of {done} of {counted(total, 'file')}, {rate:,.0f} rows per second"
+            )
 
     if pool.serial:
         sums = sums_of(work, table, table.files, folds, seed, progress)
@@ -194,14 +210,20 @@ def add_up(
     edges = np.linspace(0, total, min(total, MOST_PARTS) + 1).astype(int)
     parts = [table.files[a:b] for a, b in pairwise(edges)]
     sums, waiting, done, sent = Sums(), {}, 0, 0
-    for place, outcome in pool.run(_part, [(i, (work, table, part, folds, seed)) for i, part in enumerate(parts)]):
+    for place, outcome in pool.run(
+        _part, [(i, (work, table, part, folds, seed)) for i, part in enumerate(parts)]
+    ):
         if isinstance(outcome.value, DataError):
             raise outcome.value
         if outcome.status != OK:
-            raise ConfigError(f"{parts[place][0]}: {outcome.error}", "Run the command again.")
+            raise ConfigError(
+                f"{parts[place][0]}: {outcome.error}", "Run the command again."
+            )
         waiting[place] = outcome.value
         sent += outcome.value.nbytes
-        while done in waiting:  # in the order of the files: the same sums to the last digit
+        while (
+            done in waiting
+        ):  # in the order of the files: the same sums to the last digit
             sums.merge(waiting.pop(done))
             done += 1
         progress(sums.rows, int(edges[done]))
@@ -218,7 +240,9 @@ def _part(*arguments: Any) -> Sums | DataError:
         return error
 
 
-def statistics_of(table: ChunkedTable, sums: Sums, folds: int) -> tuple[list[TaskStatistics], list[str]]:
+def statistics_of(
+    table: ChunkedTable, sums: Sums, folds: int
+) -> tuple[list[TaskStatistics], list[str]]:
     """Return the statistics of every fold, taken out of the sums, and the names of the tasks.
 
     Raises
@@ -229,9 +253,14 @@ def statistics_of(table: ChunkedTable, sums: Sums, folds: int) -> tuple[list[Tas
     if not sums.rows:
         raise DataError(f"{table.files[0].parent}: no rows with a target")
     if table.task is None:
-        return [_shared(table, sums, fold) for fold in range(folds)], list(table.targets)
+        return [_shared(table, sums, fold) for fold in range(folds)], list(
+            table.targets
+        )
     names = sorted({str(task) for _, task in sums.products})
-    parts = [_by_task(table, sums, [(fold, name) for name in names], shared=False) for fold in range(folds)]
+    parts = [
+        _by_task(table, sums, [(fold, name) for name in names], shared=False)
+        for fold in range(folds)
+    ]
     return parts, names
 
 
@@ -256,10 +285,16 @@ def _shared(table: ChunkedTable, sums: Sums, fold: int) -> TaskStatistics:
         features=table.features,
     )
     keys: list[Key] = [(fold, t) for t in range(k)]
-    return whole + _by_task(table, sums, keys, shared=True) if sums.products.keys() & set(keys) else whole
+    return (
+        whole + _by_task(table, sums, keys, shared=True)
+        if sums.products.keys() & set(keys)
+        else whole
+    )
 
 
-def _by_task(table: ChunkedTable, sums: Sums, keys: Sequence[Key], *, shared: bool) -> TaskStatistics:
+def _by_task(
+    table: ChunkedTable, sums: Sums, keys: Sequence[Key], *, shared: bool
+) -> TaskStatistics:
     d, T = len(table.features), len(keys)
     x_shift, y_shift = np.split(table.shift, [d])
     found = TaskStatistics(
@@ -279,7 +314,11 @@ def _by_task(table: ChunkedTable, sums: Sums, keys: Sequence[Key], *, shared: bo
     for t, key in enumerate(keys):
         S = sums.products.pop(key, None)
         if S is not None:
-            found.weight[t], found.x[t], found.xx[t] = S[0, 0], S[0, 1:-1], S[1:-1, 1:-1]
+            found.weight[t], found.x[t], found.xx[t] = (
+                S[0, 0],
+                S[0, 1:-1],
+                S[1:-1, 1:-1],
+            )
             found.y[t], found.yy[t], found.xy[:, t] = S[0, -1], S[-1, -1], S[1:-1, -1]
     return found
 
@@ -320,7 +359,9 @@ class Folds:
     @cached_property
     def weights(self) -> Array:
         """Weight of the rows by fold and task."""
-        return np.array([np.broadcast_to(part.weight, part.n_tasks) for part in self.parts])
+        return np.array(
+            [np.broadcast_to(part.weight, part.n_tasks) for part in self.parts]
+        )
 
     @cached_property
     def scales(self) -> Array:
@@ -336,7 +377,9 @@ def target_moments(statistics: TaskStatistics) -> tuple[Array, Array]:
     """Return mean and variance of the targets of every task; 0 without rows."""
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     mean = statistics.y / weight
-    return statistics.y_shift + mean, np.maximum(statistics.yy / weight - np.square(mean), 0.0)
+    return statistics.y_shift + mean, np.maximum(
+        statistics.yy / weight - np.square(mean), 0.0
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,45 +415,78 @@ class Training:
     @classmethod
     def of(cls, statistics: TaskStatistics) -> Training:
         """Standardize statistics."""
-        std = np.where(statistics.std > _CONSTANT * np.abs(statistics.mean), statistics.std, 0.0)
+        std = np.where(
+            statistics.std > _CONSTANT * np.abs(statistics.mean), statistics.std, 0.0
+        )
         means, variances = target_moments(statistics)
         if not statistics.shared:  # the targets of all tasks have one unit
             weights = statistics.weight / statistics.weight.sum()
             center = np.sum(weights * means)
-            variances = np.full_like(means, np.sum(weights * (variances + np.square(means - center))))
+            variances = np.full_like(
+                means, np.sum(weights * (variances + np.square(means - center)))
+            )
             means = np.full_like(means, center)
-        factors, scale = (np.where(s > 0, 1 / np.where(s > 0, s, 1.0), 1.0) for s in (std, np.sqrt(variances)))
-        return cls(_Kept(**vars(statistics.scaled(factors, scale, means))), factors, means, 1 / scale)
+        factors, scale = (
+            np.where(s > 0, 1 / np.where(s > 0, s, 1.0), 1.0)
+            for s in (std, np.sqrt(variances))
+        )
+        return cls(
+            _Kept(**vars(statistics.scaled(factors, scale, means))),
+            factors,
+            means,
+            1 / scale,
+        )
 
     @cached_property
     def pooled(self) -> TaskStatistics:
         """The same rows as those of one task."""
         return _Kept(**{**vars(self.statistics.pooled()), "made": {}})
 
-    def fit(self, candidate: Candidate, params: Mapping[str, Any]) -> tuple[Array, Array, Any]:
+    def fit(
+        self, candidate: Candidate, params: Mapping[str, Any]
+    ) -> tuple[Array, Array, Any]:
         """Return coefficients (d, T) and intercepts (T,) in the units of the rows, and the fitted model.
 
         `params` of `TUNED` have a strength per task.
         """
         T, d = self.statistics.n_tasks, self.statistics.n_features
-        name = "IndependentRidge" if candidate.family in (POOLED, TRIVIAL) else candidate.estimator
+        name = (
+            "IndependentRidge"
+            if candidate.family in (POOLED, TRIVIAL)
+            else candidate.estimator
+        )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # noted in the leaderboard
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # noted in the leaderboard
             if candidate.label == TUNED:
                 strengths = np.broadcast_to(params["alpha"], T)
                 W, b = np.empty((d, T)), np.empty(T)
                 for alpha in np.unique(strengths):
-                    model = build({"estimator": name, "params": {"alpha": float(alpha)}})
+                    model = build(
+                        {"estimator": name, "params": {"alpha": float(alpha)}}
+                    )
                     model.fit_statistics(self.statistics)
                     mine = strengths == alpha
                     W[:, mine], b[mine] = model.coef_.T[:, mine], model.intercept_[mine]
             else:
-                model = build({"estimator": name, "params": {**candidate.params, **params}})
-                model.fit_statistics(self.pooled if candidate.family == POOLED else self.statistics)
-                W, b = np.broadcast_to(model.coef_.T, (d, T)), np.broadcast_to(model.intercept_, T)
+                model = build(
+                    {"estimator": name, "params": {**candidate.params, **params}}
+                )
+                model.fit_statistics(
+                    self.pooled if candidate.family == POOLED else self.statistics
+                )
+                W, b = (
+                    np.broadcast_to(model.coef_.T, (d, T)),
+                    np.broadcast_to(model.intercept_, T),
+                )
         if candidate.family == TRIVIAL:
             W, b = np.zeros((d, T)), target_moments(self.statistics)[0]
-        return W * self.factors[:, None] * self.scale, b * self.scale + self.center, model
+        return (
+            W * self.factors[:, None] * self.scale,
+            b * self.scale + self.center,
+            model,
+        )
 
 
 @dataclass
@@ -434,23 +510,41 @@ class FoldSearch:
                 started = time.perf_counter()
                 found = []
                 for params in values_of(candidate):
-                    W, b, _ = training.fit(candidate, {**params, **candidate.select_with})
-                    found.append([self.folds.parts[fold].squared_errors(W, b) for fold in out])
+                    W, b, _ = training.fit(
+                        candidate, {**params, **candidate.select_with}
+                    )
+                    found.append(
+                        [self.folds.parts[fold].squared_errors(W, b) for fold in out]
+                    )
                 for place, fold in enumerate(out):
                     outer = next((other for other in out if other != fold), None)
                     errors = np.array([row[place] for row in found])
-                    self.errors[candidate.label, outer] = self.errors.get((candidate.label, outer), 0.0) + errors
+                    self.errors[candidate.label, outer] = (
+                        self.errors.get((candidate.label, outer), 0.0) + errors
+                    )
                 self.seconds[candidate.label] += time.perf_counter() - started
 
-    def best(self, candidate: Candidate, outer: int | None) -> tuple[dict[str, Any], float]:
+    def best(
+        self, candidate: Candidate, outer: int | None
+    ) -> tuple[dict[str, Any], float]:
         """Return the parameters with the least mean over the tasks of error over variance, and that mean."""
-        weights = np.delete(self.folds.weights, outer, axis=0) if outer is not None else self.folds.weights
+        weights = (
+            np.delete(self.folds.weights, outer, axis=0)
+            if outer is not None
+            else self.folds.weights
+        )
         total = weights.sum(axis=0)
-        losses = self.errors[candidate.label, outer] / np.where(total > 0, total, np.nan) / self.folds.scales
+        losses = (
+            self.errors[candidate.label, outer]
+            / np.where(total > 0, total, np.nan)
+            / self.folds.scales
+        )
         values = values_of(candidate)
         if candidate.label == TUNED:
             chosen = np.argmin(np.nan_to_num(losses, nan=math.inf), axis=0)
-            return {"alpha": [values[p]["alpha"] for p in chosen]}, float(np.nanmean(losses.min(axis=0)))
+            return {"alpha": [values[p]["alpha"] for p in chosen]}, float(
+                np.nanmean(losses.min(axis=0))
+            )
         means = np.nanmean(losses, axis=1)
         return values[int(np.argmin(means))], float(means.min())
 
@@ -477,30 +571,52 @@ class SummedEvaluation(Evaluation):
         """Rows that were tested."""
         return len(self.y)
 
-    def gain(self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int) -> Gain | None:
+    def gain(
+        self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int
+    ) -> Gain | None:
         """Return how much better a method is than another one, from the sums."""
         return self._gain(first, second, list(range(self.layout.n_tasks)), None)
 
-    def task_gains(self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int) -> list[Gain | None]:
+    def task_gains(
+        self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int
+    ) -> list[Gain | None]:
         """Return the same for each task."""
         return [self._gain(first, second, [t], t) for t in range(self.layout.n_tasks)]
 
-    def _gain(self, first: Mapping[int, Any], second: Mapping[int, Any], tasks: list[int], key: Any) -> Gain | None:
+    def _gain(
+        self,
+        first: Mapping[int, Any],
+        second: Mapping[int, Any],
+        tasks: list[int],
+        key: Any,
+    ) -> Gain | None:
         T = self.layout.n_tasks
         weight, mine, other = np.zeros(T), np.full(T, np.nan), np.full(T, np.nan)
         for t in tasks:
-            of = {fold: S for fold in first if (S := self.sums.get((fold, t))) is not None}
+            of = {
+                fold: S for fold in first if (S := self.sums.get((fold, t))) is not None
+            }
             weight[t] = sum(S[0, 1] for S in of.values())
             if weight[t] > 0:
-                mine[t] = sum(S[0, 2 + first[fold]] for fold, S in of.items()) / weight[t]
-                other[t] = sum(S[0, 2 + second[fold]] for fold, S in of.items()) / weight[t]
+                mine[t] = (
+                    sum(S[0, 2 + first[fold]] for fold, S in of.items()) / weight[t]
+                )
+                other[t] = (
+                    sum(S[0, 2 + second[fold]] for fold, S in of.items()) / weight[t]
+                )
         known = ~np.isnan(mine) & ~np.isnan(other)
-        count, a, b = int(known.sum()), float(np.nanmean(mine)), float(np.nanmean(other))
+        count, a, b = (
+            int(known.sum()),
+            float(np.nanmean(mine)),
+            float(np.nanmean(other)),
+        )
         if not count or not b > 0:
             return None
         ratio = a / b
 
-        def contributions(key: int | None, total: float) -> tuple[float, float, float, float, int]:
+        def contributions(
+            key: int | None, total: float
+        ) -> tuple[float, float, float, float, int]:
             """Return sums over rows of part^2, part, part * share and share^2, and the number of rows."""
             out = np.zeros(5)
             for fold in first:
@@ -509,17 +625,34 @@ class SummedEvaluation(Evaluation):
                     u = np.zeros(len(S))
                     u[2 + second[fold]] += ratio / (total * b * count)
                     u[2 + first[fold]] -= 1 / (total * b * count)
-                    out += u @ S @ u, S[0] @ u, S[1] @ u / total, S[1, 1] / total**2, S[0, 0]
+                    out += (
+                        u @ S @ u,
+                        S[0] @ u,
+                        S[1] @ u / total,
+                        S[1, 1] / total**2,
+                        S[0, 0],
+                    )
             return out[0], out[1], out[2], out[3], round(out[4])
 
         if self.y.ndim == 1:
             rows = [contributions(t, weight[t]) for t in np.flatnonzero(known).tolist()]
-            squares = [p2 - 2 * p * ps + p**2 * s2 if n > 1 else p2 for p2, p, ps, s2, n in rows]
-            found = [n / max(n - 1, 1) * max(square, 0.0) for square, (*_, n) in zip(squares, rows, strict=True)]
+            squares = [
+                p2 - 2 * p * ps + p**2 * s2 if n > 1 else p2
+                for p2, p, ps, s2, n in rows
+            ]
+            found = [
+                n / max(n - 1, 1) * max(square, 0.0)
+                for square, (*_, n) in zip(squares, rows, strict=True)
+            ]
             n = sum(n for *_, n in rows)
             error, df = math.sqrt(sum(found)), n - count
         else:  # rows are independent of each other, the tasks of a row are not
             p2, p, _, _, n = contributions(key, 1.0 if key is None else weight[key])
-            error, df = math.sqrt(max(n * p2 - p**2, 0.0) / (n - 1)) if n > 1 else math.inf, n - 1
+            error, df = (
+                math.sqrt(max(n * p2 - p**2, 0.0) / (n - 1)) if n > 1 else math.inf,
+                n - 1,
+            )
         gains = 1 - mine / np.where(other > 0, other, np.nan)
-        return Gain(1 - ratio, correction(self.folds, self.repeats) * error, df, n, a, b, gains)
+        return Gain(
+            1 - ratio, correction(self.folds, self.repeats) * error, df, n, a, b, gains
+        )

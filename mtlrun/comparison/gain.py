@@ -115,7 +115,10 @@ class Gain:
 
     def probabilities(self, smallest: float) -> tuple[float, float, float]:
         """Return those of a gain above `smallest`, within it and below ``-smallest``: the t curve read as posterior."""
-        above, below = self._beyond(smallest - self.value), self._beyond(smallest + self.value)
+        above, below = (
+            self._beyond(smallest - self.value),
+            self._beyond(smallest + self.value),
+        )
         return above, 1 - above - below, below
 
 
@@ -136,14 +139,18 @@ def task_scales(y: Array, layout: Layout) -> Array:
     values = y[known]
     counts = np.bincount(tasks, minlength=layout.n_tasks)
     means = _divided(np.bincount(tasks, values, layout.n_tasks), counts)
-    found = _divided(np.bincount(tasks, (values - means[tasks]) ** 2, layout.n_tasks), counts)
+    found = _divided(
+        np.bincount(tasks, (values - means[tasks]) ** 2, layout.n_tasks), counts
+    )
     if layout.task_id is not None:
         average = np.nansum(counts * found) / len(rows)
         found = (counts * np.nan_to_num(found) + SHRINK * average) / (counts + SHRINK)
     return np.where(found > 0, found, np.nan)
 
 
-def squared_losses(y: Array, predicted: Array, scales: Array, task_id: Array | None) -> Array:
+def squared_losses(
+    y: Array, predicted: Array, scales: Array, task_id: Array | None
+) -> Array:
     """Return squared errors in units of the variance of the task, a field."""
     return (y - predicted) ** 2 / (scales if task_id is None else scales[task_id])
 
@@ -158,7 +165,9 @@ def log_losses(y: Array, scores: Array) -> Array:
     return np.logaddexp(0.0, np.where(y > 0, -scores, scores)) + 0.0 * y
 
 
-def concordances(y: Array, scores: Array, layout: Layout, rows: Array) -> tuple[Array, Array]:
+def concordances(
+    y: Array, scores: Array, layout: Layout, rows: Array
+) -> tuple[Array, Array]:
     """Return how many rows of the other class a row of one test part is ordered rightly with, and how many there are.
 
     Parameters
@@ -178,7 +187,9 @@ def concordances(y: Array, scores: Array, layout: Layout, rows: Array) -> tuple[
             where = np.flatnonzero((layout.task_id[rows] == task) & ~np.isnan(y))
             place = (where,)
         if len(where):
-            right[place], pairs[place] = _concordant(y[place] > 0, scores[place], weights[where])
+            right[place], pairs[place] = _concordant(
+                y[place] > 0, scores[place], weights[where]
+            )
     return right, pairs
 
 
@@ -195,7 +206,9 @@ def _concordant(positive: Array, scores: Array, weights: Array) -> tuple[Array, 
     return right, pairs
 
 
-def relative_gain(joint: Array, without: Array, layout: Layout, factor: float) -> Gain | None:
+def relative_gain(
+    joint: Array, without: Array, layout: Layout, factor: float
+) -> Gain | None:
     """Return the relative reduction of the mean loss, ``1 - A_joint / A_without``; tasks weigh equally.
 
     Parameters
@@ -216,7 +229,9 @@ def relative_gain(joint: Array, without: Array, layout: Layout, factor: float) -
     weights = layout.weigh(rows)
     totals = np.bincount(tasks, weights, layout.n_tasks)
     first = _divided(np.bincount(tasks, weights * joint[known], layout.n_tasks), totals)
-    second = _divided(np.bincount(tasks, weights * without[known], layout.n_tasks), totals)
+    second = _divided(
+        np.bincount(tasks, weights * without[known], layout.n_tasks), totals
+    )
     mine, other = _mean(first), _mean(second)
     count = int((totals > 0).sum())
     if not count or not other > 0:
@@ -226,10 +241,25 @@ def relative_gain(joint: Array, without: Array, layout: Layout, factor: float) -
     part = share * (ratio * without[known] - joint[known]) / (other * count)
     error, df, units = _error(part, share, rows, tasks, layout)
     gains = 1 - _divided(first, np.where(second > 0, second, np.nan))
-    return Gain(1 - ratio, factor * error, df, units, mine, other, np.where(first == second, 0.0 * first, gains))
+    return Gain(
+        1 - ratio,
+        factor * error,
+        df,
+        units,
+        mine,
+        other,
+        np.where(first == second, 0.0 * first, gains),
+    )
 
 
-def auc_gain(joint: Array, without: Array, pairs: Array, positive: Array, layout: Layout, factor: float) -> Gain | None:
+def auc_gain(
+    joint: Array,
+    without: Array,
+    pairs: Array,
+    positive: Array,
+    layout: Layout,
+    factor: float,
+) -> Gain | None:
     """Return the difference of the AUC, mean over the tasks; pairs are of rows of one test part.
 
     Parameters
@@ -254,21 +284,35 @@ def auc_gain(joint: Array, without: Array, pairs: Array, positive: Array, layout
     gains = first - second
     use = totals[tasks] > 0
     rows, tasks = rows[use], tasks[use]
-    part = ((joint - without)[known][use] - gains[tasks] * count[use]) / (totals[tasks] * defined)
-    share = np.full(len(rows), 1.0) / np.bincount(tasks, minlength=layout.n_tasks)[tasks]
+    part = ((joint - without)[known][use] - gains[tasks] * count[use]) / (
+        totals[tasks] * defined
+    )
+    share = (
+        np.full(len(rows), 1.0) / np.bincount(tasks, minlength=layout.n_tasks)[tasks]
+    )
     error, df, units = _error(part, share, rows, tasks, layout)
-    return Gain(_mean(gains), factor * error, df, units, _mean(first), _mean(second), gains)
+    return Gain(
+        _mean(gains), factor * error, df, units, _mean(first), _mean(second), gains
+    )
 
 
-def _error(part: Array, share: Array, rows: Array, tasks: Array, layout: Layout) -> tuple[float, int, int]:
+def _error(
+    part: Array, share: Array, rows: Array, tasks: Array, layout: Layout
+) -> tuple[float, int, int]:
     """Return standard error, degrees of freedom and number of units, from what every entry contributes to the gain."""
     if layout.task_id is not None and layout.units is None:
         sizes = np.bincount(tasks, minlength=layout.n_tasks)
-        means = np.bincount(tasks, part, layout.n_tasks)[tasks]  # a share of the sum, as large as that of the weight
+        means = np.bincount(tasks, part, layout.n_tasks)[
+            tasks
+        ]  # a share of the sum, as large as that of the weight
         alone = sizes[tasks] == 1
         centred = np.where(alone, part, part - means * share)
         scale = np.where(alone, 1.0, sizes[tasks] / np.maximum(sizes[tasks] - 1, 1))
-        return math.sqrt(float(np.sum(scale * centred**2))), len(rows) - int((sizes > 0).sum()), len(rows)
+        return (
+            math.sqrt(float(np.sum(scale * centred**2))),
+            len(rows) - int((sizes > 0).sum()),
+            len(rows),
+        )
     names = rows if layout.units is None else layout.units[rows]
     _, codes = np.unique(names, return_inverse=True)
     sums = np.bincount(codes, part)

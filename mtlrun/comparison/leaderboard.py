@@ -80,7 +80,9 @@ class Board:
         self.title, self.tasks = cleaned(self.title), cleaned(self.tasks)
         self.facts, self.left_out = cleaned(self.facts), cleaned(self.left_out)
         for entry in self.entries:
-            entry.failures = {split: cleaned(text) for split, text in entry.failures.items()}
+            entry.failures = {
+                split: cleaned(text) for split, text in entry.failures.items()
+            }
             entry.notes = cleaned(entry.notes)
 
     @property
@@ -96,12 +98,21 @@ class Board:
 
     def best(self, *families: str) -> Entry | None:
         """Return the method of some families (of all without any) with the best score."""
-        return next((e for e in self.ranked() if not families or e.family in families), None)
+        return next(
+            (e for e in self.ranked() if not families or e.family in families), None
+        )
 
     @property
     def reference(self) -> Entry | None:
         """The method that the others are compared with, if it has a score."""
-        return next((e for e in self.entries if e.label == self.against and e.score is not None), None)
+        return next(
+            (
+                e
+                for e in self.entries
+                if e.label == self.against and e.score is not None
+            ),
+            None,
+        )
 
     def gain(self, entry: Entry, other: Entry) -> Gain | None:
         """Return how much better a method is than another: a function of the losses of these two alone."""
@@ -109,19 +120,38 @@ class Board:
 
     def _repeats(self, entry: Entry, other: Entry) -> int:
         done = range(self.tested.folds * self.tested.repeats)
-        return self.tested.repeats if all(s in entry.losses and s in other.losses for s in done) else 1
+        return (
+            self.tested.repeats
+            if all(s in entry.losses and s in other.losses for s in done)
+            else 1
+        )
 
     @property
     def gain_forest(self) -> Forest | None:
         """How much better every method is than the reference, the best first; None where nothing can be compared."""
         base = self.reference
-        others = [e for e in self.ranked() if base is not None and e is not base and e.losses]
-        found = [(e, gain) for e in others if base is not None and (gain := self.gain(e, base)) is not None]
+        others = [
+            e for e in self.ranked() if base is not None and e is not base and e.losses
+        ]
+        found = [
+            (e, gain)
+            for e in others
+            if base is not None and (gain := self.gain(e, base)) is not None
+        ]
         if base is None or not found:
             return None
-        entries = [(e.label, g.value, g.low, g.high) for e, g in sorted(found, key=lambda pair: -pair[1].value)]
+        entries = [
+            (e.label, g.value, g.low, g.high)
+            for e, g in sorted(found, key=lambda pair: -pair[1].value)
+        ]
         pale = {e.label for e, _ in found if e.family == TRIVIAL}
-        return Forest("gains", f"Gain over {base.label}", f"gain ({self.tested.measure}), 95% interval", entries, pale)
+        return Forest(
+            "gains",
+            f"Gain over {base.label}",
+            f"gain ({self.tested.measure}), 95% interval",
+            entries,
+            pale,
+        )
 
     @property
     def task_forest(self) -> Forest | None:
@@ -129,9 +159,18 @@ class Board:
         joint, base = self.best(MULTITASK), self.reference
         if joint is None or base is None or not joint.losses:
             return None
-        gains = self.tested.task_gains(joint.losses, base.losses, self._repeats(joint, base))
-        found = [(t, g) for t, g in zip(self.tasks, gains, strict=False) if g is not None and math.isfinite(g.error)]
-        entries = [(t, g.value, g.low, g.high) for t, g in sorted(found, key=lambda pair: -pair[1].value)]
+        gains = self.tested.task_gains(
+            joint.losses, base.losses, self._repeats(joint, base)
+        )
+        found = [
+            (t, g)
+            for t, g in zip(self.tasks, gains, strict=False)
+            if g is not None and math.isfinite(g.error)
+        ]
+        entries = [
+            (t, g.value, g.low, g.high)
+            for t, g in sorted(found, key=lambda pair: -pair[1].value)
+        ]
         title = f"Gain of {joint.label} over {base.label}, task by task"
         axis = f"gain ({self.tested.measure}), 95% interval; left of 0: hurt"
         return Forest("tasks", title, axis, entries) if entries else None
@@ -152,19 +191,32 @@ class Board:
         sign = 1.0 if self.greater else -1.0
         splits = sorted(set(entry.tasks) & set(base.tasks))
         found = []
-        means = zip(self.tasks, entry.task_means(splits), base.task_means(splits), strict=True)
+        means = zip(
+            self.tasks, entry.task_means(splits), base.task_means(splits), strict=True
+        )
         for t, (name, ours, theirs) in enumerate(means):
-            if ours is None or theirs is None or equal_scores(ours, theirs) or sign * ours > sign * theirs:
+            if (
+                ours is None
+                or theirs is None
+                or equal_scores(ours, theirs)
+                or sign * ours > sign * theirs
+            ):
                 continue
             pairs = [(entry.tasks[s][t], base.tasks[s][t]) for s in splits]
-            worse = [sign * a < sign * b for a, b in pairs if a is not None and b is not None]
+            worse = [
+                sign * a < sign * b for a, b in pairs if a is not None and b is not None
+            ]
             found.append((name, abs(ours - theirs), len(worse) > 1 and all(worse)))
         return sorted(found, key=lambda item: -item[1])
 
 
 def equal_scores(a: float | None, b: float | None) -> bool:
     """Whether two scores differ by rounding errors at most."""
-    return a is not None and b is not None and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-15)
+    return (
+        a is not None
+        and b is not None
+        and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-15)
+    )
 
 
 # ---------------------------------------------------------------- the report
@@ -182,9 +234,13 @@ def next_steps(board: Board) -> list[str]:
         ]
     if kind != HELPS:
         simple = board.best(INDEPENDENT, POOLED)
-        return [f"Use a model without multi-task learning: {(simple or best).label} has the best score of these."]
+        return [
+            f"Use a model without multi-task learning: {(simple or best).label} has the best score of these."
+        ]
     always = [name for name, _, every in board.hurt(joint) if every]
-    text = f"Use multi-task learning: {joint.label} has the best score of these methods."
+    text = (
+        f"Use multi-task learning: {joint.label} has the best score of these methods."
+    )
     if always:
         text += f" First look at the tasks that it makes worse in every split: {listed(always)}."
     return [text]
@@ -218,7 +274,13 @@ def caption(board: Board) -> str:
 
 def leaderboard_grid(board: Board) -> Grid:
     """Return the leaderboard: one row per method, failed ones last."""
-    numbers = (Column(board.metric, "score"), "std:score", "gain:score", "low:score", "high:score")
+    numbers = (
+        Column(board.metric, "score"),
+        "std:score",
+        "gain:score",
+        "low:score",
+        "high:score",
+    )
     rest = ("p (exploratory):small", "better in", "splits:count", "seconds:seconds")
     grid = Grid.of("rank:count", "method", "kind", *numbers, *rest)
     base = board.reference
@@ -226,36 +288,88 @@ def leaderboard_grid(board: Board) -> Grid:
     ranked = board.ranked()
     for place, entry in enumerate(ranked, start=1):
         above = ranked[place - 2] if place > 1 else None
-        places[entry.label] = places[above.label] if above and equal_scores(above.score, entry.score) else place
-        found = board.gain(entry, base) if base is not None and entry is not base else None
-        gain = [None] * 4 if found is None else [found.value, found.low, found.high, found.pvalue]
-        wins = "reference" if entry is base else None if found is None else "{} of {}".format(*found.better)
-        head = [places[entry.label], entry.label, entry.family, entry.score, entry.deviation]
+        places[entry.label] = (
+            places[above.label]
+            if above and equal_scores(above.score, entry.score)
+            else place
+        )
+        found = (
+            board.gain(entry, base) if base is not None and entry is not base else None
+        )
+        gain = (
+            [None] * 4
+            if found is None
+            else [found.value, found.low, found.high, found.pvalue]
+        )
+        wins = (
+            "reference"
+            if entry is base
+            else None
+            if found is None
+            else "{} of {}".format(*found.better)
+        )
+        head = [
+            places[entry.label],
+            entry.label,
+            entry.family,
+            entry.score,
+            entry.deviation,
+        ]
         grid.rows.append([*head, *gain, wins, len(entry.scores), fmean(entry.seconds)])
     for entry in board.entries:
         if entry.score is None:
             state = "failed" if entry.failures else None
-            grid.rows.append([None, entry.label, entry.family, *[None] * 6, state, 0 if state else None, None])
+            grid.rows.append(
+                [
+                    None,
+                    entry.label,
+                    entry.family,
+                    *[None] * 6,
+                    state,
+                    0 if state else None,
+                    None,
+                ]
+            )
     return grid
 
 
 def task_grid(board: Board, limit: int | None = None) -> Grid:
     """Return the value of every task for every method, best methods first; at most `limit` methods."""
     shown = board.ranked()[:limit]
-    rows = zip(board.tasks, board.sizes, *(e.task_means(sorted(e.tasks)) for e in shown), strict=True)
-    return Grid.of("task", "rows:count", *(Column(e.label, "score") for e in shown), rows=rows)
+    rows = zip(
+        board.tasks,
+        board.sizes,
+        *(e.task_means(sorted(e.tasks)) for e in shown),
+        strict=True,
+    )
+    return Grid.of(
+        "task", "rows:count", *(Column(e.label, "score") for e in shown), rows=rows
+    )
 
 
 def sections(board: Board) -> list[Section]:
     """Return the sections of the report."""
     search = Grid.of("method", "chosen", "notes")
     for entry in board.entries:
-        chosen = "; ".join(dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c))
-        search.rows.append([entry.label, chosen or "-", "; ".join([*entry.notes, *entry.errors]) or "-"])
+        chosen = "; ".join(
+            dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c)
+        )
+        search.rows.append(
+            [
+                entry.label,
+                chosen or "-",
+                "; ".join([*entry.notes, *entry.errors]) or "-",
+            ]
+        )
     many = len(board.ranked()) > MAX_COLUMNS
     found = [
         Section(
-            "Verdict", [board.answer.sentence, *next_steps(board), *(f"* {line}" for line in board.answer.details)]
+            "Verdict",
+            [
+                board.answer.sentence,
+                *next_steps(board),
+                *(f"* {line}" for line in board.answer.details),
+            ],
         ),
         Section(
             "Leaderboard",
@@ -267,9 +381,15 @@ def sections(board: Board) -> list[Section]:
         ),
         Section("What was done", [f"* {line}" for line in board.facts]),
         Section("Left out", [f"* {line}" for line in board.left_out]),
-        Section("Parameters", ["Chosen in every split, by cross-validation inside its training part."], [search]),
         Section(
-            "Tasks", [f"The best {MAX_COLUMNS} methods; tasks.csv has all."] * many, [task_grid(board, MAX_COLUMNS)]
+            "Parameters",
+            ["Chosen in every split, by cross-validation inside its training part."],
+            [search],
+        ),
+        Section(
+            "Tasks",
+            [f"The best {MAX_COLUMNS} methods; tasks.csv has all."] * many,
+            [task_grid(board, MAX_COLUMNS)],
         ),
     ]
     return [section for section in found if not section.empty]
@@ -277,7 +397,10 @@ def sections(board: Board) -> list[Section]:
 
 def markdown(board: Board) -> str:
     """Return leaderboard.md."""
-    blocks = [f"# {board.title}", *(markdown_section(section) for section in sections(board))]
+    blocks = [
+        f"# {board.title}",
+        *(markdown_section(section) for section in sections(board)),
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -286,10 +409,34 @@ def leaderboard_json(board: Board) -> str:
     joint, base, found = board.best(MULTITASK), board.reference, board.answer
     entries = []
     for entry in [*board.ranked(), *(e for e in board.entries if e.score is None)]:
-        gain = board.gain(entry, base) if base is not None and entry is not base and entry.losses else None
-        names = ("seconds", "fit_seconds", "scores", "inner", "tasks", "chosen", "notes", "errors")
-        head = {"method": entry.label, "kind": entry.family, "score": entry.score, "std": entry.deviation}
-        entries.append({**head, "gain": _gain_json(gain), **{name: getattr(entry, name) for name in names}})
+        gain = (
+            board.gain(entry, base)
+            if base is not None and entry is not base and entry.losses
+            else None
+        )
+        names = (
+            "seconds",
+            "fit_seconds",
+            "scores",
+            "inner",
+            "tasks",
+            "chosen",
+            "notes",
+            "errors",
+        )
+        head = {
+            "method": entry.label,
+            "kind": entry.family,
+            "score": entry.score,
+            "std": entry.deviation,
+        }
+        entries.append(
+            {
+                **head,
+                "gain": _gain_json(gain),
+                **{name: getattr(entry, name) for name in names},
+            }
+        )
     content = {
         "schema": SCHEMA,
         "title": board.title,
@@ -311,8 +458,16 @@ def leaderboard_json(board: Board) -> str:
         "folds": board.tested.folds,
         "repeats": board.tested.repeats,
         "reference": board.against,
-        "hurt": [{"task": t, "loss": loss, "every_split": e} for t, loss, e in board.hurt(joint)] if joint else [],
-        "tasks": [{"task": t, "rows": n} for t, n in zip(board.tasks, board.sizes, strict=True)],
+        "hurt": [
+            {"task": t, "loss": loss, "every_split": e}
+            for t, loss, e in board.hurt(joint)
+        ]
+        if joint
+        else [],
+        "tasks": [
+            {"task": t, "rows": n}
+            for t, n in zip(board.tasks, board.sizes, strict=True)
+        ],
         "facts": board.facts,
         "left_out": board.left_out,
         "methods": entries,
@@ -324,7 +479,10 @@ def _gain_json(gain: Gain | None) -> dict[str, Any] | None:
     if gain is None:
         return None
     names = ("value", "low", "high", "pvalue", "df", "first", "second")
-    numbers = {name: value if math.isfinite(value := getattr(gain, name)) else None for name in names}
+    numbers = {
+        name: value if math.isfinite(value := getattr(gain, name)) else None
+        for name in names
+    }
     better, of = gain.better
     return {**numbers, "better": better, "of": of}
 
@@ -338,10 +496,21 @@ def _params_text(params: dict[str, Any]) -> str:
 
 #: Parts of the training rows of every task.
 PARTS = (0.1, 0.2, 0.5, 1.0)
-CURVE_COLUMNS = ("part", "rows per task", "multi-task", "without", "gain", "low", "high", "verdict")
+CURVE_COLUMNS = (
+    "part",
+    "rows per task",
+    "multi-task",
+    "without",
+    "gain",
+    "low",
+    "high",
+    "verdict",
+)
 
 
-def curve_of(answers: dict[float, Answer], dataset: Dataset, rows: Callable[[float], np.ndarray]) -> pd.DataFrame:
+def curve_of(
+    answers: dict[float, Answer], dataset: Dataset, rows: Callable[[float], np.ndarray]
+) -> pd.DataFrame:
     """Return a row per part of the training rows.
 
     Parameters
@@ -361,7 +530,11 @@ def curve_of(answers: dict[float, Answer], dataset: Dataset, rows: Callable[[flo
     found = []
     for part, verdict in sorted(answers.items()):
         gain = verdict.gain
-        numbers = [None] * 5 if gain is None else [gain.first, gain.second, gain.value, gain.low, gain.high]
+        numbers = (
+            [None] * 5
+            if gain is None
+            else [gain.first, gain.second, gain.value, gain.low, gain.high]
+        )
         found.append([part, rows_per_task(dataset, rows(part)), *numbers, verdict.kind])
     return pd.DataFrame(found, columns=list(CURVE_COLUMNS))
 
@@ -369,15 +542,22 @@ def curve_of(answers: dict[float, Answer], dataset: Dataset, rows: Callable[[flo
 def rows_per_task(dataset: Dataset, rows: np.ndarray) -> float:
     """Return the median number of targets of a task among some rows."""
     if dataset.task_id is not None:
-        return float(np.median(np.bincount(dataset.task_id[rows], minlength=dataset.n_tasks)))
+        return float(
+            np.median(np.bincount(dataset.task_id[rows], minlength=dataset.n_tasks))
+        )
     return float(np.median((~np.isnan(dataset.y[rows])).sum(axis=0)))
 
 
 def curve_grid(curve: pd.DataFrame) -> Grid:
     """Return the curve as a table of the report."""
     kinds = {"part": "seconds", "rows per task": "count", "verdict": "text"}
-    rows: list[list[Any]] = [[None if pd.isna(v) else v for v in row] for row in curve.itertuples(index=False)]
-    return Grid([Column(name, kinds.get(name, "score")) for name in curve.columns], rows)
+    rows: list[list[Any]] = [
+        [None if pd.isna(v) else v for v in row]
+        for row in curve.itertuples(index=False)
+    ]
+    return Grid(
+        [Column(name, kinds.get(name, "score")) for name in curve.columns], rows
+    )
 
 
 def curve_text(tested: Evaluation) -> str:

@@ -10,7 +10,15 @@ from scipy import sparse
 
 from mtlrun.comparison.candidates import MAX_TREE_ROWS, TREES, Candidate, read_families
 from mtlrun.comparison.gain import Layout
-from mtlrun.comparison.verdict import AUC, ERROR_RATE, LOG_LOSS, NMSE, SMALLEST, SMALLEST_AUC, Evaluation
+from mtlrun.comparison.verdict import (
+    AUC,
+    ERROR_RATE,
+    LOG_LOSS,
+    NMSE,
+    SMALLEST,
+    SMALLEST_AUC,
+    Evaluation,
+)
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
@@ -72,15 +80,39 @@ class Settings:
     curve: bool = False
 
     def __post_init__(self) -> None:
-        for name, low in (("splits", 2), ("repeats", 1), ("folds", 2), ("seed", 0), ("retries", 0)):
+        for name, low in (
+            ("splits", 2),
+            ("repeats", 1),
+            ("folds", 2),
+            ("seed", 0),
+            ("retries", 0),
+        ):
             value = getattr(self, name)
             if not value >= low:
-                raise ConfigError(f"--{name} must be at least {low}, not {value:g}", f"Give {low} or more.")
+                raise ConfigError(
+                    f"--{name} must be at least {low}, not {value:g}",
+                    f"Give {low} or more.",
+                )
         for name in ("splits", "folds"):
-            allow(name, getattr(self, name), MOST_FOLDS, "folds", "Choose a smaller number.")
-        allow("repeats", self.splits * self.repeats, PLANNED, "splits", "Choose smaller numbers.")
+            allow(
+                name,
+                getattr(self, name),
+                MOST_FOLDS,
+                "folds",
+                "Choose a smaller number.",
+            )
+        allow(
+            "repeats",
+            self.splits * self.repeats,
+            PLANNED,
+            "splits",
+            "Choose smaller numbers.",
+        )
         if self.budget is not None and not self.budget > 0:  # also NaN
-            raise ConfigError(f"--budget must be more than 0 minutes, not {self.budget:g}", "Give minutes.")
+            raise ConfigError(
+                f"--budget must be more than 0 minutes, not {self.budget:g}",
+                "Give minutes.",
+            )
         if self.smallest_gain is not None and not 0 <= self.smallest_gain < 1:
             text = f"--smallest-gain takes a fraction from 0 to below 1, not {self.smallest_gain:g}"
             raise ConfigError(text, "For 7% write 0.07.")
@@ -103,9 +135,19 @@ def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     for name in options:
         if name not in own | roles:
             near = suggest(name, own | roles)
-            raise TypeError(f"compare has no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise TypeError(
+                f"compare has no option {name!r}"
+                + (f"; did you mean {near[0]!r}?" if near else "")
+            )
     given = {name: value for name, value in options.items() if value is not None}
-    for name in {"methods", "drop", "categorical", "keep", "family", "task_order"} & given.keys():
+    for name in {
+        "methods",
+        "drop",
+        "categorical",
+        "keep",
+        "family",
+        "task_order",
+    } & given.keys():
         given[name] = several(given[name])
     settings = Settings(**{name: value for name, value in given.items() if name in own})
     return settings, {name: value for name, value in given.items() if name in roles}
@@ -145,16 +187,25 @@ class Protocol:
             If the metric cannot be computed for the targets.
         """
         split: dict[str, Any] = {"kind": "kfold", "folds": settings.splits}
-        made = cls(split, 1, settings.folds, _metric(settings.metric, dataset), settings.seed)
+        made = cls(
+            split, 1, settings.folds, _metric(settings.metric, dataset), settings.seed
+        )
         made = replace(made, smallest=settings.smallest_gain)
         if dataset.splits:
             name, splits = next(iter(dataset.splits.items()))
-            return replace(made, split={"kind": "published", "name": name}, n_splits=len(splits))
+            return replace(
+                made, split={"kind": "published", "name": name}, n_splits=len(splits)
+            )
         n = min(settings.splits, dataset.n_samples)
         if GROUP in dataset.source or TIME in dataset.source:
             n = len(list(fold_rows(dataset, settings.splits, settings.seed)))
         repeats = 1 if TIME in dataset.source else settings.repeats
-        return replace(made, split={"kind": "kfold", "folds": max(n, 2)}, n_splits=n * repeats, repeats=repeats)
+        return replace(
+            made,
+            split={"kind": "kfold", "folds": max(n, 2)},
+            n_splits=n * repeats,
+            repeats=repeats,
+        )
 
     @property
     def train(self) -> float:
@@ -168,7 +219,10 @@ class Protocol:
         rows = [test for _, test in parts]
         ids, units = dataset.task_id, dataset.source.get(GROUP)
         new = [
-            np.zeros(len(test), dtype=bool) if ids is None else ~np.isin(ids[test], ids[train]) for train, test in parts
+            np.zeros(len(test), dtype=bool)
+            if ids is None
+            else ~np.isin(ids[test], ids[train])
+            for train, test in parts
         ]
         blocks = TIME in dataset.source and not dataset.splits
         if blocks:
@@ -176,10 +230,21 @@ class Protocol:
             for number, test in enumerate(rows):
                 units[test] = number
         measure = _measure(self.metric)
-        smallest = self.smallest if self.smallest is not None else SMALLEST_AUC if measure == AUC else SMALLEST
+        smallest = (
+            self.smallest
+            if self.smallest is not None
+            else SMALLEST_AUC
+            if measure == AUC
+            else SMALLEST
+        )
         return Evaluation(
             y=np.asarray(dataset.y, dtype=float),
-            layout=Layout(dataset.n_tasks, ids, None if dataset.splits else units, dataset.source.get(WEIGHT)),
+            layout=Layout(
+                dataset.n_tasks,
+                ids,
+                None if dataset.splits else units,
+                dataset.source.get(WEIGHT),
+            ),
             rows=rows,
             new=new,
             folds=self.n_splits // self.repeats,
@@ -189,7 +254,9 @@ class Protocol:
             separate=bool(dataset.splits),
             blocks=blocks,
             metric=self.metric,
-            idle=[one_class(dataset.subset(train)) for train, _ in parts] if measure == AUC else [],
+            idle=[one_class(dataset.subset(train)) for train, _ in parts]
+            if measure == AUC
+            else [],
         )
 
     def experiment(self, candidates: list[Candidate], dataset: Dataset) -> Experiment:
@@ -198,7 +265,10 @@ class Protocol:
             **self._common(dataset),
             "title": f"Methods on {dataset.title}",
             "datasets": [dataset.id],
-            "methods": [{"label": candidate.label, **candidate.method} for candidate in candidates],
+            "methods": [
+                {"label": candidate.label, **candidate.method}
+                for candidate in candidates
+            ],
             "split": {**self.split, "trials": self.n_splits},
         }
         return Experiment.of(config, dataset.title)
@@ -224,15 +294,33 @@ class Protocol:
         return train, test
 
     def _common(self, dataset: Dataset) -> dict[str, Any]:
-        same = {"schema": 1, "id": f"compare/{dataset.id}", "features": FEATURES, "keep": ["predictions"]}
+        same = {
+            "schema": 1,
+            "id": f"compare/{dataset.id}",
+            "features": FEATURES,
+            "keep": ["predictions"],
+        }
         selection = {"folds": self.folds, "metric": self.metric}
-        return {**same, "metrics": [self.metric], "seed": self.seed, "selection": selection}
+        return {
+            **same,
+            "metrics": [self.metric],
+            "seed": self.seed,
+            "selection": selection,
+        }
 
 
 def _measure(metric: str) -> str:
     """Return what the verdict is on for a metric of the leaderboard."""
     needs = get_metric(metric).needs
-    return NMSE if needs == "value" else ERROR_RATE if needs == "label" else LOG_LOSS if metric == "log_loss" else AUC
+    return (
+        NMSE
+        if needs == "value"
+        else ERROR_RATE
+        if needs == "label"
+        else LOG_LOSS
+        if metric == "log_loss"
+        else AUC
+    )
 
 
 def _metric(name: str | None, dataset: Dataset) -> str:
@@ -240,11 +328,18 @@ def _metric(name: str | None, dataset: Dataset) -> str:
     if name is None and any(len(words) > 2 for words in dataset.labels.values()):
         return "log_loss"  # scores of classes are compared with each other, so their scale counts
     if name is None:
-        return "auc" if not regression else "nmse" if dataset.task_id is None else "rmse"
+        return (
+            "auc" if not regression else "nmse" if dataset.task_id is None else "rmse"
+        )
     if (get_metric(name).needs == "value") != regression:
-        fit = ", ".join(m.name for m in METRICS.values() if (m.needs == "value") == regression)
+        fit = ", ".join(
+            m.name for m in METRICS.values() if (m.needs == "value") == regression
+        )
         kind = "numbers" if regression else "labels"
-        raise ConfigError(f"the metric {name!r} cannot be computed for targets that are {kind}", f"Use one of: {fit}.")
+        raise ConfigError(
+            f"the metric {name!r} cannot be computed for targets that are {kind}",
+            f"Use one of: {fit}.",
+        )
     return name
 
 
@@ -270,14 +365,20 @@ def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
         if len(np.unique(inside.source.get(GROUP, [0, 1]))) < 2:
             text = "all training rows belong to one group, so parameters cannot be chosen on another one"
             raise DataError(text, "Choose another column with --group.")
-        folds = [(train[a], train[b]) for a, b in fold_rows(inside, protocol.folds, protocol.seed)]
+        folds = [
+            (train[a], train[b])
+            for a, b in fold_rows(inside, protocol.folds, protocol.seed)
+        ]
         if not folds:
             text = "all training rows have the same time, so parameters cannot be chosen on later ones"
             raise DataError(text, "Choose another column with --time.")
         splits += folds
     if dataset.task_id is None or unseen == "mean":
         return
-    new = [np.setdiff1d(dataset.task_id[test], dataset.task_id[train]) for train, test in splits]
+    new = [
+        np.setdiff1d(dataset.task_id[test], dataset.task_id[train])
+        for train, test in splits
+    ]
     names = [dataset.tasks[t] for t in sorted(set(np.concatenate(new).tolist()))]
     if names:
         raise DataError(
@@ -286,9 +387,15 @@ def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
         )
 
 
-def facts_of(dataset: Dataset, protocol: Protocol, roles: Roles, candidates: list[Candidate]) -> list[str]:
+def facts_of(
+    dataset: Dataset, protocol: Protocol, roles: Roles, candidates: list[Candidate]
+) -> list[str]:
     """Return what is compared on what, in sentences."""
-    design = "all tasks share the same rows" if dataset.task_id is None else "every row belongs to one task"
+    design = (
+        "all tasks share the same rows"
+        if dataset.task_id is None
+        else "every row belongs to one task"
+    )
     sizes = sizes_of(dataset)
     low, high = min(sizes), max(sizes)
     per_task = counted(high, "target") if low == high else f"{low} to {high} targets"
@@ -299,17 +406,30 @@ def facts_of(dataset: Dataset, protocol: Protocol, roles: Roles, candidates: lis
     ]
     missing = int(np.isnan(dataset.y).sum())
     if missing:
-        found.append(f"{counted(missing, 'missing target')} left out of fits and scores")
-    found.append(f"features, learned on the training rows only: {_preprocessing(dataset)}")
+        found.append(
+            f"{counted(missing, 'missing target')} left out of fits and scores"
+        )
+    found.append(
+        f"features, learned on the training rows only: {_preprocessing(dataset)}"
+    )
     if dataset.task_type == "regression":
-        found.append("targets are standardized inside every fit; scores and coefficients are in original units")
+        found.append(
+            "targets are standardized inside every fit; scores and coefficients are in original units"
+        )
     if roles.weight:
         found.append(f"rows are weighted by {roles.weight!r} in fits and scores")
     found.append(_split_fact(dataset, protocol, roles))
-    found.append(f"parameters are chosen by {protocol.folds}-fold cross-validation on the training rows")
+    found.append(
+        f"parameters are chosen by {protocol.folds}-fold cross-validation on the training rows"
+    )
     if roles.unseen == "mean":
-        found.append("tasks without training rows are predicted with the mean of all task models")
-    found += [f"{family}: {', '.join(names)}" for family, names in _families(candidates).items()]
+        found.append(
+            "tasks without training rows are predicted with the mean of all task models"
+        )
+    found += [
+        f"{family}: {', '.join(names)}"
+        for family, names in _families(candidates).items()
+    ]
     trees = [c.label for c in candidates if c.label in TREES[2:]]
     if trees and dataset.n_samples > MAX_TREE_ROWS:
         found.append(f"{' and '.join(trees)}: each tree uses {MAX_TREE_ROWS:,} rows")
@@ -337,13 +457,23 @@ def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
     how = f"{folds}-fold cross-validation, {counted(protocol.repeats, 'repeat')}"
     if GROUP in dataset.source:
         return f"{how}; rows with the same {roles.group!r} stay together"
-    return how + ("" if dataset.task_id is None else ", with the same share of every task in every fold")
+    return how + (
+        ""
+        if dataset.task_id is None
+        else ", with the same share of every task in every fold"
+    )
 
 
 def _preprocessing(dataset: Dataset) -> str:
     if sparse.issparse(dataset.X):
         return "scaled by the largest absolute value (sparse)"
-    gaps = [n for n, bad in zip(dataset.features, np.isnan(dataset.X).any(axis=0), strict=True) if bad]
+    gaps = [
+        n
+        for n, bad in zip(
+            dataset.features, np.isnan(dataset.X).any(axis=0), strict=True
+        )
+        if bad
+    ]
     numeric = [name for name in gaps if name not in dataset.categories]
     steps = []
     if numeric:

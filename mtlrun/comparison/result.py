@@ -46,7 +46,12 @@ COEFFICIENTS, CURVE = "coefficients.csv", "curve.csv"
 UNFINISHED = ("unfinished.md", "unfinished.json")
 #: What lies in the folder of a comparison, but for the copy of the table.
 WRITTEN = frozenset(
-    {*(f"leaderboard.{ending}" for ending in ("md", "html", "json", "csv")), "tasks.csv", COEFFICIENTS, CURVE}
+    {
+        *(f"leaderboard.{ending}" for ending in ("md", "html", "json", "csv")),
+        "tasks.csv",
+        COEFFICIENTS,
+        CURVE,
+    }
     | {COMPARED, CHOSEN, *UNFINISHED, MODEL, CELLS}
 )
 #: Lines of the leaderboard that a result shows of itself.
@@ -93,7 +98,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         grid = leaderboard_grid(self.board)
-        return html_block(self.board.title, [self.verdict], [Section("", self.board.left_out, [grid])])
+        return html_block(
+            self.board.title, [self.verdict], [Section("", self.board.left_out, [grid])]
+        )
 
     @property
     def verdict(self) -> str:
@@ -165,7 +172,14 @@ class Comparison:
     def __repr__(self) -> str:
         lines = text_lines(leaderboard_grid(self.board))
         rest = len(lines) - TOP
-        return "\n".join([self.verdict, "", *lines[:TOP], *([f"... and {rest} more"] if rest > 0 else [])])
+        return "\n".join(
+            [
+                self.verdict,
+                "",
+                *lines[:TOP],
+                *([f"... and {rest} more"] if rest > 0 else []),
+            ]
+        )
 
     @property
     def config(self) -> dict[str, Any]:
@@ -196,42 +210,74 @@ class Comparison:
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.report.build import html_page  # a template engine, and matplotlib for the figures
+        from mtlrun.report.build import (
+            html_page,
+        )  # a template engine, and matplotlib for the figures
 
-        drawn = [forest for forest in (self.board.gain_forest, self.board.task_forest) if forest is not None]
+        drawn = [
+            forest
+            for forest in (self.board.gain_forest, self.board.task_forest)
+            if forest is not None
+        ]
         first, *others = sections(self.board)
         if self.curve is not None:
             text = [curve_text(self.board.tested)]
-            others.insert(1, Section("Gain against rows per task", text, [curve_grid(self.curve)]))
+            others.insert(
+                1, Section("Gain against rows per task", text, [curve_grid(self.curve)])
+            )
         section, figure = self._coefficient_parts()
         others.insert(1, section)
         drawings: list[Figure | Forest] = [*drawn, *([figure] if figure else [])]
         shown = [part for part in others if not part.empty]
-        return html_page(self.board.title, [line.removeprefix("* ") for line in first.lines], shown, drawings)
+        return html_page(
+            self.board.title,
+            [line.removeprefix("* ") for line in first.lines],
+            shown,
+            drawings,
+        )
 
     def _coefficient_parts(self) -> tuple[Section, Figure | None]:
         """Return the coefficients of every task as a table, and with intervals also as a figure where there are any."""
         title = f"Coefficients of {self.coefficients_of}"
         if self.coefficients is None:
             return Section(title), None
-        from mtlrun.report.modelplots import interval_grid, interval_panels  # loads matplotlib
+        from mtlrun.report.modelplots import (
+            interval_grid,
+            interval_panels,
+        )  # loads matplotlib
 
-        panels = interval_panels(self.model) if self.saved == self.coefficients_of and self.dataset else []
+        panels = (
+            interval_panels(self.model)
+            if self.saved == self.coefficients_of and self.dataset
+            else []
+        )
         numbers = self.board.tested.measure == NMSE
         unit = "for preprocessed features" + ", in the units of the targets" * numbers
         more = f"All of them: {COEFFICIENTS}."
         if panels:
-            text = (
-                f"Coefficient of each task and its 95% interval, {unit}; the columns in which tasks differ most. {more}"
-            )
+            text = f"Coefficient of each task and its 95% interval, {unit}; the columns in which tasks differ most. {more}"
             grid = interval_grid(self.model, list(map(str, self.coefficients.index)))
             return Section(title, [text], [grid]), Figure("coefficients", title, panels)
-        sizes = self.coefficients.drop(columns="intercept").abs().mean().sort_values(ascending=False, kind="stable")
+        sizes = (
+            self.coefficients.drop(columns="intercept")
+            .abs()
+            .mean()
+            .sort_values(ascending=False, kind="stable")
+        )
         names = ["intercept", *sizes.index[:MOST_SHOWN]]
-        rows = ([sanitize(str(task)), *map(float, values)] for task, values in self.coefficients[names].iterrows())
-        grid = Grid.of("task", *(Column(sanitize(name), "number") for name in names), rows=rows)
+        rows = (
+            [sanitize(str(task)), *map(float, values)]
+            for task, values in self.coefficients[names].iterrows()
+        )
+        grid = Grid.of(
+            "task", *(Column(sanitize(name), "number") for name in names), rows=rows
+        )
         return Section(
-            title, [f"Coefficient of each task, {unit}; at most {MOST_SHOWN} features. {more}"], [grid]
+            title,
+            [
+                f"Coefficient of each task, {unit}; at most {MOST_SHOWN} features. {more}"
+            ],
+            [grid],
         ), None
 
     def save(self, folder: str | Path) -> Path:
@@ -249,7 +295,10 @@ class Comparison:
         folder = Path(folder)
         refuse_tables(folder, self._places())
         gone = [*UNFINISHED, COEFFICIENTS, CURVE, f"{MODEL}/{MODEL_COEFFICIENTS}"]
-        with writing(folder, "Free some space, or choose another folder."), publish(folder, gone) as new:
+        with (
+            writing(folder, "Free some space, or choose another folder."),
+            publish(folder, gone) as new,
+        ):
             self._write(new, folder)
         return folder
 
@@ -257,7 +306,9 @@ class Comparison:
         """Return the files whose comparison a folder holds, None where it holds none or one of the same files."""
         found = read_sound(folder / COMPARED)
         data, now = found.get("dataset"), self._files()
-        before = found.get("files") or (data.get("files") if isinstance(data, dict) else None)
+        before = found.get("files") or (
+            data.get("files") if isinstance(data, dict) else None
+        )
         if not isinstance(before, dict) or not before or before == now:
             return None
         return ", ".join(before) + " with other content" * (list(before) == list(now))
@@ -284,24 +335,54 @@ class Comparison:
 
     def _planned(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
-        data = {"id": self.dataset.id, "fingerprint": self.dataset.fingerprint, "files": self._files()}
+        data = {
+            "id": self.dataset.id,
+            "fingerprint": self.dataset.fingerprint,
+            "files": self._files(),
+        }
         return {"schema": 1, "title": self.board.title, "dataset": data, **self.cells}
 
     def _files(self) -> dict[str, str]:
         """Return the digests of the tables by name, without their folders, which are the user's own."""
-        sources = [table.source for table in (self.source.table, self.source.more) if table and table.source]
-        return dict(zip(distinct(one.name for one in sources), [one.sha256 for one in sources], strict=True))
+        sources = [
+            table.source
+            for table in (self.source.table, self.source.more)
+            if table and table.source
+        ]
+        return dict(
+            zip(
+                distinct(one.name for one in sources),
+                [one.sha256 for one in sources],
+                strict=True,
+            )
+        )
 
     def _places(self) -> list[Path]:
         """Return where the tables were read."""
-        return [table.source.path for table in (self.source.table, self.source.more) if table and table.source]
+        return [
+            table.source.path
+            for table in (self.source.table, self.source.more)
+            if table and table.source
+        ]
 
     def _yaml(self) -> str:
-        config = {key: value for key, value in self.config.items() if value not in (None, "", {}, [])}
+        config = {
+            key: value
+            for key, value in self.config.items()
+            if value not in (None, "", {}, [])
+        }
         config["dataset"] = config["dataset"]["id"]
-        text = yaml.safe_dump(jsonable(config), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+        text = yaml.safe_dump(
+            jsonable(config),
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=None,
+            width=120,
+        )
         head = f"# The best method of a comparison on {self.dataset.title}. Tunes and fits it again on the same data.\n"
-        return f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
+        return (
+            f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
+        )
 
 
 @dataclass(frozen=True)
@@ -321,8 +402,17 @@ class TableSource:
         if not roles.targets:
             roles = replace(roles, task=roles.task or self.table.default_task)
         if self.table.source is None:
-            taken = {*roles.targets, roles.task, roles.weight, roles.group, roles.time, *dataset.features}
-            out = [name for name in self.table.columns if name not in {*taken, *roles.drop}]
+            taken = {
+                *roles.targets,
+                roles.task,
+                roles.weight,
+                roles.group,
+                roles.time,
+                *dataset.features,
+            }
+            out = [
+                name for name in self.table.columns if name not in {*taken, *roles.drop}
+            ]
             roles = replace(roles, drop=(*roles.drop, *out))
         return replace(self, roles=roles)
 
@@ -333,7 +423,11 @@ class TableSource:
         ------
         DataError
         """
-        same = made.tasks == stored.tasks and made.task_type == stored.task_type and made.y.shape == stored.y.shape
+        same = (
+            made.tasks == stored.tasks
+            and made.task_type == stored.task_type
+            and made.y.shape == stored.y.shape
+        )
         if not same or not np.array_equal(made.y, stored.y, equal_nan=True):
             raise DataError(
                 f"{self.table.name}: its tasks or targets change when it is stored and read back",
@@ -352,10 +446,15 @@ def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
     for path in tables:
         place = path.resolve()
         if home in place.parents and place.relative_to(home).parts[0] in WRITTEN:
-            raise UserError(f"{path} lies where the results are written", "Choose another folder with --output.")
+            raise UserError(
+                f"{path} lies where the results are written",
+                "Choose another folder with --output.",
+            )
 
 
-def store_table(folder: Path, home: Path, source: TableSource, dataset: Dataset) -> None:
+def store_table(
+    folder: Path, home: Path, source: TableSource, dataset: Dataset
+) -> None:
     """Store a table beside a card that says what its columns are.
 
     Parameters
@@ -376,7 +475,9 @@ def store_table(folder: Path, home: Path, source: TableSource, dataset: Dataset)
     files = [_store(source.table, folder / dataset.id, home / dataset.id, "rows")]
     options: dict[str, Any] = {"data": files[0]["name"]}
     if source.more is not None:
-        files.append(_store(source.more, folder / dataset.id, home / dataset.id, "test"))
+        files.append(
+            _store(source.more, folder / dataset.id, home / dataset.id, "test")
+        )
         options["test"] = files[1]["name"]
     standard = asdict(Roles())
     for key, value in asdict(source.roles).items():
@@ -409,7 +510,9 @@ def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
     if place.exists() and source.path.exists() and place.samefile(source.path):
         if digest(data_file(place)[0]) == (source.sha256, source.size):
             return _entry(place.name, source.sha256, source.size)
-        place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
+        place = place.with_stem(
+            f"{part}-as-read"
+        )  # the user has changed the file: it stays as it is
     write_atomic(folder / place.name, source.read_bytes())
     return _entry(place.name, source.sha256, source.size)
 
@@ -422,7 +525,9 @@ def save_unfinished(folder: Path, board: Board) -> Path:
     OSError
         If the folder cannot be written.
     """
-    for name, text in zip(UNFINISHED, (markdown(board), leaderboard_json(board)), strict=True):
+    for name, text in zip(
+        UNFINISHED, (markdown(board), leaderboard_json(board)), strict=True
+    ):
         write_atomic(folder / name, text, durable=False)
     return folder / UNFINISHED[0]
 
@@ -436,7 +541,9 @@ def _drawn(forest: Forest | None, ax: Any) -> Any:
     from mtlrun.report.drawing import draw_forest  # loads matplotlib
 
     if forest is None:
-        raise ValueError("no multi-task method, or no method to compare it with, was fitted on the same rows")
+        raise ValueError(
+            "no multi-task method, or no method to compare it with, was fitted on the same rows"
+        )
     return draw_forest(forest, ax)
 
 

@@ -66,28 +66,44 @@ class CompareSchedule:
     def remaining(self) -> float | None:
         """Return the seconds until all is computed, None while nothing is known."""
         elapsed = time.monotonic() - self.started
-        return remaining_seconds(self.entries, self.usual, len(self.tested.rows), elapsed, self.worked)
+        return remaining_seconds(
+            self.entries, self.usual, len(self.tested.rows), elapsed, self.worked
+        )
 
     def run(self) -> list[Entry]:
         """Compute everything, or what there is time for; return the results by method."""
         self.started = time.monotonic()
         with self.runner.working():
-            pool = replace(self.runner.pool, until=self.deadline, stops=self.deadline is not None)
+            pool = replace(
+                self.runner.pool, until=self.deadline, stops=self.deadline is not None
+            )
             for number, wave in enumerate(self._waves()):
                 cells = [self.cells[place] for place in wave]
                 self._known(cells)
                 # The first is computed in any case, so that there is a board whatever the budget, and in this process,
                 # as are others while those of the pool start.
-                here = replace(pool, jobs=1, until=self.deadline if number else None, stops=False, workers=())
+                here = replace(
+                    pool,
+                    jobs=1,
+                    until=self.deadline if number else None,
+                    stops=False,
+                    workers=(),
+                )
                 here = here if number == 0 or not pool.started else pool
-                self.runner.fits([self.cells[place] for place in wave if place in self.open], here)
+                self.runner.fits(
+                    [self.cells[place] for place in wave if place in self.open], here
+                )
         late: dict[int, list[str]] = {}
         for label in self.entries:
-            late.setdefault(sum(place[0] == label for place in self.open), []).append(label)
+            late.setdefault(sum(place[0] == label for place in self.open), []).append(
+                label
+            )
         for missing, labels in late.items():
             if missing:
                 of = f"{missing} of {len(self.tested.rows)} splits"
-                self.left_out.append(f"no time was left for {of} of {', '.join(labels)}")
+                self.left_out.append(
+                    f"no time was left for {of} of {', '.join(labels)}"
+                )
         return list(self.entries.values())
 
     def _waves(self) -> Iterator[list[Place]]:
@@ -98,8 +114,14 @@ class CompareSchedule:
         """
         folds = self.tested.folds
         first = [candidate.label for candidate in core(self.candidates)]
-        rest = [candidate.label for candidate in self.candidates if candidate.label not in first]
-        repeats = [range(r * folds, (r + 1) * folds) for r in range(self.tested.repeats)]
+        rest = [
+            candidate.label
+            for candidate in self.candidates
+            if candidate.label not in first
+        ]
+        repeats = [
+            range(r * folds, (r + 1) * folds) for r in range(self.tested.repeats)
+        ]
         for splits in repeats:
             yield from ([(label, split) for split in splits] for label in first)
         if self.deadline is None and repeats:
@@ -118,7 +140,9 @@ class CompareSchedule:
     def _add(self, record: Record) -> None:
         """Take over the record of a row, and tell it."""
         if record.key in self.runner.computed:
-            self.worked += sum(record.seconds.get(part, 0.0) for part in ("total", "search"))
+            self.worked += sum(
+                record.seconds.get(part, 0.0) for part in ("total", "search")
+            )
         for label, split in self.places.get(record.key, ()):
             if (label, split) in self.open:
                 self.open.remove((label, split))
@@ -132,7 +156,11 @@ class CompareSchedule:
         entry = self.entries[label]
         if entry.score is None:
             return f"{label}: {entry.errors[0] if entry.errors else 'no score'}"
-        failed = f", failed in {len(entry.failures)} splits ({entry.errors[0]})" if entry.failures else ""
+        failed = (
+            f", failed in {len(entry.failures)} splits ({entry.errors[0]})"
+            if entry.failures
+            else ""
+        )
         before = "" if record.key in self.runner.computed else ", computed before"
         text = f"{label}: {self.tested.metric} {entry.score:.4g} in {len(entry.scores)} splits{failed}"
         return f"{text}, {sum(entry.seconds):.3g} s{before}"
@@ -145,17 +173,26 @@ class CompareSchedule:
         metric = self.tested.metric
         score = record.metrics[metric]
         entry.scores[split] = math.nan if score is None else score
-        entry.tasks[split] = [None if v is None or math.isnan(v) else v for v in record.per_task[metric]]
+        entry.tasks[split] = [
+            None if v is None or math.isnan(v) else v for v in record.per_task[metric]
+        ]
         entry.losses[split] = self.tested.losses(split, scores)
-        entry.seconds.append(record.seconds["total"] + record.seconds.get("search", 0.0))
+        entry.seconds.append(
+            record.seconds["total"] + record.seconds.get("search", 0.0)
+        )
         entry.fit_seconds.append(record.seconds["fit"])
         entry.chosen[split] = record.selection.get("chosen") or {}
         inner = record.selection.get("score")
         if inner is not None:
-            entry.inner[split] = -inner if get_metric(metric).greater_is_better else inner
+            entry.inner[split] = (
+                -inner if get_metric(metric).greater_is_better else inner
+            )
         notes = ["not converged"] * (record.status == NOT_CONVERGED)
         edges = record.selection.get("edges", {}).items()
-        notes += [f"{name.rpartition('__')[2]} at the {end} end of its grid" for name, end in edges]
+        notes += [
+            f"{name.rpartition('__')[2]} at the {end} end of its grid"
+            for name, end in edges
+        ]
         entry.notes += [note for note in notes if note not in entry.notes]
 
 
@@ -170,7 +207,9 @@ _TWO_PARTS = ("Dirty", "SparseLowRank", "Robust")
 ENOUGH = 0.02
 
 
-def usual_seconds(candidates: Iterable[Candidate], dataset: Dataset, folds: int, train: float) -> dict[str, float]:
+def usual_seconds(
+    candidates: Iterable[Candidate], dataset: Dataset, folds: int, train: float
+) -> dict[str, float]:
     """Return what the methods usually take for a split with its search, in seconds of one core.
 
     Parameters
@@ -190,7 +229,10 @@ def usual_seconds(candidates: Iterable[Candidate], dataset: Dataset, folds: int,
     found = {}
     for candidate in candidates:
         values = math.prod(map(len, candidate.grid.values()))
-        visits = sum(math.ceil(values / 2**k) if candidate.halving else values for k in range(folds))
+        visits = sum(
+            math.ceil(values / 2**k) if candidate.halving else values
+            for k in range(folds)
+        )
         searched = 0 if candidate.family in (TRIVIAL, NATIVE) else visits
         found[candidate.label] = (searched + 1) * _of_a_fit(candidate, dataset, train)
     return found
@@ -222,7 +264,11 @@ def _of_a_fit(candidate: Candidate, dataset: Dataset, train: float) -> float:
 
 
 def remaining_seconds(
-    entries: Mapping[str, Entry], usual: Mapping[str, float], splits: int, elapsed: float, computed: float
+    entries: Mapping[str, Entry],
+    usual: Mapping[str, float],
+    splits: int,
+    elapsed: float,
+    computed: float,
 ) -> float | None:
     """Return the seconds until all splits of all methods are done, None while too little is known.
 
@@ -237,7 +283,9 @@ def remaining_seconds(
     computed : float
         Seconds of all processes, of the fits computed since then.
     """
-    known = {label: fmean(entry.seconds) for label, entry in entries.items() if entry.seconds}
+    known = {
+        label: fmean(entry.seconds) for label, entry in entries.items() if entry.seconds
+    }
     expected = sum(usual.get(label, 0.0) for label in known)
     if not expected or expected < ENOUGH * sum(usual.values()) or computed <= 0:
         return None

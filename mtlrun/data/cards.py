@@ -45,7 +45,13 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+)
 
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils import plugins
@@ -67,13 +73,22 @@ def _matching(pattern: str, text: str) -> AfterValidator:
 
 def _below_folder(name: str) -> str:
     parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\0" in name:
+    if (
+        not parts
+        or name.startswith("/")
+        or ".." in parts
+        or "\\" in name
+        or ":" in name
+        or "\0" in name
+    ):
         raise ValueError(f"must be a path below its folder, not {name!r}")
     return name
 
 
 def _own_folder(name: str) -> str:
-    if PurePosixPath(name).parts[:1] == ("cards",):  # downloads must not lie among the cards
+    if PurePosixPath(name).parts[:1] == (
+        "cards",
+    ):  # downloads must not lie among the cards
         raise ValueError("must not be the folder of the cards")
     return _below_folder(name)
 
@@ -101,11 +116,22 @@ class FileSpec(StrictModel):
 
     name: BelowFolder
     sha256: Annotated[
-        Annotated[str, _matching("[0-9a-f]{64}", "must be 64 lower-case hexadecimal digits or 'unknown'")] | None,
+        Annotated[
+            str,
+            _matching(
+                "[0-9a-f]{64}", "must be 64 lower-case hexadecimal digits or 'unknown'"
+            ),
+        ]
+        | None,
         BeforeValidator(lambda value: None if value == "unknown" else value),
     ]
     bytes: int | None = None
-    containers: list[Literal["plain", "gz", "bz2", "xz"] | Archive] = ["plain", "gz", "bz2", "xz"]
+    containers: list[Literal["plain", "gz", "bz2", "xz"] | Archive] = [
+        "plain",
+        "gz",
+        "bz2",
+        "xz",
+    ]
     urls: list[Url] = []
     origin: str = ""
 
@@ -123,7 +149,10 @@ class FileSpec(StrictModel):
 class Source(StrictModel):
     """The function that makes the data set, and the options that the card gives it."""
 
-    name: Annotated[str, _matching("[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?", "must be name or module:name")]
+    name: Annotated[
+        str,
+        _matching("[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?", "must be name or module:name"),
+    ]
     options: dict[str, Any] = {}
 
 
@@ -141,7 +170,13 @@ class Card(StrictModel):
     """What a card says; see the module's docstring for the keys."""
 
     version: Literal[1] = Field(1, alias="schema")
-    id: Annotated[str, _matching(ID_PATTERN.pattern, "may contain lower-case letters, digits, '-' and '_' only")]
+    id: Annotated[
+        str,
+        _matching(
+            ID_PATTERN.pattern,
+            "may contain lower-case letters, digits, '-' and '_' only",
+        ),
+    ]
     title: str
     task_type: Literal["binary", "regression", "multiclass"]
     design: Literal["shared", "ragged"]
@@ -182,13 +217,24 @@ class Card(StrictModel):
         """Return a variant, completed by the card's own options and files; None is the card itself."""
         own = self.source.options
         if name is None:
-            return Variant(options=own, uses=self.uses, statistics=self.statistics, notes=self.notes)
+            return Variant(
+                options=own,
+                uses=self.uses,
+                statistics=self.statistics,
+                notes=self.notes,
+            )
         if name not in self.variants:
             raise UnknownNameError(f"variant of {self.id}", name, self.variants)
         v = self.variants[name]
         notes = "\n".join(text for text in (self.notes, v.notes) if text)
         uses = self.uses if v.uses is None else v.uses
-        return Variant(options={**own, **v.options}, uses=uses, statistics=v.statistics, notes=notes, name=name)
+        return Variant(
+            options={**own, **v.options},
+            uses=uses,
+            statistics=v.statistics,
+            notes=notes,
+            name=name,
+        )
 
     def needed(self, variant: str | None = None) -> list[FileSpec]:
         """Return the files that this variant reads."""
@@ -252,15 +298,31 @@ def read_card(path: Path) -> Card:
     if isinstance(document.data, dict):
         found += _contradictions(document.data, path)
     if found:
-        raise DataError(rendered(found, document), "The keys of a card are described in mtlrun/data/cards.py.")
+        raise DataError(
+            rendered(found, document),
+            "The keys of a card are described in mtlrun/data/cards.py.",
+        )
     return card
 
 
 def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
     """Yield what is wrong between the keys of a card."""
-    if isinstance(id := data.get("id"), str) and ID_PATTERN.fullmatch(id) and id != path.stem:
-        yield ("id",), False, f"id {id!r} differs from the name of its file, {path.name!r}", ""
-    wanted, other = ("generator", "reader") if data.get("simulated") is True else ("reader", "generator")
+    if (
+        isinstance(id := data.get("id"), str)
+        and ID_PATTERN.fullmatch(id)
+        and id != path.stem
+    ):
+        yield (
+            ("id",),
+            False,
+            f"id {id!r} differs from the name of its file, {path.name!r}",
+            "",
+        )
+    wanted, other = (
+        ("generator", "reader")
+        if data.get("simulated") is True
+        else ("reader", "generator")
+    )
     kind = "simulated" if wanted == "generator" else "real"
     if other in data:
         yield (other,), False, f"a {kind} data set has a {wanted}, not a {other}", ""
@@ -269,16 +331,26 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
     files = data.get("files") if isinstance(data.get("files"), list) else []
     names = [str(file.get("name")) for file in files or () if isinstance(file, dict)]
     for i, name in enumerate(names):
-        if name.casefold() in [earlier.casefold() for earlier in names[:i]]:  # one file on some file systems
+        if name.casefold() in [
+            earlier.casefold() for earlier in names[:i]
+        ]:  # one file on some file systems
             yield ("files",), False, f"two files are named {name!r}", ""
     if files and not data.get("folder"):
         yield ("folder",), False, "a card with files needs a folder", ""
     variants = data.get("variants") if isinstance(data.get("variants"), dict) else {}
-    for key, section in [((), data), *((("variants", name), v) for name, v in (variants or {}).items())]:
+    for key, section in [
+        ((), data),
+        *((("variants", name), v) for name, v in (variants or {}).items()),
+    ]:
         uses = section.get("uses") if isinstance(section, dict) else None
         for i, name in enumerate(uses if isinstance(uses, list) else ()):
             if name not in names:
-                yield (*key, "uses", i), False, f"the card has no file {name!r}", f"files: {', '.join(names) or 'none'}"
+                yield (
+                    (*key, "uses", i),
+                    False,
+                    f"the card has no file {name!r}",
+                    f"files: {', '.join(names) or 'none'}",
+                )
 
 
 def check_id(id: str) -> str:
@@ -290,5 +362,8 @@ def check_id(id: str) -> str:
         If it has other characters than lower-case letters, digits, ``-`` and ``_`` (a path, for instance).
     """
     if not ID_PATTERN.fullmatch(id):
-        raise DataError(f"{id!r} is not the name of a data set", "`mtlrun data list` prints the names.")
+        raise DataError(
+            f"{id!r} is not the name of a data set",
+            "`mtlrun data list` prints the names.",
+        )
     return id

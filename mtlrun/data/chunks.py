@@ -61,13 +61,17 @@ class Chunk:
     codes: Array
     fold: Array
 
-    def groups(self, n_targets: int, *, by_target: bool = True) -> Iterator[tuple[int, str | int | None, Array, Any]]:
+    def groups(
+        self, n_targets: int, *, by_target: bool = True
+    ) -> Iterator[tuple[int, str | int | None, Array, Any]]:
         """Yield fold, task, columns of `Z` and their weights.
 
         The task is a name; in a shared design None for rows with all targets, and the number of a target for the rows
         among the others that have it. With ``by_target=False`` it is None for them, too.
         """
-        changes = np.flatnonzero((np.diff(self.codes) != 0) | (np.diff(self.fold) != 0)) + 1
+        changes = (
+            np.flatnonzero((np.diff(self.codes) != 0) | (np.diff(self.fold) != 0)) + 1
+        )
         for a, b in pairwise([0, *changes.tolist(), self.Z.shape[1]]):
             if a == b:
                 continue
@@ -129,16 +133,27 @@ class ChunkedTable:
         wanted = target_columns(head, target, targets, targets_last)
         if not wanted or bool(task) != (len(wanted) == 1):
             remedy = "Give --target and --task, or several columns as --targets."
-            raise DataError(f"{head.name}: one target needs a column of tasks, several targets need none", remedy)
+            raise DataError(
+                f"{head.name}: one target needs a column of tasks, several targets need none",
+                remedy,
+            )
         given = [*wanted, *filter(None, (task, weight))]
         for name in given:
             head.column(name)
         out = {*given, *matching(several(drop), head)}
         features = tuple(name for name in head.columns if name not in out)
         if not features:
-            raise DataError(f"{head.name}: no column is left as a feature", "Leave out fewer columns.")
+            raise DataError(
+                f"{head.name}: no column is left as a feature",
+                "Leave out fewer columns.",
+            )
         sample = [_numbers(frame[name], files[0], 0) for name in (*features, *wanted)]
-        shift = np.array([np.nanmean(values) if np.isfinite(values).any() else 0.0 for values in sample])
+        shift = np.array(
+            [
+                np.nanmean(values) if np.isfinite(values).any() else 0.0
+                for values in sample
+            ]
+        )
         return cls(tuple(files), features, wanted, task, weight, np.nan_to_num(shift))
 
     @property
@@ -158,23 +173,35 @@ class ChunkedTable:
         """
         columns = self.columns
         first, most = 0, max(1024, CHUNK_BYTES // (8 * len(columns)))
-        room = np.empty((1 + len(self.shift), most))  # new memory for every chunk would take a third of the time
+        room = np.empty(
+            (1 + len(self.shift), most)
+        )  # new memory for every chunk would take a third of the time
         for frame in _frames(file, columns, most, self.task):
             fold = fold_of(file, first, len(frame), folds, seed)
-            missing: Array = np.isnan([_numbers(frame[name], file, first) for name in self.targets])
+            missing: Array = np.isnan(
+                [_numbers(frame[name], file, first) for name in self.targets]
+            )
             names, codes = self._tasks(frame, file, first)
             if self.task is None:
                 codes = np.asarray(missing.any(axis=0), dtype=np.int64)
             known = np.flatnonzero(~np.asarray(missing.all(axis=0)))
             both = codes[known] * folds + fold[known]
-            rows = known[np.argsort(both.astype(np.min_scalar_type(both.max(initial=0))), kind="stable")]
+            rows = known[
+                np.argsort(
+                    both.astype(np.min_scalar_type(both.max(initial=0))), kind="stable"
+                )
+            ]
             Z = room[:, : len(rows)]
             self._fill(Z, frame, rows, file, first)
-            weights = None if self.weight is None else self._weights(frame, file, first)[rows]
+            weights = (
+                None if self.weight is None else self._weights(frame, file, first)[rows]
+            )
             first += len(frame)
             yield Chunk(Z, weights, names, codes[rows], fold[rows])
 
-    def _fill(self, Z: Array, frame: pd.DataFrame, rows: Array, file: Path, first: int) -> None:
+    def _fill(
+        self, Z: Array, frame: pd.DataFrame, rows: Array, file: Path, first: int
+    ) -> None:
         """Write ones, and the features and targets of rows, into `Chunk.Z`."""
         Z[0] = 1.0
         for place, name in enumerate((*self.features, *self.targets)):
@@ -182,10 +209,15 @@ class ChunkedTable:
             np.take(_numbers(frame[name], file, first), rows, out=values, mode="clip")
             values -= self.shift[place]
             total = values.sum()
-            if np.isfinite(total) or (name in self.targets and np.isnan(total) and not np.isinf(values).any()):
+            if np.isfinite(total) or (
+                name in self.targets and np.isnan(total) and not np.isinf(values).any()
+            ):
                 continue
             row = first + int(rows[~np.isfinite(values)].min()) + 1
-            raise DataError(f"{file}: column {name!r} has a missing or infinite value in row {row}", _FILL)
+            raise DataError(
+                f"{file}: column {name!r} has a missing or infinite value in row {row}",
+                _FILL,
+            )
 
     def _weights(self, frame: pd.DataFrame, file: Path, first: int) -> Array:
         weights = _numbers(frame[self.weight], file, first)
@@ -195,7 +227,9 @@ class ChunkedTable:
             raise DataError(text, "Weights are numbers of at least 0.")
         return weights
 
-    def _tasks(self, frame: pd.DataFrame, file: Path, first: int) -> tuple[list[str], Array]:
+    def _tasks(
+        self, frame: pd.DataFrame, file: Path, first: int
+    ) -> tuple[list[str], Array]:
         if self.task is None:
             return [], np.zeros(len(frame), dtype=np.int64)
         found = Names.of(typed(frame[self.task]))
@@ -224,7 +258,11 @@ def chunk_files(data: Any) -> list[Path]:
         data = data[0]
     if isinstance(data, list | tuple):
         paths = [Path(item) for item in data if isinstance(item, str | Path)]
-        return sorted(paths) if len(paths) > 1 and all(suffix_of(path) in SUFFIXES for path in paths) else []
+        return (
+            sorted(paths)
+            if len(paths) > 1 and all(suffix_of(path) in SUFFIXES for path in paths)
+            else []
+        )
     if not isinstance(data, str | Path):
         return []
     path = Path(data)
@@ -238,45 +276,76 @@ def chunk_files(data: Any) -> list[Path]:
     kinds = {suffix_of(file) for file in files}
     if len(kinds) != 1:
         what = "both .parquet and .csv files" if kinds else "no .parquet or .csv file"
-        raise DataError(f"{data}: {what}", "Name a folder, or a pattern such as 'rows/*.parquet', of one of the two.")
+        raise DataError(
+            f"{data}: {what}",
+            "Name a folder, or a pattern such as 'rows/*.parquet', of one of the two.",
+        )
     return files
 
 
-def _frames(file: Path, columns: list[str] | None, rows: int, task: str | None) -> Iterator[pd.DataFrame]:
+def _frames(
+    file: Path, columns: list[str] | None, rows: int, task: str | None
+) -> Iterator[pd.DataFrame]:
     """Yield the rows of a file as data frames, of all columns for None; their indices mean nothing.
 
     The task is read as text. Folders called ``column=value`` are columns, as Hive and Spark write them.
     """
     if suffix_of(file) not in SUFFIXES:
-        raise DataError(f"{file}: cannot be read in chunks", "Store the table as .parquet or .csv files.")
+        raise DataError(
+            f"{file}: cannot be read in chunks",
+            "Store the table as .parquet or .csv files.",
+        )
     parts = partitions(file)
-    wanted = None if columns is None else [name for name in columns if name not in parts]
+    wanted = (
+        None if columns is None else [name for name in columns if name not in parts]
+    )
     try:
-        for frame in (_parquet if suffix_of(file) == ".parquet" else _csv)(file, wanted, rows, task):
+        for frame in (_parquet if suffix_of(file) == ".parquet" else _csv)(
+            file, wanted, rows, task
+        ):
             for name, text in parts.items():
                 if columns is None or name in columns:
-                    value = float(text) if text is not None and is_number(text) and name != task else text
+                    value = (
+                        float(text)
+                        if text is not None and is_number(text) and name != task
+                        else text
+                    )
                     frame[name] = pd.Series([value] * len(frame), index=frame.index)
             yield frame if columns is None else frame[columns]
     except DataError:
         raise
     except (ValueError, OSError) as error:
         text = " ".join(str(error).split())
-        raise DataError(f"{file}: cannot be read ({text})", "Is the file complete?") from None
+        raise DataError(
+            f"{file}: cannot be read ({text})", "Is the file complete?"
+        ) from None
 
 
 def partitions(file: Path) -> dict[str, str | None]:
     """Return the columns that folders name, as in ``year=2024/store=a/part-0.parquet``; None for a missing value."""
-    folders = itertools.takewhile(lambda part: "=" in part[1:], reversed(file.parts[:-1]))
+    folders = itertools.takewhile(
+        lambda part: "=" in part[1:], reversed(file.parts[:-1])
+    )
     pairs = [folder.partition("=") for folder in reversed(list(folders))]
-    return {unquote(name): None if value == _NO_PARTITION else unquote(value) for name, _, value in pairs}
+    return {
+        unquote(name): None if value == _NO_PARTITION else unquote(value)
+        for name, _, value in pairs
+    }
 
 
-def _parquet(file: Path, columns: list[str] | None, rows: int, task: str | None) -> Iterator[pd.DataFrame]:
+def _parquet(
+    file: Path, columns: list[str] | None, rows: int, task: str | None
+) -> Iterator[pd.DataFrame]:
     parquet = optional_module("pyarrow.parquet", "parquet", str(file))
     with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
         names = stored.schema_arrow.names
-        allow(file, len(names), COLUMNS, "columns", "Use fewer, or a sparse format such as svmlight.")
+        allow(
+            file,
+            len(names),
+            COLUMNS,
+            "columns",
+            "Use fewer, or a sparse format such as svmlight.",
+        )
         checked_names(names, str(file))
         _check_columns(file, names, columns)
         for batch in stored.iter_batches(batch_size=rows, columns=columns):
@@ -289,8 +358,14 @@ def release_memory() -> None:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
 
 
-def _csv(file: Path, columns: list[str] | None, rows: int, task: str | None) -> Iterator[pd.DataFrame]:
-    options: dict[str, Any] = {"skipinitialspace": True, "keep_default_na": False, "na_values": list(MISSING)}
+def _csv(
+    file: Path, columns: list[str] | None, rows: int, task: str | None
+) -> Iterator[pd.DataFrame]:
+    options: dict[str, Any] = {
+        "skipinitialspace": True,
+        "keep_default_na": False,
+        "na_values": list(MISSING),
+    }
     with data_file(file)[0].open() as inner:
         found = _header(inner, file)
         _check_columns(file, found, columns)
@@ -327,7 +402,9 @@ class _Counted:
     def read(self, size: int = -1) -> bytes:
         content = self.inner.read(size)
         if not self.quoted and b'"' not in content:
-            self.commas += int(np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord(",")))
+            self.commas += int(
+                np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord(","))
+            )
             return content
         parts = content.split(b'"')
         self.commas += sum(part.count(b",") for part in parts[self.quoted :: 2])
@@ -350,39 +427,74 @@ def _header(stream: IO[bytes], file: Path) -> list[str]:
     while not record.strip() or record.count(b'"') % 2:
         line = stream.readline(HEADER_BYTES)
         blank += not record.strip()
-        allow(file, blank, LINES_BEFORE, "blank lines before the first row", "Delete them.")
-        allow(file, len(record) + len(line), HEADER_BYTES - 1, "bytes in the header", "Is it a csv file?")
+        allow(
+            file,
+            blank,
+            LINES_BEFORE,
+            "blank lines before the first row",
+            "Delete them.",
+        )
+        allow(
+            file,
+            len(record) + len(line),
+            HEADER_BYTES - 1,
+            "bytes in the header",
+            "Is it a csv file?",
+        )
         if not line:
             break
         record = record + line if record.strip() else line
-    allow(file, record.count(b","), COLUMNS, "columns", "Use fewer, or a sparse format such as svmlight.")
+    allow(
+        file,
+        record.count(b","),
+        COLUMNS,
+        "columns",
+        "Use fewer, or a sparse format such as svmlight.",
+    )
     text = decode(record, str(file))
     cells = next(csv.reader(io.StringIO(text), skipinitialspace=True), [])
     if len(cells) == 1 and max(map(text.count, ";\t")):
-        raise DataError(f"{file}: its columns are not separated by commas", "Data in chunks are comma-separated.")
+        raise DataError(
+            f"{file}: its columns are not separated by commas",
+            "Data in chunks are comma-separated.",
+        )
     return checked_names([one_line_name(cell) for cell in cells], f"{file}:1")
 
 
 def _refuse_unequal_rows(file: Path, width: int) -> None:
     """Refuse a file with a row that has more or fewer cells than the header; commas inside quotes are none."""
     with data_file(file)[0].open() as stream:
-        reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), skipinitialspace=True)
+        reader = csv.reader(
+            io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""),
+            skipinitialspace=True,
+        )
         for cells in reader:
             if len(cells) != width and any(cell.strip() for cell in cells):
                 text = f"{file}:{reader.line_num}: {counted(len(cells), 'cell')}, the header has {width}"
                 raise DataError(text, "Every row needs the same number of cells.")
 
 
-def _check_columns(file: Path, found: Sequence[str], wanted: Sequence[str] | None) -> None:
+def _check_columns(
+    file: Path, found: Sequence[str], wanted: Sequence[str] | None
+) -> None:
     twice = set(partitions(file)).intersection(found)
     if twice:
         text = f"{file}: the column {min(twice)!r} is in the file and in the name of a folder"
-        raise DataError(text, "Rename one of the two: nothing tells which of them is right.")
+        raise DataError(
+            text, "Rename one of the two: nothing tells which of them is right."
+        )
     missing = [name for name in wanted or () if name not in found]
     if missing:
         near = suggest(missing[0], found)
-        hint = f"Did you mean {near[0]!r}?" if near else "All files need the columns of the first one."
-        raise DataError(f"{file}: {counted(len(missing), 'column')} missing: {listed(missing)}", hint)
+        hint = (
+            f"Did you mean {near[0]!r}?"
+            if near
+            else "All files need the columns of the first one."
+        )
+        raise DataError(
+            f"{file}: {counted(len(missing), 'column')} missing: {listed(missing)}",
+            hint,
+        )
 
 
 def _numbers(column: pd.Series, file: Path, first: int) -> Array:
@@ -393,4 +505,7 @@ def _numbers(column: pd.Series, file: Path, first: int) -> Array:
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     row = int(np.argmax(pd.to_numeric(column, errors="coerce").isna() & column.notna()))
-    raise DataError(f"{file}: column {column.name!r} has {str(column.iloc[row])!r} in row {first + row + 1}", _ENCODE)
+    raise DataError(
+        f"{file}: column {column.name!r} has {str(column.iloc[row])!r} in row {first + row + 1}",
+        _ENCODE,
+    )

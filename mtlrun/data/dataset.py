@@ -30,7 +30,10 @@ def signs(labels: np.ndarray, name: str) -> np.ndarray:
     known = set(np.unique(values[~np.isnan(values)]).tolist())
     if not (known <= {0, 1} or known <= {-1, 1}):
         shown = ", ".join(f"{v:g}" for v in sorted(known)[:5])
-        raise DataError(f"{name}: binary labels must be 0/1 or -1/+1, found {shown}", "Recode them first.")
+        raise DataError(
+            f"{name}: binary labels must be 0/1 or -1/+1, found {shown}",
+            "Recode them first.",
+        )
     return np.where(np.isnan(values), np.nan, np.where(values > 0, 1.0, -1.0))
 
 
@@ -43,7 +46,11 @@ def check_sizes(**sizes: Any) -> None:
         Naming the option and its value.
     """
     for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | np.integer)
+            or value < 1
+        ):
             raise DataError(f"{name} must be an integer of at least 1, not {value!r}")
 
 
@@ -120,18 +127,26 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:
-            raise DataError(f"task_type must be one of {', '.join(TASK_TYPES)}, not {self.task_type!r}")
+            raise DataError(
+                f"task_type must be one of {', '.join(TASK_TYPES)}, not {self.task_type!r}"
+            )
         if self.X.ndim != (1 if self.strings else 2) or self.X.shape[0] != len(self.y):
-            raise DataError(f"X of shape {self.X.shape} and y of shape {self.y.shape} do not belong together")
+            raise DataError(
+                f"X of shape {self.X.shape} and y of shape {self.y.shape} do not belong together"
+            )
         if not self.tasks:
             self.tasks = [f"task {t}" for t in range(self._count_tasks())]
         self._check_tasks()
         if self.features and len(self.features) != self.n_features:
-            raise DataError(f"{len(self.features)} feature names for {self.n_features} columns")
+            raise DataError(
+                f"{len(self.features)} feature names for {self.n_features} columns"
+            )
         if self.task_type == "binary":
             negative = 0.0 if self.zero_one else -1.0
             if not ((self.y == 1) | (self.y == negative) | np.isnan(self.y)).all():
-                raise DataError("binary labels must be -1/+1 or 0/1 throughout (NaN where missing)")
+                raise DataError(
+                    "binary labels must be -1/+1 or 0/1 throughout (NaN where missing)"
+                )
 
     def _count_tasks(self) -> int:
         if self.task_id is not None:
@@ -146,10 +161,14 @@ class Dataset:
             if self.task_type != "multiclass" and len(self.tasks) != expected:
                 raise DataError(f"{len(self.tasks)} task names for {expected} tasks")
         elif self.y.ndim != 1 or self.task_id.shape != self.y.shape:
-            raise DataError(f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, not {self.y.shape}")
+            raise DataError(
+                f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, not {self.y.shape}"
+            )
         elif self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
             found = f"{self.task_id.min()} to {self.task_id.max()}"
-            raise DataError(f"task_id runs from {found}, tasks 0..{len(self.tasks) - 1}")
+            raise DataError(
+                f"task_id runs from {found}, tasks 0..{len(self.tasks) - 1}"
+            )
 
     @property
     def zero_one(self) -> bool:
@@ -185,7 +204,14 @@ class Dataset:
         """Return the data set of these rows, in this order; published splits are dropped, tasks are kept."""
         task_id = None if self.task_id is None else self.task_id[rows]
         source = {name: values[rows] for name, values in self.source.items()}
-        return replace(self, X=self.X[rows], y=self.y[rows], task_id=task_id, source=source, splits={})
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            task_id=task_id,
+            source=source,
+            splits={},
+        )
 
     def sum_by_task(self, values: np.ndarray) -> np.ndarray:
         """Sum values, of the shape of `y`, over the rows of every task; a single task of a 1-D `y` without tasks."""
@@ -204,7 +230,9 @@ class Dataset:
         from mtlrun.problem.taskdata import TaskData
 
         if self.task_type == "multiclass":
-            raise DataError(f"{self.id or 'this set'} is multi-class: make tasks of its classes first")
+            raise DataError(
+                f"{self.id or 'this set'} is multi-class: make tasks of its classes first"
+            )
         if self.task_id is not None:
             return TaskData.from_stacked(self.X, self.y, self.task_id)
         Y = self.y if self.y.ndim == 2 else self.y[:, None]
@@ -226,11 +254,19 @@ class Dataset:
         n, d = self.n_samples, self.n_features
         facts: dict[str, int | float] = {"n": n, "d": d, "tasks": self.n_tasks}
         if not self.strings:
-            nnz = int(self.X.count_nonzero() if sparse.issparse(self.X) else np.count_nonzero(self.X))
+            nnz = int(
+                self.X.count_nonzero()
+                if sparse.issparse(self.X)
+                else np.count_nonzero(self.X)
+            )
             facts.update(x_nnz=nnz, x_density=nnz / max(1, n * d))
         if self.task_type == "multiclass":
             counts = np.bincount(self.y.astype(np.int64), minlength=self.n_tasks)
-            return {**facts, "class_min": int(counts.min()), "class_max": int(counts.max())}
+            return {
+                **facts,
+                "class_min": int(counts.min()),
+                "class_max": int(counts.max()),
+            }
         if self.task_id is not None:
             sizes = np.bincount(self.task_id, minlength=self.n_tasks)
             facts.update(task_min=int(sizes.min()), task_max=int(sizes.max()))
@@ -279,7 +315,11 @@ def check_fitted(values: Any, name: str) -> None:
     """
     largest = _largest(values)
     limit = LARGEST_X if name == "X" else LARGEST_Y
-    remedy = "Scale it, for instance with sklearn.preprocessing.StandardScaler." if name == "X" else "Change its unit."
+    remedy = (
+        "Scale it, for instance with sklearn.preprocessing.StandardScaler."
+        if name == "X"
+        else "Change its unit."
+    )
     if largest > limit:
         raise ValueError(
             f"{name} holds a number of absolute value {largest:.4g}; beyond {limit:g} the solvers lose all "
@@ -292,7 +332,9 @@ def check_fitted(values: Any, name: str) -> None:
         )
 
 
-def check_read(data: Dataset, name: str, where: Callable[[int], str] | None = None) -> None:
+def check_read(
+    data: Dataset, name: str, where: Callable[[int], str] | None = None
+) -> None:
     """Refuse a data set whose features, targets or weights cannot be squared.
 
     Parameters
@@ -309,10 +351,22 @@ def check_read(data: Dataset, name: str, where: Callable[[int], str] | None = No
         For a number beyond 1e150, and for a feature or target whose numbers are not all zero and all below 1e-150;
         names the column, the value and the remedy.
     """
-    parts: list[tuple[Any, str, Sequence[str]]] = [] if data.strings else [(data.X, "feature", data.features)]
+    parts: list[tuple[Any, str, Sequence[str]]] = (
+        [] if data.strings else [(data.X, "feature", data.features)]
+    )
     if data.task_type == "regression":
-        parts.append((data.y.reshape(len(data.y), -1), "target", data.tasks if data.y.ndim == 2 else []))
-    parts += [(values[:, None], part, []) for part, values in data.source.items() if values.dtype.kind == "f"]
+        parts.append(
+            (
+                data.y.reshape(len(data.y), -1),
+                "target",
+                data.tasks if data.y.ndim == 2 else [],
+            )
+        )
+    parts += [
+        (values[:, None], part, [])
+        for part, values in data.source.items()
+        if values.dtype.kind == "f"
+    ]
     for values, kind, columns in parts:
         check_large(values, name, columns, where, kind)
         _check_small(values, name, kind, columns)
@@ -336,7 +390,11 @@ def check_large(
         return
     entries = sparse.coo_array(X) if sparse.issparse(X) else None
     at = int(np.argmax(np.abs(X if entries is None else entries.data) > LARGEST))
-    row, column = divmod(at, X.shape[1]) if entries is None else (int(entries.row[at]), int(entries.col[at]))
+    row, column = (
+        divmod(at, X.shape[1])
+        if entries is None
+        else (int(entries.row[at]), int(entries.col[at]))
+    )
     value = float(X[row, column] if entries is None else entries.data[at])
     place = where(row) if where else f"{name}: row {row + 1}"
     raise DataError(
@@ -349,9 +407,15 @@ def check_large(
 def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
     """Refuse a matrix with a column whose numbers are not all zero and all so small that their squares vanish."""
     values = X.data if sparse.issparse(X) else X
-    if not ((np.abs(values) < SMALLEST) & (values != 0)).any():  # nearly always: nothing is so small
+    if not (
+        (np.abs(values) < SMALLEST) & (values != 0)
+    ).any():  # nearly always: nothing is so small
         return
-    largest = abs(X).max(axis=0).toarray().ravel() if sparse.issparse(X) else np.fmax.reduce(np.abs(X), axis=0)
+    largest = (
+        abs(X).max(axis=0).toarray().ravel()
+        if sparse.issparse(X)
+        else np.fmax.reduce(np.abs(X), axis=0)
+    )
     bad = np.flatnonzero((largest > 0) & (largest < SMALLEST))
     if len(bad):
         raise DataError(
@@ -366,7 +430,9 @@ def _largest(values: Any) -> float:
     entries = values.data if sparse.issparse(values) else values
     if not entries.size:
         return 0.0
-    largest = max(np.fmax.reduce(entries, axis=None), -np.fmin.reduce(entries, axis=None))
+    largest = max(
+        np.fmax.reduce(entries, axis=None), -np.fmin.reduce(entries, axis=None)
+    )
     return 0.0 if np.isnan(largest) else float(largest)
 
 

@@ -92,7 +92,14 @@ def fetch_dataset(
         with _downloaded(card, name or "download", url, data_dir, **options) as part:
             return add_file(card, part, data_dir, name=name)
     for spec in missing_files(card, variant, data_dir):
-        fetch_file(card, spec, [u.url for u in spec.urls], data_dir=data_dir, report=report, timeout=timeout)
+        fetch_file(
+            card,
+            spec,
+            [u.url for u in spec.urls],
+            data_dir=data_dir,
+            report=report,
+            timeout=timeout,
+        )
     return list(verify_files(card, variant, data_dir).values())
 
 
@@ -116,11 +123,17 @@ def fetch_file(
     UserError
         If the data directory cannot be written.
     """
-    limit = _ARCHIVE_LIMIT if spec.archives or spec.bytes is None else spec.bytes + (1 << 16)
+    limit = (
+        _ARCHIVE_LIMIT
+        if spec.archives or spec.bytes is None
+        else spec.bytes + (1 << 16)
+    )
     failures, name = [], PurePosixPath(spec.name).name
     for url in urls:
         try:
-            with _downloaded(card, name, url, data_dir, limit=limit, report=report, timeout=timeout) as part:
+            with _downloaded(
+                card, name, url, data_dir, limit=limit, report=report, timeout=timeout
+            ) as part:
                 found = recognise(part, [spec], name).get(spec.name)
                 if found is not None:
                     return store(card, spec, found, data_dir)
@@ -131,7 +144,9 @@ def fetch_file(
 
 
 @contextlib.contextmanager
-def _downloaded(card: Card, name: str, url: str, data_dir: str | Path | None, **options: Any) -> Iterator[Path]:
+def _downloaded(
+    card: Card, name: str, url: str, data_dir: str | Path | None, **options: Any
+) -> Iterator[Path]:
     """Download an address into a temporary folder beside the files of a card; options as of `download`."""
     folder = data_directory(data_dir) / card.folder
     with writing(folder, WRITABLE):
@@ -143,7 +158,14 @@ def _downloaded(card: Card, name: str, url: str, data_dir: str | Path | None, **
         yield part
 
 
-def download(url: str, part: Path, *, limit: int, report: Report | None = None, timeout: float = 30.0) -> None:
+def download(
+    url: str,
+    part: Path,
+    *,
+    limit: int,
+    report: Report | None = None,
+    timeout: float = 30.0,
+) -> None:
     """Download an address into a file.
 
     Parameters
@@ -173,7 +195,9 @@ def download(url: str, part: Path, *, limit: int, report: Report | None = None, 
 
     try:
         hooks = {"response": check_redirect}
-        with requests.get(url, headers=headers, timeout=timeout, stream=True, hooks=hooks) as response:
+        with requests.get(
+            url, headers=headers, timeout=timeout, stream=True, hooks=hooks
+        ) as response:
             response.raise_for_status()
             done, length = 0, response.headers.get("content-length", "")
             total = int(length) if length.isdecimal() and len(length) < 20 else None
@@ -183,7 +207,9 @@ def download(url: str, part: Path, *, limit: int, report: Report | None = None, 
                 for piece in response.iter_content(1 << 14):
                     done += len(piece)
                     if done > limit:
-                        raise DataError(f"{url}: the download is longer than the {limit} bytes it may have")
+                        raise DataError(
+                            f"{url}: the download is longer than the {limit} bytes it may have"
+                        )
                     with writing(part, WRITABLE):
                         stream.write(piece)
                     if report is not None:
@@ -194,12 +220,22 @@ def download(url: str, part: Path, *, limit: int, report: Report | None = None, 
 
 def _check_address(url: str, first: str) -> None:
     """Refuse addresses but https, and this machine if the address that the user gave is there."""
-    if re.search(r"[\s\\]", url) or hidden(url):  # not every library agrees which host such an address names
-        raise DataError(f"{url!r}: no address", "Addresses have no blanks, backslashes or control characters.")
+    if re.search(r"[\s\\]", url) or hidden(
+        url
+    ):  # not every library agrees which host such an address names
+        raise DataError(
+            f"{url!r}: no address",
+            "Addresses have no blanks, backslashes or control characters.",
+        )
     try:
-        local = [(parts.scheme, parts.hostname in _LOOPBACK) for parts in map(urlsplit, (url, first))]
+        local = [
+            (parts.scheme, parts.hostname in _LOOPBACK)
+            for parts in map(urlsplit, (url, first))
+        ]
     except ValueError as error:
-        raise DataError(f"{url}: no address ({error})", "Give an address that starts with https://.") from None
+        raise DataError(
+            f"{url}: no address ({error})", "Give an address that starts with https://."
+        ) from None
     if local[0][0] != "https" and local != [("http", True)] * 2:
         remedy = "Download the file yourself and use `mtlrun data add`."
         raise DataError(f"{url}: only https addresses are fetched", remedy)
@@ -218,7 +254,10 @@ def _reason(error: Exception) -> str:
         requests.exceptions.ChunkedEncodingError: "the connection broke before the end of the file",
         requests.ConnectionError: "no connection",
     }
-    return next((text for kind, text in kinds.items() if isinstance(error, kind)), f"{type(error).__name__}: {error}")
+    return next(
+        (text for kind, text in kinds.items() if isinstance(error, kind)),
+        f"{type(error).__name__}: {error}",
+    )
 
 
 def _wrong_content(part: Path, spec: FileSpec) -> str:
@@ -233,11 +272,19 @@ def _wrong_content(part: Path, spec: FileSpec) -> str:
     return f"{what}; expected sha256 {spec.sha256}, found {sha256}"
 
 
-def _failure(card: Card, spec: FileSpec, failures: list[str], data_dir: str | Path | None) -> DataError:
+def _failure(
+    card: Card, spec: FileSpec, failures: list[str], data_dir: str | Path | None
+) -> DataError:
     size = f", {spec.bytes} bytes" if spec.bytes is not None else ""
     kinds = ", ".join(SUFFIXES[c] or "as it is" for c in spec.compressions)
-    content = f"\nIts content must have sha256 {spec.sha256}{size}." if spec.sha256 is not None else ""
-    reasons = "\n".join(["", *failures]) if failures else ": the card knows no address for it"
+    content = (
+        f"\nIts content must have sha256 {spec.sha256}{size}."
+        if spec.sha256 is not None
+        else ""
+    )
+    reasons = (
+        "\n".join(["", *failures]) if failures else ": the card knows no address for it"
+    )
     return DataError(
         f"data set {card.id}: could not download {spec.name}{reasons}",
         f"Without a network: get the file on another machine and run\n"
@@ -250,7 +297,10 @@ def _failure(card: Card, spec: FileSpec, failures: list[str], data_dir: str | Pa
 
 
 def add_file(
-    card: Card, path: str | Path, data_dir: str | Path | None = None, name: str | None = None
+    card: Card,
+    path: str | Path,
+    data_dir: str | Path | None = None,
+    name: str | None = None,
 ) -> list[DataFile]:
     """Store a file that the user has, or the members of an archive, as files of a data set.
 
@@ -279,25 +329,38 @@ def add_file(
     if not card.files:
         raise DataError(f"data set {card.id} needs no files", "Nothing is to be added.")
     if not path.is_file():
-        what = "is a directory, expected a file" if path.is_dir() else "there is no such file"
+        what = (
+            "is a directory, expected a file"
+            if path.is_dir()
+            else "there is no such file"
+        )
         raise DataError(f"{path}: {what}", "Give the path of a file that you have.")
     found = recognise(path, card.files, name)
     if not found:
-        unknown = [PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None]
+        unknown = [
+            PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None
+        ]
         remedy = "Get the version of the file that the card names, or write a card of your own for this one."
         if unknown:
             remedy = f"Without a known hash, a file is recognised by its name: rename yours to {' or '.join(unknown)}."
-        expected = "\n".join(f"  {spec.name}: sha256 {spec.sha256 or 'unknown'}" for spec in card.files)
+        expected = "\n".join(
+            f"  {spec.name}: sha256 {spec.sha256 or 'unknown'}" for spec in card.files
+        )
         sha256, size = digest(DataFile(path.name, path, "plain"))
         raise DataError(
             f"{path}: the content is not a file of {card.id}\nexpected one of\n{expected}\n"
             f"found sha256 {sha256} ({size} bytes)",
             remedy,
         )
-    return [store(card, card.file(spec_name), file, data_dir) for spec_name, file in found.items()]
+    return [
+        store(card, card.file(spec_name), file, data_dir)
+        for spec_name, file in found.items()
+    ]
 
 
-def recognise(path: Path, specs: Iterable[FileSpec], name: str | None = None) -> dict[str, DataFile]:
+def recognise(
+    path: Path, specs: Iterable[FileSpec], name: str | None = None
+) -> dict[str, DataFile]:
     """Return which files of a card a file holds: itself, decompressed, or as members of an archive.
 
     Files whose hash the card does not know are recognised by their name.
@@ -309,7 +372,9 @@ def recognise(path: Path, specs: Iterable[FileSpec], name: str | None = None) ->
     """
     specs = list(specs)
     by_hash = {spec.sha256: spec for spec in specs if spec.sha256 is not None}
-    by_name = {PurePosixPath(spec.name).name: spec for spec in specs if spec.sha256 is None}
+    by_name = {
+        PurePosixPath(spec.name).name: spec for spec in specs if spec.sha256 is None
+    }
     sizes = {spec.bytes for spec in specs}
     limit = None if None in sizes else max(size for size in sizes if size is not None)
     found: dict[str, DataFile] = {}
@@ -317,11 +382,15 @@ def recognise(path: Path, specs: Iterable[FileSpec], name: str | None = None) ->
         sha256, size = digest(content, limit)
         spec = by_hash.get(sha256) or by_name.get(content.name)
         if spec is not None:
-            found.setdefault(spec.name, replace(content, name=spec.name, sha256=sha256, size=size))
+            found.setdefault(
+                spec.name, replace(content, name=spec.name, sha256=sha256, size=size)
+            )
     return found
 
 
-def store(card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | None = None) -> DataFile:
+def store(
+    card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | None = None
+) -> DataFile:
     """Copy recognised content to its place in the data directory, whole or not at all.
 
     Compressed files stay compressed where the card takes that container; members of archives are unpacked.
@@ -334,18 +403,29 @@ def store(card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | No
         If the place cannot be written.
     """
     folder = data_directory(data_dir) / card.folder
-    container = found.container if found.container in spec.compressions else spec.compressions[0]
+    container = (
+        found.container
+        if found.container in spec.compressions
+        else spec.compressions[0]
+    )
     target = folder / (spec.name + SUFFIXES[container])
     as_it_is = found.container == container
     writer = OPENERS["plain" if as_it_is else container]
     source = DataFile(found.name, found.path, "plain") if as_it_is else found
-    with source.open() as content, writing(target, WRITABLE), replacing(target) as made, writer(made, "wb") as sink:
+    with (
+        source.open() as content,
+        writing(target, WRITABLE),
+        replacing(target) as made,
+        writer(made, "wb") as sink,
+    ):
         shutil.copyfileobj(content, sink, 1 << 20)
     tidy_folders(target.parent)
     return verify_file(card, spec, data_dir)
 
 
-def _contents(path: Path, name: str, sizes: Collection[int | None]) -> Iterator[DataFile]:
+def _contents(
+    path: Path, name: str, sizes: Collection[int | None]
+) -> Iterator[DataFile]:
     """Yield everything that a file may stand for; the name is that without folders and suffixes of compression.
 
     Members of archives are those of the wanted `sizes` (None: any).
@@ -368,12 +448,24 @@ def _members(path: Path) -> list[tuple[str, int]]:
             infos = archive.infolist()
             allow_members(path, infos, path.stat().st_size)
             # A name that begins with NUL is read as an empty one.
-            return [(info.filename, info.file_size) for info in infos if info.filename and not info.is_dir()]
+            return [
+                (info.filename, info.file_size)
+                for info in infos
+                if info.filename and not info.is_dir()
+            ]
     found: dict[str, int] = {}
     with contextlib.suppress(tarfile.ReadError), open_tar(path) as tar:
         for number, info in enumerate(tar, start=1):
-            allow(path, number, MEMBERS, "files in one archive", "Unpack what is needed of it.")
-            found.pop(info.name, None)  # of several members of one name the last one counts
+            allow(
+                path,
+                number,
+                MEMBERS,
+                "files in one archive",
+                "Unpack what is needed of it.",
+            )
+            found.pop(
+                info.name, None
+            )  # of several members of one name the last one counts
             if info.isfile():
                 found[info.name] = info.size
     return list(found.items())

@@ -28,11 +28,27 @@ from mtlrun.utils.sizes import allow_expansion
 
 _CHUNK = 1 << 20
 #: How a compressed file is opened, by container.
-OPENERS: dict[str, Callable[..., Any]] = {"plain": open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
-_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile)
+OPENERS: dict[str, Callable[..., Any]] = {
+    "plain": open,
+    "gz": gzip.open,
+    "bz2": bz2.open,
+    "xz": lzma.open,
+}
+_DAMAGE = (
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    gzip.BadGzipFile,
+)
 #: Errors, what is said about them, and the remedy.
 _TOLD = (
-    (IsADirectoryError, "is a directory, expected a file", "Remove the directory and put the file in its place."),
+    (
+        IsADirectoryError,
+        "is a directory, expected a file",
+        "Remove the directory and put the file in its place.",
+    ),
     (FileNotFoundError, "the file does not exist (a dangling link?)", ""),
     (PermissionError, "permission denied", "Make the file readable for you."),
     (MemoryError, "the content does not fit into memory", ""),
@@ -89,7 +105,10 @@ class DataFile:
             elsewhere meanwhile takes `mtlrun.utils.io.writing`: another error of the disk would count as one of this
             file.
         """
-        with reading(self.path), open_content(self.path, self.container, self.member) as stream:
+        with (
+            reading(self.path),
+            open_content(self.path, self.container, self.member) as stream,
+        ):
             yield stream
 
     def read_bytes(self) -> bytes:
@@ -143,9 +162,20 @@ class Snapshot(DataFile):
         with file.open() as stream:
             while piece := stream.read(_CHUNK):
                 sha.update(piece)
-                with writing(tempfile.gettempdir(), "Make room there, or name another folder in TMPDIR."):
+                with writing(
+                    tempfile.gettempdir(),
+                    "Make room there, or name another folder in TMPDIR.",
+                ):
                     content.write(piece)
-        return cls(file.name, file.path, file.container, file.member, sha.hexdigest(), content.tell(), content)
+        return cls(
+            file.name,
+            file.path,
+            file.container,
+            file.member,
+            sha.hexdigest(),
+            content.tell(),
+            content,
+        )
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -170,19 +200,29 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
 
         folder = Path(platformdirs.user_cache_dir("mtlrun")) / "data"
     if folder.exists() and not folder.is_dir():
-        remedy = "Name a folder with --data-dir or in the environment variable MTLRUN_DATA."
+        remedy = (
+            "Name a folder with --data-dir or in the environment variable MTLRUN_DATA."
+        )
         raise DataError(f"{folder}: the data directory is a file", remedy)
     return folder
 
 
 def candidates(card: Card, spec: FileSpec, folder: Path) -> list[DataFile]:
     """Return where a file may be, in the order in which places are tried."""
-    plain = [DataFile(spec.name, folder / card.folder / (spec.name + SUFFIXES[c]), c) for c in spec.compressions]
-    packed = [DataFile(spec.name, folder / card.folder / a.archive, "archive", a.member) for a in spec.archives]
+    plain = [
+        DataFile(spec.name, folder / card.folder / (spec.name + SUFFIXES[c]), c)
+        for c in spec.compressions
+    ]
+    packed = [
+        DataFile(spec.name, folder / card.folder / a.archive, "archive", a.member)
+        for a in spec.archives
+    ]
     return plain + packed
 
 
-def find_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> DataFile | None:
+def find_file(
+    card: Card, spec: FileSpec, data_dir: str | Path | None = None
+) -> DataFile | None:
     """Return the first place that exists, unverified, or None."""
     for place in candidates(card, spec, data_directory(data_dir)):
         if os.path.lexists(place.path):
@@ -190,9 +230,13 @@ def find_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) ->
     return None
 
 
-def missing_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> list[FileSpec]:
+def missing_files(
+    card: Card, variant: str | None = None, data_dir: str | Path | None = None
+) -> list[FileSpec]:
     """Return the files that a variant needs and that are not in the data directory (their content is not checked)."""
-    return [spec for spec in card.needed(variant) if find_file(card, spec, data_dir) is None]
+    return [
+        spec for spec in card.needed(variant) if find_file(card, spec, data_dir) is None
+    ]
 
 
 def get_it(card: Card, files: Iterable[FileSpec], more: str = "") -> str:
@@ -203,7 +247,9 @@ def get_it(card: Card, files: Iterable[FileSpec], more: str = "") -> str:
     return f"Download it: mtlrun data fetch {card.id}{more}\nOr give a file that you have: {add}"
 
 
-def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> DataFile:
+def verify_file(
+    card: Card, spec: FileSpec, data_dir: str | Path | None = None
+) -> DataFile:
     """Find a file and check its content; of several containers the first right one is taken.
 
     Returns
@@ -235,9 +281,13 @@ def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) 
     raise errors[0]
 
 
-def verify_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> dict[str, DataFile]:
+def verify_files(
+    card: Card, variant: str | None = None, data_dir: str | Path | None = None
+) -> dict[str, DataFile]:
     """Return all files that a variant reads, verified, by name."""
-    return {spec.name: verify_file(card, spec, data_dir) for spec in card.needed(variant)}
+    return {
+        spec.name: verify_file(card, spec, data_dir) for spec in card.needed(variant)
+    }
 
 
 def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFile:
@@ -268,7 +318,15 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
     """
     with reading(file.path):
         state = file.path.stat()
-        key = (str(file.path), file.container, file.member, state.st_size, state.st_mtime_ns, state.st_ino, limit)
+        key = (
+            str(file.path),
+            file.container,
+            file.member,
+            state.st_size,
+            state.st_mtime_ns,
+            state.st_ino,
+            limit,
+        )
         if key not in _SEEN:
             sha, size = hashlib.sha256(), 0
             with open_content(file.path, file.container, file.member) as stream:
@@ -282,7 +340,9 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
 
 
 @contextmanager
-def open_content(path: Path, container: str, member: str | None = None) -> Iterator[IO[bytes]]:
+def open_content(
+    path: Path, container: str, member: str | None = None
+) -> Iterator[IO[bytes]]:
     """Open the decompressed content of a container; errors are those of the standard library and of `_Bounded`."""
     with ExitStack() as stack:
         inner: Any
@@ -294,14 +354,21 @@ def open_content(path: Path, container: str, member: str | None = None) -> Itera
         else:
             tar = stack.enter_context(open_tar(path))
             inner = stack.enter_context(_member(path, member, tar.extractfile))
-        yield inner if container == "plain" else stack.enter_context(_bounded(inner, path))
+        yield (
+            inner
+            if container == "plain"
+            else stack.enter_context(_bounded(inner, path))
+        )
 
 
 def _member(path: Path, member: str | None, opener: Callable[[str], Any]) -> IO[bytes]:
     with _surprises(), contextlib.suppress(KeyError):
         if (found := opener(member or "")) is not None:
             return found
-    raise DataError(f"{path}: has no regular file {member}", "This archive does not match the data card.")
+    raise DataError(
+        f"{path}: has no regular file {member}",
+        "This archive does not match the data card.",
+    )
 
 
 @contextmanager
@@ -336,7 +403,9 @@ def container_of(path: Path) -> str:
     """Return how a file is compressed, by its first bytes: ``gz``, ``bz2``, ``xz`` or ``plain``."""
     with path.open("rb") as stream:
         start = stream.read(8)
-    return next((name for name, magic in _MAGIC.items() if start.startswith(magic)), "plain")
+    return next(
+        (name for name, magic in _MAGIC.items() if start.startswith(magic)), "plain"
+    )
 
 
 class _Bounded(io.RawIOBase):
@@ -381,20 +450,25 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (*_DAMAGE, OSError, MemoryError) as error:
-        again = (
-            "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
-        )
+        again = "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
         for kind, text, remedy in _TOLD:
             if isinstance(error, kind):
                 raise DataError(f"{path}: {text}", remedy or again) from None
         # bz2 tells of damage by an OSError without a number, zipfile by a place in front of the file.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the disk on which it lies.") from None
+            raise DataError(
+                f"{path}: cannot be read: {error.strerror}",
+                "Check the disk on which it lies.",
+            ) from None
         raise DataError(f"{path}: the file is damaged ({error})", again) from None
 
 
-def _mismatch(card: Card, spec: FileSpec, found: DataFile, sha256: str, size: int) -> DataError:
-    expected = f"{spec.sha256}" + (f" ({spec.bytes} bytes)" if spec.bytes is not None else "")
+def _mismatch(
+    card: Card, spec: FileSpec, found: DataFile, sha256: str, size: int
+) -> DataError:
+    expected = f"{spec.sha256}" + (
+        f" ({spec.bytes} bytes)" if spec.bytes is not None else ""
+    )
     cut = "more than " if spec.bytes is not None and size > spec.bytes + _CHUNK else ""
     return DataError(
         f"{found.where()}: the content is not that of {card.id}/{spec.name}\n"
@@ -416,13 +490,22 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     if not path.is_file():
         if path.is_dir():
             raise DataError(f"{path}: is a folder", "Name a file.")
-        beside = {other.name.partition(".")[0]: other.name for other in path.parent.glob("*") if other.is_file()}
+        beside = {
+            other.name.partition(".")[0]: other.name
+            for other in path.parent.glob("*")
+            if other.is_file()
+        }
         near = suggest(path.name.partition(".")[0], beside, 1)
         remedy = "Check the path; a relative one starts at the current folder."
-        raise DataError(f"{path}: no such file", f"Did you mean {beside[near[0]]!r}?" if near else remedy)
+        raise DataError(
+            f"{path}: no such file",
+            f"Did you mean {beside[near[0]]!r}?" if near else remedy,
+        )
     return DataFile(path.name, path, container), suffix_of(path)
 
 
 def suffix_of(path: Path) -> str:
     """Return the suffix that determines the format of a file, without those of compression."""
-    return Path(path.stem if path.suffix.lower() in CONTAINERS else path.name).suffix.lower()
+    return Path(
+        path.stem if path.suffix.lower() in CONTAINERS else path.name
+    ).suffix.lower()

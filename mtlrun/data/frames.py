@@ -32,7 +32,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def column_names(table: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame (pandas, polars, pyarrow); None for anything else."""
     # Of the class: a pandas frame offers its columns as attributes, and one may have this name.
-    names = getattr(table, "column_names" if hasattr(type(table), "column_names") else "columns", None)
+    names = getattr(
+        table,
+        "column_names" if hasattr(type(table), "column_names") else "columns",
+        None,
+    )
     return None if names is None else list(names)
 
 
@@ -57,7 +61,9 @@ def take_column(X: Any, column: int | str) -> tuple[Array, int]:
     """
     X = _indexable(X)
     if len(X.shape) != 2:
-        raise ValueError(f"X must have two dimensions, got {len(X.shape)}. Reshape your data.")
+        raise ValueError(
+            f"X must have two dimensions, got {len(X.shape)}. Reshape your data."
+        )
     position = _position(column, column_names(X), X.shape[1])
     if is_sparse(X):
         return X[:, [position]].toarray().ravel(), position
@@ -80,12 +86,19 @@ def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
     """
     found = column_names(y)
     wanted = list(names)
-    if found is None or len(getattr(y, "shape", ())) != 2 or found == wanted or found == list(range(len(found))):
+    if (
+        found is None
+        or len(getattr(y, "shape", ())) != 2
+        or found == wanted
+        or found == list(range(len(found)))
+    ):
         return y
     if sorted(map(str, found)) != sorted(map(str, wanted)):
         if len(found) == len(wanted) == 1:
             return y
-        raise ValueError(f"the columns of y are {found}, but the targets of the model are {wanted}")
+        raise ValueError(
+            f"the columns of y are {found}, but the targets of the model are {wanted}"
+        )
     order = [str(name) for name in found]
     return _safe_indexing(y, [order.index(str(name)) for name in wanted], axis=1)
 
@@ -97,8 +110,12 @@ def _position(column: int | str, names: list[Any] | None, n_columns: int) -> int
         return names.index(column)
     if isinstance(column, str):
         if names is None:
-            raise ValueError(f"task_column={column!r} is a name, but X has no column names; give its position")
-        raise ValueError(f"X has no column {column!r} (task_column); its columns are {names}")
+            raise ValueError(
+                f"task_column={column!r} is a name, but X has no column names; give its position"
+            )
+        raise ValueError(
+            f"X has no column {column!r} (task_column); its columns are {names}"
+        )
     if not -n_columns <= column < n_columns:
         raise ValueError(f"task_column={column}, but X has only {n_columns} columns")
     return column % n_columns
@@ -124,8 +141,16 @@ def plain_ids(values: Any) -> Array:
     The unit is the microsecond, but for dates that need a finer one.
     """
     ids = np.asarray(values)
-    if ids.dtype.kind == "O" and pd.api.types.infer_dtype(ids.ravel(), skipna=True) in ("date", "datetime"):
-        ids = pd.to_datetime(pd.Series(ids.ravel()), utc=True).dt.tz_localize(None).to_numpy().reshape(ids.shape)
+    if ids.dtype.kind == "O" and pd.api.types.infer_dtype(ids.ravel(), skipna=True) in (
+        "date",
+        "datetime",
+    ):
+        ids = (
+            pd.to_datetime(pd.Series(ids.ravel()), utc=True)
+            .dt.tz_localize(None)
+            .to_numpy()
+            .reshape(ids.shape)
+        )
     if ids.dtype.kind == "M":
         coarse = ids.astype("datetime64[us]")
         return coarse if (pd.isna(ids) | (coarse == ids)).all() else ids
@@ -160,12 +185,16 @@ def plain_values(values: Array, name: str) -> tuple[Array, Array]:
     given = values[~missing]
     words = {isinstance(value, str) for value in given.tolist()}
     if len(words) > 1:
-        raise ValueError(f"{name} mixes strings with other types; make all entries strings or all numbers")
+        raise ValueError(
+            f"{name} mixes strings with other types; make all entries strings or all numbers"
+        )
     if True not in words and (plain := np.asarray(given.tolist())).shape == given.shape:
         given = plain
     if not missing.any():
         return given.reshape(values.shape), missing
-    out = np.full(values.shape, np.nan, dtype=np.float64 if given.dtype.kind in "biuf" else object)
+    out = np.full(
+        values.shape, np.nan, dtype=np.float64 if given.dtype.kind in "biuf" else object
+    )
     out[~missing] = given
     return out, missing
 
@@ -177,10 +206,19 @@ COLUMNS = "columns"
 
 def whole_frame(stored: pd.DataFrame) -> pd.DataFrame:
     """Return the frame of a Parquet file with all columns of the file: pandas makes an index of some of them."""
-    levels = [name for name in stored.index.names if name is not None and name not in stored.columns]
-    if not levels or isinstance(stored.index, pd.RangeIndex):  # a range is not stored as a column
+    levels = [
+        name
+        for name in stored.index.names
+        if name is not None and name not in stored.columns
+    ]
+    if not levels or isinstance(
+        stored.index, pd.RangeIndex
+    ):  # a range is not stored as a column
         return stored
-    return pd.concat([stored.index.to_frame(index=False)[levels], stored.reset_index(drop=True)], axis=1)
+    return pd.concat(
+        [stored.index.to_frame(index=False)[levels], stored.reset_index(drop=True)],
+        axis=1,
+    )
 
 
 def is_frame(arrays: Mapping[str, Any]) -> bool:
@@ -195,7 +233,9 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
     ``j.codes`` (-1 for missing) into ``j.words``, which are numbers in a column of categories; what is neither number
     nor date is stored as text.
     """
-    arrays: dict[str, Any] = {COLUMNS: np.array([str(name) for name in frame.columns], dtype=str)}
+    arrays: dict[str, Any] = {
+        COLUMNS: np.array([str(name) for name in frame.columns], dtype=str)
+    }
     for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
         kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
@@ -208,7 +248,9 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
             arrays[f"{j}.missing"] = missing
         else:
             codes, values = pd.factorize(column)
-            words = pd.Index(np.asarray(values))  # of a column of categories: those that occur, with their type
+            words = pd.Index(
+                np.asarray(values)
+            )  # of a column of categories: those that occur, with their type
             numbers = isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub"
             if not numbers:
                 words = pd.Index([str(word) for word in words], dtype=object)
@@ -216,7 +258,11 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
                 codes = np.append(again, -1)[codes]
             arrays[f"{j}.codes"] = codes.astype(np.int32)
             # Texts end with a mark: those of numpy lose NUL characters at their end.
-            arrays[f"{j}.words"] = np.asarray(words) if numbers else np.array([f"{w}." for w in words], dtype=str)
+            arrays[f"{j}.words"] = (
+                np.asarray(words)
+                if numbers
+                else np.array([f"{w}." for w in words], dtype=str)
+            )
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
@@ -234,8 +280,14 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     for j in range(len(arrays[COLUMNS])):
         if f"{j}.codes" in arrays:
             found = arrays[f"{j}.words"]
-            words = pd.Index([str(word)[:-1] for word in found], dtype=object) if found.dtype.kind == "U" else found
-            columns.append(pd.Series(pd.Categorical.from_codes(arrays[f"{j}.codes"], words)))
+            words = (
+                pd.Index([str(word)[:-1] for word in found], dtype=object)
+                if found.dtype.kind == "U"
+                else found
+            )
+            columns.append(
+                pd.Series(pd.Categorical.from_codes(arrays[f"{j}.codes"], words))
+            )
             continue
         column = pd.Series(arrays[f"{j}.values"])
         if f"{j}.missing" in arrays:
@@ -274,13 +326,23 @@ def typed(column: pd.Series) -> pd.Series:
         return pd.Series(np.asarray(column), index=column.index, name=column.name)
     if is_bool_dtype(dtype) or is_numeric_dtype(dtype):
         return _without_gaps(column)
-    return _of_objects(column.astype(object))  # also periods, durations, and what other packages store
+    return _of_objects(
+        column.astype(object)
+    )  # also periods, durations, and what other packages store
 
 
 def _without_gaps(column: pd.Series) -> pd.Series:
     """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
-    kind = "b" if is_bool_dtype(column.dtype) else "i" if is_integer_dtype(column.dtype) else "f"
-    if kind == "f" and getattr(column.dtype, "numpy_dtype", None) == np.float32:  # its names have its own digits
+    kind = (
+        "b"
+        if is_bool_dtype(column.dtype)
+        else "i"
+        if is_integer_dtype(column.dtype)
+        else "f"
+    )
+    if (
+        kind == "f" and getattr(column.dtype, "numpy_dtype", None) == np.float32
+    ):  # its names have its own digits
         return column.astype(np.float32)
     if column.isna().any():
         return column.astype({"b": "boolean", "i": "Int64", "f": "Float64"}[kind]).pipe(
@@ -302,7 +364,11 @@ def _of_objects(column: pd.Series) -> pd.Series:
             return column.where(column.notna(), np.nan).astype(np.float64)
     if kind in ("date", "datetime", "datetime64"):
         found = pd.to_datetime(column, utc=True, errors="coerce")
-        return found.dt.tz_convert(None) if (found.isna() == column.isna()).all() else column.astype(str)
+        return (
+            found.dt.tz_convert(None)
+            if (found.isna() == column.isna()).all()
+            else column.astype(str)
+        )
     if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
         return column.where(column.notna(), None).map(str, na_action="ignore")
     return column
@@ -310,7 +376,10 @@ def _of_objects(column: pd.Series) -> pd.Series:
 
 def nameable(column: pd.Series) -> bool:
     """Whether the cells of a column can be names: lists cannot."""
-    return not (is_object_dtype(column.dtype) and pd.api.types.infer_dtype(column, skipna=True) == "mixed")
+    return not (
+        is_object_dtype(column.dtype)
+        and pd.api.types.infer_dtype(column, skipna=True) == "mixed"
+    )
 
 
 def no_date(cell: Any) -> Any:
@@ -377,10 +446,19 @@ def _readings(texts: pd.Series) -> dict[str, pd.Series]:
                 found[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = read
     else:
         either = [_read(unique, "mixed", dayfirst=first) for first in (False, True)]
-        if either[0] is not None and either[1] is not None and either[0].equals(either[1]):
+        if (
+            either[0] is not None
+            and either[1] is not None
+            and either[0].equals(either[1])
+        ):
             found["words"] = either[0]
-    place = {name: pd.Series(read.to_numpy(), index=unique) for name, read in found.items()}
-    return {name: texts.astype(str).str.strip().where(texts.notna()).map(values) for name, values in place.items()}
+    place = {
+        name: pd.Series(read.to_numpy(), index=unique) for name, read in found.items()
+    }
+    return {
+        name: texts.astype(str).str.strip().where(texts.notna()).map(values)
+        for name, values in place.items()
+    }
 
 
 def _format(order: str, wide: str, match: re.Match[str]) -> str:
@@ -395,6 +473,8 @@ def _read(texts: pd.Series, form: str, **options: bool) -> pd.Series | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return pd.to_datetime(texts, format=form, utc=True, **options).dt.tz_localize(None)
+            return pd.to_datetime(
+                texts, format=form, utc=True, **options
+            ).dt.tz_localize(None)
         except (ValueError, OverflowError):
             return None

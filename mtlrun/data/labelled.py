@@ -52,7 +52,16 @@ def read_csv(
     targets = (target,) if isinstance(target, str) else tuple(target)
     table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
     return make_dataset(
-        table, Roles(targets, task, card.task_type, positive, drop=tuple(drop), keep=("*",), min_rows=1)
+        table,
+        Roles(
+            targets,
+            task,
+            card.task_type,
+            positive,
+            drop=tuple(drop),
+            keep=("*",),
+            min_rows=1,
+        ),
     )
 
 
@@ -96,22 +105,38 @@ def read_uci(
     DataError
         With file, line and column of what is not a number; for files of unequal width, and labels outside `classes`.
     """
-    pairs = [(item, item) if isinstance(item, str) else (item[0], item[-1]) for item in classes]
+    pairs = [
+        (item, item) if isinstance(item, str) else (item[0], item[-1])
+        for item in classes
+    ]
     known = {str(word): str(name) for word, name in pairs}
-    tables = [text_table(f, delimiter=delimiter, header=header, skip=skip, text=[label]) for f in files.values()]
+    tables = [
+        text_table(f, delimiter=delimiter, header=header, skip=skip, text=[label])
+        for f in files.values()
+    ]
     columns = tables[0].columns
     rest = [name for name in columns if name != columns[label]]
     for table in tables:
         if table.columns != columns:
-            raise DataError(f"{table.name}: {len(table.columns)} columns where the first file has {len(columns)}")
+            raise DataError(
+                f"{table.name}: {len(table.columns)} columns where the first file has {len(columns)}"
+            )
         words = table.frame[columns[label]]
         wrong = ~words.isin(list(known)) if known else words == ""
         if wrong.any():
             row = int(np.argmax(wrong))
-            what = f"{words[row]!r} is none of {listed(list(known), 20)}" if words[row] else "is empty"
-            raise DataError(f"{table.where(row)}: the class {what}", "Is it the file on the card?")
+            what = (
+                f"{words[row]!r} is none of {listed(list(known), 20)}"
+                if words[row]
+                else "is empty"
+            )
+            raise DataError(
+                f"{table.where(row)}: the class {what}", "Is it the file on the card?"
+            )
     if features and len(features) != len(rest):
-        raise DataError(f"{card.path}: {len(features)} feature names for {len(rest)} columns")
+        raise DataError(
+            f"{card.path}: {len(features)} feature names for {len(rest)} columns"
+        )
     X = np.vstack([table.numbers(rest) for table in tables])
     words = pd.concat([table.frame[columns[label]] for table in tables])
     order = list(known) or sorted(set(words))
@@ -133,7 +158,11 @@ def read_uci(
 # them.
 
 N_INPUTS, N_TORQUES = 21, 7
-SARCOS_FEATURES = [f"{kind}{j}" for kind in ("position", "velocity", "acceleration") for j in range(1, 8)]
+SARCOS_FEATURES = [
+    f"{kind}{j}"
+    for kind in ("position", "velocity", "acceleration")
+    for j in range(1, 8)
+]
 SARCOS_TASKS = [f"torque{j}" for j in range(1, 8)]
 TRAIN_ROWS, TEST_ROWS = 44484, 4449
 #: `source_bits` of the rebuilt file: 8 marks rows that somebody drew uniformly from the full training file.
@@ -188,7 +217,11 @@ def read_sarcos(
     if (full and (unbiased or leaked)) or (clean and not full):
         text = "'clean' requires the full training file, 'unbiased' and 'leaked' the partial one"
         raise DataError(f"data set {card.id}: {text}")
-    tests = matrix(file_called(files, test, card), "sarcos_inv_test", (TEST_ROWS, N_INPUTS + N_TORQUES))
+    tests = matrix(
+        file_called(files, test, card),
+        "sarcos_inv_test",
+        (TEST_ROWS, N_INPUTS + N_TORQUES),
+    )
     source = file_called(files, train, card)
     if full:
         rows, note = _full_rows(source, tests, blob, clean)
@@ -207,7 +240,9 @@ def read_sarcos(
     )
 
 
-def _full_rows(file: DataFile, tests: np.ndarray, blob: str | None, clean: bool) -> tuple[np.ndarray, str]:
+def _full_rows(
+    file: DataFile, tests: np.ndarray, blob: str | None, clean: bool
+) -> tuple[np.ndarray, str]:
     found = git_blob_id(file.read_bytes()) if blob is not None else None
     if found != blob:
         raise DataError(
@@ -224,7 +259,9 @@ def _full_rows(file: DataFile, tests: np.ndarray, blob: str | None, clean: bool)
     return rows, note
 
 
-def _partial_rows(file: DataFile, tests: np.ndarray, unbiased: bool, leaked: bool) -> tuple[np.ndarray, str]:
+def _partial_rows(
+    file: DataFile, tests: np.ndarray, unbiased: bool, leaked: bool
+) -> tuple[np.ndarray, str]:
     table = text_table(file, delimiter=",", header=True)
     rows = table.numbers([*(f"x{j}" for j in range(1, N_INPUTS + 1)), *SARCOS_TASKS])
     marked, bits = table.numbers(["in_test_file", "source_bits"]).astype(np.int64).T
@@ -233,7 +270,9 @@ def _partial_rows(file: DataFile, tests: np.ndarray, unbiased: bool, leaked: boo
     if unbiased:
         clean &= (bits & UNIFORM_DRAW) > 0
     if _occurs(rows[clean], tests).any():
-        raise DataError(f"{file.where()}: rows marked as not in the test file are in it")
+        raise DataError(
+            f"{file.where()}: rows marked as not in the test file are in it"
+        )
     note = f"partial: {clean.sum()} of the {TRAIN_ROWS} training rows"
     if leaked:
         note += f", and {in_test.sum()} that are in the test file as well: errors are those of training rows"
@@ -244,11 +283,15 @@ def _partial_rows(file: DataFile, tests: np.ndarray, unbiased: bool, leaked: boo
 
 def git_blob_id(content: bytes) -> str:
     """Return the id under which git stores a file of this content (a sha1 of a header and the content)."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    return hashlib.sha1(
+        b"blob %d\0" % len(content) + content, usedforsecurity=False
+    ).hexdigest()
 
 
 def _occurs(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Tell which rows occur among the others; all files print six decimals."""
-    mine, theirs = (np.round(values * 1e6).astype(np.int64) for values in (rows, others))
+    mine, theirs = (
+        np.round(values * 1e6).astype(np.int64) for values in (rows, others)
+    )
     known = {row.tobytes() for row in theirs}
     return np.array([row.tobytes() in known for row in mine], dtype=bool)

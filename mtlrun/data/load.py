@@ -112,7 +112,13 @@ def load_dataset(
     from mtlrun.data.dataset import check_read
 
     card, chosen, files, fingerprint = _prepare(
-        id, data_dir, variant=variant, sample=sample, sample_seed=sample_seed, coding=coding, **options
+        id,
+        data_dir,
+        variant=variant,
+        sample=sample,
+        sample_seed=sample_seed,
+        coding=coding,
+        **options,
     )
     function = source_function(card)
     check_options(id, {"sample": sample, "sample_seed": sample_seed}, ())
@@ -132,17 +138,29 @@ def load_dataset(
     )
     if sample is not None:
         if sample > dataset.n_samples:
-            raise DataError(f"data set {id}: cannot take a sample of {sample} from {dataset.n_samples} rows")
-        dataset = dataset.subset(np.sort(np.random.default_rng(sample_seed).permutation(dataset.n_samples)[:sample]))
+            raise DataError(
+                f"data set {id}: cannot take a sample of {sample} from {dataset.n_samples} rows"
+            )
+        dataset = dataset.subset(
+            np.sort(
+                np.random.default_rng(sample_seed).permutation(dataset.n_samples)[
+                    :sample
+                ]
+            )
+        )
     if coding != CODINGS[0]:
         if dataset.task_type != "binary":
-            raise DataError(f"data set {card.id}: coding={coding!r} is for binary labels, not for {dataset.task_type}")
+            raise DataError(
+                f"data set {card.id}: coding={coding!r} is for binary labels, not for {dataset.task_type}"
+            )
         dataset = replace(dataset, y=(dataset.y + 1.0) / 2.0)
     check_read(dataset, f"data set {card.id}")
     return dataset
 
 
-def dataset_fingerprint(id: str, *, data_dir: str | Path | None = None, **options: Any) -> str:
+def dataset_fingerprint(
+    id: str, *, data_dir: str | Path | None = None, **options: Any
+) -> str:
     """Return the sha256 of everything that decides the loaded data; parses nothing.
 
     It covers the contents of the files (which are verified), the name of the reader or generator, the options that are
@@ -172,7 +190,9 @@ def source_path(card: Card) -> str:
 def source_name(card: Card) -> str:
     """Return what the version of a reader or generator stands under: ``reader:mulan``, ``generator:rmtl``."""
     name = card.source.name
-    return f"generator:{name.rpartition(':')[2]}" if card.simulated else f"reader:{name}"
+    return (
+        f"generator:{name.rpartition(':')[2]}" if card.simulated else f"reader:{name}"
+    )
 
 
 def source_function(card: Card) -> Callable[..., Dataset]:
@@ -184,9 +204,14 @@ def source_function(card: Card) -> Callable[..., Dataset]:
         If there is no such reader or generator.
     """
     module, _, name = source_path(card).partition(":")
-    function: Callable[..., Dataset] | None = getattr(importlib.import_module(module), name, None)
+    function: Callable[..., Dataset] | None = getattr(
+        importlib.import_module(module), name, None
+    )
     if function is None:
-        raise DataError(f"{card.path}: there is no generator {card.source.name!r}", "See `mtlrun data list`.")
+        raise DataError(
+            f"{card.path}: there is no generator {card.source.name!r}",
+            "See `mtlrun data list`.",
+        )
     return function
 
 
@@ -202,7 +227,9 @@ def _prepare(
 ) -> tuple[Card, Variant, dict[str, DataFile], str]:
     """Return the card, the variant with all options given, its verified files, and the fingerprint."""
     if coding not in CODINGS:
-        raise DataError(f"data set {id}: coding must be one of {', '.join(CODINGS)}, not {coding!r}")
+        raise DataError(
+            f"data set {id}: coding must be one of {', '.join(CODINGS)}, not {coding!r}"
+        )
     folder = data_directory(data_dir)
     card = load_card(check_id(id), folder)
     chosen = card.variant(variant)
@@ -237,12 +264,18 @@ def check_options(id: str, given: Mapping[str, Any], known: Iterable[str]) -> No
         least = _LEAST.get(name)
         if least is None or (name == "sample" and value is None):
             continue
-        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < _MOST:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, Integral)
+            or not least <= int(value) < _MOST
+        ):
             text = f"data set {id}: {name} must be a whole number of at least {least}, not {value!r}"
             raise DataError(text, "Give one of at most 18 digits.")
 
 
-def _with_defaults(card: Card, options: dict[str, Any], function: Callable[..., Dataset]) -> dict[str, Any]:
+def _with_defaults(
+    card: Card, options: dict[str, Any], function: Callable[..., Dataset]
+) -> dict[str, Any]:
     """Return the options with those of the function that are not given."""
     defaults = {
         name: parameter.default
@@ -251,9 +284,13 @@ def _with_defaults(card: Card, options: dict[str, Any], function: Callable[..., 
     }
     check_options(card.id, options, defaults)
     merged = {**defaults, **options}
-    lacking = [name for name, value in merged.items() if value is inspect.Parameter.empty]
+    lacking = [
+        name for name, value in merged.items() if value is inspect.Parameter.empty
+    ]
     if lacking:
-        raise DataError(f"{card.path}: the reader {card.source.name} needs the option {lacking[0]!r}")
+        raise DataError(
+            f"{card.path}: the reader {card.source.name} needs the option {lacking[0]!r}"
+        )
     return merged
 
 
@@ -267,7 +304,9 @@ class Fact:
     agrees: bool
 
 
-def compare_statistics(found: Mapping[str, int | float], expected: Mapping[str, int | float]) -> list[Fact]:
+def compare_statistics(
+    found: Mapping[str, int | float], expected: Mapping[str, int | float]
+) -> list[Fact]:
     """Compare the statistics of a data set with those on its card.
 
     Whole numbers must be equal; other numbers must agree in the decimals that the card gives. What the card names but
@@ -279,6 +318,8 @@ def compare_statistics(found: Mapping[str, int | float], expected: Mapping[str, 
         agrees = wanted is None or ours == wanted
         if isinstance(wanted, float) and ours is not None:
             # A hair more than half a unit, for binary fractions and for tables that cut instead of rounding the last 5.
-            agrees = abs(ours - wanted) <= 0.5001 * 10.0 ** int(Decimal(repr(wanted)).as_tuple().exponent)
+            agrees = abs(ours - wanted) <= 0.5001 * 10.0 ** int(
+                Decimal(repr(wanted)).as_tuple().exponent
+            )
         facts.append(Fact(name, ours, wanted, agrees))
     return facts

@@ -59,12 +59,19 @@ class Names:
         """
         codes, values = _factorized(column)
         texts = [_name(value, column.name) for value in values]
-        place = {text: k for k, text in enumerate(dict.fromkeys(text for text in texts if text))}
+        place = {
+            text: k
+            for k, text in enumerate(dict.fromkeys(text for text in texts if text))
+        }
         if len(place) == len(texts):
             return cls(codes, texts)
         count = Counter(text for text in texts if text)
-        order = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int64)  # the last is for code -1
-        return cls(order[codes], list(place), [text for text, k in count.items() if k > 1])
+        order = np.array(
+            [*(place.get(text, -1) for text in texts), -1], dtype=np.int64
+        )  # the last is for code -1
+        return cls(
+            order[codes], list(place), [text for text, k in count.items() if k > 1]
+        )
 
     def sorted(self, first: Sequence[str] = ()) -> Names:
         """Return the same names in order: those that are given, then numbers by value, texts as `name_order` says."""
@@ -107,7 +114,11 @@ class Known:
         name = _name(value, self.what)
         if isinstance(value, str):
             whole = _WHOLE.fullmatch(name)
-            return name if name in self.place or not whole or whole[1] not in self.place else whole[1]
+            return (
+                name
+                if name in self.place or not whole or whole[1] not in self.place
+                else whole[1]
+            )
         if isinstance(value, bool | np.bool_):
             spellings = [text for text in self.place if text.lower() == name.lower()]
             return spellings[0] if len(spellings) == 1 else name
@@ -115,10 +126,17 @@ class Known:
             equal = self.numbers.get(float(value), [])
             if len(equal) > 1:
                 text = f"column {self.what!r} holds the number {name}, which may be any of the names {listed(equal)}"
-                raise DataError(text, "Store the column as text, written as in the training rows.")
+                raise DataError(
+                    text, "Store the column as text, written as in the training rows."
+                )
             return equal[0] if equal else name
         if isinstance(value, dt.date):
-            spellings = [name, f"{name} 00:00:00", f"{name}T00:00:00", name.replace(" ", "T")]
+            spellings = [
+                name,
+                f"{name} 00:00:00",
+                f"{name}T00:00:00",
+                name.replace(" ", "T"),
+            ]
             return next((text for text in spellings if text in self.place), name)
         return name
 
@@ -131,10 +149,19 @@ class Known:
         codes, values = _factorized(column)
         found = [self.find(value) for value in values]
         new = float(len(self.place))
-        where = [np.nan if name in MISSING and name not in self.place else self.place.get(name, new) for name in found]
+        where = [
+            np.nan
+            if name in MISSING and name not in self.place
+            else self.place.get(name, new)
+            for name in found
+        ]
         places = np.array([*where, np.nan], dtype=float)[codes]
         counts = np.bincount(codes[codes >= 0], minlength=len(found))
-        unknown = {name: int(counts[k]) for k, name in enumerate(found) if where[k] == new and counts[k]}
+        unknown = {
+            name: int(counts[k])
+            for k, name in enumerate(found)
+            if where[k] == new and counts[k]
+        }
         return places, unknown
 
 
@@ -143,11 +170,19 @@ def _factorized(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
     try:
         codes, values = pd.factorize(column)
     except TypeError:
-        kinds = {type(cell).__name__ for cell in column if not isinstance(cell, str | int | float)}
+        kinds = {
+            type(cell).__name__
+            for cell in column
+            if not isinstance(cell, str | int | float)
+        }
         text = f"column {column.name!r} has cells that are no names: {listed(sorted(kinds))}"
-        raise DataError(text, "Leave the column out (drop), or store one text or number per cell.") from None
+        raise DataError(
+            text, "Leave the column out (drop), or store one text or number per cell."
+        ) from None
     short = np.asarray(values)
-    if short.dtype.kind == "f" and short.dtype.itemsize < 8:  # by its own digits: 0.1, not 0.10000000149
+    if (
+        short.dtype.kind == "f" and short.dtype.itemsize < 8
+    ):  # by its own digits: 0.1, not 0.10000000149
         return codes.astype(np.int64), [float(str(value)) for value in short]
     return codes.astype(np.int64), pd.Index(values).tolist()
 
@@ -156,7 +191,10 @@ def _name(value: Any, column: Any) -> str:
     if isinstance(value, float):
         if EXACT_INTEGERS <= abs(value) < np.inf:
             text = f"column {column!r} has numbers as names that are too long to be distinguished ({value:.0f})"
-            raise DataError(text, "Put a letter in front of them, or fill the empty cells of the column.")
+            raise DataError(
+                text,
+                "Put a letter in front of them, or fill the empty cells of the column.",
+            )
         return number_name(value) if np.isfinite(value) else str(value)
     if isinstance(value, dt.datetime):
         midnight = value.time() == dt.time() and value.tzinfo is None
@@ -170,7 +208,9 @@ def name_order(names: Iterable[str]) -> list[str]:
     known = sorted(set(names))
     if all(map(is_number, known)):
         return sorted(known, key=float)
-    return sorted(known, key=lambda name: [_part(part) for part in _DIGITS.split(name) if part])
+    return sorted(
+        known, key=lambda name: [_part(part) for part in _DIGITS.split(name) if part]
+    )
 
 
 def _part(part: str) -> tuple[bool, int, str]:
@@ -188,7 +228,9 @@ def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
     column = column.astype("category")
     texts = [str(name).strip().replace(decimal, ".") for name in column.cat.categories]
     if texts and all(map(_canonical, texts)):
-        return column.cat.rename_categories([number_name(float(text)) if "." in text else text for text in texts])
+        return column.cat.rename_categories(
+            [number_name(float(text)) if "." in text else text for text in texts]
+        )
     return column
 
 
@@ -203,7 +245,9 @@ def _canonical(text: str) -> bool:
     if not is_number(text):
         return False
     value = float(text)
-    return text == repr(value) or (abs(value) < EXACT_INTEGERS and text == str(int(value)))
+    return text == repr(value) or (
+        abs(value) < EXACT_INTEGERS and text == str(int(value))
+    )
 
 
 def is_plain(names: Iterable[str]) -> bool:
@@ -224,7 +268,9 @@ _MARK = "[%‰°]|[^\\W\\d_]{0,3}[$€£¥₹₽]|[A-Z]{3}|Fr\\.?|kr\\.?|zł|Kč
 _AMOUNT = r"(?:\d{1,3}(?:[\s,.'’_]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
 #: Times and durations, such as 12:30 and 1 days 00:00:30.5.
 _TIME = r"[-+−]?(?:\d+ days?,? )?[-+]?\d{1,3}:\d\d(?::\d\d(?:[.,]\d+)?)?"
-_WRITTEN_NUMBER = re.compile(rf"{_TIME}|\(?(?:{_MARK})?\s?[-+−–]?\s?(?:{_MARK})?\s?{_AMOUNT}\s?-?(?:{_MARK})?\)?")
+_WRITTEN_NUMBER = re.compile(
+    rf"{_TIME}|\(?(?:{_MARK})?\s?[-+−–]?\s?(?:{_MARK})?\s?{_AMOUNT}\s?-?(?:{_MARK})?\)?"
+)
 #: The same with a unit behind it, as in 12 kg.
 _WITH_UNIT = re.compile(rf"[-+−–]?\s?{_AMOUNT}\s*(?P<unit>[^\W\d_].{{0,11}})")
 
@@ -239,7 +285,11 @@ def is_number(text: str) -> bool:
 
 def number_name(value: float) -> str:
     """Return a number that names something (a task, a class, a category) as text: ``7`` for 7.0, all digits kept."""
-    return f"{value + 0.0:.0f}" if abs(value) < EXACT_INTEGERS and value == int(value) else str(float(value))
+    return (
+        f"{value + 0.0:.0f}"
+        if abs(value) < EXACT_INTEGERS and value == int(value)
+        else str(float(value))
+    )
 
 
 def whole(digits: str) -> int:
@@ -251,5 +301,10 @@ def written_numbers(names: Sequence[str], many: int) -> bool:
     """Whether names are numbers with marks, such as 1 234,5 or $3, or more than so many numbers with one unit."""
     if all(map(_WRITTEN_NUMBER.fullmatch, names)):
         return True
-    units = [_WITH_UNIT.fullmatch(name) for name in names] if len(names) > many else [None]
-    return None not in units and len({unit["unit"] for unit in units if unit is not None}) == 1
+    units = (
+        [_WITH_UNIT.fullmatch(name) for name in names] if len(names) > many else [None]
+    )
+    return (
+        None not in units
+        and len({unit["unit"] for unit in units if unit is not None}) == 1
+    )

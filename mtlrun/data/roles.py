@@ -118,7 +118,12 @@ def read(
     DataError
         As `mtlrun.data.table.read_table` and `make_dataset`.
     """
-    lists = {"targets": tuple(targets), "drop": tuple(drop), "categorical": tuple(categorical), "keep": tuple(keep)}
+    lists = {
+        "targets": tuple(targets),
+        "drop": tuple(drop),
+        "categorical": tuple(categorical),
+        "keep": tuple(keep),
+    }
     roles = Roles(
         **lists,
         task=task,
@@ -131,10 +136,14 @@ def read(
         unseen=unseen,
         task_order=tuple(task_order),
     )
-    rows = read_table_file(file_called(files, data, card), PurePosixPath(data).suffix.lower())
+    rows = read_table_file(
+        file_called(files, data, card), PurePosixPath(data).suffix.lower()
+    )
     more = None
     if test is not None:
-        more = read_table_file(file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows)
+        more = read_table_file(
+            file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows
+        )
     return make_dataset(rows, roles, more)
 
 
@@ -166,16 +175,23 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     task = roles.task or (table.default_task if not roles.targets else None)
     if not targets:
         remedy = "Say --target COLUMN, --targets A,B,C or --labels FILE.xml."
-        raise DataError(f"{table.name}: no target", f"{remedy} The columns are {listed(table.columns, SHOWN)}.")
+        raise DataError(
+            f"{table.name}: no target",
+            f"{remedy} The columns are {listed(table.columns, SHOWN)}.",
+        )
     if test is not None:
-        table = table.stacked(test, [name for name in table.columns if name not in roles.drop])
+        table = table.stacked(
+            test, [name for name in table.columns if name not in roles.drop]
+        )
     make = _DatasetBuilder(table, roles, n_train)
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
     if task is not None:
         found = make.full(task, "task").sorted(make.first_tasks(task))
         task_id, tasks = found.codes, found.names
-    X, features, categories = _features(make, {*targets, task, roles.weight, roles.group, roles.time, *roles.drop})
+    X, features, categories = _features(
+        make, {*targets, task, roles.weight, roles.group, roles.time, *roles.drop}
+    )
     targets = [name for name in targets if name not in make.left_out]
     source = _source(make)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
@@ -231,13 +247,19 @@ class _DatasetBuilder:
         found = Names.of(self.table.text(name))
         if found.merged:
             text = f"blanks at the ends, normal forms and the type of a cell do not tell names of {name!r} apart"
-            self.notes.append(f"{text}: {listed([repr(word) for word in found.merged])}")
+            self.notes.append(
+                f"{text}: {listed([repr(word) for word in found.merged])}"
+            )
         return found
 
     def full(self, name: str, part: str) -> Names:
         """Return a column of names in which no cell may be empty."""
         found = self.named(name)
-        self.refuse(found.codes < 0, f"the {part} column {name!r} is empty", f"Every row needs its {part}.")
+        self.refuse(
+            found.codes < 0,
+            f"the {part} column {name!r} is empty",
+            f"Every row needs its {part}.",
+        )
         return found
 
     def first_tasks(self, task: str) -> tuple[str, ...]:
@@ -246,13 +268,21 @@ class _DatasetBuilder:
         known = set(Names.of(self.table.text(task)).names) if order else set()
         for name in order:
             if name not in known:
-                raise UnknownNameError(f"task in the order of tasks, as a name in column {task!r},", name, known)
+                raise UnknownNameError(
+                    f"task in the order of tasks, as a name in column {task!r},",
+                    name,
+                    known,
+                )
         return tuple(dict.fromkeys(order))
 
     def typed(self, name: str) -> pd.Series:
         """Return a column of a feature or target; numbers of which some are stored as texts (Excel) are numbers."""
         column = self.table.column(name)
-        if column.dtype == object and len({issubclass(kind, str) for kind in set(map(type, column.dropna()))}) == 2:
+        if (
+            column.dtype == object
+            and len({issubclass(kind, str) for kind in set(map(type, column.dropna()))})
+            == 2
+        ):
             numbers = pd.to_numeric(column, errors="coerce")
             if (numbers.isna() == column.isna()).all():
                 return numbers
@@ -270,7 +300,11 @@ class _DatasetBuilder:
         if is_numeric_dtype(self.typed(name)):
             return
         found = Names.of(self.table.column(name))
-        numbers = pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce").notna().to_numpy()
+        numbers = (
+            pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce")
+            .notna()
+            .to_numpy()
+        )
         if numbers.all():
             return
         number = np.append(numbers, False)[found.codes]
@@ -278,7 +312,11 @@ class _DatasetBuilder:
         if numbers.any():
             odd = word if word.sum() <= number.sum() else number
             text = f"column {name!r} mixes numbers and words: {found.names[found.codes[np.argmax(odd)]]!r} here"
-            self.refuse(odd, text, f"Fix the cell, or say --categorical {name} if all its values are names.")
+            self.refuse(
+                odd,
+                text,
+                f"Fix the cell, or say --categorical {name} if all its values are names.",
+            )
         if len(found.names) > 2 and written_numbers(found.names, MIN_TEXTS):
             text = f"column {name!r} contains numbers as text: {found.names[found.codes[np.argmax(word)]]!r}"
             remedy = f"Write them like 1.5, say --categorical {name} if they are names, or --drop {name}."
@@ -286,27 +324,41 @@ class _DatasetBuilder:
 
 
 def _check_roles(table: Table, roles: Roles) -> None:
-    single = [name for name in (roles.task, roles.weight, roles.group, roles.time) if name]
+    single = [
+        name for name in (roles.task, roles.weight, roles.group, roles.time) if name
+    ]
     kept = [name for name in roles.keep if name != "*"]
     for name in (*roles.targets, *single, *roles.drop, *roles.categorical, *kept):
         if name not in table.columns:
             wrong = f"{table.name} has no column {name!r}"
             if "," in name and (name,) == roles.targets:
-                raise DataError(wrong, f"For several columns to predict: --targets {name}")
+                raise DataError(
+                    wrong, f"For several columns to predict: --targets {name}"
+                )
             raise UnknownNameError("column", name, table.columns, wrong)
     named = [*roles.targets, *single]
     twice = [name for name in named if named.count(name) > 1]
     if twice and set(twice) != {roles.task} & {roles.group}:
-        raise DataError(f"column {twice[0]!r} is given two roles", "Give every column one role.")
+        raise DataError(
+            f"column {twice[0]!r} is given two roles", "Give every column one role."
+        )
     if roles.task and len(roles.targets) > 1:
         raise DataError(
             "a task column requires a single target",
             "Name the task column (ragged) or several targets (shared), not both.",
         )
-    if roles.task_order and not (roles.task or (table.default_task and not roles.targets)):
-        raise DataError("an order of tasks needs a column of tasks", "Name several targets in their order instead.")
+    if roles.task_order and not (
+        roles.task or (table.default_task and not roles.targets)
+    ):
+        raise DataError(
+            "an order of tasks needs a column of tasks",
+            "Name several targets in their order instead.",
+        )
     if roles.group and roles.time:
-        raise DataError("rows cannot be split by group and by time at once", "Choose --group or --time.")
+        raise DataError(
+            "rows cannot be split by group and by time at once",
+            "Choose --group or --time.",
+        )
     if roles.task_type not in (None, *TASK_TYPES):
         raise UnknownNameError("task type", str(roles.task_type), TASK_TYPES)
     if roles.positive is not None and roles.task_type not in (None, "binary"):
@@ -340,7 +392,9 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
             "with --targets A,B,C.",
         )
     if kind == "regression":
-        words = [name for name, column in columns.items() if not is_numeric_dtype(column)]
+        words = [
+            name for name, column in columns.items() if not is_numeric_dtype(column)
+        ]
         if words:
             text = f"the target {words[0]!r} contains words, not numbers"
             raise DataError(text, "Say --task-type binary or multiclass.")
@@ -362,7 +416,11 @@ def _group_like(make: _DatasetBuilder, target: str) -> str:
     for name in table.columns[:MOST_COLUMNS]:
         column = table.column(name)
         count = column.nunique()
-        if name != target and name not in make.roles.drop and 2 <= count <= len(column) / 4:
+        if (
+            name != target
+            and name not in make.roles.drop
+            and 2 <= count <= len(column) / 4
+        ):
             found.append((is_numeric_dtype(column), count, name))
     return f" (for example --task {min(found)[2]})" if found else ""
 
@@ -379,7 +437,8 @@ def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
         if "regression" in found and len(found) > 1 and not numbers:
             text = listed([f"{name} ({kind})" for name, kind in kinds.items()])
             raise DataError(
-                f"targets of different types: {text}", "Compare each type in a run of its own, or say --task-type."
+                f"targets of different types: {text}",
+                "Compare each type in a run of its own, or say --task-type.",
             )
         # A target of two classes may stand beside one of more, or beside numbers.
         kind = "regression" if "regression" in found else max(found)
@@ -389,12 +448,17 @@ def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
             count = len(Names.of(column).names)
             if count > max(MIN_TEXTS, 0.5 * column.count()):
                 text = f"the target {name!r} contains {count} different texts in {column.count()} rows, no categories"
-                raise DataError(text, "Choose a column of numbers or of a few labels, or derive one from the texts.")
+                raise DataError(
+                    text,
+                    "Choose a column of numbers or of a few labels, or derive one from the texts.",
+                )
     return kind
 
 
 def _kind(column: pd.Series) -> str:
-    if (column.nunique() if is_numeric_dtype(column) else len(Names.of(column).names)) == 2:
+    if (
+        column.nunique() if is_numeric_dtype(column) else len(Names.of(column).names)
+    ) == 2:
         return "binary"
     return "regression" if is_numeric_dtype(column) else "multiclass"
 
@@ -410,7 +474,9 @@ def _labels(
         if len(words) == 2:
             taken = words[1:]
         if positive is not None:
-            taken = [word for word in words if positive == word] or _same_number(positive, words)
+            taken = [word for word in words if positive == word] or _same_number(
+                positive, words
+            )
             if not taken and len(words) > 2 and make.label_types[name] == "number":
                 raise DataError(
                     f"the target {name!r} has {len(words)} different numbers, of which {positive!r} is none",
@@ -428,17 +494,28 @@ def _labels(
         labels[name] = words
         if len(taken) == 1:
             others = [word for word in words if word != taken[0]]
-            labels[name] = [others[0] if len(others) == 1 else f"not {taken[0]}", taken[0]]
+            labels[name] = [
+                others[0] if len(others) == 1 else f"not {taken[0]}",
+                taken[0],
+            ]
             if set(words) not in ({"0", "1"}, {"-1", "1"}):
                 codings.append(f"{name}: +1 means {taken[0]}")
         else:
             several.append(repr(name))
         for word in taken:
-            single = name if len(taken) == 1 else word if len(columns) == 1 else f"{name}={word}"
+            single = (
+                name
+                if len(taken) == 1
+                else word
+                if len(columns) == 1
+                else f"{name}={word}"
+            )
             mine = np.where(found.codes == words.index(word), 1.0, -1.0)
             parts[single] = np.where(found.codes < 0, np.nan, mine)
     if several:
-        make.notes.append(f"each class of {listed(several)} is a task, one against the rest")
+        make.notes.append(
+            f"each class of {listed(several)} is a task, one against the rest"
+        )
     if codings:
         make.notes.append(listed(codings))
     return np.column_stack(list(parts.values())), list(parts), labels
@@ -466,22 +543,40 @@ def _classes(make: _DatasetBuilder, name: str) -> Names:
     """
     found = make.named(name)
     column = make.typed(name)
-    dtype = column.cat.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
-    kind = "bool" if is_bool_dtype(dtype) else "number" if is_numeric_dtype(dtype) else "text"
+    dtype = (
+        column.cat.categories.dtype
+        if isinstance(column.dtype, pd.CategoricalDtype)
+        else column.dtype
+    )
+    kind = (
+        "bool"
+        if is_bool_dtype(dtype)
+        else "number"
+        if is_numeric_dtype(dtype)
+        else "text"
+    )
     if kind == "number" and is_plain(found.names):
         found = Names.of(column)
     elif kind == "number":
         kind = "text"
     make.label_types[name] = kind
-    return found.sorted(sorted(found.names) if kind == "text" else name_order(found.names))
+    return found.sorted(
+        sorted(found.names) if kind == "text" else name_order(found.names)
+    )
 
 
 def _same_number(word: str, words: Sequence[str]) -> list[str]:
     """Return the one of some words that is the same number as a word."""
-    return [other for other in words if is_number(word) and is_number(other) and float(word) == float(other)][:1]
+    return [
+        other
+        for other in words
+        if is_number(word) and is_number(other) and float(word) == float(other)
+    ][:1]
 
 
-def _varying(make: _DatasetBuilder, columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
+def _varying(
+    make: _DatasetBuilder, columns: dict[str, pd.Series]
+) -> dict[str, pd.Series]:
     """Return the targets that have two values; several of which some have not are left out, and said.
 
     Raises
@@ -495,16 +590,25 @@ def _varying(make: _DatasetBuilder, columns: dict[str, pd.Series]) -> dict[str, 
         rows = column[: make.n_train]
         values = rows.dropna()
         numbers = is_numeric_dtype(values)
-        if len(values) and (values.min() != values.max() if numbers else len(Names.of(values).names) > 1):
+        if len(values) and (
+            values.min() != values.max() if numbers else len(Names.of(values).names) > 1
+        ):
             left[name] = column
         else:
-            gone[name] = f"a single value ({values.iloc[0]})" if len(values) else "no values"
+            gone[name] = (
+                f"a single value ({values.iloc[0]})" if len(values) else "no values"
+            )
     if not left:
         name, only = next(iter(gone.items()))
-        raise DataError(f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict.")
+        raise DataError(
+            f"{make.table.name}: the target {name!r} has {only}",
+            "There is nothing to predict.",
+        )
     if gone:
         what = [f"{name} has {only}" for name, only in gone.items()]
-        make.notes.append(f"{counted(len(gone), 'target')} left out, there is nothing to predict: {listed(what)}")
+        make.notes.append(
+            f"{counted(len(gone), 'target')} left out, there is nothing to predict: {listed(what)}"
+        )
     return left
 
 
@@ -512,7 +616,11 @@ def _varying(make: _DatasetBuilder, columns: dict[str, pd.Series]) -> dict[str, 
 
 
 def _kept(
-    make: _DatasetBuilder, y: np.ndarray, kind: str, tasks: list[str], task_id: np.ndarray | None
+    make: _DatasetBuilder,
+    y: np.ndarray,
+    kind: str,
+    tasks: list[str],
+    task_id: np.ndarray | None,
 ) -> tuple[np.ndarray, list[str], np.ndarray | None]:
     """Return the rows that stay, and their tasks: rows have a target, tasks enough rows and more than one class."""
     labels, classes = kind != "regression", kind == "multiclass"
@@ -523,58 +631,98 @@ def _kept(
         small = sizes < need
         if small.any() and make.roles.min_rows is None:
             worst, others = int(np.argmin(sizes)), int(small.sum()) - 1
-            more = f" (and {counted(others, 'more task is', 'more tasks are')} too small)" if others else ""
+            more = (
+                f" (and {counted(others, 'more task is', 'more tasks are')} too small)"
+                if others
+                else ""
+            )
             raise DataError(
                 f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{more}; training, "
                 f"selecting and testing take at least {MIN_ROWS}",
                 f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column."
-                + (" Are --target and --task swapped?" if 2 * small.sum() > len(tasks) else ""),
+                + (
+                    " Are --target and --task swapped?"
+                    if 2 * small.sum() > len(tasks)
+                    else ""
+                ),
             )
-        known = [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))] if labels else []
-        alone = ~small & np.array([len(found) == 1 for found in known]) if labels else np.zeros_like(small)
+        known = (
+            [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))]
+            if labels
+            else []
+        )
+        alone = (
+            ~small & np.array([len(found) == 1 for found in known])
+            if labels
+            else np.zeros_like(small)
+        )
         single = alone & classes
         if alone.any() and not classes:
             names = listed([tasks[t] for t in np.flatnonzero(alone)])
             make.notes.append(
                 f"{counted(alone.sum(), 'task')} with only one class, left out of AUC and its gain: {names}"
             )
-        for gone, why in ((small, f"fewer than {need} rows"), (single, "only one class")):
+        for gone, why in (
+            (small, f"fewer than {need} rows"),
+            (single, "only one class"),
+        ):
             if gone.any():
                 names = listed([tasks[t] for t in np.flatnonzero(gone)])
-                make.notes.append(f"{counted(gone.sum(), 'task')} with {why} left out: {names}")
+                make.notes.append(
+                    f"{counted(gone.sum(), 'task')} with {why} left out: {names}"
+                )
         left = np.flatnonzero(~small & ~single)
         if not len(left):
-            text = f"{make.table.name}: no task has {need} rows" + (" of more than one class" if classes else "")
+            text = f"{make.table.name}: no task has {need} rows" + (
+                " of more than one class" if classes else ""
+            )
             raise DataError(text, "Choose another task column or --min-rows.")
         rows = rows[np.isin(task_id[rows], left)]
         tasks, task_id = [tasks[t] for t in left], np.searchsorted(left, task_id[rows])
     if len(rows) < len(y):
-        make.notes.append(f"{counted(len(y) - len(rows), 'row')} without a target or of tasks left out")
+        make.notes.append(
+            f"{counted(len(y) - len(rows), 'row')} without a target or of tasks left out"
+        )
     return rows, tasks, task_id
 
 
 def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
     roles, found = make.roles, {}
     if roles.weight:
-        weights = pd.to_numeric(make.table.column(roles.weight), errors="coerce").to_numpy(dtype=float)
+        weights = pd.to_numeric(
+            make.table.column(roles.weight), errors="coerce"
+        ).to_numpy(dtype=float)
         text = f"the weight column {roles.weight!r} does not contain a number of at least 0"
-        make.refuse(~(np.isfinite(weights) & (weights >= 0)), text, "Fix the cell; 0 leaves a row out.")
+        make.refuse(
+            ~(np.isfinite(weights) & (weights >= 0)),
+            text,
+            "Fix the cell; 0 leaves a row out.",
+        )
         found[WEIGHT] = weights
     if roles.group:
         found[GROUP] = make.full(roles.group, "group").codes
     if roles.time:
         column = instants(make.table.column(roles.time), make.table.name)
         text = f"the time column {roles.time!r} contains neither a number nor a date"
-        make.refuse(column.isna(), text, "Fix the cell, or choose another column with --time.")
+        make.refuse(
+            column.isna(), text, "Fix the cell, or choose another column with --time."
+        )
         found[TIME] = column.rank(method="dense").to_numpy(dtype=float)
     return found
 
 
-def _published(data: Dataset, tested: np.ndarray, roles: Roles) -> tuple[np.ndarray, np.ndarray]:
+def _published(
+    data: Dataset, tested: np.ndarray, roles: Roles
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of the table and those of the test table."""
     train, test = np.flatnonzero(~tested), np.flatnonzero(tested)
     if data.task_id is not None and roles.unseen == "error":
-        new = sorted({data.tasks[t] for t in np.setdiff1d(data.task_id[test], data.task_id[train])})
+        new = sorted(
+            {
+                data.tasks[t]
+                for t in np.setdiff1d(data.task_id[test], data.task_id[train])
+            }
+        )
         if new:
             raise DataError(
                 f"{counted(len(new), 'task occurs', 'tasks occur')} only in the test rows: {listed(new)}",
@@ -589,10 +737,17 @@ def _published(data: Dataset, tested: np.ndarray, roles: Roles) -> tuple[np.ndar
 def _is_numbering(make: _DatasetBuilder, name: str) -> bool:
     """Whether a column holds another whole number in every row, as row numbers and the numbers of persons do."""
     column = make.typed(name)[: make.n_train]
-    if not is_numeric_dtype(column) or is_bool_dtype(column) or len(column) < MIN_NUMBERED or column.isna().any():
+    if (
+        not is_numeric_dtype(column)
+        or is_bool_dtype(column)
+        or len(column) < MIN_NUMBERED
+        or column.isna().any()
+    ):
         return False
     values = column.to_numpy(dtype=float)
-    return bool((values == np.round(values)).all()) and len(np.unique(values)) == len(values)
+    return bool((values == np.round(values)).all()) and len(np.unique(values)) == len(
+        values
+    )
 
 
 def _shifts(X: np.ndarray, codes: np.ndarray, features: list[str]) -> list[str]:
@@ -600,21 +755,38 @@ def _shifts(X: np.ndarray, codes: np.ndarray, features: list[str]) -> list[str]:
     order = np.argsort(codes, kind="stable")
     sorted_rows = np.where(np.isnan(X[order]), np.inf, X[order])
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    most, least = np.maximum.reduceat(sorted_rows, starts), np.minimum.reduceat(sorted_rows, starts)
+    most, least = (
+        np.maximum.reduceat(sorted_rows, starts),
+        np.minimum.reduceat(sorted_rows, starts),
+    )
     constant = (most == least).all(axis=0) & (np.ptp(np.nan_to_num(most), axis=0) > 0)
     names = [name for name, found in zip(features, constant, strict=True) if found]
-    return [f"constant within every task, so it can only shift a task as a whole: {listed(names)}"] if names else []
+    return (
+        [
+            f"constant within every task, so it can only shift a task as a whole: {listed(names)}"
+        ]
+        if names
+        else []
+    )
 
 
-def _features(make: _DatasetBuilder, taken: set[str | None]) -> tuple[Any, list[str], dict[str, list[str]]]:
+def _features(
+    make: _DatasetBuilder, taken: set[str | None]
+) -> tuple[Any, list[str], dict[str, list[str]]]:
     """Return X, the names of its columns, and the words of those that hold categories."""
     table = make.table
     columns: dict[str, np.ndarray] = {}
     categories: dict[str, list[str]] = {}
     left_out: dict[str, list[str]] = {}
-    dense = [*map(str, table.frame.columns), *(name for name in table.names if name in make.roles.categorical)]
+    dense = [
+        *map(str, table.frame.columns),
+        *(name for name in table.names if name in make.roles.categorical),
+    ]
     free = [name for name in dense if name not in taken]
-    wanted = {*make.roles.categorical, *(free if "*" in make.roles.keep else make.roles.keep)}
+    wanted = {
+        *make.roles.categorical,
+        *(free if "*" in make.roles.keep else make.roles.keep),
+    }
     unused = [name for name in free if name not in wanted and _is_numbering(make, name)]
     if table.sparse is None and len(unused) == len(free):
         unused = []  # there is nothing else to learn from
@@ -631,15 +803,26 @@ def _features(make: _DatasetBuilder, taken: set[str | None]) -> tuple[Any, list[
                 make.refuse_odd_words(name)
             found = make.named(name)
             words = sorted(found.names)
-            if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and name not in wanted:
+            if (
+                len(words) > MAX_WORDS
+                and len(words) > 0.5 * len(column)
+                and name not in wanted
+            ):
                 dates = spoken_dates(column)
-                left_out.setdefault("dates" if dates else "identifiers (words that hardly repeat)", []).append(name)
+                left_out.setdefault(
+                    "dates" if dates else "identifiers (words that hardly repeat)", []
+                ).append(name)
                 continue
             codes = found.sorted(words).codes
             categories[name], columns[name] = words, np.where(codes < 0, np.nan, codes)
-    gone = [f"left out as {kind}: {listed(names)}{HINTS.get(kind, '')}" for kind, names in left_out.items()]
+    gone = [
+        f"left out as {kind}: {listed(names)}{HINTS.get(kind, '')}"
+        for kind, names in left_out.items()
+    ]
     if "dates" in left_out:
-        gone.append("--time COLUMN splits by a date; as features, use numbers such as year and month")
+        gone.append(
+            "--time COLUMN splits by a date; as features, use numbers such as year and month"
+        )
     make.notes += gone
     if table.sparse is not None:
         kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
@@ -648,12 +831,19 @@ def _features(make: _DatasetBuilder, taken: set[str | None]) -> tuple[Any, list[
         if (missing := np.isnan(gaps.data)).any():
             place = table.where(int(gaps.row[np.argmax(missing)]))
             raise DataError(
-                f"{place}: a value is missing, and the rows are sparse", "Fill the gap, or write dense rows."
+                f"{place}: a value is missing, and the rows are sparse",
+                "Fill the gap, or write dense rows.",
             )
-        blocks = [sparse.csr_matrix(np.column_stack(list(columns.values())))] if columns else []
+        blocks = (
+            [sparse.csr_matrix(np.column_stack(list(columns.values())))]
+            if columns
+            else []
+        )
         X = sparse.hstack([*blocks, numbers], format="csr")
         return X, [*columns, *(table.names[j] for j in kept)], categories
     if not columns:
         remedy = "Name fewer columns in the options, or say --categorical COLUMN for one that holds categories."
-        raise DataError("; ".join([f"{table.name}: no column is left as a feature", *gone]), remedy)
+        raise DataError(
+            "; ".join([f"{table.name}: no column is left as a feature", *gone]), remedy
+        )
     return np.column_stack(list(columns.values())), list(columns), categories

@@ -127,14 +127,23 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     found = X.dtype.itemsize if schema.strings else X.shape[1]
     if found != schema.n_features:
         what = "letters per sequence" if schema.strings else "columns"
-        raise DataError(f"{table.name}: {found} {what}, the model has {schema.n_features}", _OTHER_MODEL)
+        raise DataError(
+            f"{table.name}: {found} {what}, the model has {schema.n_features}",
+            _OTHER_MODEL,
+        )
     ignored = [name for name in candidates if name not in set(chosen)]
     return NewRows(X, tasks, ignored, new_words)
 
 
-def _tasks(table: Table, schema: Schema) -> tuple[list[str] | np.ndarray | None, set[str]]:
+def _tasks(
+    table: Table, schema: Schema
+) -> tuple[list[str] | np.ndarray | None, set[str]]:
     """Return the tasks of the rows, and the columns that are about tasks."""
-    columns = [name for name in (schema.task_column, table.default_task) if name is not None and name in table.columns]
+    columns = [
+        name
+        for name in (schema.task_column, table.default_task)
+        if name is not None and name in table.columns
+    ]
     if not columns:
         return None, set(columns)
     values = table.column(columns[0])
@@ -142,7 +151,11 @@ def _tasks(table: Table, schema: Schema) -> tuple[list[str] | np.ndarray | None,
         return values.to_numpy(dtype=np.int64) - 1, set(columns)
     if not schema.tasks:
         values = table.text(columns[0])
-        values = values if is_numeric_dtype(values) or values.dtype == object else as_written(values)
+        values = (
+            values
+            if is_numeric_dtype(values) or values.dtype == object
+            else as_written(values)
+        )
     found = Names.of(values)
     if (found.codes < 0).any():
         row = int(np.argmax(found.codes < 0))
@@ -168,21 +181,39 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
     else:  # x1, x2, ... mean something to a model that was fitted on such a table
         by_name = schema.table and known.issuperset(wanted)
     if not by_name:
-        rest = [name for name in candidates if table.named or name not in table.default_targets]
+        rest = [
+            name
+            for name in candidates
+            if table.named or name not in table.default_targets
+        ]
         if len(rest) != schema.n_features:
-            hint = f" besides the task column {schema.task_column!r}" if len(table.columns) > len(candidates) else ""
+            hint = (
+                f" besides the task column {schema.task_column!r}"
+                if len(table.columns) > len(candidates)
+                else ""
+            )
             needed = counted(schema.n_features, "feature")
             text = f"{table.name}: {counted(len(rest), 'column')}{hint}, the model has {needed}"
-            raise DataError(text, "Without names the columns must be those of the training rows, in that order.")
+            raise DataError(
+                text,
+                "Without names the columns must be those of the training rows, in that order.",
+            )
         return rest
     missing = [name for name in wanted if name not in known]
     if missing:
         text = f"{table.name}: {len(missing)} of the model's features are missing: {listed(missing)}"
-        raise DataError(text, "Add them, named as in the training data; other columns may stay.")
+        raise DataError(
+            text, "Add them, named as in the training data; other columns may stay."
+        )
     return wanted
 
 
-def _coded(table: Table, schema: Schema, names: Sequence[str], new_words: dict[str, dict[str, int]]) -> Any:
+def _coded(
+    table: Table,
+    schema: Schema,
+    names: Sequence[str],
+    new_words: dict[str, dict[str, int]],
+) -> Any:
     """Return the features of a model of a table; words become their numbers, a new word one beyond them.
 
     New words are put into `new_words`.
@@ -190,21 +221,35 @@ def _coded(table: Table, schema: Schema, names: Sequence[str], new_words: dict[s
     words, columns = {}, []
     for feature, name in zip(schema.features, names, strict=True):
         if feature in schema.categories:
-            words[name], new = Known(schema.categories[feature], name).codes(table.column(name))
+            words[name], new = Known(schema.categories[feature], name).codes(
+                table.column(name)
+            )
             new_words |= {name: new} if new else {}
     if table.sparse is not None:
         numbers = [name for name in names if name not in words]
         order = np.argsort([*map(names.index, words), *map(names.index, numbers)])
-        blocks = [sparse.csr_matrix(np.column_stack(list(words.values()))), table.numbers(numbers, gaps=True)]
+        blocks = [
+            sparse.csr_matrix(np.column_stack(list(words.values()))),
+            table.numbers(numbers, gaps=True),
+        ]
         return sparse.hstack(blocks, format="csc")[:, order].tocsr()
     for name in names:
-        columns.append(words[name] if name in words else table.numbers([name], gaps=True)[:, 0])
+        columns.append(
+            words[name] if name in words else table.numbers([name], gaps=True)[:, 0]
+        )
     return np.column_stack(columns)
 
 
 def _sequences(table: Table, names: Sequence[str]) -> np.ndarray:
-    if not names or table.sparse is not None or pd.api.types.is_numeric_dtype(table.column(names[0])):
-        raise DataError(f"{table.name}: the model was fitted on sequences, the file contains numbers", _OTHER_MODEL)
+    if (
+        not names
+        or table.sparse is not None
+        or pd.api.types.is_numeric_dtype(table.column(names[0]))
+    ):
+        raise DataError(
+            f"{table.name}: the model was fitted on sequences, the file contains numbers",
+            _OTHER_MODEL,
+        )
     cells = [str(cell).strip().upper().encode() for cell in table.column(names[0])]
     lengths = {len(cell) for cell in cells}
     if len(lengths) > 1:

@@ -14,14 +14,30 @@ from mtlrun.utils.sizes import allow_simulated
 #: The three studies whose patients the paper pools, and their sizes (474 in all).
 STUDIES = {"E-GEOD-16446": 114, "E-GEOD-20194": 278, "E-GEOD-22093": 82}
 #: A + T content of the background, roughly that of the genomes.
-AT_CONTENT = {"fly": 0.58, "mouse": 0.58, "human": 0.59, "cow": 0.58, "worm": 0.64, "cress": 0.64}
+AT_CONTENT = {
+    "fly": 0.58,
+    "mouse": 0.58,
+    "human": 0.59,
+    "cow": 0.58,
+    "worm": 0.64,
+    "cress": 0.64,
+}
 BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
 LEVELS = 256
 #: Bases before the site that lean towards pyrimidines, and bases around the site that carry a consensus.
 TRACT, CONSENSUS = 16, 4
 _CHUNK = 1 << 16
 #: Families of `simulate_families`: what the tasks have in common.
-FAMILIES = ("equal", "slopes", "low-rank", "shared-features", "clusters", "outliers", "unrelated", "sign-flipped")
+FAMILIES = (
+    "equal",
+    "slopes",
+    "low-rank",
+    "shared-features",
+    "clusters",
+    "outliers",
+    "unrelated",
+    "sign-flipped",
+)
 
 
 def simulate_rmtl(
@@ -75,11 +91,19 @@ def simulate_rmtl(
     allow_simulated((n, d), (d, m), (n, m), (d, rank), (m, rank))
     _require(kind in ("sign", "value"), f"kind must be 'sign' or 'value', not {kind!r}")
     fine = 0 <= outliers <= 1 and noise >= 0
-    _require(fine, f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}")
+    _require(
+        fine, f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}"
+    )
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
-    L = rng.standard_normal((d, rank)) @ rng.standard_normal((m, rank)).T / np.sqrt(rank)
-    chosen = np.sort(rng.permutation(m)[: max(1, round(outliers * m)) if outliers else 0])
+    L = (
+        rng.standard_normal((d, rank))
+        @ rng.standard_normal((m, rank)).T
+        / np.sqrt(rank)
+    )
+    chosen = np.sort(
+        rng.permutation(m)[: max(1, round(outliers * m)) if outliers else 0]
+    )
     E = np.zeros((d, m))
     E[:, chosen] = 2.0 * rng.standard_normal((d, len(chosen)))
     Y = _noisy(X @ (L + E), noise, rng)
@@ -130,15 +154,23 @@ def simulate_fetr(
     check_sizes(n=n, d=d, m=m)
     allow_simulated((n, d), (d, m), (n, m), (d, d), (m, m))
     fine = 0 < l <= u and noise >= 0
-    _require(fine, f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}")
+    _require(
+        fine, f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}"
+    )
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     values1, basis1 = _random_spectrum(d, l, u, rng)
     values2, basis2 = _random_spectrum(m, l, u, rng)
     Z = rng.standard_normal((d, m))
     W = (basis1 / np.sqrt(values1)) @ Z @ (basis2 / np.sqrt(values2)).T
-    truth = {"W": W, "Sigma1": (basis1 * values1) @ basis1.T, "Sigma2": (basis2 * values2) @ basis2.T}
-    return Dataset(X=X, y=_noisy(X @ W, noise, rng), task_type="regression", truth=truth)
+    truth = {
+        "W": W,
+        "Sigma1": (basis1 * values1) @ basis1.T,
+        "Sigma2": (basis2 * values2) @ basis2.T,
+    }
+    return Dataset(
+        X=X, y=_noisy(X @ W, noise, rng), task_type="regression", truth=truth
+    )
 
 
 def simulate_gauss2d(
@@ -182,8 +214,14 @@ def simulate_gauss2d(
     check_sizes(n=n, tasks=tasks)
     allow_simulated((n, 2), (tasks, tasks))
     fine = n >= 2 * tasks and 0 < bayes_error < 0.5
-    _require(fine, f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}")
-    _require(means in ("rotated", "authors"), f"means must be rotated or authors, not {means!r}")
+    _require(
+        fine,
+        f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}",
+    )
+    _require(
+        means in ("rotated", "authors"),
+        f"means must be rotated or authors, not {means!r}",
+    )
     rng = np.random.default_rng(seed)
     truth: dict[str, Any] = {}
     if means == "authors":
@@ -191,14 +229,27 @@ def simulate_gauss2d(
         bayes_error = float(special.ndtr(-np.linalg.norm(mu[0])))
         truth["similarity"] = (np.ones((tasks, tasks)) + np.eye(tasks)) / 2
     else:
-        directions = np.pi / 4 + (np.linspace(-angle / 2, angle / 2, tasks) if tasks > 1 else np.zeros(1))
-        mu = -special.ndtri(bayes_error) * np.column_stack([np.cos(directions), np.sin(directions)])
+        directions = np.pi / 4 + (
+            np.linspace(-angle / 2, angle / 2, tasks) if tasks > 1 else np.zeros(1)
+        )
+        mu = -special.ndtri(bayes_error) * np.column_stack(
+            [np.cos(directions), np.sin(directions)]
+        )
     sizes = np.full(tasks, n // tasks) + (np.arange(tasks) < n % tasks)
     task_id = np.repeat(np.arange(tasks), sizes)
-    y = np.concatenate([rng.permutation(np.where(np.arange(size) % 2, -1.0, 1.0)) for size in sizes])
+    y = np.concatenate(
+        [rng.permutation(np.where(np.arange(size) % 2, -1.0, 1.0)) for size in sizes]
+    )
     X = y[:, None] * mu[task_id] + rng.standard_normal((n, 2))
     truth |= {"means": mu, "W": 2 * mu.T, "bayes_error": bayes_error}
-    return Dataset(X=X, y=y, task_type="binary", task_id=task_id, features=["x1", "x2"], truth=truth)
+    return Dataset(
+        X=X,
+        y=y,
+        task_type="binary",
+        task_id=task_id,
+        features=["x1", "x2"],
+        truth=truth,
+    )
 
 
 def simulate_kernel_groups(
@@ -228,21 +279,42 @@ def simulate_kernel_groups(
     """
     check_sizes(rows=rows, tasks=tasks, d=d)
     allow_simulated((tasks, rows, d))
-    _require(d >= 2 and 0 <= noise < 0.5, f"d >= 2 and 0 <= noise < 0.5 are needed, not d={d}, noise={noise}")
+    _require(
+        d >= 2 and 0 <= noise < 0.5,
+        f"d >= 2 and 0 <= noise < 0.5 are needed, not d={d}, noise={noise}",
+    )
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((tasks, rows, d))
-    directions = np.stack([np.linalg.qr(rng.standard_normal((d, 2)))[0] for _ in range(tasks)])
+    directions = np.stack(
+        [np.linalg.qr(rng.standard_normal((d, 2)))[0] for _ in range(tasks)]
+    )
     along = np.einsum("tnd,tdk->tnk", X, directions)
     linear = np.arange(tasks) < (tasks + 1) // 2
     scores = np.where(linear[:, None], along[:, :, 0], along[:, :, 0] * along[:, :, 1])
-    y = np.where(scores > 0, 1.0, -1.0) * np.where(rng.random((tasks, rows)) < noise, -1.0, 1.0)
-    names = [f"{'line' if line else 'product'} {t + 1}" for t, line in enumerate(linear)]
+    y = np.where(scores > 0, 1.0, -1.0) * np.where(
+        rng.random((tasks, rows)) < noise, -1.0, 1.0
+    )
+    names = [
+        f"{'line' if line else 'product'} {t + 1}" for t, line in enumerate(linear)
+    ]
     task_id = np.repeat(np.arange(tasks), rows)
-    return Dataset(X=X.reshape(-1, d), y=y.ravel(), task_type="binary", task_id=task_id, tasks=names)
+    return Dataset(
+        X=X.reshape(-1, d),
+        y=y.ravel(),
+        task_type="binary",
+        task_id=task_id,
+        tasks=names,
+    )
 
 
 def simulate_families(
-    *, family: str = "equal", rows: int = 260, tasks: int = 16, d: int = 12, noise: float = 1.0, seed: int = 0
+    *,
+    family: str = "equal",
+    rows: int = 260,
+    tasks: int = 16,
+    d: int = 12,
+    noise: float = 1.0,
+    seed: int = 0,
 ) -> Dataset:
     """Linear tasks of which it is known what they have in common. Ragged regression.
 
@@ -279,11 +351,20 @@ def simulate_families(
         If the family is unknown, a size is too small, or the noise is negative.
     """
     check_sizes(rows=rows, tasks=tasks, d=d)
-    _require(family in FAMILIES, f"family must be one of {', '.join(FAMILIES)}, not {family!r}")
-    _require(d >= 3 and noise >= 0, f"d >= 3 and noise >= 0 are needed, not d={d}, noise={noise}")
+    _require(
+        family in FAMILIES,
+        f"family must be one of {', '.join(FAMILIES)}, not {family!r}",
+    )
+    _require(
+        d >= 3 and noise >= 0,
+        f"d >= 3 and noise >= 0 are needed, not d={d}, noise={noise}",
+    )
     rng = np.random.default_rng(seed)
     own, common = rng.standard_normal((d, tasks)), rng.standard_normal((d, 3))
-    own, common = own / np.linalg.norm(own, axis=0), common / np.linalg.norm(common, axis=0)
+    own, common = (
+        own / np.linalg.norm(own, axis=0),
+        common / np.linalg.norm(common, axis=0),
+    )
     numbers = np.arange(tasks)
     slopes = common[:, :1] + 0.5 * own
     W = {
@@ -300,7 +381,13 @@ def simulate_families(
     X = rng.standard_normal((tasks, rows, d))
     y = np.einsum("tnd,dt->tn", X, W) + noise * rng.standard_normal((tasks, rows))
     task_id = np.repeat(numbers, rows)
-    return Dataset(X=X.reshape(-1, d), y=y.ravel(), task_type="regression", task_id=task_id, truth={"W": W})
+    return Dataset(
+        X=X.reshape(-1, d),
+        y=y.ravel(),
+        task_type="regression",
+        task_id=task_id,
+        truth={"W": W},
+    )
 
 
 def simulate_eurlex(
@@ -349,7 +436,11 @@ def simulate_eurlex(
     _require(0 <= outliers <= m, f"{outliers} outliers of {m} labels cannot be")
     rng = np.random.default_rng(seed)
     X = _documents(n, d, draws, rng)
-    W = rng.standard_normal((d, rank)) @ rng.standard_normal((m, rank)).T / np.sqrt(rank)
+    W = (
+        rng.standard_normal((d, rank))
+        @ rng.standard_normal((m, rank)).T
+        / np.sqrt(rank)
+    )
     chosen = np.sort(rng.permutation(m)[:outliers])
     W[:, chosen] = rng.standard_normal((d, outliers))
     scores = _noisy(X @ W, 0.1, rng)
@@ -360,10 +451,14 @@ def simulate_eurlex(
     return Dataset(X=X, y=Y, task_type="binary", truth={"W": W, "outliers": chosen})
 
 
-def _documents(n: int, d: int, draws: int, rng: np.random.Generator) -> sparse.csr_matrix:
+def _documents(
+    n: int, d: int, draws: int, rng: np.random.Generator
+) -> sparse.csr_matrix:
     p = np.arange(1, d + 1) ** -0.7
     p /= p.sum()
-    terms = np.sort(np.searchsorted(np.cumsum(p), rng.random((n, draws)), side="right"), axis=1)
+    terms = np.sort(
+        np.searchsorted(np.cumsum(p), rng.random((n, draws)), side="right"), axis=1
+    )
     np.minimum(terms, d - 1, out=terms)  # the cumulative sum may end just below 1
     first = np.ones(terms.shape, dtype=bool)
     first[:, 1:] = np.diff(terms, axis=1) > 0
@@ -371,14 +466,19 @@ def _documents(n: int, d: int, draws: int, rng: np.random.Generator) -> sparse.c
     indptr = np.concatenate([[0], np.cumsum(first.sum(axis=1))])
     values = rng.standard_exponential(len(columns)) * -np.log(p[columns])
     norms = np.sqrt(np.add.reduceat(values**2, indptr[:-1]))
-    return sparse.csr_matrix((values / np.repeat(norms, np.diff(indptr)), columns, indptr), shape=(n, d))
+    return sparse.csr_matrix(
+        (values / np.repeat(norms, np.diff(indptr)), columns, indptr), shape=(n, d)
+    )
 
 
 def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> np.ndarray:
     """Return m label frequencies ~ k^-0.8 in [least, n] whose sum is as near to n * cardinality as it gets."""
     shape = np.arange(1, m + 1) ** -0.8
     fine = least * m <= n * cardinality <= n * m and least <= n
-    _require(fine, f"{m} labels with at least {least} positives do not give {cardinality} labels to each of {n} rows")
+    _require(
+        fine,
+        f"{m} labels with at least {least} positives do not give {cardinality} labels to each of {n} rows",
+    )
     low, high = 0.0, float(n) * m
     for _ in range(100):
         middle = (low + high) / 2
@@ -387,10 +487,14 @@ def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> np.ndarray:
     return np.clip(np.round(high * shape), least, n).astype(np.int64)
 
 
-def _random_spectrum(size: int, l: float, u: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:  # noqa: E741
-    values = np.exp(rng.uniform(np.log(l), np.log(u), size))
+def _random_spectrum(
+    size: int, lower: float, upper: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    values = np.exp(rng.uniform(np.log(lower), np.log(upper), size))
     basis, triangle = np.linalg.qr(rng.standard_normal((size, size)))
-    return values, basis * np.sign(np.diag(triangle))  # signs fixed: else they depend on the LAPACK
+    return values, basis * np.sign(
+        np.diag(triangle)
+    )  # signs fixed: else they depend on the LAPACK
 
 
 def _noisy(scores: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
@@ -403,7 +507,12 @@ def _require(fine: bool, text: str) -> None:
 
 
 def simulate_breast_cancer(
-    *, n_genes: int = 60, factors: int = 5, shared: float = 0.8, response: float = 0.25, seed: int = 0
+    *,
+    n_genes: int = 60,
+    factors: int = 5,
+    shared: float = 0.8,
+    response: float = 0.25,
+    seed: int = 0,
 ) -> Dataset:
     """Draw 474 patients x 60 genes in 3 studies with a binary response. Nothing in it was measured on anybody.
 
@@ -434,9 +543,16 @@ def simulate_breast_cancer(
         If a parameter is out of range.
     """
     check_sizes(n_genes=n_genes, factors=factors)
-    allow_simulated((n_genes, factors), (sum(STUDIES.values()), n_genes), (sum(STUDIES.values()), factors))
+    allow_simulated(
+        (n_genes, factors),
+        (sum(STUDIES.values()), n_genes),
+        (sum(STUDIES.values()), factors),
+    )
     fine = 0 <= shared <= 1 and 0 < response < 1
-    _require(fine, f"0 <= shared <= 1 and 0 < response < 1 are needed, not shared={shared}, response={response}")
+    _require(
+        fine,
+        f"0 <= shared <= 1 and 0 < response < 1 are needed, not shared={shared}, response={response}",
+    )
     generator = np.random.default_rng(seed)
     loadings = generator.standard_normal((n_genes, factors)) * np.sqrt(0.5 / factors)
     common = generator.standard_normal(n_genes)
@@ -447,7 +563,9 @@ def simulate_breast_cancer(
         genes += 0.3 * generator.standard_normal(n_genes)
         weights = shared * common + (1 - shared) * generator.standard_normal(n_genes)
         score = genes @ weights
-        total = (score - score.mean()) / score.std() + 0.5 * generator.logistic(size=size)
+        total = (score - score.mean()) / score.std() + 0.5 * generator.logistic(
+            size=size
+        )
         X.append(genes)
         W.append(weights)
         y.append(np.where(total > np.quantile(total, 1 - response), 1.0, -1.0))
@@ -509,12 +627,27 @@ def simulate_splice(
     check_sizes(n=n, length=length, decoys=decoys)
     allow_simulated((n, length), itemsize=1)
     allow_simulated((len(organisms), length, LEVELS))
-    _require(length >= 24 and 0 <= shared <= 1, f"length >= 24 and 0 <= shared <= 1, not {length} and {shared}")
-    _require(0 < len(set(organisms)) == len(organisms), "organisms must be a list of different names")
-    _require(n >= 2 * len(organisms), f"n = {n} is too small for {len(organisms)} organisms")
+    _require(
+        length >= 24 and 0 <= shared <= 1,
+        f"length >= 24 and 0 <= shared <= 1, not {length} and {shared}",
+    )
+    _require(
+        0 < len(set(organisms)) == len(organisms),
+        "organisms must be a list of different names",
+    )
+    _require(
+        n >= 2 * len(organisms), f"n = {n} is too small for {len(organisms)} organisms"
+    )
     site = (length - 2) // 2
-    pwm = np.stack([_matrix(o, k, length, site, shared, strength, seed) for k, o in enumerate(organisms)])
-    sizes = np.full(len(organisms), n // len(organisms)) + (np.arange(len(organisms)) < n % len(organisms))
+    pwm = np.stack(
+        [
+            _matrix(o, k, length, site, shared, strength, seed)
+            for k, o in enumerate(organisms)
+        ]
+    )
+    sizes = np.full(len(organisms), n // len(organisms)) + (
+        np.arange(len(organisms)) < n % len(organisms)
+    )
     X, y = np.empty((n, length), dtype=np.uint8), np.empty(n)
     start = 0
     for k, (organism, size) in enumerate(zip(organisms, sizes, strict=True)):
@@ -544,12 +677,20 @@ def _background(organism: str) -> np.ndarray:
 
 
 def _matrix(
-    organism: str, number: int, length: int, site: int, shared: float, strength: float, seed: int
+    organism: str,
+    number: int,
+    length: int,
+    site: int,
+    shared: float,
+    strength: float,
+    seed: int,
 ) -> np.ndarray:
     """Return the position weight matrix (length, 4) of an organism."""
     common = _signal(np.random.default_rng([seed, 0]), length, site)
     own = _signal(np.random.default_rng([seed, 0, number + 1]), length, site)
-    weights = _background(organism) * np.exp(strength * (shared * common + (1 - shared) * own))
+    weights = _background(organism) * np.exp(
+        strength * (shared * common + (1 - shared) * own)
+    )
     return weights / weights.sum(axis=1, keepdims=True)
 
 
@@ -569,11 +710,18 @@ def _levels(probabilities: np.ndarray) -> np.ndarray:
 
 
 def _draw(
-    generator: np.random.Generator, positive: np.ndarray, signal: np.ndarray, background: np.ndarray
+    generator: np.random.Generator,
+    positive: np.ndarray,
+    signal: np.ndarray,
+    background: np.ndarray,
 ) -> np.ndarray:
     length = signal.shape[0]
     level = generator.integers(LEVELS, size=(len(positive), length), dtype=np.uint8)
     both = np.stack((background, signal))
     # One flat gather: both[class, position, level] for all letters at once.
-    flat = positive[:, None].astype(np.int64) * (length * LEVELS) + np.arange(length) * LEVELS + level
+    flat = (
+        positive[:, None].astype(np.int64) * (length * LEVELS)
+        + np.arange(length) * LEVELS
+        + level
+    )
     return both.reshape(-1)[flat]

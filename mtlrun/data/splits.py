@@ -57,17 +57,24 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
     """
     count = int(train * n)
     if not 0 < count < n:
-        raise ValueError(f"train={train} of n={n} rows leaves a part empty ({count} rows to train on)")
+        raise ValueError(
+            f"train={train} of n={n} rows leaves a part empty ({count} rows to train on)"
+        )
     order = np.random.default_rng(seed).permutation(n)
     return order[:count], order[count:]
 
 
 def time_folds(time: np.ndarray, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (train, test) rows: fold k is tested after training on all rows before it, as often as times allow."""
-    borders = np.unique(np.quantile(time, np.arange(1, folds + 1) / (folds + 1), method="higher"))
+    borders = np.unique(
+        np.quantile(time, np.arange(1, folds + 1) / (folds + 1), method="higher")
+    )
     ends = [*borders[1:], np.inf]
     for start, end in zip(borders, ends, strict=True):
-        train, test = np.flatnonzero(time < start), np.flatnonzero((time >= start) & (time < end))
+        train, test = (
+            np.flatnonzero(time < start),
+            np.flatnonzero((time >= start) & (time < end)),
+        )
         if train.size and test.size:
             yield train, test
 
@@ -82,7 +89,9 @@ class _TaskSplitter(BaseCrossValidator):
     labels: bool
     task_column: int | str | None
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, *, task_id: Any = None) -> int:
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, *, task_id: Any = None
+    ) -> int:
         """Return the number of splits."""
         return self.n_splits
 
@@ -108,7 +117,9 @@ class _TaskSplitter(BaseCrossValidator):
         yield from self._parts(tasks, self._strata(tasks, y))
 
     @abstractmethod
-    def _parts(self, tasks: np.ndarray, strata: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _parts(
+        self, tasks: np.ndarray, strata: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield training and test rows of every split, given the number of every row's task and of its label."""
 
     def _tasks(self, X: Any, groups: Any, task_id: Any) -> np.ndarray:
@@ -132,7 +143,9 @@ class _TaskSplitter(BaseCrossValidator):
             raise ValueError("labels=True needs y")
         y = plain_values(np.asarray(y), "y")[0]
         if y.ndim != 1 or type_of_target(y) not in ("binary", "multiclass"):
-            raise ValueError(f"labels=True needs one class label per row, not a target of kind {type_of_target(y)!r}")
+            raise ValueError(
+                f"labels=True needs one class label per row, not a target of kind {type_of_target(y)!r}"
+            )
         return np.unique(y, return_inverse=True)[1]
 
 
@@ -174,17 +187,23 @@ class TaskStratifiedKFold(_TaskSplitter):
         random_state: Any = None,
     ) -> None:
         if not isinstance(n_splits, (int, np.integer)) or n_splits < 2:
-            raise ValueError(f"n_splits must be an integer of at least 2, not {n_splits!r}")
+            raise ValueError(
+                f"n_splits must be an integer of at least 2, not {n_splits!r}"
+            )
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.labels = labels
         self.task_column = task_column
         self.random_state = random_state
 
-    def _parts(self, tasks: np.ndarray, strata: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _parts(
+        self, tasks: np.ndarray, strata: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         sizes = np.bincount(tasks)
         if len(tasks) < self.n_splits:
-            raise ValueError(f"{self.n_splits} folds need as many rows, there are {len(tasks)}")
+            raise ValueError(
+                f"{self.n_splits} folds need as many rows, there are {len(tasks)}"
+            )
         if sizes.min() < self.n_splits:
             few = int((sizes < self.n_splits).sum())
             warnings.warn(
@@ -193,10 +212,16 @@ class TaskStratifiedKFold(_TaskSplitter):
                 stacklevel=3,
             )
         n = len(tasks)
-        tie = check_random_state(self.random_state).permutation(n) if self.shuffle else np.arange(n)
+        tie = (
+            check_random_state(self.random_state).permutation(n)
+            if self.shuffle
+            else np.arange(n)
+        )
         order = np.lexsort((tie, strata, tasks))
         fold = np.empty(n, dtype=np.int64)
-        fold[order] = np.arange(n) % self.n_splits  # dealt out like cards: every stratum evenly
+        fold[order] = (
+            np.arange(n) % self.n_splits
+        )  # dealt out like cards: every stratum evenly
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
@@ -227,17 +252,25 @@ class TaskShuffleSplit(_TaskSplitter):
         random_state: Any = None,
     ) -> None:
         if not isinstance(n_splits, (int, np.integer)) or n_splits < 1:
-            raise ValueError(f"n_splits must be an integer of at least 1, not {n_splits!r}")
-        whole = isinstance(train_size, (int, np.integer)) and not isinstance(train_size, bool)
+            raise ValueError(
+                f"n_splits must be an integer of at least 1, not {n_splits!r}"
+            )
+        whole = isinstance(train_size, (int, np.integer)) and not isinstance(
+            train_size, bool
+        )
         if not (train_size >= 1 if whole else 0 < train_size < 1):
-            raise ValueError(f"train_size must be a part in (0, 1) or a number of rows, not {train_size!r}")
+            raise ValueError(
+                f"train_size must be a part in (0, 1) or a number of rows, not {train_size!r}"
+            )
         self.n_splits = n_splits
         self.train_size = train_size
         self.labels = labels
         self.task_column = task_column
         self.random_state = random_state
 
-    def _parts(self, tasks: np.ndarray, strata: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _parts(
+        self, tasks: np.ndarray, strata: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         starts = np.concatenate([[0], np.cumsum(np.bincount(tasks))])
         rng = check_random_state(self.random_state)
         for _ in range(self.n_splits):
@@ -254,7 +287,11 @@ class TaskShuffleSplit(_TaskSplitter):
     def _train_count(self, size: int) -> int:
         if size == 1:
             return 1
-        wanted = self.train_size if isinstance(self.train_size, (int, np.integer)) else int(self.train_size * size)
+        wanted = (
+            self.train_size
+            if isinstance(self.train_size, (int, np.integer))
+            else int(self.train_size * size)
+        )
         return int(min(max(wanted, 1), size - 1))
 
 
@@ -316,7 +353,11 @@ def split_rows(
 
 def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
     """Return the rows of every task in a random order; all rows are those of one task if the design is shared."""
-    tasks = np.zeros(dataset.n_samples, dtype=int) if dataset.task_id is None else dataset.task_id
+    tasks = (
+        np.zeros(dataset.n_samples, dtype=int)
+        if dataset.task_id is None
+        else dataset.task_id
+    )
     order = np.random.default_rng(seed).permutation(rows)
     return {int(task): order[tasks[order] == task] for task in np.unique(tasks[rows])}
 
@@ -327,8 +368,15 @@ def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     A task keeps at least `MIN_PART` rows. A whole number is that of the rows of a task, as far as it has so many.
     """
     shuffled = _rows_by_task(dataset, rows, seed).values()
-    sizes = [part if isinstance(part, int) else max(MIN_PART, round(part * len(mine))) for mine in shuffled]
-    return np.sort(np.concatenate([mine[:size] for mine, size in zip(shuffled, sizes, strict=True)]))
+    sizes = [
+        part if isinstance(part, int) else max(MIN_PART, round(part * len(mine)))
+        for mine in shuffled
+    ]
+    return np.sort(
+        np.concatenate(
+            [mine[:size] for mine, size in zip(shuffled, sizes, strict=True)]
+        )
+    )
 
 
 def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
@@ -338,7 +386,9 @@ def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, R
     """
     if GROUP in dataset.source:
         groups = dataset.source[GROUP]
-        splitter = GroupKFold(min(folds, len(np.unique(groups))), shuffle=True, random_state=seed)
+        splitter = GroupKFold(
+            min(folds, len(np.unique(groups))), shuffle=True, random_state=seed
+        )
         yield from splitter.split(groups, groups=groups)
         return
     if TIME in dataset.source:
@@ -346,30 +396,49 @@ def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, R
         return
     labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
     stratified = TaskStratifiedKFold(folds, labels=labels, random_state=seed)
-    yield from stratified.split(dataset.X, dataset.y if labels else None, groups=dataset.task_id)
+    yield from stratified.split(
+        dataset.X, dataset.y if labels else None, groups=dataset.task_id
+    )
 
 
 def _published(dataset: Dataset, name: str, trial: int) -> tuple[Rows, Rows]:
     published = dataset.splits.get(name)
     if published is None or trial >= len(published):
-        have = ", ".join(f"{known} ({len(parts)})" for known, parts in dataset.splits.items()) or "none"
-        raise DataError(f"{dataset.id} has no published split {name!r} number {trial}; it has: {have}")
+        have = (
+            ", ".join(
+                f"{known} ({len(parts)})" for known, parts in dataset.splits.items()
+            )
+            or "none"
+        )
+        raise DataError(
+            f"{dataset.id} has no published split {name!r} number {trial}; it has: {have}"
+        )
     return published[trial]
 
 
-def _take(dataset: Dataset, rows: Rows, part: float, of: Rows, seed: int) -> tuple[Rows, Rows]:
+def _take(
+    dataset: Dataset, rows: Rows, part: float, of: Rows, seed: int
+) -> tuple[Rows, Rows]:
     """Return rows without those taken at random, and those: as many as `part` of the rows `of`, task by task."""
     mine, whole = _rows_by_task(dataset, rows, seed), _rows_by_task(dataset, of, seed)
     # A task with rows keeps one.
-    taken = [own[: min(int(part * len(whole[task])), len(own) - 1)] for task, own in mine.items() if task in whole]
+    taken = [
+        own[: min(int(part * len(whole[task])), len(own) - 1)]
+        for task, own in mine.items()
+        if task in whole
+    ]
     validation = np.sort(np.concatenate(taken))
     rest = rows[~np.isin(rows, validation)]
     if not len(validation) or not len(rest):
-        raise ValueError(f"validation={part} leaves a part empty ({len(validation)} of {len(rows)} rows)")
+        raise ValueError(
+            f"validation={part} leaves a part empty ({len(validation)} of {len(rows)} rows)"
+        )
     return rest, validation
 
 
-def paper_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows, Rows, Rows]:
+def paper_partition(
+    dataset: Dataset, fraction: float, seed: int
+) -> tuple[Rows, Rows, Rows]:
     """Split as the multiple-kernel paper does: a fraction of every task for training, the rest halved.
 
     Parameters
@@ -394,14 +463,20 @@ def paper_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows,
         would be empty.
     """
     if "label" in dataset.source:
-        _, first, example = np.unique(dataset.source["row"], return_index=True, return_inverse=True)
+        _, first, example = np.unique(
+            dataset.source["row"], return_index=True, return_inverse=True
+        )
         parts = _halved_rest(dataset.source["label"][first], fraction, seed, equal=True)
-        train, validation, test = (np.flatnonzero(np.isin(example, part)) for part in parts)
+        train, validation, test = (
+            np.flatnonzero(np.isin(example, part)) for part in parts
+        )
         return train, validation, test
     return task_partition(dataset, fraction, seed)
 
 
-def task_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows, Rows, Rows]:
+def task_partition(
+    dataset: Dataset, fraction: float, seed: int
+) -> tuple[Rows, Rows, Rows]:
     """Split every task by itself, whatever its classes: parameters, parts and errors as of `paper_partition`.
 
     Where tasks were made from classes, an example can be in different parts of two tasks.
@@ -412,10 +487,14 @@ def task_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows, 
     return _halved_rest(dataset.task_id, fraction, seed)
 
 
-def _halved_rest(labels: Rows, fraction: float, seed: int, equal: bool = False) -> tuple[Rows, Rows, Rows]:
+def _halved_rest(
+    labels: Rows, fraction: float, seed: int, equal: bool = False
+) -> tuple[Rows, Rows, Rows]:
     """Return a fraction of the rows of every label (of all equally many, if wanted), and two halves of the others."""
     if not 0 < fraction < 1:
-        raise DataError(f"the training fraction must lie strictly between 0 and 1, not {fraction}")
+        raise DataError(
+            f"the training fraction must lie strictly between 0 and 1, not {fraction}"
+        )
     known, counts = np.unique(labels, return_counts=True)
     # 0.1 * 730 must give 73: products such as 72.99999999999999 are rounding noise.
     sizes = np.floor(fraction * counts + 1e-9).astype(int)
@@ -428,7 +507,9 @@ def _halved_rest(labels: Rows, fraction: float, seed: int, equal: bool = False) 
             raise DataError(text, "Use another training part, or more rows.")
         rows = class_rows(labels, label, seed)
         middle = size + (len(rows) - size) // 2
-        for part, piece in zip(parts, (rows[:size], rows[size:middle], rows[middle:]), strict=True):
+        for part, piece in zip(
+            parts, (rows[:size], rows[size:middle], rows[middle:]), strict=True
+        ):
             part.append(piece)
     train, validation, test = (np.sort(np.concatenate(part)) for part in parts)
     return train, validation, test
@@ -436,4 +517,6 @@ def _halved_rest(labels: Rows, fraction: float, seed: int, equal: bool = False) 
 
 def class_rows(labels: Rows, label: int, seed: int) -> Rows:
     """Return the rows of one class in a random order that depends on its number and the seed only."""
-    return np.random.default_rng([seed, int(label)]).permutation(np.flatnonzero(labels == label))
+    return np.random.default_rng([seed, int(label)]).permutation(
+        np.flatnonzero(labels == label)
+    )

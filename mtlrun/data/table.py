@@ -28,14 +28,39 @@ from mtlrun.data.files import DataFile, Snapshot, data_file
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff, read_labels
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
-from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
-from mtlrun.data.formats.text import COMPLETE, checked_names, names_columns, one_line_name, read_text
+from mtlrun.data.formats.svmlight import (
+    counts_from_zero,
+    has_several_labels,
+    read_svmlight,
+)
+from mtlrun.data.formats.text import (
+    COMPLETE,
+    checked_names,
+    names_columns,
+    one_line_name,
+    read_text,
+)
 from mtlrun.data.formats.xlsx import read_sheet
-from mtlrun.data.frames import column_names, is_frame, load_frame, nameable, no_date, take_column, typed, whole_frame
+from mtlrun.data.frames import (
+    column_names,
+    is_frame,
+    load_frame,
+    nameable,
+    no_date,
+    take_column,
+    typed,
+    whole_frame,
+)
 from mtlrun.data.names import MISSING, Names, number_name
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
 from mtlrun.utils.arrays import NpzArchive
-from mtlrun.utils.sizes import SPARSE_COLUMNS, SizeError, allow, allow_cells, allow_members
+from mtlrun.utils.sizes import (
+    SPARSE_COLUMNS,
+    SizeError,
+    allow,
+    allow_cells,
+    allow_members,
+)
 
 if TYPE_CHECKING:
     from mtlrun.data.schema import Schema
@@ -47,7 +72,16 @@ _LABEL = "label "
 #: Variables of MATLAB files: features and targets.
 _MAT_NAMES = (("X", "Y"), ("feature", "label"))
 #: What numpy and the zip module raise about damaged or forged archives; each was seen.
-_DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (
+    ValueError,
+    OSError,
+    EOFError,
+    LookupError,
+    TypeError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass
@@ -106,12 +140,22 @@ class Table:
     @property
     def known(self) -> Mapping[str, Collection[str]]:
         """Columns of words, and their words."""
-        words = (name for name in self.frame.columns if not is_numeric_dtype(self.frame[name]))
-        return {str(name): set(Names.of(self.frame[name]).names) for name in words if nameable(self.frame[name])}
+        words = (
+            name
+            for name in self.frame.columns
+            if not is_numeric_dtype(self.frame[name])
+        )
+        return {
+            str(name): set(Names.of(self.frame[name]).names)
+            for name in words
+            if nameable(self.frame[name])
+        }
 
     def where(self, row: int) -> str:
         """Return the place of a row, for messages: ``file:line``, or the number of the row."""
-        return f"{self.name}: row {row + 1}" if self.locate is None else self.locate(row)
+        return (
+            f"{self.name}: row {row + 1}" if self.locate is None else self.locate(row)
+        )
 
     def column(self, name: str) -> pd.Series:
         """Return a column, dense.
@@ -124,13 +168,21 @@ class Table:
         if name in self.frame.columns:
             return self.frame[name]
         if name not in self.names:
-            raise UnknownNameError("column", name, self.columns, f"{self.name} has no column {name!r}")
-        return pd.Series(self.sparse[:, [self.names.index(name)]].toarray().ravel(), name=name)
+            raise UnknownNameError(
+                "column", name, self.columns, f"{self.name} has no column {name!r}"
+            )
+        return pd.Series(
+            self.sparse[:, [self.names.index(name)]].toarray().ravel(), name=name
+        )
 
     def text(self, name: str) -> pd.Series:
         """Return a column of names: as the file writes them where its numbers are no more than texts."""
         column = self.column(name)
-        if self.written is None or name not in self.frame.columns or not is_numeric_dtype(column):
+        if (
+            self.written is None
+            or name not in self.frame.columns
+            or not is_numeric_dtype(column)
+        ):
             return column
         return self.written(name)
 
@@ -160,12 +212,16 @@ class Table:
     def _number_column(self, name: str) -> np.ndarray:
         column = self.column(name)
         if name in self.words:
-            column = column.astype(object).map({word: float(k) for k, word in enumerate(self.words[name])})
+            column = column.astype(object).map(
+                {word: float(k) for k, word in enumerate(self.words[name])}
+            )
         elif not is_numeric_dtype(column):
             numbers = pd.to_numeric(column.astype(object).map(no_date), errors="coerce")
             wrong = (numbers.isna() & column.notna()).to_numpy()
             if wrong.any():
-                raise self._no_number(name, int(np.argmax(wrong)), column.iloc[int(np.argmax(wrong))])
+                raise self._no_number(
+                    name, int(np.argmax(wrong)), column.iloc[int(np.argmax(wrong))]
+                )
             column = numbers
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
@@ -175,12 +231,17 @@ class Table:
             if pd.api.types.is_scalar(value) and pd.isna(value)
             else f"{shorten(str(value), 40)!r}, which is not a finite number"
         )
-        return DataError(f"{self.where(row)}: column {name!r} contains {what}", "Fix the cell, or drop the row.")
+        return DataError(
+            f"{self.where(row)}: column {name!r} contains {what}",
+            "Fix the cell, or drop the row.",
+        )
 
     def _sparse_columns(self, names: Sequence[str]) -> Any:
         """Return sparse features by name, zeros for those that the table lacks."""
         order = {name: j for j, name in enumerate(self.names)}
-        padded = sparse.hstack([self.sparse, sparse.csr_matrix((len(self.frame), 1))], format="csr")
+        padded = sparse.hstack(
+            [self.sparse, sparse.csr_matrix((len(self.frame), 1))], format="csr"
+        )
         return padded[:, [order.get(name, len(order)) for name in names]]
 
     def stacked(self, other: Table, needed: Sequence[str]) -> Table:
@@ -200,14 +261,21 @@ class Table:
                 "Test rows need the columns of the training rows.",
             )
         if (self.sparse is None) != (other.sparse is None):
-            kinds = ["dense" if table.sparse is None else "sparse" for table in (self, other)]
+            kinds = [
+                "dense" if table.sparse is None else "sparse" for table in (self, other)
+            ]
             text = f"{other.name}: its rows are {kinds[1]}, those of {self.name} are {kinds[0]}"
             raise DataError(text, "Save both in the same format.")
         matrix = None
         if self.sparse is not None:
-            matrix = sparse.vstack([self.sparse, other._sparse_columns(self.names)], format="csr")
+            matrix = sparse.vstack(
+                [self.sparse, other._sparse_columns(self.names)], format="csr"
+            )
         n = len(self.frame)
-        frame = pd.concat([self.frame, other.frame.reindex(columns=self.frame.columns)], ignore_index=True)
+        frame = pd.concat(
+            [self.frame, other.frame.reindex(columns=self.frame.columns)],
+            ignore_index=True,
+        )
         for name in filter(lambda name: is_object_dtype(frame[name]), frame.columns):
             frame[name] = typed(frame[name])
 
@@ -253,10 +321,14 @@ def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> 
     return replace(read_table_file(snapshot, suffix, like), source=snapshot)
 
 
-def read_table_file(file: DataFile, suffix: str, like: Table | Schema | None = None) -> Table:
+def read_table_file(
+    file: DataFile, suffix: str, like: Table | Schema | None = None
+) -> Table:
     """Read a table from a file whose format is known; see `read_table`."""
     if suffix not in _READERS:
-        other = "Save it as .xlsx or .csv." if suffix in (".xls", ".xlsm", ".ods") else ""
+        other = (
+            "Save it as .xlsx or .csv." if suffix in (".xls", ".xlsm", ".ods") else ""
+        )
         known = f"Known suffixes: {', '.join(_READERS)}, also with .gz."
         raise DataError(f"{file.where()}: unknown format", other or known)
     table = _READERS[suffix](file, like)
@@ -276,21 +348,29 @@ def table_of_frame(frame: Any, name: str = "data frame") -> Table:
     names = column_names(frame)
     try:
         if names is not None and not isinstance(frame, pd.DataFrame):
-            frame = pd.DataFrame({j: take_column(frame, j)[0] for j in range(len(names))}).set_axis(names, axis=1)
+            frame = pd.DataFrame(
+                {j: take_column(frame, j)[0] for j in range(len(names))}
+            ).set_axis(names, axis=1)
         frame = pd.DataFrame(frame).reset_index(drop=True)
-        frame = pd.DataFrame({j: typed(frame.iloc[:, j]) for j in range(frame.shape[1])}).set_axis(
-            frame.columns, axis=1
-        )
+        frame = pd.DataFrame(
+            {j: typed(frame.iloc[:, j]) for j in range(frame.shape[1])}
+        ).set_axis(frame.columns, axis=1)
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"{name}: cannot be read as a table ({error})", "Pass a pandas or polars DataFrame, or the path of a file."
+            f"{name}: cannot be read as a table ({error})",
+            "Pass a pandas or polars DataFrame, or the path of a file.",
         ) from None
-    frame.columns = [one_line_name(str(c)) if "\n" in str(c) else str(c) for c in frame.columns]
+    frame.columns = [
+        one_line_name(str(c)) if "\n" in str(c) else str(c) for c in frame.columns
+    ]
     if frame.empty:
         raise DataError(f"{name}: no rows")
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
-        raise DataError(f"{name}: two columns are named {repeated[0]!r}", "Rename or drop one of the two columns.")
+        raise DataError(
+            f"{name}: two columns are named {repeated[0]!r}",
+            "Rename or drop one of the two columns.",
+        )
     return Table(name, frame)
 
 
@@ -300,7 +380,9 @@ def table_of_frame(frame: Any, name: str = "data frame") -> Table:
 def text_table(file: DataFile, **options: Any) -> Table:
     """Return a table of text; options as of `mtlrun.data.formats.text.read_text`."""
     frame, named, locate, written = read_text(file, **options)
-    for name in filter(lambda name: is_object_dtype(frame[name]), frame.columns):  # True and False with gaps
+    for name in filter(
+        lambda name: is_object_dtype(frame[name]), frame.columns
+    ):  # True and False with gaps
         frame[name] = typed(frame[name])
     return Table(file.where(), frame, named=named, locate=locate, written=written)
 
@@ -311,7 +393,9 @@ def optional_module(name: str, extra: str, place: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
-        raise DataError(f"{place}: reading {extra} needs {package}", f"pip install '.[{extra}]'") from None
+        raise DataError(
+            f"{place}: reading {extra} needs {package}", f"pip install '.[{extra}]'"
+        ) from None
 
 
 def _excel(file: DataFile, like: Table | Schema | None) -> Table:
@@ -324,21 +408,38 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         raise
     # Of an archive that is no workbook; XML has SyntaxErrors.
     except (*_DAMAGE, ArithmeticError, SyntaxError, AttributeError) as error:
-        raise DataError(f"{name}: not a readable .xlsx workbook ({error})", COMPLETE) from None
+        raise DataError(
+            f"{name}: not a readable .xlsx workbook ({error})", COMPLETE
+        ) from None
     sheet = sheet.dropna(how="all")
     if sheet.empty:
-        raise DataError(f"{name}: no rows in its first sheet", "Put the table into the first sheet.")
-    first = [cell.item() if isinstance(cell, np.generic) else cell for cell in sheet.iloc[0]]
-    texts = [number_name(cell) if isinstance(cell, float) and not pd.isna(cell) else cell for cell in first]
+        raise DataError(
+            f"{name}: no rows in its first sheet", "Put the table into the first sheet."
+        )
+    first = [
+        cell.item() if isinstance(cell, np.generic) else cell for cell in sheet.iloc[0]
+    ]
+    texts = [
+        number_name(cell) if isinstance(cell, float) and not pd.isna(cell) else cell
+        for cell in first
+    ]
     cells = ["" if pd.isna(cell) else one_line_name(str(cell)) for cell in texts]
     header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
-    names = checked_names(cells, f"{name}:{sheet.index[0] + 1}") if header else _made_up(len(cells), name)
+    names = (
+        checked_names(cells, f"{name}:{sheet.index[0] + 1}")
+        if header
+        else _made_up(len(cells), name)
+    )
     rows = sheet.iloc[int(header) :]
     frame = rows.reset_index(drop=True).set_axis(names, axis=1)
     for name_ in names:
         known = () if like is None else like.known.get(name_, ())
-        frame[name_] = typed(frame[name_].replace([text for text in MISSING if text not in known], None))
-    return Table(name, frame, named=header, locate=lambda row: f"{name}:{rows.index[row] + 1}")
+        frame[name_] = typed(
+            frame[name_].replace([text for text in MISSING if text not in known], None)
+        )
+    return Table(
+        name, frame, named=header, locate=lambda row: f"{name}:{rows.index[row] + 1}"
+    )
 
 
 def _parquet(file: DataFile) -> Table:
@@ -347,12 +448,16 @@ def _parquet(file: DataFile) -> Table:
     try:
         about = parquet.ParquetFile(io.BytesIO(raw)).metadata
         allow_cells(file.where(), about.num_rows, about.num_columns, len(raw))
-        return table_of_frame(whole_frame(pd.read_parquet(io.BytesIO(raw))), file.where())
+        return table_of_frame(
+            whole_frame(pd.read_parquet(io.BytesIO(raw))), file.where()
+        )
     except DataError:
         raise
     except (ValueError, OSError) as error:
         text = " ".join(str(error).split())
-        raise DataError(f"{file.where()}: not a readable parquet file ({text})", COMPLETE) from None
+        raise DataError(
+            f"{file.where()}: not a readable parquet file ({text})", COMPLETE
+        ) from None
 
 
 def _arff(file: DataFile) -> Table:
@@ -363,25 +468,53 @@ def _arff(file: DataFile) -> Table:
         raise DataError(f"{file.where()}: no rows", COMPLETE)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{file.where()}: two attributes are named {twice!r}", "Rename or drop one of the two.")
-    count = meka_labels(table.relation) or 0  # the first ones, the last ones if negative
-    targets = names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
-    words = {a.name: list(a.codes or ()) for a in table.attributes if a.textual and not a.open}
+        raise DataError(
+            f"{file.where()}: two attributes are named {twice!r}",
+            "Rename or drop one of the two.",
+        )
+    count = (
+        meka_labels(table.relation) or 0
+    )  # the first ones, the last ones if negative
+    targets = (
+        names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
+    )
+    words = {
+        a.name: list(a.codes or ())
+        for a in table.attributes
+        if a.textual and not a.open
+    }
 
     def written(name: str) -> pd.Series:
         return _arff_words(table, names.index(name))
 
     if sparse.issparse(table.X):
-        textual = [j for j, attribute in enumerate(table.attributes) if attribute.textual]
-        frame = pd.DataFrame({names[j]: _arff_words(table, j) for j in textual}, index=range(table.X.shape[0]))
+        textual = [
+            j for j, attribute in enumerate(table.attributes) if attribute.textual
+        ]
+        frame = pd.DataFrame(
+            {names[j]: _arff_words(table, j) for j in textual},
+            index=range(table.X.shape[0]),
+        )
         numbers = [j for j in range(len(names)) if j not in set(textual)]
         X = table.X.tocsc()[:, numbers].tocsr()
         return Table(
-            file.where(), frame, X, [names[j] for j in numbers], targets, words=words, order=names, written=written
+            file.where(),
+            frame,
+            X,
+            [names[j] for j in numbers],
+            targets,
+            words=words,
+            order=names,
+            written=written,
         )
-    columns = [_arff_words(table, j) if a.textual else table.X[:, j] for j, a in enumerate(table.attributes)]
+    columns = [
+        _arff_words(table, j) if a.textual else table.X[:, j]
+        for j, a in enumerate(table.attributes)
+    ]
     frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
-    return Table(file.where(), frame, default_targets=targets, words=words, written=written)
+    return Table(
+        file.where(), frame, default_targets=targets, words=words, written=written
+    )
 
 
 def _arff_words(table: ArffTable, j: int) -> pd.Series:
@@ -393,9 +526,18 @@ def _arff_words(table: ArffTable, j: int) -> pd.Series:
     words = list(attribute.codes)
     order = np.argsort(list(attribute.codes.values()))
     known = np.array(list(attribute.codes.values()))[order]
-    place = np.minimum(np.searchsorted(known, values), len(known) - 1) if len(known) else np.zeros(len(values), int)
-    codes = np.where(known[place] == values, order[place], -1) if len(known) else place - 1
-    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(words, dtype=object)), name=attribute.name)
+    place = (
+        np.minimum(np.searchsorted(known, values), len(known) - 1)
+        if len(known)
+        else np.zeros(len(values), int)
+    )
+    codes = (
+        np.where(known[place] == values, order[place], -1) if len(known) else place - 1
+    )
+    return pd.Series(
+        pd.Categorical.from_codes(codes, pd.Index(words, dtype=object)),
+        name=attribute.name,
+    )
 
 
 def _mat(file: DataFile) -> Table:
@@ -404,23 +546,39 @@ def _mat(file: DataFile) -> Table:
         present = set(list_variables(raw, ()))
     except (ValueError, LookupError, zlib.error):
         present = set()  # reading it says what is wrong
-    pairs = [pair for pair in _MAT_NAMES if set(pair) <= present] or [p for p in _MAT_NAMES if p[0] in present]
+    pairs = [pair for pair in _MAT_NAMES if set(pair) <= present] or [
+        p for p in _MAT_NAMES if p[0] in present
+    ]
     x, y = pairs[0] if pairs else _MAT_NAMES[0]
     content = read_mat(io.BytesIO(raw), name, (x, y) if y in present else (x,))
     X, Y = content[x], content.get(y)
     if isinstance(X, list) or isinstance(Y, list):
-        tasks, targets = task_cells(X, [np.zeros(len(cell)) for cell in X] if Y is None else Y, name, x, y)
+        tasks, targets = task_cells(
+            X, [np.zeros(len(cell)) for cell in X] if Y is None else Y, name, x, y
+        )
         frame = _numbered(np.vstack(tasks), name)
         if Y is not None:
             frame[TARGET] = np.concatenate(targets)
-        frame[TASK] = np.repeat(np.arange(1, len(tasks) + 1), [len(task) for task in tasks])
+        frame[TASK] = np.repeat(
+            np.arange(1, len(tasks) + 1), [len(task) for task in tasks]
+        )
         targets_of = [TARGET] if Y is not None else []
-        return Table(name, frame, default_targets=targets_of, default_task=TASK, named=False, numbered_tasks=True)
+        return Table(
+            name,
+            frame,
+            default_targets=targets_of,
+            default_task=TASK,
+            named=False,
+            numbered_tasks=True,
+        )
     frame = _numbered(_matrix(X, name), name)
     if Y is None:
         return Table(name, frame, named=False)
     if X.shape[0] != Y.shape[0]:
-        raise DataError(f"{name}: X has {counted(X.shape[0], 'row')}, Y has {Y.shape[0]}", "One row of Y per row of X.")
+        raise DataError(
+            f"{name}: X has {counted(X.shape[0], 'row')}, Y has {Y.shape[0]}",
+            "One row of Y per row of X.",
+        )
     allow(name, Y.shape[1], SPARSE_COLUMNS, "targets", "Use fewer.")
     names = [f"{TARGET} {t}" for t in range(Y.shape[1])]
     frame = pd.concat([frame, pd.DataFrame(_matrix(Y, name), columns=names)], axis=1)
@@ -429,9 +587,17 @@ def _mat(file: DataFile) -> Table:
 
 def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
     content, name = file.read_bytes().removeprefix(codecs.BOM_UTF8), file.where()
-    known = [] if like is None else [int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)]
+    known = (
+        []
+        if like is None
+        else [
+            int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)
+        ]
+    )
     zero = 0 in known if known else counts_from_zero(content)
-    several = has_several_labels(content) or bool(like and any(n.startswith(_LABEL) for n in like.columns))
+    several = has_several_labels(content) or bool(
+        like and any(n.startswith(_LABEL) for n in like.columns)
+    )
     X, y, qid = read_svmlight(content, name, zero_based=zero, multilabel=several)
     if known:
         X.resize(X.shape[0], max(X.shape[1], max(known) + zero))
@@ -439,11 +605,29 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
     if several:
         binarizer = MultiLabelBinarizer()
         values = 2.0 * binarizer.fit_transform(y) - 1.0
-        targets = pd.DataFrame(values, columns=[f"{_LABEL}{number_name(label)}" for label in binarizer.classes_])
-        return Table(name, targets, X, columns, default_targets=list(targets.columns), named=False)
+        targets = pd.DataFrame(
+            values,
+            columns=[f"{_LABEL}{number_name(label)}" for label in binarizer.classes_],
+        )
+        return Table(
+            name,
+            targets,
+            X,
+            columns,
+            default_targets=list(targets.columns),
+            named=False,
+        )
     task = TASK if len(np.unique(qid)) > 1 or like is not None else None
     frame = pd.DataFrame({TARGET: y, TASK: qid} if task else {TARGET: y})
-    return Table(name, frame, X, columns, default_targets=[TARGET], default_task=task, named=False)
+    return Table(
+        name,
+        frame,
+        X,
+        columns,
+        default_targets=[TARGET],
+        default_task=task,
+        named=False,
+    )
 
 
 def _npz(file: DataFile) -> Table:
@@ -458,10 +642,16 @@ def _npz(file: DataFile) -> Table:
             return Table(name, load_frame(arrays))
         if {"data", "indices", "indptr", "shape"} <= set(arrays):
             X: Any = sparse.csr_matrix(
-                (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"])
+                (arrays["data"], arrays["indices"], arrays["indptr"]),
+                shape=tuple(arrays["shape"]),
             )
             X.check_format(full_check=True)
-            table = Table(name, pd.DataFrame(index=range(X.shape[0])), X.astype(float), _made_up(X.shape[1], name))
+            table = Table(
+                name,
+                pd.DataFrame(index=range(X.shape[0])),
+                X.astype(float),
+                _made_up(X.shape[1], name),
+            )
         elif "X" not in arrays:
             raise DataError(f"{name}: no array 'X'", f"Arrays: {listed(list(arrays))}.")
         elif arrays["X"].dtype.kind == "S":
@@ -479,7 +669,9 @@ def _npz(file: DataFile) -> Table:
     except SizeError:
         raise
     except _DAMAGE as error:
-        raise DataError(f"{name}: not an .npz archive of plain arrays ({error})", remedy) from None
+        raise DataError(
+            f"{name}: not an .npz archive of plain arrays ({error})", remedy
+        ) from None
     return table
 
 
@@ -506,7 +698,10 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
 
 
 _READERS: dict[str, Callable[[DataFile, Table | Schema | None], Table]] = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file, names=like and like.known)),
+    **dict.fromkeys(
+        (".csv", ".tsv", ".txt"),
+        lambda file, like: text_table(file, names=like and like.known),
+    ),
     ".parquet": lambda file, like: _parquet(file),
     ".xlsx": _excel,
     ".arff": lambda file, like: _arff(file),
@@ -553,23 +748,34 @@ def target_columns(
     """
     if sum(bool(way) for way in (target, targets, last, labels)) > 1:
         raise DataError(
-            "the targets are named more than once", "Give only one of --target, --targets, --targets-last and --labels."
+            "the targets are named more than once",
+            "Give only one of --target, --targets, --targets-last and --labels.",
         )
     if last is not None:
         if not 0 < last < len(table.columns):
             text = f"{table.name}: {last} targets of {counted(len(table.columns), 'column')}"
-            raise DataError(text, "--targets-last takes a number that leaves columns as features.")
+            raise DataError(
+                text, "--targets-last takes a number that leaves columns as features."
+            )
         return tuple(name for name in table.columns[-last:] if name not in drop)
     if labels is not None:
         return tuple(name for name in _listed_labels(table, labels) if name not in drop)
     if target:
         return (target,)
     named = several(targets)
-    left = (name for name in matching(named, table) if name not in drop or name in named)
-    return tuple(left) or (tuple(t for t in table.default_targets if t not in drop) if drop and not named else ())
+    left = (
+        name for name in matching(named, table) if name not in drop or name in named
+    )
+    return tuple(left) or (
+        tuple(t for t in table.default_targets if t not in drop)
+        if drop and not named
+        else ()
+    )
 
 
-def label_list(data: Any, labels: str | Path | None, *, other: bool) -> tuple[Any, Path | None]:
+def label_list(
+    data: Any, labels: str | Path | None, *, other: bool
+) -> tuple[Any, Path | None]:
     """Return a table and Mulan's list of its labels, given as a pair or lying beside it under the same name.
 
     Parameters
@@ -584,12 +790,17 @@ def label_list(data: Any, labels: str | Path | None, *, other: bool) -> tuple[An
     DataError
         For a pair without an .xml file, or with a second list.
     """
-    if isinstance(data, list | tuple) and all(isinstance(item, str | Path) for item in data):
+    if isinstance(data, list | tuple) and all(
+        isinstance(item, str | Path) for item in data
+    ):
         lists = [Path(item) for item in data if Path(item).suffix.lower() == ".xml"]
         tables = [item for item in data if Path(item).suffix.lower() != ".xml"]
         if len(tables) != 1 or len(lists) > 1 or (lists and labels):
             text = f"{counted(len(tables), 'table')} and {counted(len(lists) + bool(labels), 'list')} of labels"
-            raise DataError(text, "Give one table, and for Mulan's format one .xml file of its labels.")
+            raise DataError(
+                text,
+                "Give one table, and for Mulan's format one .xml file of its labels.",
+            )
         data, labels = tables[0], lists[0] if lists else labels
     if labels is None and not other and isinstance(data, str | Path):
         stem, arff, _ = Path(data).name.partition(".arff")
@@ -603,7 +814,9 @@ def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
     names, known = read_labels(data_file(path)[0]), set(table.columns)
     for name in names:
         if name not in known:
-            raise UnknownNameError(f"label of {path}, as a column of {table.name},", name, table.columns)
+            raise UnknownNameError(
+                f"label of {path}, as a column of {table.name},", name, table.columns
+            )
     return tuple(names)
 
 
@@ -622,7 +835,9 @@ def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:
             continue
         columns = [column for column in table.columns if fnmatchcase(column, name)]
         if not columns:
-            raise UnknownNameError("column", name, table.columns, f"{table.name} has no column {name!r}")
+            raise UnknownNameError(
+                "column", name, table.columns, f"{table.name} has no column {name!r}"
+            )
         found |= dict.fromkeys(columns)
     return tuple(found)
 

@@ -59,10 +59,15 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
     pairs, seed = wanted.get("pairs"), wanted.get("seed", 0)
     make = wanted.get("make") or (ONE_VS_ONE if pairs is not None else None)
     if make not in (None, ONE_VS_ONE, ONE_VS_REST):
-        raise UnknownNameError("way to make tasks", str(make), [ONE_VS_ONE, ONE_VS_REST])
+        raise UnknownNameError(
+            "way to make tasks", str(make), [ONE_VS_ONE, ONE_VS_REST]
+        )
     for key in ("pairs", "per_task"):
         if wanted.get(key) is not None and make != ONE_VS_ONE:
-            raise DataError(f"the option tasks has {key}, but makes no one-vs-one tasks", f"Remove {key} or make.")
+            raise DataError(
+                f"the option tasks has {key}, but makes no one-vs-one tasks",
+                f"Remove {key} or make.",
+            )
     if dataset.task_type != "multiclass":
         text = f"{dataset.id or 'this data set'} is {dataset.task_type}, not multi-class: it has its tasks already"
         raise DataError(text)
@@ -74,7 +79,9 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
         Y = np.where(labels[:, None] == np.arange(len(names)), 1.0, -1.0)
         return _remade(dataset, rows, Y, names, labels)
     if make == ONE_VS_ONE:
-        return _pair_tasks(dataset, rows, labels, names, pairs, wanted.get("per_task"), seed)
+        return _pair_tasks(
+            dataset, rows, labels, names, pairs, wanted.get("per_task"), seed
+        )
     return _remade(dataset, rows, labels.astype(np.int64), names)
 
 
@@ -85,14 +92,20 @@ def _chosen_rows(
     names = dataset.tasks if classes is None else [str(c) for c in classes]
     for name in names:
         if name not in dataset.tasks:
-            raise UnknownNameError(f"class of {dataset.id or 'the data set'}", name, dataset.tasks)
+            raise UnknownNameError(
+                f"class of {dataset.id or 'the data set'}", name, dataset.tasks
+            )
     if len(names) < 2 or len(set(names)) < len(names):
-        raise DataError(f"two or more different classes are needed, got {', '.join(names) or 'none'}")
+        raise DataError(
+            f"two or more different classes are needed, got {', '.join(names) or 'none'}"
+        )
     rows = np.arange(dataset.n_samples)
     if per_class is not None:
         check_sizes(per_class=per_class)
         # The draw of a class does not depend on which other classes are kept.
-        chosen = [class_rows(dataset.y, c, seed)[:per_class] for c in np.unique(dataset.y)]
+        chosen = [
+            class_rows(dataset.y, c, seed)[:per_class] for c in np.unique(dataset.y)
+        ]
         rows = np.sort(np.concatenate(chosen))
     number = np.full(len(dataset.tasks), -1)
     number[[dataset.tasks.index(name) for name in names]] = np.arange(len(names))
@@ -111,23 +124,38 @@ def _pair_tasks(
 ) -> Dataset:
     if per_task is not None:
         check_sizes(per_task=per_task)
-    chosen = list(combinations(names, 2)) if pairs is None else [tuple(str(name) for name in pair) for pair in pairs]
+    chosen = (
+        list(combinations(names, 2))
+        if pairs is None
+        else [tuple(str(name) for name in pair) for pair in pairs]
+    )
     taken, signs, owner = [], [], []
     for t, pair in enumerate(chosen):
         if len(pair) != 2 or pair[0] == pair[1]:
-            raise DataError(f"{list(pair)} is not a pair of two of the classes {', '.join(names)}")
+            raise DataError(
+                f"{list(pair)} is not a pair of two of the classes {', '.join(names)}"
+            )
         for name in set(pair) - set(names):
             raise UnknownNameError("class among those chosen", name, names)
         a, b = (names.index(name) for name in pair)
         inside = np.flatnonzero((labels == a) | (labels == b))
         if per_task is not None and per_task < len(inside):
-            inside = np.sort(np.random.default_rng([seed, a, b]).permutation(inside)[:per_task])
+            inside = np.sort(
+                np.random.default_rng([seed, a, b]).permutation(inside)[:per_task]
+            )
         taken.append(inside)
         signs.append(np.where(labels[inside] == a, 1.0, -1.0))
         owner.append(np.full(len(inside), t))
     where = np.concatenate(taken)
     tasks = ["/".join(pair) for pair in chosen]
-    return _remade(dataset, rows[where], np.concatenate(signs), tasks, labels[where], np.concatenate(owner))
+    return _remade(
+        dataset,
+        rows[where],
+        np.concatenate(signs),
+        tasks,
+        labels[where],
+        np.concatenate(owner),
+    )
 
 
 def _remade(
@@ -140,7 +168,10 @@ def _remade(
 ) -> Dataset:
     """Return these rows with new targets (binary if the class of every row is given); published splits follow."""
     splits = {
-        name: [(np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test))) for train, test in pairs]
+        name: [
+            (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
+            for train, test in pairs
+        ]
         for name, pairs in dataset.splits.items()
     }
     return replace(

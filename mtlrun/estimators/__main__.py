@@ -34,14 +34,30 @@ DESIGNS = ["shared", "ragged", "masked"]
 
 def public_classes() -> list[type]:
     """Return the public estimators of all modules of the package, baselines first."""
-    names = [info.name for info in pkgutil.iter_modules([str(FOLDER)]) if not info.name.startswith("_")]
+    names = [
+        info.name
+        for info in pkgutil.iter_modules([str(FOLDER)])
+        if not info.name.startswith("_")
+    ]
     modules = [importlib.import_module(f"mtlrun.estimators.{name}") for name in names]
-    found = [value for module in modules for value in vars(module).values() if _is_ours(value, module)]
-    return sorted(found, key=lambda cls: getattr(cls, "facts", None) is None or cls.facts.multitask)
+    found = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if _is_ours(value, module)
+    ]
+    return sorted(
+        found,
+        key=lambda cls: getattr(cls, "facts", None) is None or cls.facts.multitask,
+    )
 
 
 def _is_ours(value: Any, module: ModuleType) -> bool:
-    ours = isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, BaseEstimator)
+    ours = (
+        isinstance(value, type)
+        and value.__module__ == module.__name__
+        and issubclass(value, BaseEstimator)
+    )
     return ours and not value.__name__.startswith("_") and not inspect.isabstract(value)
 
 
@@ -51,7 +67,10 @@ def method_info(cls: type) -> MethodInfo:
     rules: dict[str, Any] = cls._rules  # type: ignore[attr-defined]
     head = sections(cls.__doc__)[""]
     loss = rules.get("loss", NONE).names
-    common = {known.name: getattr(facts, known.name) for known in dataclasses.fields(MethodFacts)}
+    common = {
+        known.name: getattr(facts, known.name)
+        for known in dataclasses.fields(MethodFacts)
+    }
     return MethodInfo(
         **common | ({"losses": loss} if loss else {}),
         name=cls.__name__,
@@ -60,7 +79,10 @@ def method_info(cls: type) -> MethodInfo:
         objective=" ".join(head.split("::\n\n")[1].split("\n\n")[0].split()),
         kind="classifier" if is_classifier(cls()) else "regressor",
         designs=DESIGNS,
-        parameters={p.name: _parameter(p, rules.get(p.name)) for p in inspect.signature(cls).parameters.values()},
+        parameters={
+            p.name: _parameter(p, rules.get(p.name))
+            for p in inspect.signature(cls).parameters.values()
+        },
         zero_from=next((name for name in dir(cls) if name.endswith("_max")), ""),
         source="; ".join(_short(references()[key]) for key in facts.cite),
     )
@@ -68,7 +90,11 @@ def method_info(cls: type) -> MethodInfo:
 
 def _parameter(parameter: inspect.Parameter, rule: Any) -> dict[str, Any]:
     named = parameter.kind is parameter.KEYWORD_ONLY
-    return {"default": parameter.default, "keyword_only": named, "rule": rule and rule.plain}
+    return {
+        "default": parameter.default,
+        "keyword_only": named,
+        "rule": rule and rule.plain,
+    }
 
 
 def _short(entry: str) -> str:
@@ -76,22 +102,39 @@ def _short(entry: str) -> str:
     fields = dict(re.findall(r"(author|year) = {(.*?)}(?:,|\n)", entry))
     names = [author.split(",")[0] for author in fields["author"].split(" and ")]
     first, last = ", ".join(names[:-1]), names[-1]
-    text = f"{names[0]} et al." if len(names) > 3 else f"{first} and {last}" if first else last
+    text = (
+        f"{names[0]} et al."
+        if len(names) > 3
+        else f"{first} and {last}"
+        if first
+        else last
+    )
     return f"{text} {fields['year']}"
 
 
 def registry_text(methods: list[MethodInfo]) -> str:
     """Return the content of ``methods.json``: one method per line, so that changes can be compared."""
-    lines = (json.dumps(dataclasses.asdict(info), ensure_ascii=False) for info in methods)
+    lines = (
+        json.dumps(dataclasses.asdict(info), ensure_ascii=False) for info in methods
+    )
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def stub_text(classes: list[type]) -> str:
     """Return the content of ``__init__.pyi``: what `mtlrun.estimators` offers, for type checkers and for itself."""
-    found = sorted((cls.__module__, cls.__name__) for cls in [*classes, DegenerateModelWarning])
+    found = sorted(
+        (cls.__module__, cls.__name__) for cls in [*classes, DegenerateModelWarning]
+    )
     lines = [f"from {module} import {name} as {name}" for module, name in found]
     return "\n".join(
-        ["# Written by `python -m mtlrun.estimators`.", "# ruff: noqa: I001", *lines, "", "HOMES: dict[str, str]", ""]
+        [
+            "# Written by `python -m mtlrun.estimators`.",
+            "# ruff: noqa: I001",
+            *lines,
+            "",
+            "HOMES: dict[str, str]",
+            "",
+        ]
     )
 
 
@@ -99,19 +142,29 @@ def _heading(name: str) -> str:
     return name.removesuffix("Classifier").lower()
 
 
-def page_text(methods: list[MethodInfo], others: list[type], along_paths: list[str]) -> str:
+def page_text(
+    methods: list[MethodInfo], others: list[type], along_paths: list[str]
+) -> str:
     """Return the generated part of ``docs/methods.md``."""
     by_name = {info.name: info for info in methods}
     classifiers = {info.name: by_name.get(f"{info.name}Classifier") for info in methods}
     hidden = {classifier.name for classifier in classifiers.values() if classifier}
     shown = [info for info in methods if info.name not in hidden]
-    overview = [(f"[{info.name}](#{info.name.lower()})", info.summary, info.source) for info in shown]
-    wrappers = [(f"`{cls.__module__}:{cls.__name__}`", sections(cls.__doc__)[""].split("\n")[0]) for cls in others]
+    overview = [
+        (f"[{info.name}](#{info.name.lower()})", info.summary, info.source)
+        for info in shown
+    ]
+    wrappers = [
+        (f"`{cls.__module__}:{cls.__name__}`", sections(cls.__doc__)[""].split("\n")[0])
+        for cls in others
+    ]
     elsewhere: dict[tuple[str, str], list[str]] = {}
     for info in shown:
         for function, strengths in info.elsewhere.items():
             elsewhere.setdefault((function, strengths), []).append(f"`{info.name}`")
-    conversions = sorted((there, ", ".join(here), text) for (there, text), here in elsewhere.items())
+    conversions = sorted(
+        (there, ", ".join(here), text) for (there, text), here in elsewhere.items()
+    )
     parts = [
         "## Overview\n",
         _table(("Method", "What it does", "Source"), overview),
@@ -122,7 +175,10 @@ def page_text(methods: list[MethodInfo], others: list[type], along_paths: list[s
         "## Strengths chosen by cross-validation\n",
         "These choose their strength along the path of all strengths, in the time of a few fits; they have the other\n"
         "parameters of the model, and `alphas`, `min_ratio`, `cv` and `scoring`.\n",
-        _table(("Class", "Model"), [(f"`{name}CV`", f"[{name}](#{_heading(name)})") for name in along_paths]),
+        _table(
+            ("Class", "Model"),
+            [(f"`{name}CV`", f"[{name}](#{_heading(name)})") for name in along_paths],
+        ),
         "## Strengths of other packages\n",
         _table(("There", "Here", "Strengths"), conversions),
         "MALSAR averages its logistic losses over the rows of a task: with n rows in every task, multiply its strengths"
@@ -134,24 +190,44 @@ def page_text(methods: list[MethodInfo], others: list[type], along_paths: list[s
 
 def _section(info: MethodInfo, classifier: MethodInfo | None) -> str:
     code = ("Minimizes", "All zero from", "Class", "Needs")
-    lines = [f"- {key}: {f'`{text}`' if key in code else text}" for key, text in info.described(classifier)]
+    lines = [
+        f"- {key}: {f'`{text}`' if key in code else text}"
+        for key, text in info.described(classifier)
+    ]
     return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     # A bar would end the cell.
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+    return (
+        "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+            for line in lines
+        )
+        + "\n"
+    )
 
 
 def generated() -> dict[Path, str]:
     """Return the files to write and their contents."""
     classes = public_classes()
-    methods = [method_info(cls) for cls in classes if hasattr(cls, "facts") and not issubclass(cls, PathCV)]
+    methods = [
+        method_info(cls)
+        for cls in classes
+        if hasattr(cls, "facts") and not issubclass(cls, PathCV)
+    ]
     others = [cls for cls in classes if not hasattr(cls, "facts")]
-    files = {FOLDER / "methods.json": registry_text(methods), FOLDER / "__init__.pyi": stub_text(classes)}
+    files = {
+        FOLDER / "methods.json": registry_text(methods),
+        FOLDER / "__init__.pyi": stub_text(classes),
+    }
     if PAGE.exists():
-        along_paths = [cls.__name__.removesuffix("CV") for cls in classes if issubclass(cls, PathCV)]
+        along_paths = [
+            cls.__name__.removesuffix("CV")
+            for cls in classes
+            if issubclass(cls, PathCV)
+        ]
         written = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
         files[PAGE] = f"{written}{MARK}\n{page_text(methods, others, along_paths)}"
     return files

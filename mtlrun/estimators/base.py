@@ -51,10 +51,16 @@ class DegenerateModelWarning(UserWarning):
     """A part of the model is zero whatever the data are, because of a parameter."""
 
 
-def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3) -> float:
+def usual_bytes(
+    data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3
+) -> float:
     """Return the bytes of so many matrices of coefficients, fields, and copies of the design that centring makes."""
     design = 0 if data.sparse else data.X.shape[0] * data.X.shape[1]
-    return 8.0 * (coefficients * data.n_features * data.n_tasks + fields * data.targets.size + designs * design)
+    return 8.0 * (
+        coefficients * data.n_features * data.n_tasks
+        + fields * data.targets.size
+        + designs * design
+    )
 
 
 def content_key(data: TaskData, *more: Any) -> str:
@@ -65,7 +71,9 @@ def content_key(data: TaskData, *more: Any) -> str:
 def rows_by_code(codes: Array) -> list[Array]:
     """Return the rows of every code."""
     order = np.argsort(codes, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
+    return (
+        np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
+    )
 
 
 def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array:
@@ -114,7 +122,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     """
 
     #: What to do when a fit would take too much memory.
-    _remedy: ClassVar[str] = "Use fewer features (select some of them), fewer tasks or fewer rows."
+    _remedy: ClassVar[str] = (
+        "Use fewer features (select some of them), fewer tasks or fewer rows."
+    )
     #: Whether a regressor's `_fit_data` uses the rows through sums of products alone (`fit_statistics`).
     _by_sums: ClassVar[bool] = False
     #: Attributes that hold the parts of `coef_`, in the order of the penalties.
@@ -136,7 +146,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def _read_y(self, y: Any, n_rows: int) -> Array:
         """Return the targets of `fit` as floats."""
 
-    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -169,15 +181,21 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return self
 
     def _require_memory(self, data: TaskData) -> None:
-        sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
-        memory.require(self._bytes(data), f"{type(self).__name__} on {sizes}", self._remedy)
+        sizes = (
+            f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
+        )
+        memory.require(
+            self._bytes(data), f"{type(self).__name__} on {sizes}", self._remedy
+        )
 
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         """Check parameters and data; sets what is known before solving (`tasks_`, `n_features_in_`, `classes_`)."""
         check_params(self, self._rules)
         return self._read_rows(X, y, task_id, sample_weight, reset=True)
 
-    def _read_rows(self, X: Any, y: Any, task_id: Any, sample_weight: Any, *, reset: bool) -> TaskData:
+    def _read_rows(
+        self, X: Any, y: Any, task_id: Any, sample_weight: Any, *, reset: bool
+    ) -> TaskData:
         """Check data."""
         names = column_names(y)
         X, ids = self._read_X(X, task_id, reset=reset)
@@ -187,7 +205,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         weights = self._all_weights(y, ids, check_weights(sample_weight, y.shape))
         return self._task_data(X, y, ids, weights, names)
 
-    def _all_weights(self, y: Array, ids: Array | None, weights: Array | None) -> Array | None:
+    def _all_weights(
+        self, y: Array, ids: Array | None, weights: Array | None
+    ) -> Array | None:
         """Return the weights of the rows or entries; a classifier may weight its classes."""
         return weights
 
@@ -196,7 +216,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         refuse_list_of_arrays(X)
         if self.task_column is not None:
             if task_id is not None:
-                raise ValueError(f"give the tasks either as task_id or in the column task_column={self.task_column!r}")
+                raise ValueError(
+                    f"give the tasks either as task_id or in the column task_column={self.task_column!r}"
+                )
             task_id, position = take_column(X, self.task_column)
             X = drop_column(X, position)
         X = self._read_design(X, reset=reset)
@@ -209,7 +231,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return X
 
     def _task_data(
-        self, X: Any, y: Array, ids: Array | None, weights: Array | None, names: list[Any] | None
+        self,
+        X: Any,
+        y: Array,
+        ids: Array | None,
+        weights: Array | None,
+        names: list[Any] | None,
     ) -> TaskData:
         """Build the container and remember the layout."""
         self._layout = self._layout_of(y, ids)
@@ -242,7 +269,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         self.gap_ = result.gap
         self.stop_crit_ = result.gap if result.stop_crit is None else result.stop_crit
         if not result.converged:
-            warnings.warn(self._convergence_message(result), ConvergenceWarning, stacklevel=3)
+            warnings.warn(
+                self._convergence_message(result), ConvergenceWarning, stacklevel=3
+            )
 
     def _knob(self) -> str:
         """Return the name of the parameter that the stopping criterion is compared with."""
@@ -263,7 +292,11 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         check_is_fitted(self)
         X, ids = self._read_X(X, task_id, reset=False)
         codes = self._task_of_rows(ids)
-        return self._of_all_tasks(self._scores_of_tasks(X)) if codes is None else self._scores_of_rows(X, codes)
+        return (
+            self._of_all_tasks(self._scores_of_tasks(X))
+            if codes is None
+            else self._scores_of_rows(X, codes)
+        )
 
     def _scores_of_tasks(self, X: Any) -> Array:
         """Return the scores of all rows by the models of all tasks, (n, T)."""
@@ -308,7 +341,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return self
 
     @available_if(lambda self: self._by_sums and is_regressor(self))
-    def partial_fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Add rows to those of earlier calls, and fit the model to all of them.
 
         Only sums of products are kept (`statistics_`), not the rows; a later call may bring new tasks. A convex model
@@ -324,7 +359,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return self
 
     def _added(
-        self, before: TaskStatistics | None, X: Any, y: Any, task_id: Any, sample_weight: Any
+        self,
+        before: TaskStatistics | None,
+        X: Any,
+        y: Any,
+        task_id: Any,
+        sample_weight: Any,
     ) -> tuple[Self, TaskStatistics]:
         """Return the statistics with more rows, and a copy of the model that has read them."""
         read = copy(self)  # rows that are refused must change nothing
@@ -332,7 +372,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             y = ordered_columns(y, before.tasks.tolist())
         data = read._read_rows(X, y, task_id, sample_weight, reset=before is None)
         if before is not None and read._layout != self._layout:
-            raise ValueError(f"the rows before had a {self._layout} layout of tasks, these have a {read._layout} one")
+            raise ValueError(
+                f"the rows before had a {self._layout} layout of tasks, these have a {read._layout} one"
+            )
         rows = TaskStatistics.of_data(data, like=before)
         return read, rows if before is None else before + rows
 
@@ -341,21 +383,47 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
         Returns False, and does nothing, where the model needs the rows, or sums would be no smaller than they.
         """
-        single = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float32 and X.nbytes >= _LARGE
-        plain = getattr(self, "solver", "auto") in EQUAL_SOLVERS and not getattr(self, "warm_start", False)
-        if not (single and plain and self._by_sums and is_regressor(self) and self.task_column is None):
+        single = (
+            isinstance(X, np.ndarray)
+            and X.ndim == 2
+            and X.dtype == np.float32
+            and X.nbytes >= _LARGE
+        )
+        plain = getattr(self, "solver", "auto") in EQUAL_SOLVERS and not getattr(
+            self, "warm_start", False
+        )
+        if not (
+            single
+            and plain
+            and self._by_sums
+            and is_regressor(self)
+            and self.task_column is None
+        ):
             return False
         n, d = X.shape
         y = np.asarray(y)
-        designs = np.unique(task_id).size if task_id is not None else y.shape[1] if y.ndim == 2 else 1
-        if n < 2 * d * designs or not memory.fits(_COPIES * 8.0 * designs * d * d) or len(y) != n:
+        designs = (
+            np.unique(task_id).size
+            if task_id is not None
+            else y.shape[1]
+            if y.ndim == 2
+            else 1
+        )
+        if (
+            n < 2 * d * designs
+            or not memory.fits(_COPIES * 8.0 * designs * d * d)
+            or len(y) != n
+        ):
             return False
         check_params(self, self._rules)
         model, found = self, None
         size = max(1, _BLOCK // d)
         for begin in range(0, n, size):
             part = slice(begin, begin + size)
-            ids, weights = (None if a is None else np.asarray(a)[part] for a in (task_id, sample_weight))
+            ids, weights = (
+                None if a is None else np.asarray(a)[part]
+                for a in (task_id, sample_weight)
+            )
             model, found = model._added(found, X[part], y[part], ids, weights)
         assert found is not None
         self.__dict__.update(model.__dict__)
@@ -371,12 +439,22 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         inner = copy(self)
         inner.fit_intercept = False
         start = getattr(self, "_last_parts", None)
-        if start is not None and start.shape[1:] == (data.n_features, data.n_tasks) and hasattr(inner, "_solve"):
+        if (
+            start is not None
+            and start.shape[1:] == (data.n_features, data.n_tasks)
+            and hasattr(inner, "_solve")
+        ):
             result = inner._solve(data, start=start)
         else:
             result = inner._fit_data(data)
         parameters = self._rules
-        self.__dict__.update({name: value for name, value in inner.__dict__.items() if name not in parameters})
+        self.__dict__.update(
+            {
+                name: value
+                for name, value in inner.__dict__.items()
+                if name not in parameters
+            }
+        )
         if intercept:
             result.intercept = y_mean - (x_mean.T * result.W).sum(axis=0)
         self._publish(result)
@@ -384,7 +462,11 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     def __getstate__(self) -> Any:
         # What a warm start keeps for the next fit belongs to this process.
-        return {key: value for key, value in super().__getstate__().items() if key != "_memory"}
+        return {
+            key: value
+            for key, value in super().__getstate__().items()
+            if key != "_memory"
+        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -419,7 +501,9 @@ class RegressorMTL(RegressorMixin, TaskLayout, Declared):
         """
         return self._scores(X, task_id)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None
+    ) -> float:
         """Return the coefficient of determination: over all rows for a 1-D `y`, else the mean over the tasks.
 
         Missing targets (NaN in a 2-D `y`) and tasks whose targets do not vary are left out. So are, with a warning,
@@ -436,8 +520,16 @@ class _TaskLabels(np.ndarray):
 
     def __getitem__(self, index: Any) -> Any:
         plain = self.view(np.ndarray)
-        shape = np.shape(index) if isinstance(index, np.ndarray) and index.dtype.kind in "iu" else ()
-        return plain[np.arange(len(plain)), index] if shape[1:] == (len(plain),) else plain[index]
+        shape = (
+            np.shape(index)
+            if isinstance(index, np.ndarray) and index.dtype.kind in "iu"
+            else ()
+        )
+        return (
+            plain[np.arange(len(plain)), index]
+            if shape[1:] == (len(plain),)
+            else plain[index]
+        )
 
 
 class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
@@ -452,17 +544,25 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         labels, signed = encode_labels(check_targets(y, n_rows, labels=True))
-        self._classes = labels if signed.ndim == 1 else np.tile(labels, (signed.shape[1], 1))
+        self._classes = (
+            labels if signed.ndim == 1 else np.tile(labels, (signed.shape[1], 1))
+        )
         return signed
 
     @property
     def classes_(self) -> Array:
         """The two labels, of a 2-D `y` for every column."""
-        return self._classes if self._classes.ndim == 1 else self._classes.view(_TaskLabels)
+        return (
+            self._classes
+            if self._classes.ndim == 1
+            else self._classes.view(_TaskLabels)
+        )
 
     def _labels(self) -> Array:
         """Return the two labels of all tasks."""
-        return np.asarray(self._classes[0] if self._classes.ndim == 2 else self._classes)
+        return np.asarray(
+            self._classes[0] if self._classes.ndim == 2 else self._classes
+        )
 
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
         """Return the scores X w_t + b_t; positive ones mean the second label. Arguments and shape as of `predict`."""
@@ -494,12 +594,18 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
         """Return probabilities (logistic loss only): (n, T) of the second label for a shared design, else (n, 2)."""
         positive = expit(self.decision_function(X, task_id=task_id))
-        return positive if positive.ndim == 2 else np.column_stack([1 - positive, positive])
+        return (
+            positive
+            if positive.ndim == 2
+            else np.column_stack([1 - positive, positive])
+        )
 
     def _is_logistic(self) -> bool:
         return getattr(self, "loss", None) == "logistic"
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None
+    ) -> float:
         """Return the accuracy: over all rows for a 1-D `y`, else the mean over the tasks.
 
         Missing labels (NaN in a 2-D `y`) are left out. So are, with a warning, rows of tasks that the model has not
@@ -526,9 +632,13 @@ class WeightedClassifierMTL(ClassifierMTL):
     """
 
     _: KW_ONLY
-    class_weight: Annotated[Any, choice("balanced") | instance("a dict of weights by label", dict) | NONE] = None
+    class_weight: Annotated[
+        Any, choice("balanced") | instance("a dict of weights by label", dict) | NONE
+    ] = None
 
-    def _all_weights(self, y: Array, ids: Array | None, weights: Array | None) -> Array | None:
+    def _all_weights(
+        self, y: Array, ids: Array | None, weights: Array | None
+    ) -> Array | None:
         if self.class_weight is None:
             return weights
         given = None
@@ -536,7 +646,9 @@ class WeightedClassifierMTL(ClassifierMTL):
             labels = self._labels().tolist()
             unknown = [label for label in self.class_weight if label not in labels]
             if unknown and not set(labels) <= set(self.class_weight):
-                raise ValueError(f"class_weight names {unknown}, but the labels are {labels}")
+                raise ValueError(
+                    f"class_weight names {unknown}, but the labels are {labels}"
+                )
             given = [float(self.class_weight.get(label, 1.0)) for label in labels]
         return class_weights(y, ids, weights, given)
 
@@ -574,7 +686,9 @@ def task_similarity(model: Any) -> Array:
         return np.equal.outer(group, group).astype(float)
     if hasattr(model, "task_relation") and hasattr(model, "coef_"):
         return _correlation(model.task_relation())
-    raise AttributeError(f"this {type(model).__name__} is not fitted yet, or has no similarity of tasks")
+    raise AttributeError(
+        f"this {type(model).__name__} is not fitted yet, or has no similarity of tasks"
+    )
 
 
 def _correlation(covariance: Array) -> Array:

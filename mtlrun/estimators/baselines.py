@@ -16,10 +16,21 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
 from mtlrun.data.frames import column_names, plain_values
-from mtlrun.estimators.inputs import TaskLayout, check_task_id, check_weights, refuse_list_of_arrays, signs, task_codes
+from mtlrun.estimators.inputs import (
+    TaskLayout,
+    check_task_id,
+    check_weights,
+    refuse_list_of_arrays,
+    signs,
+    task_codes,
+)
 from mtlrun.estimators.params import NamedParameters
 from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
@@ -51,7 +62,9 @@ def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
     y = np.asarray(y)
     if takes_task_id(estimator) or (task_id is None and y.ndim == 1):
         return estimator
-    together = y.ndim == 2 and not np.isnan(y).any() and not _declares_one_output(estimator)
+    together = (
+        y.ndim == 2 and not np.isnan(y).any() and not _declares_one_output(estimator)
+    )
     return estimator if together else PerTask(estimator)
 
 
@@ -67,11 +80,15 @@ def _declares_one_output(estimator: Any) -> bool:
 class _Tasks(TaskLayout, BaseEstimator):
     """Reads the three layouts for estimators that need no `TaskData`."""
 
-    def _read(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> tuple[Array, Array | None, Array | None]:
+    def _read(
+        self, X: Any, y: Any, task_id: Any, sample_weight: Any
+    ) -> tuple[Array, Array | None, Array | None]:
         """Return targets, task codes of the rows (None for a shared design) and weights; sets `tasks_`."""
         refuse_list_of_arrays(X)
         if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+            raise ValueError(
+                "This estimator requires y to be passed, but the target y is None."
+            )
         names = column_names(y)
         y = plain_values(np.asarray(y), "y")[0]
         check_consistent_length(X, y)
@@ -83,10 +100,14 @@ class _Tasks(TaskLayout, BaseEstimator):
         if self._layout == "shared":
             self.tasks_ = np.arange(y.shape[1]) if names is None else np.asarray(names)
             return y, None, weights
-        self.tasks_, codes = np.unique(np.zeros(len(y), dtype=int) if ids is None else ids, return_inverse=True)
+        self.tasks_, codes = np.unique(
+            np.zeros(len(y), dtype=int) if ids is None else ids, return_inverse=True
+        )
         return y, codes, weights
 
-    def _observed(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> tuple[Array, Array, Array, Array | None]:
+    def _observed(
+        self, X: Any, y: Any, task_id: Any, sample_weight: Any
+    ) -> tuple[Array, Array, Array, Array | None]:
         """Return row of X, task code, target and weight of every observed entry."""
         y, codes, weights = self._read(X, y, task_id, sample_weight)
         y = y.astype(np.float64)
@@ -94,13 +115,17 @@ class _Tasks(TaskLayout, BaseEstimator):
             return np.arange(len(y)), codes, y, weights
         codes, rows = np.nonzero(~np.isnan(y.T))
         if weights is not None:
-            weights = np.broadcast_to(weights if weights.ndim == 2 else weights[:, np.newaxis], y.shape)[rows, codes]
+            weights = np.broadcast_to(
+                weights if weights.ndim == 2 else weights[:, np.newaxis], y.shape
+            )[rows, codes]
         return rows, codes, y[rows, codes], weights
 
     def _codes(self, X: Any, task_id: Any) -> Array | None:
         """Return the task of every row, -1 for an unknown one; None stands for all tasks."""
         check_is_fitted(self, "tasks_")
-        return self._task_of_rows(None if task_id is None else check_task_id(task_id, X.shape[0]))
+        return self._task_of_rows(
+            None if task_id is None else check_task_id(task_id, X.shape[0])
+        )
 
 
 class _Wrapper(NamedParameters, BaseEstimator):
@@ -112,7 +137,10 @@ class _Wrapper(NamedParameters, BaseEstimator):
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
         tags.estimator_type, tags.input_tags = inner.estimator_type, inner.input_tags
-        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.classifier_tags, tags.regressor_tags = (
+            inner.classifier_tags,
+            inner.regressor_tags,
+        )
         tags.target_tags.required, tags.target_tags.multi_output = True, True
         return tags
 
@@ -154,7 +182,9 @@ class PerTask(_Wrapper, _Tasks):
         self.estimator = estimator
         self.unseen = unseen
 
-    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Fit all tasks.
 
         Parameters
@@ -182,15 +212,23 @@ class PerTask(_Wrapper, _Tasks):
             rows = np.flatnonzero(targets == targets if codes is None else codes == t)
             w = weights[:, t] if weights is not None and weights.ndim == 2 else weights
             if not rows.size:
-                raise ValueError(f"task '{self.tasks_[t]}' has no observed target: leave it out of y")
+                raise ValueError(
+                    f"task '{self.tasks_[t]}' has no observed target: leave it out of y"
+                )
             self.estimators_.append(self._fit_one(X, rows, targets, w))
         if is_classifier(self.estimator):
-            self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
+            self.classes_ = np.unique(
+                np.concatenate([model.classes_ for model in self.estimators_])
+            )
         return self
 
     def _fit_one(self, X: Any, rows: Array, y: Array, weights: Array | None) -> Any:
         model = clone(self.estimator)
-        if is_classifier(model) and self._layout != "single" and len(np.unique(y[rows])) == 1:
+        if (
+            is_classifier(model)
+            and self._layout != "single"
+            and len(np.unique(y[rows])) == 1
+        ):
             model = DummyClassifier(strategy="most_frequent")
         extra = {} if weights is None else {"sample_weight": weights[rows]}
         return model.fit(_safe_indexing(X, rows), y[rows], **extra)
@@ -204,9 +242,13 @@ class PerTask(_Wrapper, _Tasks):
             If task ids are missing or unknown.
         """
         found = self._collect(X, task_id, lambda model, part: model.predict(part))
-        if self.unseen == "mean" and is_classifier(self.estimator):  # a mean of labels is none
+        if self.unseen == "mean" and is_classifier(
+            self.estimator
+        ):  # a mean of labels is none
             return np.where(
-                np.isin(found, self.classes_), found, self.classes_[(found > self.classes_.mean()).astype(int)]
+                np.isin(found, self.classes_),
+                found,
+                self.classes_[(found > self.classes_.mean()).astype(int)],
             )
         return found
 
@@ -216,9 +258,13 @@ class PerTask(_Wrapper, _Tasks):
 
         The estimator's decision function, else the log-odds of its probabilities, else +1 and -1 of its labels.
         """
-        return self._collect(X, task_id, lambda model, part: _class_scores(model, part, self.classes_))
+        return self._collect(
+            X, task_id, lambda model, part: _class_scores(model, part, self.classes_)
+        )
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None
+    ) -> float:
         """Return R2 or accuracy: over all rows for a 1-D `y`, else the mean over the tasks where it is defined."""
         metric = accuracy_per_task if is_classifier(self) else r2_per_task
         return self._score(metric, X, y, sample_weight, task_id)
@@ -231,7 +277,9 @@ class PerTask(_Wrapper, _Tasks):
     @property
     def intercept_(self) -> Array:
         """Intercepts of linear estimators, shape (n_tasks,)."""
-        return np.concatenate([_linear(model, "intercept_") for model in self.estimators_])
+        return np.concatenate(
+            [_linear(model, "intercept_") for model in self.estimators_]
+        )
 
     def _collect(self, X: Any, task_id: Any, call: Any) -> Array:
         X = _indexable(X)
@@ -239,18 +287,35 @@ class PerTask(_Wrapper, _Tasks):
         if codes is None:
             columns = [np.asarray(call(model, X)) for model in self.estimators_]
             return np.column_stack(columns) if self._layout == "shared" else columns[0]
-        parts = [(rows, model) for t, model in enumerate(self.estimators_) if (rows := np.flatnonzero(codes == t)).size]
-        values = [np.asarray(call(model, _safe_indexing(X, rows))) for rows, model in parts]
+        parts = [
+            (rows, model)
+            for t, model in enumerate(self.estimators_)
+            if (rows := np.flatnonzero(codes == t)).size
+        ]
+        values = [
+            np.asarray(call(model, _safe_indexing(X, rows))) for rows, model in parts
+        ]
         new = np.flatnonzero(codes < 0)
         if new.size:
             parts.append((new, None))
-            values.append(np.mean([call(model, _safe_indexing(X, new)) for model in self.estimators_], axis=0))
+            values.append(
+                np.mean(
+                    [call(model, _safe_indexing(X, new)) for model in self.estimators_],
+                    axis=0,
+                )
+            )
         order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
         return np.concatenate(values)[order]
 
 
 def _indexable(X: Any) -> Any:
-    return sp.csr_matrix(X) if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    return (
+        sp.csr_matrix(X)
+        if sp.issparse(X)
+        else X
+        if hasattr(X, "shape")
+        else np.asarray(X)
+    )
 
 
 def _class_scores(model: Any, X: Any, classes: Array) -> Array:
@@ -260,7 +325,9 @@ def _class_scores(model: Any, X: Any, classes: Array) -> Array:
     p = model.predict_proba(X) if hasattr(model, "predict_proba") else None
     if p is None or p.shape[1] == 1:
         return signs(model.predict(X), classes)
-    return np.asarray(logit(np.clip(p[:, 1], 1e-12, 1 - 1e-12)) if p.shape[1] == 2 else p)
+    return np.asarray(
+        logit(np.clip(p[:, 1], 1e-12, 1 - 1e-12)) if p.shape[1] == 2 else p
+    )
 
 
 def _linear(model: Any, name: str) -> Array:
@@ -280,7 +347,9 @@ class TaskMean(_Tasks):
     def __init__(self, unseen: str = "error") -> None:
         self.unseen = unseen
 
-    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Compute the means; arguments as for every estimator of mtlrun."""
         _, codes, values, weights = self._observed(X, y, task_id, sample_weight)
         weights = np.ones(len(values)) if weights is None else weights
@@ -320,12 +389,16 @@ class TaskFeature(_Wrapper, _Tasks):
         Classifiers only.
     """
 
-    def __init__(self, estimator: Any, *, encoding: str = "one-hot", unseen: str = "error") -> None:
+    def __init__(
+        self, estimator: Any, *, encoding: str = "one-hot", unseen: str = "error"
+    ) -> None:
         self.estimator = estimator
         self.encoding = encoding
         self.unseen = unseen
 
-    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Fit one model; arguments as of every estimator of mtlrun.
 
         Raises
@@ -336,15 +409,23 @@ class TaskFeature(_Wrapper, _Tasks):
             If the features with those of the tasks would not fit into memory; also a ValueError.
         """
         if self.encoding not in ("one-hot", "number"):
-            raise ValueError(f"encoding must be 'one-hot' or 'number', not {self.encoding!r}")
+            raise ValueError(
+                f"encoding must be 'one-hot' or 'number', not {self.encoding!r}"
+            )
         rows, codes, values, weights = self._observed(X, y, task_id, sample_weight)
         extra = {} if weights is None else {"sample_weight": weights}
         if extra and not has_fit_parameter(self.estimator, "sample_weight"):
-            raise ValueError(f"{type(self.estimator).__name__} takes no weights of rows")
+            raise ValueError(
+                f"{type(self.estimator).__name__} takes no weights of rows"
+            )
         self.estimator_ = clone(self.estimator)
         if is_classifier(self.estimator) and len(np.unique(values)) == 1:
             self.estimator_ = DummyClassifier()
-        self.estimator_.fit(self._with_task(X, codes, rows if self._layout == "shared" else None), values, **extra)
+        self.estimator_.fit(
+            self._with_task(X, codes, rows if self._layout == "shared" else None),
+            values,
+            **extra,
+        )
         self.n_features_in_ = X.shape[1]
         if is_classifier(self.estimator):
             self.classes_ = self.estimator_.classes_
@@ -357,14 +438,23 @@ class TaskFeature(_Wrapper, _Tasks):
     @available_if(lambda self: is_classifier(self.estimator))
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
         """Return scores as of `PerTask`, shaped as `predict`."""
-        return self._each(X, task_id, lambda part: _class_scores(self.estimator_, part, self.classes_))
+        return self._each(
+            X, task_id, lambda part: _class_scores(self.estimator_, part, self.classes_)
+        )
 
     def _each(self, X: Any, task_id: Any, call: Any) -> Array:
         codes = self._codes(X, task_id)
         if codes is not None:
             return np.asarray(call(self._with_task(X, codes)))
-        columns = [call(self._with_task(X, np.full(X.shape[0], t))) for t in range(len(self.tasks_))]
-        return np.column_stack(columns) if self._layout == "shared" else np.asarray(columns[0])
+        columns = [
+            call(self._with_task(X, np.full(X.shape[0], t)))
+            for t in range(len(self.tasks_))
+        ]
+        return (
+            np.column_stack(columns)
+            if self._layout == "shared"
+            else np.asarray(columns[0])
+        )
 
     def _with_task(self, X: Any, codes: Array, rows: Array | None = None) -> Any:
         """Return these rows of X (default all) with the task of each."""
@@ -374,7 +464,9 @@ class TaskFeature(_Wrapper, _Tasks):
             return _beside(codes[:, np.newaxis].astype(np.float64), X)
         known = np.flatnonzero(codes >= 0)
         ones = sp.csr_matrix(
-            (np.ones(len(known)), (known, codes[known])), shape=(len(codes), len(self.tasks_)), dtype=np.float64
+            (np.ones(len(known)), (known, codes[known])),
+            shape=(len(codes), len(self.tasks_)),
+            dtype=np.float64,
         )
         return _beside(X, ones if sp.issparse(X) else ones.toarray())
 
@@ -382,7 +474,9 @@ class TaskFeature(_Wrapper, _Tasks):
         """Return X, as a sparse matrix where a dense one with columns of the tasks would be too large."""
         columns = len(self.tasks_) if self.encoding == "one-hot" else 1
         dense = 8.0 * _COPIES * n_rows * (X.shape[1] + columns)
-        sparse = sp.issparse(X) or (not memory.fits(dense) and get_tags(self.estimator).input_tags.sparse)
+        sparse = sp.issparse(X) or (
+            not memory.fits(dense) and get_tags(self.estimator).input_tags.sparse
+        )
         if sparse:
             X = X if sp.issparse(X) else sp.csr_matrix(X)
             dense = 12.0 * _COPIES * n_rows * (X.nnz / max(X.shape[0], 1) + 1)
@@ -433,12 +527,16 @@ class ScaledTargets(_Wrapper, _Tasks):
         self.estimator = estimator
         self.warm_start = warm_start
 
-    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Fit on scaled targets; arguments as of every estimator of mtlrun."""
         y = np.asarray(y, dtype=np.float64)
         scaled, center, scale = scaled_targets(y)
         self.begin(y, task_id, center, scale)
-        self.estimator_.fit(X, scaled, **given(task_id=task_id, sample_weight=sample_weight))
+        self.estimator_.fit(
+            X, scaled, **given(task_id=task_id, sample_weight=sample_weight)
+        )
         return self.finish(X.shape[1])
 
     def begin(self, y: Array, task_id: Any, center: Array, scale: Array) -> None:
@@ -448,30 +546,49 @@ class ScaledTargets(_Wrapper, _Tasks):
         params = self.estimator.get_params(deep=False)
         fitted = getattr(self, "estimator_", None) if self.warm_start else None
         if isinstance(fitted, type(self.estimator)):
-            fitted.set_params(**{name: value for name, value in params.items() if name != "warm_start"})
+            fitted.set_params(
+                **{
+                    name: value
+                    for name, value in params.items()
+                    if name != "warm_start"
+                }
+            )
         else:
             self.estimator_: Any = for_tasks(clone(self.estimator), y, task_id)
-            if self.warm_start and "warm_start" in params and takes_task_id(self.estimator):
+            if (
+                self.warm_start
+                and "warm_start" in params
+                and takes_task_id(self.estimator)
+            ):
                 self.estimator_.set_params(warm_start=True)
 
     def finish(self, n_features: int) -> Self:
         """Set what the fitted estimator tells."""
-        _adopt(self, ("tasks_", "converged_", "n_iter_", "objective_", "gap_", "stop_crit_"))
+        _adopt(
+            self,
+            ("tasks_", "converged_", "n_iter_", "objective_", "gap_", "stop_crit_"),
+        )
         self.n_features_in_ = n_features
         return self
 
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
         """Predict in the units of the targets; `return_std` is for estimators that have it, and scaled as well."""
         check_is_fitted(self, "estimator_")
-        found = self.estimator_.predict(X, **given(task_id=task_id, return_std=return_std or None))
+        found = self.estimator_.predict(
+            X, **given(task_id=task_id, return_std=return_std or None)
+        )
         predicted, std = found if return_std else (np.asarray(found), None)
         return self.unscaled(predicted, task_id, std)
 
     def unscaled(self, predicted: Array, task_id: Any, std: Array | None = None) -> Any:
         """Return predictions of the estimator, and their deviations if they are given, in the units of the targets."""
         scale, center = self.scale_, self.center_
-        if predicted.ndim == 1 and len(scale) > 1:  # rows of a shared design, each for the task of its id
-            codes = task_codes(check_task_id(task_id, len(predicted)), self.tasks_, "error")
+        if (
+            predicted.ndim == 1 and len(scale) > 1
+        ):  # rows of a shared design, each for the task of its id
+            codes = task_codes(
+                check_task_id(task_id, len(predicted)), self.tasks_, "error"
+            )
             scale, center = scale[codes], center[codes]
         scaled = predicted * scale + center
         return scaled if std is None else (scaled, std * scale)
@@ -517,7 +634,9 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
         self.estimator = estimator
         self.folds = folds
 
-    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Fit the estimator and the sigmoid; labels are -1/+1, NaN in a 2-D `y` is missing.
 
         Raises
@@ -530,7 +649,9 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
             raise ValueError("calibration needs labels -1 and +1, both of them")
         held = np.full(y.shape, np.nan)
         for train, test in KFold(self.folds, shuffle=True, random_state=0).split(y):
-            model = self._fitted(X[train], y[train], _of(task_id, train), _of(sample_weight, train))
+            model = self._fitted(
+                X[train], y[train], _of(task_id, train), _of(sample_weight, train)
+            )
             ids = _of(task_id, test)
             if ids is not None:  # tasks without rows in this part have no score
                 test = test[np.isin(ids, task_id[train])]
@@ -539,9 +660,16 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
         use = ~np.isnan(y) & ~np.isnan(held)
         weights = check_weights(sample_weight, y.shape)
         if weights is not None:
-            weights = np.broadcast_to(weights if weights.ndim == y.ndim else weights[:, np.newaxis], y.shape)[use]
-        sigmoid = LogisticRegression(C=1e6).fit(held[use][:, np.newaxis], y[use], sample_weight=weights)
-        self.slope_, self.offset_ = float(sigmoid.coef_[0, 0]), float(sigmoid.intercept_[0])
+            weights = np.broadcast_to(
+                weights if weights.ndim == y.ndim else weights[:, np.newaxis], y.shape
+            )[use]
+        sigmoid = LogisticRegression(C=1e6).fit(
+            held[use][:, np.newaxis], y[use], sample_weight=weights
+        )
+        self.slope_, self.offset_ = (
+            float(sigmoid.coef_[0, 0]),
+            float(sigmoid.intercept_[0]),
+        )
         self.estimator_ = self._fitted(X, y, task_id, sample_weight)
         self.classes_ = np.array([-1.0, 1.0])
         self.n_features_in_ = X.shape[1]
@@ -560,7 +688,11 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
         """Return probabilities: (n, T) of +1 for a shared design, else (n, 2)."""
         positive = expit(self.decision_function(X, task_id=task_id))
-        return positive if positive.ndim == 2 else np.column_stack([1 - positive, positive])
+        return (
+            positive
+            if positive.ndim == 2
+            else np.column_stack([1 - positive, positive])
+        )
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
         """Return labels: +1 where the probability exceeds one half."""

@@ -8,7 +8,12 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key, usual_bytes
+from mtlrun.estimators.base import (
+    BaseMTL,
+    WeightedClassifierMTL,
+    content_key,
+    usual_bytes,
+)
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
 from mtlrun.estimators.facts import BOX_COST, POWERS, Facts
 from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, real
@@ -19,7 +24,14 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace, preparation_bytes
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.clustered import Groups, merge_tasks, move_tasks, random_groups, solve_coclus, solve_metag
+from mtlrun.solvers.clustered import (
+    Groups,
+    merge_tasks,
+    move_tasks,
+    random_groups,
+    solve_coclus,
+    solve_metag,
+)
 
 #: A number of clusters, a fraction of the tasks, or None.
 Clusters = Annotated[float | None, integer(1) | real(0, 1, closed="neither") | NONE]
@@ -126,7 +138,9 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     True
     """
 
-    facts: ClassVar = Facts(cite=("jacob2008",), complexity=BOX_COST, default_grid={"alpha": POWERS})
+    facts: ClassVar = Facts(
+        cite=("jacob2008",), complexity=BOX_COST, default_grid={"alpha": POWERS}
+    )
 
     alpha: NonNegative = 1.0
     n_task_clusters: Clusters = None
@@ -136,7 +150,11 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     within: Positive = 10.0
 
     def _penalties(self) -> list[Penalty]:
-        return [ClusterNorm(self.alpha, self.n_task_clusters_, self.mean, self.between, self.within)]
+        return [
+            ClusterNorm(
+                self.alpha, self.n_task_clusters_, self.mean, self.between, self.within
+            )
+        ]
 
 
 class FlexClus(_SquaredByDefault, ConvexMTL):
@@ -196,7 +214,10 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
     own: Positive = 1.0
 
     def _penalties(self) -> list[Penalty]:
-        return [FeatureClusters(self.alpha, self.ridge), SquaredFrobenius(2.0 * self.own)]
+        return [
+            FeatureClusters(self.alpha, self.ridge),
+            SquaredFrobenius(2.0 * self.own),
+        ]
 
 
 class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
@@ -279,7 +300,11 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         return [GroupTrace(self.alpha, tuple(tuple(g) for g in self.groups_))]
 
     def _solve(
-        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
+        self,
+        data: TaskData,
+        *,
+        start: SolverResult | None = None,
+        rotation: Rotation | None = None,
     ) -> SolverResult:
         rotation = self._decompose(data) if rotation is None else rotation
         solve = super()._solve
@@ -291,7 +316,11 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         best, best_groups = alone, self.groups_
         rng = check_random_state(self.random_state)
         for i in range(self.n_init if k > 1 else 1):
-            groups = merge_tasks(alone.W, k) if i == 0 else random_groups(data.n_tasks, k, rng)
+            groups = (
+                merge_tasks(alone.W, k)
+                if i == 0
+                else random_groups(data.n_tasks, k, rng)
+            )
             result = alone
             for _ in range(self.max_moves):
                 if groups in seen:  # the rest is known, or there is no more to gain
@@ -330,7 +359,9 @@ class _WarmInRowSpace(BaseMTL):
     def _recall(self, data: TaskData) -> ClusteredWarmStart:
         """Return what an earlier fit on data of this content left, or else the decomposition alone."""
         key = content_key(data, self.fit_intercept) if self.warm_start else ""
-        kept: ClusteredWarmStart | None = getattr(self, "_memory", None) if self.warm_start else None
+        kept: ClusteredWarmStart | None = (
+            getattr(self, "_memory", None) if self.warm_start else None
+        )
         if kept is not None and kept.key == key:
             return kept
         return ClusteredWarmStart(key, RowSpace.of(data, self.fit_intercept))
@@ -414,7 +445,11 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
 
     def _bytes(self, data: TaskData) -> float:
         bases = preparation_bytes(data, invariant=False)
-        return usual_bytes(data, coefficients=20, fields=30) + bases + 8.0 * 8 * data.n_tasks**2
+        return (
+            usual_bytes(data, coefficients=20, fields=30)
+            + bases
+            + 8.0 * 8 * data.n_tasks**2
+        )
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         memory = self._recall(data)

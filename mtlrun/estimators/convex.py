@@ -19,7 +19,12 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, prepare
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.auto import choose_solver, decomposed, solve_convex, solver_bytes
+from mtlrun.solvers.convex.auto import (
+    choose_solver,
+    decomposed,
+    solve_convex,
+    solver_bytes,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -78,7 +83,12 @@ class ConvexMTL(BaseMTL):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if not self.warm_start:
             return self._solve(data)
-        key = (data.digest, self._solver_for(data), type(self._loss()).__name__, self.fit_intercept)
+        key = (
+            data.digest,
+            self._solver_for(data),
+            type(self._loss()).__name__,
+            self.fit_intercept,
+        )
         kept: ConvexWarmStart | None = getattr(self, "_memory", None)
         if kept is None or kept.key != key:
             start, rotation = None, self._decompose(data)
@@ -91,13 +101,23 @@ class ConvexMTL(BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         penalties, solver = self._penalties(), self._solver_for(data)
-        fields = 22 if is_classifier(self) else 12  # labels are looked at before they are numbers
-        usual = usual_bytes(data, coefficients=8 * len(penalties) + (10 if solver == "admm" else 14), fields=fields)
+        fields = (
+            22 if is_classifier(self) else 12
+        )  # labels are looked at before they are numbers
+        usual = usual_bytes(
+            data,
+            coefficients=8 * len(penalties) + (10 if solver == "admm" else 14),
+            fields=fields,
+        )
         return usual + solver_bytes(data, self._loss(), penalties, solver)
 
     def _solver_for(self, data: TaskData) -> str:
         """Return the solver, chosen where it is "auto"."""
-        return choose_solver(data, self._loss(), self._penalties()) if self.solver == "auto" else self.solver
+        return (
+            choose_solver(data, self._loss(), self._penalties())
+            if self.solver == "auto"
+            else self.solver
+        )
 
     def _decompose(self, data: TaskData) -> Rotation | None:
         """Return the eigenbases that the solver needs, None if it needs none."""
@@ -110,11 +130,19 @@ class ConvexMTL(BaseMTL):
         return decomposed(data, self._loss())
 
     def _solve(
-        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
+        self,
+        data: TaskData,
+        *,
+        start: SolverResult | None = None,
+        rotation: Rotation | None = None,
     ) -> SolverResult:
         """Run the solver on checked data."""
         self._warn_of(data)
-        solver = "admm" if self.solver == "auto" and rotation is not None else self._solver_for(data)
+        solver = (
+            "admm"
+            if self.solver == "auto" and rotation is not None
+            else self._solver_for(data)
+        )
         return solve_convex(
             data,
             self._loss(),
@@ -130,9 +158,13 @@ class ConvexMTL(BaseMTL):
     def _warn_of(self, data: TaskData) -> None:
         """Warn of parameters that make no sense for data of these sizes."""
 
-    def _gradient_at_zero(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> Array:
+    def _gradient_at_zero(
+        self, X: Any, y: Any, task_id: Any, sample_weight: Any
+    ) -> Array:
         """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts; the data are read."""
-        return self._zero_gradient(self._prepare(X, y, task_id=task_id, sample_weight=sample_weight))
+        return self._zero_gradient(
+            self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        )
 
     def _zero_gradient(self, data: TaskData) -> Array:
         """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts."""
@@ -140,7 +172,9 @@ class ConvexMTL(BaseMTL):
         z = np.zeros(data.targets.shape)
         if self.fit_intercept:
             z = data.shifted(z, optimal_intercept(data, loss, z))
-        return TaskOperator(data).adjoint(loss.gradient(z, data.targets, data.effective_weights()))
+        return TaskOperator(data).adjoint(
+            loss.gradient(z, data.targets, data.effective_weights())
+        )
 
     def _objective(self, data: TaskData, parts: Array, intercept: Array) -> float:
         """Return the value of the objective."""
@@ -202,9 +236,14 @@ class PathMTL(ConvexMTL):
         data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         strengths = model._strengths(data, alphas, min_ratio)
         results = model._walk(data, strengths)
-        coef, intercept = np.stack([r.W.T for r in results]), np.stack([r.intercept for r in results])
+        coef, intercept = (
+            np.stack([r.W.T for r in results]),
+            np.stack([r.intercept for r in results]),
+        )
         gaps = np.array([np.nan if r.gap is None else r.gap for r in results])
-        return Path(strengths, coef, intercept, gaps, np.array([r.n_iter for r in results]))
+        return Path(
+            strengths, coef, intercept, gaps, np.array([r.n_iter for r in results])
+        )
 
     def _at(self, alpha: float) -> Self:
         """Return a copy of the model, as far as it is fitted, of another strength."""
@@ -222,7 +261,9 @@ class PathMTL(ConvexMTL):
             given = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
             if given.size and np.isfinite(given).all() and given[-1] > 0:
                 return given
-            raise ValueError("alphas must be strengths in (0, inf), or how many of them to take")
+            raise ValueError(
+                "alphas must be strengths in (0, inf), or how many of them to take"
+            )
         model = self._at(1.0)
         top = model._edge(model._zero_gradient(data)) or 1.0
         return np.geomspace(top, top * min_ratio, int(alphas))
@@ -254,7 +295,9 @@ class PenalizedMTL(PathMTL):
     def _penalties(self) -> list[Penalty]:
         return [self._penalty(self.alpha)]
 
-    def alpha_max(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
+    def alpha_max(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> float:
         """Return the smallest `alpha` for which all coefficients are zero, the other parameters being as they are.
 
         It is a dual norm of the gradient of the loss at zero, with the best intercepts there. Arguments as in `fit`;

@@ -33,11 +33,17 @@ class Scale:
 
     def times(self, values: Sequence[float], power: float = 0.0) -> list[float]:
         """Return values times rows times tasks**power, to two digits."""
-        return [float(f"{value * self.rows * self.tasks**power:.2g}") for value in values]
+        return [
+            float(f"{value * self.rows * self.tasks**power:.2g}") for value in values
+        ]
 
-    def inverse(self, values: Sequence[float], power: float = 0.0, factor: float = 1.0) -> list[float]:
+    def inverse(
+        self, values: Sequence[float], power: float = 0.0, factor: float = 1.0
+    ) -> list[float]:
         """Return 1 / (factor alpha) for the strengths ``times(values, power)``: weights of the loss."""
-        return [float(f"{1 / (factor * alpha):.2g}") for alpha in self.times(values, power)]
+        return [
+            float(f"{1 / (factor * alpha):.2g}") for alpha in self.times(values, power)
+        ]
 
     def ratios(self) -> list[float]:
         """Return two prices of the tasks' own part relative to the shared one, between 1/sqrt(tasks) and 1."""
@@ -158,18 +164,31 @@ class MethodInfo(MethodFacts):
 
     def described(self, classifier: MethodInfo | None = None) -> list[tuple[str, str]]:
         """Return what is known about the method, and the classifier that goes with it, as names and plain texts."""
-        grid = "; ".join(f"{key}: {', '.join(map(_plain, values))}" for key, values in self.default_grid.items())
+        grid = "; ".join(
+            f"{key}: {', '.join(map(_plain, values))}"
+            for key, values in self.default_grid.items()
+        )
         found = [
             ("Minimizes", self.objective),
             ("Kind", self.kind + (f", and {classifier.name}" if classifier else "")),
-            ("Losses", ", ".join(dict.fromkeys([*self.losses, *(classifier.losses if classifier else [])]))),
+            (
+                "Losses",
+                ", ".join(
+                    dict.fromkeys(
+                        [*self.losses, *(classifier.losses if classifier else [])]
+                    )
+                ),
+            ),
             ("Designs", ", ".join(self.designs)),
             ("Cost", self.complexity),
             ("All zero from", f"{self.zero_from}(X, y)" if self.zero_from else ""),
             ("Default grid", grid or "none"),
             ("Class", self.class_path.replace(":", ".")),
             ("Needs", f"pip install '.[{self.extra}]'" if self.extra else ""),
-            ("Source", f"{self.source} ({', '.join(self.cite)})" if self.cite else self.source),
+            (
+                "Source",
+                f"{self.source} ({', '.join(self.cite)})" if self.cite else self.source,
+            ),
         ]
         return [(key, text) for key, text in found if text]
 

@@ -11,12 +11,23 @@ from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
 from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import NonNegative, Positive, choice, satisfies
-from mtlrun.penalties.coupled import ChainForm, CoupledL1, DenseForm, MeanForm, SparseForm, TaskForm, TaskQuadratic
+from mtlrun.penalties.coupled import (
+    ChainForm,
+    CoupledL1,
+    DenseForm,
+    MeanForm,
+    SparseForm,
+    TaskForm,
+    TaskQuadratic,
+)
 from mtlrun.penalties.graph import check_similarity, laplacian
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData, is_sparse
 
-_MATRIX = satisfies("a similarity matrix", lambda value: not isinstance(value, str) and hasattr(value, "__len__"))
+_MATRIX = satisfies(
+    "a similarity matrix",
+    lambda value: not isinstance(value, str) and hasattr(value, "__len__"),
+)
 
 
 class _Graph(ConvexMTL):
@@ -42,7 +53,9 @@ class _Graph(ConvexMTL):
 
     facts: ClassVar = Facts(
         cite=("evgeniou2004",),
-        elsewhere={"MALSAR `Least_SRMTL`": "alpha = 2 rho1, sparsity = rho2, ridge = 2 rho_L2"},
+        elsewhere={
+            "MALSAR `Least_SRMTL`": "alpha = 2 rho1, sparsity = rho2, ridge = 2 rho_L2"
+        },
         complexity=f"{SHRINK_COST}, and d T^2 for the coupling",
         default_grid={"alpha": STRENGTHS, "ridge": FEW},
         search=lambda scale: {
@@ -63,7 +76,11 @@ class _Graph(ConvexMTL):
     def _penalties(self) -> list[Penalty]:
         M = task_laplacian(self.graph, self.tasks_).scaled(self.alpha, self.ridge)
         # The strength in front only sets the scale of a solver's first step.
-        return [CoupledL1(self.sparsity, M)] if self.sparsity > 0 else [TaskQuadratic(1.0, M)]
+        return (
+            [CoupledL1(self.sparsity, M)]
+            if self.sparsity > 0
+            else [TaskQuadratic(1.0, M)]
+        )
 
     def _bytes(self, data: TaskData) -> float:
         given = not isinstance(self.graph, str) and not is_sparse(self.graph)
@@ -72,15 +89,23 @@ class _Graph(ConvexMTL):
 
     def task_relation(self) -> np.ndarray:
         """Return (alpha L + ridge I)^-1 (n_tasks, n_tasks): the covariance of the tasks that the penalty stands for."""
-        return np.linalg.inv(task_laplacian(self.graph, self.tasks_).scaled(self.alpha, self.ridge).matrix)
+        return np.linalg.inv(
+            task_laplacian(self.graph, self.tasks_)
+            .scaled(self.alpha, self.ridge)
+            .matrix
+        )
 
-    def sparsity_max(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
+    def sparsity_max(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> float:
         """Return the smallest `sparsity` for which all coefficients are zero, whatever `alpha` and `ridge`.
 
         There is no such value of `alpha` or `ridge`: quadratic terms make no coefficient exactly zero. Arguments as in
         `fit`; the model itself is not changed.
         """
-        return float(np.abs(clone(self)._gradient_at_zero(X, y, task_id, sample_weight)).max())
+        return float(
+            np.abs(clone(self)._gradient_at_zero(X, y, task_id, sample_weight)).max()
+        )
 
 
 def task_laplacian(graph: Any, tasks: np.ndarray) -> TaskForm:

@@ -12,14 +12,26 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.estimators.base import BaseMTL, DegenerateModelWarning, RegressorMTL, rows_by_code, scores_by_code
+from mtlrun.estimators.base import (
+    BaseMTL,
+    DegenerateModelWarning,
+    RegressorMTL,
+    rows_by_code,
+    scores_by_code,
+)
 from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.hierarchical import inference, mixtures
-from mtlrun.solvers.hierarchical.compress import CONSTANT, Columns, Compressed, of_data, of_statistics
+from mtlrun.solvers.hierarchical.compress import (
+    CONSTANT,
+    Columns,
+    Compressed,
+    of_data,
+    of_statistics,
+)
 from mtlrun.solvers.hierarchical.fit import (
     FEW_COLUMNS,
     FEW_TASKS,
@@ -45,7 +57,8 @@ _WITHIN = 1e-9
 COLUMNS = satisfies(
     "a list of columns (names or positions)",
     lambda value: (
-        isinstance(value, list | tuple | np.ndarray) and all(isinstance(v, str | int | np.integer) for v in value)
+        isinstance(value, list | tuple | np.ndarray)
+        and all(isinstance(v, str | int | np.integer) for v in value)
     ),
 )
 
@@ -130,10 +143,16 @@ class CommonMean:
         """Return the columns, of those that are standardised, whose coefficients may differ."""
         first = int(self.fit_intercept)
         if not first and self.covariance == "intercept":
-            raise ValueError("covariance='intercept' needs fit_intercept=True: there are no intercepts to differ")
+            raise ValueError(
+                "covariance='intercept' needs fit_intercept=True: there are no intercepts to differ"
+            )
         if isinstance(self.slopes, str):
             return np.arange(p)
-        return np.array([0] * first + sorted({self._position(name) + first for name in self.slopes}), dtype=int)
+        return np.array(
+            [0] * first
+            + sorted({self._position(name) + first for name in self.slopes}),
+            dtype=int,
+        )
 
     def _position(self, column: Any) -> int:
         """Return the position of a feature given by name or position.
@@ -155,16 +174,27 @@ class CommonMean:
     def _scores_of_rows(self, X: Any, codes: Array) -> Array:
         """Return one score per row; a task without training rows has the mean of the coefficients."""
         coef = np.vstack([self.coef_, self.mean_coef_])
-        return scores_by_code(X, codes, coef, np.append(self.intercept_, self.mean_intercept_))
+        return scores_by_code(
+            X, codes, coef, np.append(self.intercept_, self.mean_intercept_)
+        )
 
-    def _publish_common(self, columns: Columns, mu: Array, spread: Array, Sigma: Array, shares: Shares) -> None:
+    def _publish_common(
+        self, columns: Columns, mu: Array, spread: Array, Sigma: Array, shares: Shares
+    ) -> None:
         """Set the mean of the coefficients, its deviations and their covariance, in the units of the data."""
         L, units = columns.back(), columns.units
         mean = L @ mu
-        self.mean_coef_, self.mean_intercept_ = mean[1:], float(mean[0] + columns.center)
+        self.mean_coef_, self.mean_intercept_ = (
+            mean[1:],
+            float(mean[0] + columns.center),
+        )
         self.mean_coef_std_ = np.sqrt(np.maximum(np.diag(L @ spread @ L.T), 0.0))[1:]
         self.covariance_ = Sigma * np.outer(units, units)
-        self.variance_shares_ = {"mean": shares.mean, "tasks": shares.tasks, "noise": shares.noise}
+        self.variance_shares_ = {
+            "mean": shares.mean,
+            "tasks": shares.tasks,
+            "noise": shares.noise,
+        }
         self.heterogeneity_ = shares.columns
 
     def _names(self, columns: Array) -> list[str]:
@@ -291,7 +321,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     )
     _by_sums: ClassVar = True
 
-    covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = "auto"
+    covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = (
+        "auto"
+    )
     prior: Literal["normal", "student", "clusters"] = "normal"
     slopes: Annotated[Any, choice("all") | COLUMNS] = "all"
     mean: Literal["auto", "flat", "ridge"] = "auto"
@@ -308,11 +340,19 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         p = data.n_features + 1
-        sizes = data.sizes[:1] if data.uniform and self.noise == "common" else data.sizes
+        sizes = (
+            data.sizes[:1] if data.uniform and self.noise == "common" else data.sizes
+        )
         rows = float(np.minimum(sizes, p).sum())
-        pairs = data.n_tasks * p * p if self.prior != "normal" else min(data.n_tasks * p * p, 1 << 23)
+        pairs = (
+            data.n_tasks * p * p
+            if self.prior != "normal"
+            else min(data.n_tasks * p * p, 1 << 23)
+        )
         dense = data.n_rows * p if data.sparse else 0
-        return 8.0 * (2 * dense + 10 * rows * p + 6 * data.targets.size + 6 * pairs + 8 * p * p)
+        return 8.0 * (
+            2 * dense + 10 * rows * p + 6 * data.targets.size + 6 * pairs + 8 * p * p
+        )
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         found = _compressed.setdefault(data, {})
@@ -324,24 +364,34 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
         self.tasks_ = np.asarray(statistics.tasks)
-        result = self._fit_compressed(*of_statistics(statistics, self.fit_intercept), {})
+        result = self._fit_compressed(
+            *of_statistics(statistics, self.fit_intercept), {}
+        )
         self._publish(result)
         return result.parts
 
-    def _fit_compressed(self, data: Compressed, columns: Columns, known: dict[Any, Result]) -> SolverResult:
+    def _fit_compressed(
+        self, data: Compressed, columns: Columns, known: dict[Any, Result]
+    ) -> SolverResult:
         self._columns = columns
         self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
         with one_thread_if_small(data.p):
             result = self._normal(data, known)
             several = self.noise == "task" and data.T > 1
-            own = own_noise(self._problem(data), result) if several else OwnNoise.none(result)
+            own = (
+                own_noise(self._problem(data), result)
+                if several
+                else OwnNoise.none(result)
+            )
             result = own.result
             self.structure_, self.noise_degrees_ = result.name, own.degrees
             self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
             self._posterior = self._posterior_of(result)
             if np.isfinite(own.degrees):
                 self.log_likelihood_ -= 0.5 * float(data.n @ np.log(own.v))
-                self._posterior = replace(self._posterior, v=own.v, v_rows=own.mean, v_new=own.of_new_task)
+                self._posterior = replace(
+                    self._posterior, v=own.v, v_rows=own.mean, v_new=own.of_new_task
+                )
         self._publish_variances()
         coef, intercept = self._original()
         return self._result(own, coef.T, intercept)
@@ -349,7 +399,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _normal(self, data: Compressed, known: dict[Any, Result]) -> Result:
         """Return the model with a normal prior, from which those with other priors start."""
         problem = self._problem(data)
-        plain = [getattr(problem, f.name) for f in fields(problem) if f.name not in ("data", "random")]
+        plain = [
+            getattr(problem, f.name)
+            for f in fields(problem)
+            if f.name not in ("data", "random")
+        ]
         settings = (self.covariance, problem.random.tobytes(), *plain)
         if settings not in known:
             known[settings] = fit_covariance(problem, self.covariance)
@@ -363,7 +417,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def with_columns_of(self, factors: Array) -> Self:
         """Return this model, fitted to columns that had been multiplied by factors (n_features,), as one of these."""
         model, columns = copy(self), self._columns
-        model._columns = replace(columns, mean=columns.mean / factors, scale=columns.scale / factors)
+        model._columns = replace(
+            columns, mean=columns.mean / factors, scale=columns.scale / factors
+        )
         model.coef_, model.intercept_ = model._original()
         model._publish_variances()
         return model
@@ -371,24 +427,36 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _of_units(self, result: Result) -> float:
         """Return what the restricted criterion changes by when the columns are not standardised, as in lme4."""
         scale = self._columns.scale
-        flat = self.method == "reml" and not len(result.m.shrunk) and result.m.has_full_rank
+        flat = (
+            self.method == "reml"
+            and not len(result.m.shrunk)
+            and result.m.has_full_rank
+        )
         return 2.0 * float(np.log(scale).sum()) if flat else 0.0
 
     def _problem(self, data: Compressed) -> HierarchicalProblem:
         few = data.rows < ROWS_PER_MEAN * data.p
         shrink = self.mean == "ridge" or (self.mean == "auto" and few)
         random, level = self._random(data.p), self.fit_intercept
-        return HierarchicalProblem(data, random, level, self.method, shrink, self.tol, self.max_iter)
+        return HierarchicalProblem(
+            data, random, level, self.method, shrink, self.tol, self.max_iter
+        )
 
     def _posterior_of(self, result: Result) -> Posterior:
         if self.prior != "normal" and len(result.m.random) and result.name != "none":
-            found = mixtures.student(result) if self.prior == "student" else mixtures.clusters(result)
+            found = (
+                mixtures.student(result)
+                if self.prior == "student"
+                else mixtures.clusters(result)
+            )
             if found is not None:
                 self.task_weights_, self.labels_ = found.task_weights, found.labels
                 self.log_likelihood_ = -0.5 * found.criterion
                 return found.posterior
         few = result.m.data.T <= FEW_TASKS and result.m.data.p <= FEW_COLUMNS
-        if can_integrate(result) and (few if self.integrate == "auto" else self.integrate):
+        if can_integrate(result) and (
+            few if self.integrate == "auto" else self.integrate
+        ):
             return integrated(result)
         return result.posterior()
 
@@ -396,7 +464,13 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         posterior, noises = self._posterior, self._posterior.noises()
         self.noise_variances_, self.noise_variance_ = noises[:-1], float(noises[-1])
         shares = variance_shares(posterior, self._columns.intercept)
-        self._publish_common(self._columns, posterior.mu, posterior.mean_covariance, posterior.Sigma, shares)
+        self._publish_common(
+            self._columns,
+            posterior.mu,
+            posterior.mean_covariance,
+            posterior.Sigma,
+            shares,
+        )
 
     @property
     def coef_std_(self) -> Array:
@@ -419,13 +493,23 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         units, level = columns.units, np.zeros(posterior.data.p)
         level[: int(columns.intercept)] = columns.center
         alone = np.array(
-            [_alone(*posterior.data.task(t), posterior.mu, columns.intercept) for t in range(len(posterior.W))]
+            [
+                _alone(*posterior.data.task(t), posterior.mu, columns.intercept)
+                for t in range(len(posterior.W))
+            ]
         )
         std = posterior.deviations(np.diag(units))
         errors = np.sqrt(np.maximum(np.diag(posterior.mean_covariance), 0.0)) * units
         names = self._names(np.arange(posterior.data.p))
         means = posterior.mu * units + level
-        return Estimates(names, alone * units + level, posterior.W * units + level, std, means, errors)
+        return Estimates(
+            names,
+            alone * units + level,
+            posterior.W * units + level,
+            std,
+            means,
+            errors,
+        )
 
     # ---------------------------------------------------------------- prediction
 
@@ -515,28 +599,53 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if plain:
             columns = problem.random if tested == "all" and not each else slopes
         else:
-            given = tested if isinstance(tested, list | tuple | np.ndarray) else [tested]
-            columns = np.array(list(dict.fromkeys(self._position(name) + first for name in given)), dtype=int)
+            given = (
+                tested if isinstance(tested, list | tuple | np.ndarray) else [tested]
+            )
+            columns = np.array(
+                list(dict.fromkeys(self._position(name) + first for name in given)),
+                dtype=int,
+            )
         with one_thread_if_small(data.p):
             if each:
-                return self._each(problem, columns, len(slopes), how, draws, random_state)
-            own = np.arange(first) if tested == "slopes" and plain else np.setdiff1d(problem.random, columns)
+                return self._each(
+                    problem, columns, len(slopes), how, draws, random_state
+                )
+            own = (
+                np.arange(first)
+                if tested == "slopes" and plain
+                else np.setdiff1d(problem.random, columns)
+            )
             name = str(tested) if plain else ", ".join(self._names(columns))
-            return HeterogeneityTest(name, how, *_run(problem, columns, own, how, draws, random_state))
+            return HeterogeneityTest(
+                name, how, *_run(problem, columns, own, how, draws, random_state)
+            )
 
     def _each(
-        self, problem: HierarchicalProblem, columns: Array, family: int, how: str, draws: int | None, seed: int
+        self,
+        problem: HierarchicalProblem,
+        columns: Array,
+        family: int,
+        how: str,
+        draws: int | None,
+        seed: int,
     ) -> list[HeterogeneityTest]:
         """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
         if how == "lrt":
             found = inference.ratio_tests(problem, columns)
         else:
             single = [np.array([j]) for j in columns]
-            found = [_run(problem, j, np.setdiff1d(problem.random, j), how, draws, seed) for j in single]
+            found = [
+                _run(problem, j, np.setdiff1d(problem.random, j), how, draws, seed)
+                for j in single
+            ]
         adjusted = inference.holm([p for _, p in found], family)
         names = self._names(columns)
         rows = zip(names, found, adjusted, strict=True)
-        return [HeterogeneityTest(name, how, statistic, p) for name, (statistic, _), p in rows]
+        return [
+            HeterogeneityTest(name, how, statistic, p)
+            for name, (statistic, _), p in rows
+        ]
 
 
 def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
@@ -545,16 +654,25 @@ def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
     if intercept:
         level = R[:, :1] / np.linalg.norm(R[:, 0])
         inside = R - level @ (level.T @ R)
-    varies = np.linalg.norm(inside, axis=0) > _WITHIN * np.maximum(np.linalg.norm(R, axis=0), 1e-300)
+    varies = np.linalg.norm(inside, axis=0) > _WITHIN * np.maximum(
+        np.linalg.norm(R, axis=0), 1e-300
+    )
     varies[: int(intercept)] = True
-    solution, _, rank, _ = np.linalg.lstsq(R[:, varies], z - R[:, ~varies] @ mu[~varies], rcond=_WITHIN)
+    solution, _, rank, _ = np.linalg.lstsq(
+        R[:, varies], z - R[:, ~varies] @ mu[~varies], rcond=_WITHIN
+    )
     if rank == varies.sum():
         found[varies] = solution
     return found
 
 
 def _run(
-    problem: HierarchicalProblem, columns: Array, own: Array, how: str, draws: int | None, seed: int
+    problem: HierarchicalProblem,
+    columns: Array,
+    own: Array,
+    how: str,
+    draws: int | None,
+    seed: int,
 ) -> inference.SignificanceTest:
     """Run one test."""
     if how == "score":
@@ -562,8 +680,12 @@ def _run(
     if how == "f":
         return inference.f_test(problem.data, columns, own)
     if how == "lrt" and len(columns) != 1:
-        raise ValueError("method='lrt' tests one variance; for several use method='bootstrap', 'score' or 'f'")
-    return inference.ratio_test(problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed)
+        raise ValueError(
+            "method='lrt' tests one variance; for several use method='bootstrap', 'score' or 'f'"
+        )
+    return inference.ratio_test(
+        problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed
+    )
 
 
 def warn_of_constants(data: TaskData, columns: Columns) -> None:
@@ -575,4 +697,8 @@ def warn_of_constants(data: TaskData, columns: Columns) -> None:
     lost = flat[np.ptp(X, axis=0) > 1e-13 * np.abs(X).max(axis=0)].tolist()
     if lost:
         text = f"columns {lost} of X vary by less than {CONSTANT:g} of their mean and count as constant"
-        warnings.warn(f"{text}. Subtract their means, for instance with StandardScaler.", DegenerateModelWarning, 4)
+        warnings.warn(
+            f"{text}. Subtract their means, for instance with StandardScaler.",
+            DegenerateModelWarning,
+            4,
+        )

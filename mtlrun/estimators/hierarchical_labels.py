@@ -12,13 +12,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
 from mtlrun.estimators.facts import Facts
-from mtlrun.estimators.hierarchical import COLUMNS, CommonMean, Estimates, HeterogeneityTest, warn_of_constants
+from mtlrun.estimators.hierarchical import (
+    COLUMNS,
+    CommonMean,
+    Estimates,
+    HeterogeneityTest,
+    warn_of_constants,
+)
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import Columns, standardised
-from mtlrun.solvers.hierarchical.inference import holm, test_of_all, test_of_slopes, tests_of_columns
-from mtlrun.solvers.hierarchical.logistic import Laplace, LaplaceFit, LogisticProblem, fit_logistic, rows_of
+from mtlrun.solvers.hierarchical.inference import (
+    holm,
+    test_of_all,
+    test_of_slopes,
+    tests_of_columns,
+)
+from mtlrun.solvers.hierarchical.logistic import (
+    Laplace,
+    LaplaceFit,
+    LogisticProblem,
+    fit_logistic,
+    rows_of,
+)
 from mtlrun.solvers.hierarchical.posterior import shares
 from mtlrun.utils.processes import one_thread_if_small
 
@@ -121,10 +138,14 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         default_grid={"covariance": ("auto", "intercept", "scalar", "diagonal")},
         search=lambda scale: {},
         losses=("logistic",),
-        changes=("A variance of zero up to rounding is no parameter when structures are compared.",),
+        changes=(
+            "A variance of zero up to rounding is no parameter when structures are compared.",
+        ),
     )
 
-    covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = "auto"
+    covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = (
+        "auto"
+    )
     slopes: Annotated[Any, choice("all") | COLUMNS] = "all"
     ridge: NonNegative = 0.01
     fit_intercept: bool = True
@@ -135,8 +156,12 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         p = data.n_features + 1
-        rows = data.n_rows if data.uniform else 4 * float(data.sizes.sum())  # padded, and the random columns alone
-        return 8.0 * (rows * p + (1 << 23) + 12 * data.targets.size + 8 * data.n_tasks * p * p)
+        rows = (
+            data.n_rows if data.uniform else 4 * float(data.sizes.sum())
+        )  # padded, and the random columns alone
+        return 8.0 * (
+            rows * p + (1 << 23) + 12 * data.targets.size + 8 * data.n_tasks * p * p
+        )
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         columns = standardised(data, self.fit_intercept)
@@ -158,8 +183,13 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         """Set the variances, the mean, and standard deviations, in the units of the data."""
         m, value, L, units = model.m, model.fit.value, columns.back(), columns.units
         self.structure_, self.log_likelihood_ = model.name, -0.5 * value.likelihood
-        spread, Sigma = np.linalg.pinv(value.information, hermitian=True), m.covariance(value.Theta)
-        found = shares(m.moments(), value.mu, Sigma, LOGISTIC_VARIANCE, columns.intercept)
+        spread, Sigma = (
+            np.linalg.pinv(value.information, hermitian=True),
+            m.covariance(value.Theta),
+        )
+        found = shares(
+            m.moments(), value.mu, Sigma, LOGISTIC_VARIANCE, columns.intercept
+        )
         self._publish_common(columns, value.mu, spread, Sigma, found)
         std = m.deviations(value, np.vstack([L, np.diag(units)]))
         self.intercept_std_, self.coef_std_ = std[:, 0], std[:, 1 : len(L)]
@@ -214,15 +244,23 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             first = int(self.fit_intercept)
             several = isinstance(tested, list | tuple | np.ndarray)
             given: Any = tested if several else [tested]
-            columns = np.array([model._position(name) + first for name in given], dtype=int)
+            columns = np.array(
+                [model._position(name) + first for name in given], dtype=int
+            )
             fixed = np.setdiff1d(columns, problem.m.random)
             if len(fixed):
                 names = ", ".join(model._names(fixed))
-                raise ValueError(f"tested: slopes of {names} may not differ; they are not among slopes={self.slopes}")
+                raise ValueError(
+                    f"tested: slopes of {names} may not differ; they are not among slopes={self.slopes}"
+                )
             outcomes = tests_of_columns(problem, columns)
-        adjusted = holm([one.p_value for one in outcomes], int((problem.m.random >= first).sum()))
+        adjusted = holm(
+            [one.p_value for one in outcomes], int((problem.m.random >= first).sum())
+        )
         rows = zip(model._names(columns), outcomes, adjusted, strict=True)
-        tests = [HeterogeneityTest(name, "lrt", one.statistic, p) for name, one, p in rows]
+        tests = [
+            HeterogeneityTest(name, "lrt", one.statistic, p) for name, one, p in rows
+        ]
         return tests if several else tests[0]
 
     def estimates(self) -> Estimates:

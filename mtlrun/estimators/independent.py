@@ -86,20 +86,42 @@ class _SingleTask(BaseMTL):
         return data.n_rows if data.shared else int(data.sizes.max())
 
     def _bytes(self, data: TaskData) -> float:
-        entries = self._largest(data) * (2.0 * data.X.nnz / data.n_rows if data.sparse else data.n_features)
-        designs = 0 if data.shared else 1  # predictions of ragged tasks are made from products, entry by entry
-        return usual_bytes(data, coefficients=6, designs=designs) + 8.0 * 4 * entries + _PER_TASK * data.n_tasks
+        entries = self._largest(data) * (
+            2.0 * data.X.nnz / data.n_rows if data.sparse else data.n_features
+        )
+        designs = (
+            0 if data.shared else 1
+        )  # predictions of ragged tasks are made from products, entry by entry
+        return (
+            usual_bytes(data, coefficients=6, designs=designs)
+            + 8.0 * 4 * entries
+            + _PER_TASK * data.n_tasks
+        )
 
     @abstractmethod
     def _terms(self) -> tuple[Loss, Penalty]:
         """Return loss and penalty of the objective."""
 
     def _result(
-        self, data: TaskData, W: Array, b: Array, penalised: Array, n_iter: int, converged: bool
+        self,
+        data: TaskData,
+        W: Array,
+        b: Array,
+        penalised: Array,
+        n_iter: int,
+        converged: bool,
     ) -> SolverResult:
         loss, penalty = self._terms()
-        value = loss.value(TaskOperator(data).forward(W, b), data.targets, data.effective_weights())
-        return SolverResult(W[np.newaxis], b, converged, n_iter, objective=[value + penalty.value(penalised)])
+        value = loss.value(
+            TaskOperator(data).forward(W, b), data.targets, data.effective_weights()
+        )
+        return SolverResult(
+            W[np.newaxis],
+            b,
+            converged,
+            n_iter,
+            objective=[value + penalty.value(penalised)],
+        )
 
 
 class _Independent(_SingleTask):
@@ -108,7 +130,9 @@ class _Independent(_SingleTask):
     _by_sums: ClassVar = True
 
     def _bytes(self, data: TaskData) -> float:
-        return super()._bytes(data) + ((GRAM_COPIES + 1) * gram_bytes(data) if has_products(data) else 0)
+        return super()._bytes(data) + (
+            (GRAM_COPIES + 1) * gram_bytes(data) if has_products(data) else 0
+        )
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         """Solve the problems of tasks for which that can be done at once; None where there are none."""
@@ -118,7 +142,9 @@ class _Independent(_SingleTask):
         found = self._fit_together(data)
         if found is None:
             d, T = data.n_features, data.n_tasks
-            found = SolvedTasks(np.zeros(T, dtype=bool), np.empty((d, T)), np.empty(T), 0, True)
+            found = SolvedTasks(
+                np.zeros(T, dtype=bool), np.empty((d, T)), np.empty(T), 0, True
+            )
         n_iter, converged = found.n_iter, found.converged
         for t in np.flatnonzero(~found.tasks):
             fit = self._fit_one(*data.task(int(t)))
@@ -137,7 +163,9 @@ class _Pooled(_SingleTask):
         fit = self._fit_one(*pool(data, labels=self._terms()[0].labels))
         W = np.repeat(fit.coef[:, np.newaxis], data.n_tasks, axis=1)
         b = np.full(data.n_tasks, fit.intercept)
-        return self._result(data, W, b, fit.coef[:, np.newaxis], fit.n_iter, fit.converged)
+        return self._result(
+            data, W, b, fit.coef[:, np.newaxis], fit.n_iter, fit.converged
+        )
 
 
 class _Ridge(RegressorMTL, _SingleTask):
@@ -182,7 +210,11 @@ class _Ridge(RegressorMTL, _SingleTask):
     def _bytes(self, data: TaskData) -> float:
         rows, tasks = self._largest(data), data.n_tasks if data.shared else 1
         products = 6 * 8 * (rows + data.n_features) * tasks
-        return super()._bytes(data) + ridge_bytes(rows, data.n_features, data.sparse) + products
+        return (
+            super()._bytes(data)
+            + ridge_bytes(rows, data.n_features, data.sparse)
+            + products
+        )
 
     def _convergence_message(self, result: SolverResult) -> str:
         return (
@@ -216,13 +248,21 @@ class IndependentRidge(_Ridge, _Independent):
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         if data.uniform:
             found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-            return SolvedTasks(np.ones(data.n_tasks, dtype=bool), found.W, found.b, found.n_iter, found.converged)
+            return SolvedTasks(
+                np.ones(data.n_tasks, dtype=bool),
+                found.W,
+                found.b,
+                found.n_iter,
+                found.converged,
+            )
         if self.alpha == 0 or not has_products(data):
             return None
         form, d = products(data, self.fit_intercept), data.n_features
         tasks = data.sizes >= d  # products of rows are smaller for the others
         W, cross = np.zeros((d, data.n_tasks)), form.cross.T[tasks, :, np.newaxis]
-        W[:, tasks] = np.linalg.solve(form.gram[tasks] + self.alpha * np.eye(d), cross)[:, :, 0].T
+        W[:, tasks] = np.linalg.solve(form.gram[tasks] + self.alpha * np.eye(d), cross)[
+            :, :, 0
+        ].T
         return SolvedTasks(tasks, W, form.intercept(W), 1, True)
 
 
@@ -236,7 +276,9 @@ class PooledRidge(_Ridge, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    facts: ClassVar = replace(_Ridge.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)})
+    facts: ClassVar = replace(
+        _Ridge.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
+    )
 
 
 class _Lasso(RegressorMTL):
@@ -285,22 +327,48 @@ class _Lasso(RegressorMTL):
             if found is not None:
                 return found
         total = X.shape[0] if weights is None else weights.sum()
-        model = Lasso(self.alpha / total, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter)
+        model = Lasso(
+            self.alpha / total,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
         return fit_sklearn(model, X, y, weights)
 
     def _from_products(self, X: Array, y: Array, weights: Array | None) -> Solo | None:
         """Solve a small problem from products of its columns; None where these lose too many digits."""
         w = np.ones(len(y)) if weights is None else weights
         total = w.sum()
-        x_mean, y_mean = (w @ X / total, float(w @ y / total)) if self.fit_intercept else (np.zeros(X.shape[1]), 0.0)
+        x_mean, y_mean = (
+            (w @ X / total, float(w @ y / total))
+            if self.fit_intercept
+            else (np.zeros(X.shape[1]), 0.0)
+        )
         A, b = X - x_mean, y - y_mean
-        G, c, energy = A.T @ (w[:, np.newaxis] * A), A.T @ (w * b), float(w @ np.square(b))
+        G, c, energy = (
+            A.T @ (w[:, np.newaxis] * A),
+            A.T @ (w * b),
+            float(w @ np.square(b)),
+        )
         squares = np.diag(G)
         if is_graded(squares, squares) or not energy < _HUGE * total:
             return None
         coef = np.zeros((X.shape[1], 1))
-        n_iter = descend(G, coef, c[:, np.newaxis].copy(), energy, self.alpha, self.tol * energy, self.max_iter)
-        return Solo(coef[:, 0], y_mean - float(x_mean @ coef[:, 0]), max(n_iter, 1), n_iter < self.max_iter)
+        n_iter = descend(
+            G,
+            coef,
+            c[:, np.newaxis].copy(),
+            energy,
+            self.alpha,
+            self.tol * energy,
+            self.max_iter,
+        )
+        return Solo(
+            coef[:, 0],
+            y_mean - float(x_mean @ coef[:, 0]),
+            max(n_iter, 1),
+            n_iter < self.max_iter,
+        )
 
     def _terms(self) -> tuple[Loss, Penalty]:
         return SquaredLoss(), L1(self.alpha)
@@ -316,7 +384,9 @@ class IndependentLasso(_Lasso, _Independent):
     which is the model of `SparseMTL`, since the l1,1 norm does not couple the tasks, by another algorithm.
     """
 
-    facts: ClassVar = replace(_Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)})
+    facts: ClassVar = replace(
+        _Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)}
+    )
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         if self.alpha == 0 or not has_products(data):
@@ -326,7 +396,12 @@ class IndependentLasso(_Lasso, _Independent):
         tasks = ~is_graded(squares, squares) & (form.energy < _HUGE * data.sizes)
         W = np.zeros((data.n_features, data.n_tasks))
         W[:, tasks], epochs = descend_tasks(
-            form.gram[tasks], form.cross[:, tasks], form.energy[tasks], self.alpha, self.tol, self.max_iter
+            form.gram[tasks],
+            form.cross[:, tasks],
+            form.energy[tasks],
+            self.alpha,
+            self.tol,
+            self.max_iter,
         )
         n_iter = int(epochs.max(initial=0))
         return SolvedTasks(tasks, W, form.intercept(W), n_iter, n_iter < self.max_iter)
@@ -388,23 +463,37 @@ class _Logistic(ClassifierMTL):
             if self.fit_intercept:
                 # The loss has no minimiser in b: use the log-odds with half an observation of the other class.
                 n = len(y) if weights is None else weights.sum()
-                return Solo(np.zeros(X.shape[1]), float(y[0] * np.log(2 * n + 1)), 1, True)
+                return Solo(
+                    np.zeros(X.shape[1]), float(y[0] * np.log(2 * n + 1)), 1, True
+                )
             X, y, weights = with_mirror(X, y, weights)
         model = LogisticRegression(
-            C=1 / self.alpha, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter
+            C=1 / self.alpha,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
         )
         found = fit_sklearn(model, X, y, weights)
-        return found._replace(converged=found.converged and self._confirmed(found, X, y, weights))
+        return found._replace(
+            converged=found.converged and self._confirmed(found, X, y, weights)
+        )
 
     def _confirmed(self, found: Solo, X: Any, y: Array, weights: Array | None) -> bool:
         """Return whether a solution is near the optimum; L-BFGS may stall at columns of huge or mixed scales."""
-        squares = np.asarray(X.multiply(X).sum(axis=0) if issparse(X) else np.einsum("ij,ij->j", X, X)).ravel()
+        squares = np.asarray(
+            X.multiply(X).sum(axis=0) if issparse(X) else np.einsum("ij,ij->j", X, X)
+        ).ravel()
         if squares.max() <= _HUGE * len(y) and not is_graded(squares, squares):
             return True
         data = TaskData.from_matrix(X, y[:, np.newaxis], weights=weights)
         intercept = np.array([found.intercept]) if self.fit_intercept else None
         loss, penalty = self._terms()
-        return duality_gap(data, loss, [penalty], [found.coef[:, np.newaxis]], intercept).relative <= _NEAR
+        return (
+            duality_gap(
+                data, loss, [penalty], [found.coef[:, np.newaxis]], intercept
+            ).relative
+            <= _NEAR
+        )
 
     def _is_logistic(self) -> bool:
         return True
@@ -443,7 +532,9 @@ class PooledLogistic(_Logistic, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    facts: ClassVar = replace(_Logistic.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)})
+    facts: ClassVar = replace(
+        _Logistic.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
+    )
 
 
 class _SVC(ClassifierMTL):
@@ -475,7 +566,11 @@ class _SVC(ClassifierMTL):
     """
 
     facts: ClassVar = Facts(
-        cite=("fan2008",), complexity="O(N d) per epoch", default_grid={"C": POWERS}, losses=("hinge",), multitask=False
+        cite=("fan2008",),
+        complexity="O(N d) per epoch",
+        default_grid={"C": POWERS},
+        losses=("hinge",),
+        multitask=False,
     )
 
     C: Positive = 1.0
@@ -512,7 +607,9 @@ class IndependentSVC(_SVC, _Independent):
         sum_t 1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t))
     """
 
-    facts: ClassVar = replace(_SVC.facts, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]})
+    facts: ClassVar = replace(
+        _SVC.facts, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]}
+    )
 
 
 class PooledSVC(_SVC, _Pooled):
@@ -554,7 +651,11 @@ def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:
         positive = (weights * (data.targets > 0)).sum(axis=1)
         negative = weights.sum(axis=1) - positive
         X = stack_designs([data.X, data.X])
-        return X, np.repeat([1.0, -1.0], data.n_rows), np.concatenate([positive, negative])
+        return (
+            X,
+            np.repeat([1.0, -1.0], data.n_rows),
+            np.concatenate([positive, negative]),
+        )
     total = weights.sum(axis=1)
     return data.X, quotient((weights * data.targets).sum(axis=1), total), total
 
@@ -570,7 +671,11 @@ def with_mirror(X: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Ar
     weights = np.ones(len(y)) if weights is None else weights.copy()
     row = int(np.argmax(weights))
     weights[row] /= 2
-    return stack_designs([X, -X[[row]]]), np.append(y, -y[row]), np.append(weights, weights[row])
+    return (
+        stack_designs([X, -X[[row]]]),
+        np.append(y, -y[row]),
+        np.append(weights, weights[row]),
+    )
 
 
 def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> Solo:
@@ -578,8 +683,16 @@ def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> Solo:
 
     Its parameters are made of ours, which were checked, as were the rows: on 60 rows checks take a quarter of a fit.
     """
-    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
+    with (
+        warnings.catch_warnings(),
+        config_context(assume_finite=True, skip_parameter_validation=True),
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y, sample_weight=weights)
     n_iter = int(np.max(model.n_iter_))
-    return Solo(np.ravel(model.coef_), float(np.ravel(model.intercept_)[0]), n_iter, n_iter < model.max_iter)
+    return Solo(
+        np.ravel(model.coef_),
+        float(np.ravel(model.intercept_)[0]),
+        n_iter,
+        n_iter < model.max_iter,
+    )

@@ -8,7 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier
-from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import (
+    _safe_indexing,
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+)
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -66,26 +71,44 @@ class TaskLayout:
         """
         if ids is None:
             if self._layout == "ragged" and len(self.tasks_) > 1:
-                raise ValueError(f"task_id is required: the model was fitted on {len(self.tasks_)} tasks")
+                raise ValueError(
+                    f"task_id is required: the model was fitted on {len(self.tasks_)} tasks"
+                )
             return None
         if self._layout == "single":
-            raise ValueError("task_id was given, but the model was fitted on one task without ids")
+            raise ValueError(
+                "task_id was given, but the model was fitted on one task without ids"
+            )
         return task_codes(ids, self.tasks_, getattr(self, "unseen", "error"))
 
-    def _of_known_tasks(self, X: Any, y: Any, weights: Any, task_id: Any) -> tuple[Any, Any, Any, Any]:
+    def _of_known_tasks(
+        self, X: Any, y: Any, weights: Any, task_id: Any
+    ) -> tuple[Any, Any, Any, Any]:
         """Return the arguments of `score` without the rows of tasks that the model has not seen, which is warned of."""
-        if task_id is None and (column := getattr(self, "task_column", None)) is not None:
+        if (
+            task_id is None
+            and (column := getattr(self, "task_column", None)) is not None
+        ):
             ids: Any = take_column(X, column)[0]
         else:
             ids = task_id
-        known = None if ids is None or getattr(self, "unseen", "error") == "mean" else seen_rows(ids, self.tasks_)
+        known = (
+            None
+            if ids is None or getattr(self, "unseen", "error") == "mean"
+            else seen_rows(ids, self.tasks_)
+        )
         if known is None:
             return X, y, weights, task_id
-        parts = (None if part is None else _safe_indexing(part, known) for part in (X, y, weights, task_id))
+        parts = (
+            None if part is None else _safe_indexing(part, known)
+            for part in (X, y, weights, task_id)
+        )
         X, y, weights, task_id = parts
         return X, y, weights, task_id
 
-    def _score(self, metric: Metric, X: Any, y: Any, weights: Any, task_id: Any) -> float:
+    def _score(
+        self, metric: Metric, X: Any, y: Any, weights: Any, task_id: Any
+    ) -> float:
         """Return the mean of a metric over the tasks, the rows of a 1-D `y` being one; NaN where no row is known."""
         check_is_fitted(self)
         X, y, weights, task_id = self._of_known_tasks(X, y, weights, task_id)
@@ -93,7 +116,9 @@ class TaskLayout:
             return np.nan
         predicted = self.predict(X, task_id=task_id)
         if predicted.ndim == 2:
-            y, weights = (ordered_columns(part, self.tasks_.tolist()) for part in (y, weights))
+            y, weights = (
+                ordered_columns(part, self.tasks_.tolist()) for part in (y, weights)
+            )
         y = check_targets(y, len(predicted), labels=is_classifier(self))
         return average(metric(y, predicted, weights=check_weights(weights, y.shape)))[0]
 
@@ -128,10 +153,14 @@ def check_task_id(task_id: Any, n_rows: int) -> Array:
     """
     ids = plain_ids(task_id)
     if ids.ndim != 1 or len(ids) != n_rows:
-        raise ValueError(f"task_id must have one entry per row of X ({n_rows}), got an array of shape {ids.shape}")
+        raise ValueError(
+            f"task_id must have one entry per row of X ({n_rows}), got an array of shape {ids.shape}"
+        )
     ids, missing = plain_values(ids, "task_id")
     if missing.any():
-        raise ValueError(f"task_id is missing for {missing.sum()} rows, the first is row {missing.argmax()}")
+        raise ValueError(
+            f"task_id is missing for {missing.sum()} rows, the first is row {missing.argmax()}"
+        )
     if ids.dtype.kind == "f" and np.array_equal(ids, np.rint(ids)):
         return ids.astype(np.int64)
     return ids
@@ -149,7 +178,9 @@ def check_targets(y: Any, n_rows: int, *, labels: bool) -> Array:
         Keep the type of the entries: they are class labels.
     """
     if y is None:
-        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        raise ValueError(
+            "This estimator requires y to be passed, but the target y is None."
+        )
     if not sp.issparse(y):
         y = plain_values(np.asarray(y), "y")[0]
     y = check_array(
@@ -219,13 +250,17 @@ def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
     weights = np.asarray(sample_weight)
     if weights.ndim == 0:
         weights = np.full(shape[0], float(weights))
-    weights = as_weights(weights, list(dict.fromkeys([shape[:1], shape])), "sample_weight")
+    weights = as_weights(
+        weights, list(dict.fromkeys([shape[:1], shape])), "sample_weight"
+    )
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere: no row counts")
     return weights
 
 
-def class_weights(y: Array, ids: Array | None, weights: Array | None, given: list[float] | None) -> Array:
+def class_weights(
+    y: Array, ids: Array | None, weights: Array | None, given: list[float] | None
+) -> Array:
     """Return weights, in the shape of y, multiplied by weights of the classes.
 
     Parameters
@@ -266,9 +301,15 @@ def _kind_of_ids(ids: Array) -> str:
         return "numbers"
     if ids.dtype.kind == "M":
         return "dates"
-    if ids.dtype == object and len(ids) and all(isinstance(v, bool | np.bool_) for v in ids.ravel()):
+    if (
+        ids.dtype == object
+        and len(ids)
+        and all(isinstance(v, bool | np.bool_) for v in ids.ravel())
+    ):
         return "truth values"
-    texts = ids.dtype.kind in "UST" or (ids.dtype == object and all(isinstance(v, str) for v in ids.ravel()))
+    texts = ids.dtype.kind in "UST" or (
+        ids.dtype == object and all(isinstance(v, str) for v in ids.ravel())
+    )
     return "texts" if texts else "other"
 
 
@@ -281,7 +322,11 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
         Listing the unknown tasks, when `unseen` is "error"; always, if ids and tasks are of different types.
     """
     kinds = [_kind_of_ids(values) for values in (task_id, tasks)]
-    if len(task_id) and kinds[0] != kinds[1] and ("other" not in kinds or "dates" in kinds):
+    if (
+        len(task_id)
+        and kinds[0] != kinds[1]
+        and ("other" not in kinds or "dates" in kinds)
+    ):
         raise ValueError(
             f"task_id holds {kinds[0].replace('other', 'other ids')}, but the tasks that the model was fitted on are "
             f"{kinds[1].replace('other', 'of another type')}; pass ids of that type"
@@ -289,7 +334,9 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
     given = task_id
     if kinds[1] == "dates":  # as numbers of one unit
         unit = np.promote_types(task_id.dtype, tasks.dtype)
-        task_id, tasks = (days.astype(unit).astype(np.int64) for days in (task_id, tasks))
+        task_id, tasks = (
+            days.astype(unit).astype(np.int64) for days in (task_id, tasks)
+        )
     position = {task: k for k, task in enumerate(tasks.tolist())}
     names, inverse = np.unique(task_id, return_inverse=True)
     codes = np.array([position.get(name, -1) for name in names.tolist()], dtype=np.intp)
@@ -297,7 +344,9 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
     if unknown and kinds[1] == "dates":
         unknown = [str(day) for day in np.unique(given[np.isin(task_id, unknown)])]
     if unknown and unseen == "error":
-        shown = ", ".join(repr(name) for name in unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+        shown = ", ".join(repr(name) for name in unknown[:10]) + (
+            ", ..." if len(unknown) > 10 else ""
+        )
         raise ValueError(
             f"task_id has {len(unknown)} task(s) that the model has not seen: {shown}; it was fitted on {len(tasks)} "
             "tasks. With unseen='mean' they get the mean of all coefficients."

@@ -43,11 +43,17 @@ class _Mixture(PenalizedMTL):
 def warn_if_degenerate(model: Any, data: TaskData) -> None:
     """Warn if the price `lam` of the second part of the coefficients is such that one of the two parts is zero."""
     first, second = model._penalties()
-    low, high = mixture_range(type(first), type(second), (data.n_features, data.n_tasks))
+    low, high = mixture_range(
+        type(first), type(second), (data.n_features, data.n_tasks)
+    )
     if low < model.lam < high:
         return
     zero = model._part_names[1 if model.lam >= high else 0]
-    inside = f"Both parts need {low:.3g} < lam < {high:.3g}" if low < high else "There is no second part"
+    inside = (
+        f"Both parts need {low:.3g} < lam < {high:.3g}"
+        if low < high
+        else "There is no second part"
+    )
     sizes = f"{data.n_features} features, {data.n_tasks} tasks"
     text = f"lam={model.lam:g}: {zero} is zero. {inside} ({sizes})."
     warnings.warn(text, DegenerateModelWarning, stacklevel=6)
@@ -69,10 +75,15 @@ class _RobustFeature(_Mixture):
 
     facts: ClassVar = Facts(
         cite=("gong2012",),
-        elsewhere={"MALSAR `Least_rMTFL` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"},
+        elsewhere={
+            "MALSAR `Least_rMTFL` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"
+        },
         complexity=SHRINK_COST,
         default_grid={"alpha": STRENGTHS, "lam": (0.5, 0.8, 1.2)},
-        search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5), "lam": [0.5, 1.0]},
+        search=lambda scale: {
+            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5),
+            "lam": [0.5, 1.0],
+        },
     )
     _shared = L21
     _own = L12
@@ -133,7 +144,10 @@ class _SparseLowRank(_Mixture):
         cite=("chen2010",),
         complexity=SPECTRAL_COST,
         default_grid={"alpha": STRENGTHS, "lam": (0.2, 0.4, 0.7)},
-        search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5), "lam": scale.ratios()},
+        search=lambda scale: {
+            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5),
+            "lam": scale.ratios(),
+        },
     )
     _shared = TraceNorm
     _own = L1
@@ -175,10 +189,15 @@ class _Dirty(_Mixture):
 
     facts: ClassVar = Facts(
         cite=("jalali2010",),
-        elsewhere={"MALSAR `Least_Dirty` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"},
+        elsewhere={
+            "MALSAR `Least_Dirty` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"
+        },
         complexity=f"{SHRINK_COST}, and a sort of every row",
         default_grid={"alpha": STRENGTHS, "lam": (0.3, 0.5, 0.8)},
-        search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.7), "lam": scale.ratios()},
+        search=lambda scale: {
+            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.7),
+            "lam": scale.ratios(),
+        },
     )
     _shared = L1Inf
     _own = L1

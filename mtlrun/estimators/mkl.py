@@ -28,7 +28,9 @@ _MACHINES = 0.1
 _TABLES = 4
 
 
-_MACHINES_COST = "T SVMs per iteration, each from O(n_t^2) to O(n_t^3); kernel matrices once"
+_MACHINES_COST = (
+    "T SVMs per iteration, each from O(n_t^2) to O(n_t^3); kernel matrices once"
+)
 
 
 class KernelMemory(NamedTuple):
@@ -110,28 +112,44 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         """Return lam."""
 
     def _fit_data(self, data: TaskData) -> Any:
-        self._specs = list(self.kernels) if isinstance(self.kernels, list | tuple) else self.kernels
+        self._specs = (
+            list(self.kernels)
+            if isinstance(self.kernels, list | tuple)
+            else self.kernels
+        )
         kernels = self.kernels_
-        memory: KernelMemory | None = getattr(self, "_memory", None) if self.warm_start else None
+        memory: KernelMemory | None = (
+            getattr(self, "_memory", None) if self.warm_start else None
+        )
         key = content_key(data, kernels) if self.warm_start else ""
         start = None
         if memory is not None and memory.key == key:
             weights, start = memory.weights, memory.result
-            tasks = memory.tasks.again([self.C * w for w in weights], _MACHINES * self.tol)
+            tasks = memory.tasks.again(
+                [self.C * w for w in weights], _MACHINES * self.tol
+            )
         else:
             designs, labels, weights = _canonical(data)
             grams = GramStore(kernels, designs, self.cache_size * 1e6)
-            tasks = SvmTasks(grams, labels, [self.C * w for w in weights], _MACHINES * self.tol)
+            tasks = SvmTasks(
+                grams, labels, [self.C * w for w in weights], _MACHINES * self.tol
+            )
         result = self._solve(tasks, start)
         if self.warm_start:
             self._memory = KernelMemory(key, tasks, weights, result)
         chosen = [np.flatnonzero(point.dual) for point in result.points]
-        self.support_vectors_ = [tasks.grams.designs[t][rows] for t, rows in enumerate(chosen)]
-        self.dual_coef_ = [point.dual[rows] for point, rows in zip(result.points, chosen, strict=True)]
+        self.support_vectors_ = [
+            tasks.grams.designs[t][rows] for t, rows in enumerate(chosen)
+        ]
+        self.dual_coef_ = [
+            point.dual[rows] for point, rows in zip(result.points, chosen, strict=True)
+        ]
         return result
 
     def _solve(self, tasks: SvmTasks, start: MklResult | None) -> MklResult:
-        return solve_group_mkl(tasks, self._strength(), start=start, tol=self.tol, max_iter=self.max_iter)
+        return solve_group_mkl(
+            tasks, self._strength(), start=start, tol=self.tol, max_iter=self.max_iter
+        )
 
     def _publish(self, result: Any) -> None:
         self.theta_ = result.theta
@@ -142,7 +160,9 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         self.n_svm_fits_ = result.info["n_fits"]
         self.cycle_ = list(result.info.get("cycle", []))
         if not result.converged:
-            warnings.warn(self._convergence_message(result), ConvergenceWarning, stacklevel=3)
+            warnings.warn(
+                self._convergence_message(result), ConvergenceWarning, stacklevel=3
+            )
 
     def _convergence_message(self, result: Any) -> str:
         if not self.cycle_:
@@ -153,19 +173,27 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         )
 
     def _scores_of_tasks(self, X: Any) -> Array:
-        return np.column_stack([self._scores_of_task(X, t) for t in range(len(self.tasks_))])
+        return np.column_stack(
+            [self._scores_of_task(X, t) for t in range(len(self.tasks_))]
+        )
 
     def _scores_of_rows(self, X: Any, codes: Array) -> Array:
         scores = np.empty(X.shape[0])
         for code in np.unique(codes):
             rows = np.flatnonzero(codes == code)
             part = X[rows]
-            scores[rows] = self._scores_of_task(part, code) if code >= 0 else self._scores_of_tasks(part).mean(axis=1)
+            scores[rows] = (
+                self._scores_of_task(part, code)
+                if code >= 0
+                else self._scores_of_tasks(part).mean(axis=1)
+            )
         return scores
 
     def _scores_of_task(self, X: Any, t: int) -> Array:
         """Return the scores of all rows by one task's machine, (n,)."""
-        memory: KernelMemory | None = getattr(self, "_memory", None) if self.warm_start else None
+        memory: KernelMemory | None = (
+            getattr(self, "_memory", None) if self.warm_start else None
+        )
         if memory is not None and not is_sparse(X):
             point, used = memory.result.points[t], np.flatnonzero(self.theta_[t])
             images = memory.tasks.grams.cross(t, X)[used] @ point.dual
@@ -229,7 +257,9 @@ class GroupMKLClassifier(_KernelMTL):
     def _solve(self, tasks: SvmTasks, start: MklResult | None) -> MklResult:
         if self.variant == "corrected":
             return super()._solve(tasks, start)
-        return solve_alternating(tasks, float(self.lam), start=start, tol=self.tol, max_iter=self.max_iter)
+        return solve_alternating(
+            tasks, float(self.lam), start=start, tol=self.tol, max_iter=self.max_iter
+        )
 
 
 class IndependentMKLClassifier(_KernelMTL):
@@ -242,7 +272,11 @@ class IndependentMKLClassifier(_KernelMTL):
     """
 
     facts: ClassVar = replace(
-        GroupMKLClassifier.facts, complexity=_MACHINES_COST, default_grid={"C": POWERS}, fast={}, multitask=False
+        GroupMKLClassifier.facts,
+        complexity=_MACHINES_COST,
+        default_grid={"C": POWERS},
+        fast={},
+        multitask=False,
     )
 
     def _strength(self) -> float:
@@ -258,7 +292,12 @@ class SharedMKLClassifier(_KernelMTL):
             subject to theta >= 0,  sum_m theta^m <= 1
     """
 
-    facts: ClassVar = replace(GroupMKLClassifier.facts, complexity=_MACHINES_COST, default_grid={"C": POWERS}, fast={})
+    facts: ClassVar = replace(
+        GroupMKLClassifier.facts,
+        complexity=_MACHINES_COST,
+        default_grid={"C": POWERS},
+        fast={},
+    )
 
     def _strength(self) -> float:
         return float("inf")
@@ -273,8 +312,15 @@ def _canonical(data: TaskData) -> tuple[list[Any], list[Array], list[Array]]:
     if data.uniform:
         X, Y, w = _merge(data.X, data.Y, data.weights)
         return [X] * data.n_tasks, list(Y.T), [w] * data.n_tasks
-    parts = [_merge(X, y[:, None], w) for X, y, w in (data.task(t) for t in range(data.n_tasks))]
-    return [X for X, _, _ in parts], [Y[:, 0] for _, Y, _ in parts], [w for _, _, w in parts]
+    parts = [
+        _merge(X, y[:, None], w)
+        for X, y, w in (data.task(t) for t in range(data.n_tasks))
+    ]
+    return (
+        [X for X, _, _ in parts],
+        [Y[:, 0] for _, Y, _ in parts],
+        [w for _, _, w in parts],
+    )
 
 
 def _merge(X: Any, Y: Array, w: Array | None) -> tuple[Any, Array, Array]:

@@ -16,14 +16,24 @@ from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.relationship.fetr import check_box
-from mtlrun.solvers.relationship.network import Layer, Prior, TrainedNetwork, forward, load_torch, train_network
+from mtlrun.solvers.relationship.network import (
+    Layer,
+    Prior,
+    TrainedNetwork,
+    forward,
+    load_torch,
+    train_network,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 _LAYERS = satisfies(
     "a tuple of positive ints",
-    lambda value: isinstance(value, tuple | list) and all(integer(1).accepts(units) for units in value),
+    lambda value: (
+        isinstance(value, tuple | list)
+        and all(integer(1).accepts(units) for units in value)
+    ),
 )
 
 
@@ -161,19 +171,30 @@ class MTNetwork(RegressorMTL, BaseMTL):
             parts = [scaled]
         trained = [self._train(part, int(random.randint(2**31 - 1))) for part in parts]
         self.networks_ = [
-            scaling.undo(network.layers, slice(t, t + 1) if self.variant == "stn" else slice(None))
+            scaling.undo(
+                network.layers,
+                slice(t, t + 1) if self.variant == "stn" else slice(None),
+            )
             for t, network in enumerate(trained)
         ]
         self._publish_prior(trained[0])
         histories = [network.objective for network in trained]
         n_iter = max(len(history) for history in histories)
         # A network that stopped early stays as it is.
-        objective = np.sum([h + h[-1:] * (n_iter - len(h)) for h in histories], axis=0).tolist()
+        objective = np.sum(
+            [h + h[-1:] * (n_iter - len(h)) for h in histories], axis=0
+        ).tolist()
         W = np.hstack([layers[-1][0] for layers in self.networks_])
-        return SolverResult(W[np.newaxis], np.zeros(data.n_tasks), True, n_iter, objective)
+        return SolverResult(
+            W[np.newaxis], np.zeros(data.n_tasks), True, n_iter, objective
+        )
 
     def _train(self, data: TaskData, seed: int) -> TrainedNetwork:
-        prior = Prior(self.eta, self.rho, self.lower, self.upper) if self.variant == "mtn-fetr" else None
+        prior = (
+            Prior(self.eta, self.rho, self.lower, self.upper)
+            if self.variant == "mtn-fetr"
+            else None
+        )
         return train_network(
             data,
             tuple(self.hidden),
@@ -196,7 +217,11 @@ class MTNetwork(RegressorMTL, BaseMTL):
                 self.__dict__.pop(f"{name}_covariance_", None)
 
     def _publish(self, result: SolverResult) -> None:
-        self.n_iter_, self.converged_, self.objective_ = result.n_iter, result.converged, result.objective
+        self.n_iter_, self.converged_, self.objective_ = (
+            result.n_iter,
+            result.converged,
+            result.objective,
+        )
         self.gap_ = self.stop_crit_ = None
 
     def _scores_of_tasks(self, X: Any) -> Array:
@@ -223,10 +248,14 @@ class _Scaling:
     def apply(self, data: TaskData) -> TaskData:
         """Return the scaled data, with a dense X."""
         X = dense(data.X)
-        targets = (data.targets - data.spread(self._y_mean)) / data.spread(self._y_scale)
+        targets = (data.targets - data.spread(self._y_mean)) / data.spread(
+            self._y_scale
+        )
         if data.observed is not None:
             targets = np.where(data.observed, targets, 0.0)
-        return data.with_design((X - self._x_mean) / self._x_scale).with_targets(targets)
+        return data.with_design((X - self._x_mean) / self._x_scale).with_targets(
+            targets
+        )
 
     def undo(self, layers: list[Layer], tasks: slice) -> list[Layer]:
         """Return the network of the scaled data as one of the original ones, for some of the tasks."""

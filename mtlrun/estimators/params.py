@@ -15,7 +15,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, dataclass_transform, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 from mtlrun.errors import suggest
 
@@ -45,12 +54,18 @@ class Rule:
     @property
     def names(self) -> tuple[str, ...]:
         """Strings that are allowed."""
-        return tuple(name for kind, *names in self.parts if kind == "choice" for name in names)
+        return tuple(
+            name for kind, *names in self.parts if kind == "choice" for name in names
+        )
 
     @property
     def plain(self) -> list[list[Any]] | None:
         """The rule as plain data, of which `rule_of` makes it again; None where only the class itself can check it."""
-        simple = all(isinstance(value, str | int | float | None) for part in self.parts for value in part)
+        simple = all(
+            isinstance(value, str | int | float | None)
+            for part in self.parts
+            for value in part
+        )
         return [list(part) for part in self.parts] if simple else None
 
     def accepts(self, value: Any) -> bool:
@@ -63,7 +78,9 @@ def rule_of(plain: list[list[Any]]) -> Rule:
     return Rule(tuple(tuple(part) for part in plain))
 
 
-def real(low: float | None = None, high: float | None = None, closed: str = "left") -> Rule:
+def real(
+    low: float | None = None, high: float | None = None, closed: str = "left"
+) -> Rule:
     """Return the rule of a number in an interval; `closed` is one of left, right, both, neither."""
     return Rule((("real", low, high, closed),))
 
@@ -80,7 +97,15 @@ def choice(*names: str) -> Rule:
 
 def instance(text: str, *types: type) -> Rule:
     """Return the rule of an instance of some types; `text` is for messages: "a dict"."""
-    return Rule((("instance", text, *(t.__name__ if t.__module__ == "builtins" else t for t in types)),))
+    return Rule(
+        (
+            (
+                "instance",
+                text,
+                *(t.__name__ if t.__module__ == "builtins" else t for t in types),
+            ),
+        )
+    )
 
 
 def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
@@ -91,7 +116,10 @@ def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
 def _text(part: Part) -> str:
     match part:
         case ("real", low, high, closed):
-            left, right = "[" if closed in ("left", "both") else "(", "]" if closed in ("right", "both") else ")"
+            left, right = (
+                "[" if closed in ("left", "both") else "(",
+                "]" if closed in ("right", "both") else ")",
+            )
             return f"a float in {left}{'-inf' if low is None else low}, {'inf' if high is None else high}{right}"
         case ("integer", low):
             return "an int" if low is None else f"an int in [{low}, inf)"
@@ -106,11 +134,20 @@ def _accepts(part: Part, value: Any) -> bool:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     match part:
         case ("real", low, high, closed):
-            low, high = -math.inf if low is None else low, math.inf if high is None else high
-            at_end = (value == low and closed in ("left", "both")) or (value == high and closed in ("right", "both"))
+            low, high = (
+                -math.inf if low is None else low,
+                math.inf if high is None else high,
+            )
+            at_end = (value == low and closed in ("left", "both")) or (
+                value == high and closed in ("right", "both")
+            )
             return number and (at_end or bool(low < value < high))
         case ("integer", low):
-            return number and isinstance(value, numbers.Integral) and (low is None or int(value) >= low)
+            return (
+                number
+                and isinstance(value, numbers.Integral)
+                and (low is None or int(value) >= low)
+            )
         case ("bool",):
             return type(value).__name__ in ("bool", "bool_")  # of numpy too
         case ("choice", *names):
@@ -118,7 +155,10 @@ def _accepts(part: Part, value: Any) -> bool:
         case ("none",):
             return value is None
         case ("instance", _, *types):
-            return isinstance(value, tuple(getattr(builtins, t) if isinstance(t, str) else t for t in types))
+            return isinstance(
+                value,
+                tuple(getattr(builtins, t) if isinstance(t, str) else t for t in types),
+            )
         case ("test", _, test):
             return bool(test(value))
     raise TypeError(f"no rule: {part!r}")
@@ -155,10 +195,18 @@ def hint_rule(hint: Any) -> Rule | None:
     if kind in (Union, UnionType):
         rules = [hint_rule(part) for part in args]
         known = [rule for rule in rules if rule is not None]
-        return Rule(tuple(part for rule in known for part in rule.parts)) if len(known) == len(rules) else None
+        return (
+            Rule(tuple(part for rule in known for part in rule.parts))
+            if len(known) == len(rules)
+            else None
+        )
     if hint in _HINTS:
         return _HINTS[hint]
-    return instance(f"a {hint.__name__}", hint) if isinstance(hint, type) and hint is not Any else None
+    return (
+        instance(f"a {hint.__name__}", hint)
+        if isinstance(hint, type) and hint is not Any
+        else None
+    )
 
 
 def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
@@ -231,13 +279,21 @@ _ENTRY = re.compile(r"^\S.*(?:\n(?: .*)?$)*", re.MULTILINE)
 def sections(docstring: str | None) -> dict[str, str]:
     """Split a docstring into its sections by title; what comes before the first one has the title ''."""
     parts = ["", *_TITLE.split(inspect.cleandoc(docstring or ""))]
-    return {title: body.strip("\n") for title, body in zip(parts[::2], parts[1::2], strict=True)}
+    return {
+        title: body.strip("\n")
+        for title, body in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def entries(body: str) -> dict[tuple[str, ...], str]:
     """Return the entries of a section by the names that they document."""
     found = (entry.rstrip() for entry in _ENTRY.findall(body))
-    return {tuple(name.strip("* ") for name in e.split("\n")[0].split(" :")[0].split(",")): e for e in found}
+    return {
+        tuple(
+            name.strip("* ") for name in e.split("\n")[0].split(" :")[0].split(",")
+        ): e
+        for e in found
+    }
 
 
 def complete_docstring(cls: type) -> str:
@@ -246,18 +302,38 @@ def complete_docstring(cls: type) -> str:
     Sections of Notes and References are those of the nearest class that has some.
     """
     own = sections(cls.__doc__)
-    inherited = [sections(vars(base).get("__doc__")) for base in cls.__mro__ if issubclass(base, Declared)]
+    inherited = [
+        sections(vars(base).get("__doc__"))
+        for base in cls.__mro__
+        if issubclass(base, Declared)
+    ]
     signature = inspect.signature(cls).parameters.values()
     positional = [p.name for p in signature if p.kind is not p.KEYWORD_ONLY]
-    parameters, attributes = ([entries(base.get(title, "")) for base in inherited] for title in _MERGED)
+    parameters, attributes = (
+        [entries(base.get(title, "")) for base in inherited] for title in _MERGED
+    )
     known = {p.name for p in signature}
-    own["Parameters"] = _merged(parameters, lambda names: not known.isdisjoint(names), positional)
+    own["Parameters"] = _merged(
+        parameters, lambda names: not known.isdisjoint(names), positional
+    )
     without = getattr(cls, "_without", ())
-    own["Attributes"] = _merged(attributes, lambda names: set(names).isdisjoint(without), [])
+    own["Attributes"] = _merged(
+        attributes, lambda names: set(names).isdisjoint(without), []
+    )
     for title in ("Notes", "References"):
         own[title] = next((base[title] for base in inherited if base.get(title)), "")
-    order = ["", "Parameters", "Attributes", *(title for title in own if title not in _ORDERED), *_ORDERED[3:]]
-    written = [f"{title}\n{'-' * len(title)}\n{own[title]}" if title else own[""] for title in order if own.get(title)]
+    order = [
+        "",
+        "Parameters",
+        "Attributes",
+        *(title for title in own if title not in _ORDERED),
+        *_ORDERED[3:],
+    ]
+    written = [
+        f"{title}\n{'-' * len(title)}\n{own[title]}" if title else own[""]
+        for title in order
+        if own.get(title)
+    ]
     return "\n\n".join(written) + "\n"
 
 
@@ -266,7 +342,9 @@ _ORDERED = ("", *_MERGED, "Notes", "References", "Examples")
 
 
 def _merged(
-    classes: list[dict[tuple[str, ...], str]], wanted: Callable[[tuple[str, ...]], bool], first: list[str]
+    classes: list[dict[tuple[str, ...], str]],
+    wanted: Callable[[tuple[str, ...]], bool],
+    first: list[str],
 ) -> str:
     """Join entries of several classes, the nearest one counting where several document the same name."""
     found: dict[tuple[str, ...], str] = {}
@@ -277,5 +355,7 @@ def _merged(
                 found[names] = text
         seen |= {name for names in documented for name in names}
     place = {name: k for k, name in enumerate(first)}
-    ordered = sorted(found, key=lambda names: min(place.get(name, len(first)) for name in names))
+    ordered = sorted(
+        found, key=lambda names: min(place.get(name, len(first)) for name in names)
+    )
     return "\n".join(found[names] for names in ordered)

@@ -55,8 +55,12 @@ else:  # it stands before a model that brings all of this
 Array = np.ndarray[Any, np.dtype[Any]]
 Rows = tuple[Array, Array]
 
-_ALPHAS = integer(1) | satisfies("an array of strengths", lambda value: np.ndim(value) == 1)
-_CV = integer(2) | satisfies("a splitter or splits", lambda value: hasattr(value, "split") or np.iterable(value))
+_ALPHAS = integer(1) | satisfies(
+    "an array of strengths", lambda value: np.ndim(value) == 1
+)
+_CV = integer(2) | satisfies(
+    "a splitter or splits", lambda value: hasattr(value, "split") or np.iterable(value)
+)
 
 
 class PathCV(_Model):
@@ -105,12 +109,17 @@ class PathCV(_Model):
     def __init_subclass__(cls, **options: Any) -> None:
         # The strength is an attribute of the copies that are fitted, not a parameter; every path starts warm.
         fixed = {cls._strength: 1.0, "warm_start": False}
-        cls.__annotations__ = {**dict.fromkeys(fixed, "float"), **vars(cls).get("__annotations__", {})}
+        cls.__annotations__ = {
+            **dict.fromkeys(fixed, "float"),
+            **vars(cls).get("__annotations__", {}),
+        }
         for name, value in fixed.items():
             setattr(cls, name, field(init=False, default=value))
         super().__init_subclass__(**options)
 
-    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Choose the strength and fit the model; arguments and errors as of the model without cross-validation."""
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self._require_memory(data)
@@ -118,14 +127,20 @@ class PathCV(_Model):
         self.alphas_ = self._strengths(data, self.alphas, self.min_ratio)
         metric = self.scoring or ("accuracy" if is_classifier(self) else "mse")
         self._open = 0
-        self.scores_path_ = np.column_stack([self._scores_of(*fold, metric) for fold in self._walks(data, folds)])
+        self.scores_path_ = np.column_stack(
+            [self._scores_of(*fold, metric) for fold in self._walks(data, folds)]
+        )
         if self._open:
             text = f"{self._open} fits of the cross-validation did not converge. Increase max_iter or min_ratio."
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         del self._open
-        means = self.scores_path_.mean(axis=1) * (1 if METRICS[metric].greater_is_better else -1)
+        means = self.scores_path_.mean(axis=1) * (
+            1 if METRICS[metric].greater_is_better else -1
+        )
         if np.isnan(means).all():
-            raise ValueError(f"{metric} is undefined in a fold for all tasks; use fewer folds or another `scoring`")
+            raise ValueError(
+                f"{metric} is undefined in a fold for all tasks; use fewer folds or another `scoring`"
+            )
         self.alpha_ = float(self.alphas_[np.nanargmax(means)])
         self._publish(self._at(self.alpha_)._solve(data))
         return self
@@ -133,10 +148,16 @@ class PathCV(_Model):
     def _folds(self, X: Any, y: Any, task_id: Any, data: TaskData) -> list[Rows]:
         """Return training and test rows of `data`, sorted."""
         n = data.n_rows
-        ids = take_column(X, self.task_column)[0] if task_id is None and self.task_column is not None else task_id
+        ids = (
+            take_column(X, self.task_column)[0]
+            if task_id is None and self.task_column is not None
+            else task_id
+        )
         if isinstance(self.cv, int | np.integer):
             if n < self.cv:
-                raise ValueError(f"{self.cv} folds need as many rows, got n_samples={n}")
+                raise ValueError(
+                    f"{self.cv} folds need as many rows, got n_samples={n}"
+                )
             labels = is_classifier(self) and self._layout != "shared"
             splitter = TaskStratifiedKFold(int(self.cv), labels=labels, random_state=0)
             pairs: Iterable[Any] = splitter.split(np.empty((n, 0)), y, groups=ids)
@@ -149,36 +170,59 @@ class PathCV(_Model):
             place[data.order] = np.arange(n)
         return [(np.sort(place[train]), np.sort(place[test])) for train, test in pairs]
 
-    def _walks(self, data: TaskData, folds: list[Rows]) -> Iterator[tuple[Array, Array, TaskData]]:
+    def _walks(
+        self, data: TaskData, folds: list[Rows]
+    ) -> Iterator[tuple[Array, Array, TaskData]]:
         """Yield coefficients (A, d, T) and intercepts (A, T) along the path of every fold, and its test part."""
         condensed = self._condensed(data, folds)
         for k, (train, test) in enumerate(folds):
             part = data.select_rows(test, complete=False)
-            fitted, x_mean, y_mean = condensed[k] if condensed else (data.select_rows(train), None, None)
+            fitted, x_mean, y_mean = (
+                condensed[k] if condensed else (data.select_rows(train), None, None)
+            )
             model = copy(self)
             model.tasks_ = fitted.tasks
             if condensed:
                 model.fit_intercept = False
             results = model._walk(fitted, self.alphas_)
             self._open += sum(not result.converged for result in results)
-            W, b = np.stack([result.W for result in results]), np.stack([result.intercept for result in results])
+            W, b = (
+                np.stack([result.W for result in results]),
+                np.stack([result.intercept for result in results]),
+            )
             if x_mean is not None:
                 b = y_mean - (x_mean.T * W).sum(axis=1)
-            elif not data.shared and (rows := seen_rows(part.spread(part.tasks), fitted.tasks)) is not None:
+            elif (
+                not data.shared
+                and (rows := seen_rows(part.spread(part.tasks), fitted.tasks))
+                is not None
+            ):
                 part = part.select_rows(rows)
             both = np.isin(fitted.tasks, part.tasks)
             yield W[:, :, both], b[:, both], part
 
-    def _condensed(self, data: TaskData, folds: list[Rows]) -> list[tuple[TaskData, Array, Array]] | None:
+    def _condensed(
+        self, data: TaskData, folds: list[Rows]
+    ) -> list[tuple[TaskData, Array, Array]] | None:
         """Return training data of d + 1 rows per design, and the means taken off, where that is less work."""
         designs = data.n_tasks if not data.shared else 1
-        few_features = data.n_rows >= 2 * designs * data.n_features and memory.fits(3 * gram_bytes(data))
-        if not (few_features and isinstance(self._loss(), SquaredLoss) and self.solver in EQUAL_SOLVERS):
+        few_features = data.n_rows >= 2 * designs * data.n_features and memory.fits(
+            3 * gram_bytes(data)
+        )
+        if not (
+            few_features
+            and isinstance(self._loss(), SquaredLoss)
+            and self.solver in EQUAL_SOLVERS
+        ):
             return None
         whole, found = TaskStatistics.of_data(data), []
         for _, test in folds:
             part = data.select_rows(test, complete=False)
-            rest = whole - TaskStatistics.of_data(part, like=whole) if part.n_tasks == data.n_tasks else None
+            rest = (
+                whole - TaskStatistics.of_data(part, like=whole)
+                if part.n_tasks == data.n_tasks
+                else None
+            )
             if rest is None or (rest.weight <= 1e-9 * whole.weight).any():
                 return None
             found.append(rest.condensed(centred=self.fit_intercept))
@@ -186,22 +230,34 @@ class PathCV(_Model):
 
     def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
         """Return the metric, averaged over tasks, for coefficients (A, d, T) and intercepts (A, T)."""
-        y = part.targets if part.observed is None else np.where(part.observed, part.targets, np.nan)
+        y = (
+            part.targets
+            if part.observed is None
+            else np.where(part.observed, part.targets, np.nan)
+        )
         if part.offsets is None:
-            Z = (part.X @ W.transpose(1, 2, 0).reshape(W.shape[1], -1)).reshape(*y.shape, -1) + b.T
+            Z = (part.X @ W.transpose(1, 2, 0).reshape(W.shape[1], -1)).reshape(
+                *y.shape, -1
+            ) + b.T
         else:
             tasks = enumerate(zip(W.transpose(2, 1, 0), b.T, strict=True))
-            Z = np.concatenate([part.task(t)[0] @ coef + intercept for t, (coef, intercept) in tasks])
+            Z = np.concatenate(
+                [part.task(t)[0] @ coef + intercept for t, (coef, intercept) in tasks]
+            )
         if metric in ("mse", "rmse"):
             errors = np.square(Z - y[..., None])
             known = ~np.isnan(errors)
             counts = part.sum_by_task(known.astype(np.float64))
             sums = part.sum_by_task(np.where(known, errors, 0.0))
-            values = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+            values = np.divide(
+                sums, counts, out=np.full_like(sums, np.nan), where=counts > 0
+            )
             return np.nanmean(values if metric == "mse" else np.sqrt(values), axis=0)
         Z = np.sign(Z) if METRICS[metric].needs == "label" else Z
         layout = {} if part.offsets is None else {"offsets": part.offsets}
-        return np.array([average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))])
+        return np.array(
+            [average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))]
+        )
 
 
 class SparseMTLCV(PathCV, SparseMTL):

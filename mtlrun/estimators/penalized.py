@@ -11,9 +11,7 @@ from mtlrun.estimators.facts import SHRINK_COST, SPECTRAL_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import choice
 from mtlrun.penalties.norms import L1, L21, TraceNorm
 
-_LASSO_COST = (
-    f"shared squared loss: per epoch features in use times rows, features or entries, times T; else {SHRINK_COST}"
-)
+_LASSO_COST = f"shared squared loss: per epoch features in use times rows, features or entries, times T; else {SHRINK_COST}"
 
 
 class _OneNorm(PenalizedMTL):
@@ -42,7 +40,10 @@ class _Sparse(_OneNorm):
 
     facts: ClassVar = Facts(
         cite=("tibshirani1996",),
-        elsewhere={"scikit-learn `Lasso(a)`": "alpha = n a", "MALSAR `Least_Lasso`": "alpha = rho1"},
+        elsewhere={
+            "scikit-learn `Lasso(a)`": "alpha = n a",
+            "MALSAR `Least_Lasso`": "alpha = rho1",
+        },
         complexity=_LASSO_COST,
         default_grid={"alpha": STRENGTHS},
         search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.3))},
@@ -92,10 +93,15 @@ class _JointFeature(_OneNorm):
 
     facts: ClassVar = Facts(
         cite=("obozinski2010",),
-        elsewhere={"scikit-learn `MultiTaskLasso(a)`": "alpha = n a", "MALSAR `Least_L21`": "alpha = rho1"},
+        elsewhere={
+            "scikit-learn `MultiTaskLasso(a)`": "alpha = n a",
+            "MALSAR `Least_L21`": "alpha = rho1",
+        },
         complexity=_LASSO_COST,
         default_grid={"alpha": STRENGTHS},
-        search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5)},
+        search=lambda scale: {
+            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5)
+        },
     )
     _penalty = L21
 
@@ -144,7 +150,9 @@ class _TraceNorm(_OneNorm):
         elsewhere={"MALSAR `Least_Trace`": "alpha = rho1"},
         complexity=SPECTRAL_COST,
         default_grid={"alpha": STRENGTHS},
-        search=lambda scale: {"alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5)},
+        search=lambda scale: {
+            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5)
+        },
     )
     _penalty = TraceNorm
 

@@ -17,20 +17,36 @@ from mtlrun.estimators import HOMES
 from mtlrun.estimators.facts import MethodInfo
 from mtlrun.utils.plugins import METHODS_GROUP, Plugin, import_named, plugins
 
-__all__ = ["METHODS", "MethodInfo", "build", "class_path", "get_method", "load_class", "short_name"]
+__all__ = [
+    "METHODS",
+    "MethodInfo",
+    "build",
+    "class_path",
+    "get_method",
+    "load_class",
+    "short_name",
+]
 
 
 def _described(plugin: Plugin) -> MethodInfo:
     """Return the facts about a method of another package, as far as they are known without importing it."""
     kind = "classifier" if plugin.name.endswith("Classifier") else "regressor"
     summary = f"Method of the package {plugin.source}."
-    return MethodInfo(plugin.name, plugin.value, summary, kind=kind, losses=[], source=plugin.source)
+    return MethodInfo(
+        plugin.name, plugin.value, summary, kind=kind, losses=[], source=plugin.source
+    )
 
 
 _OWN = json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))
 #: All methods by name: those of mtlrun, then those of other packages.
-METHODS: dict[str, MethodInfo] = {record["name"]: MethodInfo(**record) for record in _OWN}
-METHODS |= {plugin.name: _described(plugin) for plugin in plugins(METHODS_GROUP) if plugin.name not in METHODS}
+METHODS: dict[str, MethodInfo] = {
+    record["name"]: MethodInfo(**record) for record in _OWN
+}
+METHODS |= {
+    plugin.name: _described(plugin)
+    for plugin in plugins(METHODS_GROUP)
+    if plugin.name not in METHODS
+}
 
 
 def get_method(name: str) -> MethodInfo:
@@ -56,7 +72,11 @@ def class_path(name: str) -> str:
     """
     if ":" in name:
         return name
-    return f"{HOMES[name]}:{name}" if name not in METHODS and name in HOMES else get_method(name).class_path
+    return (
+        f"{HOMES[name]}:{name}"
+        if name not in METHODS and name in HOMES
+        else get_method(name).class_path
+    )
 
 
 def short_name(path: str) -> str:
@@ -93,9 +113,12 @@ def load_class(name: str) -> type:
     found = getattr(module, class_name, None)
     if not _is_estimator(found):
         what = "no such class" if found is None else "no class with a fit method"
-        near = suggest(class_name, [n for n, value in vars(module).items() if _is_estimator(value)])
+        near = suggest(
+            class_name, [n for n, value in vars(module).items() if _is_estimator(value)]
+        )
         raise ConfigError(
-            f"{name!r}: {class_name!r} is {what} in {module_name!r}", f"Did you mean {near[0]!r}?" if near else None
+            f"{name!r}: {class_name!r} is {what} in {module_name!r}",
+            f"Did you mean {near[0]!r}?" if near else None,
         )
     return found
 
@@ -115,15 +138,29 @@ def build(spec: str | Mapping[str, Any]) -> Any:
         spec = {"estimator": spec}
     unknown = set(spec) - {"estimator", "params"}
     if unknown or not isinstance(spec.get("estimator"), str):
-        problem = f"unknown key {sorted(unknown)[0]!r}" if unknown else "no name under 'estimator'"
-        raise ConfigError(f"estimator {dict(spec)!r}: {problem}", "Write {estimator: NAME, params: {...}}.")
+        problem = (
+            f"unknown key {sorted(unknown)[0]!r}"
+            if unknown
+            else "no name under 'estimator'"
+        )
+        raise ConfigError(
+            f"estimator {dict(spec)!r}: {problem}",
+            "Write {estimator: NAME, params: {...}}.",
+        )
     name = spec["estimator"]
     cls = load_class(name)
-    given = {**(METHODS[name].default_params if name in METHODS else {}), **(spec.get("params") or {})}
-    params = {key: build(value) if _is_spec(value) else value for key, value in given.items()}
+    given = {
+        **(METHODS[name].default_params if name in METHODS else {}),
+        **(spec.get("params") or {}),
+    }
+    params = {
+        key: build(value) if _is_spec(value) else value for key, value in given.items()
+    }
     _check_names(name, cls, params)
     nested = {key: value for key, value in params.items() if "__" in key}
-    estimator = cls(**{key: value for key, value in params.items() if key not in nested})
+    estimator = cls(
+        **{key: value for key, value in params.items() if key not in nested}
+    )
     if nested:
         try:
             estimator.set_params(**nested)
@@ -144,7 +181,11 @@ def _is_spec(value: Any) -> bool:
 def _names_of(cls: type) -> list[str] | None:
     """Return the names of the parameters of a class, None where it takes any; searches make one thousands of times."""
     signature = inspect.signature(cls).parameters.values()
-    return None if any(p.kind is p.VAR_KEYWORD for p in signature) else [p.name for p in signature]
+    return (
+        None
+        if any(p.kind is p.VAR_KEYWORD for p in signature)
+        else [p.name for p in signature]
+    )
 
 
 def _check_names(name: str, cls: type, params: Mapping[str, Any]) -> None:
@@ -154,5 +195,7 @@ def _check_names(name: str, cls: type, params: Mapping[str, Any]) -> None:
     for key in params:
         if key.partition("__")[0] not in known:
             near = suggest(key, known)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known)}."
+            hint = (
+                f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known)}."
+            )
             raise ConfigError(f"{name} has no parameter {key!r}", hint)

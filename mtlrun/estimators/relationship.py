@@ -17,7 +17,12 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.fetr import covariance_root, fetr_bytes, solve_alternating, solve_fetr
+from mtlrun.solvers.relationship.fetr import (
+    covariance_root,
+    fetr_bytes,
+    solve_alternating,
+    solve_fetr,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -87,8 +92,14 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
             **self._options(),
         )
         state = result.info["state"]
-        self.feature_precision_, self.task_precision_ = state.feature.matrix, state.task.matrix
-        self.feature_covariance_, self.task_covariance_ = state.feature.covariance, state.task.covariance
+        self.feature_precision_, self.task_precision_ = (
+            state.feature.matrix,
+            state.task.matrix,
+        )
+        self.feature_covariance_, self.task_covariance_ = (
+            state.feature.covariance,
+            state.task.covariance,
+        )
         return result
 
     @abstractmethod
@@ -165,7 +176,9 @@ class MTFRL(_MatrixNormal):
     """
 
     facts: ClassVar = Facts(
-        cite=("zhang2010sparse",), complexity="as FETR", default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS}
+        cite=("zhang2010sparse",),
+        complexity="as FETR",
+        default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
     )
 
     _: KW_ONLY
@@ -204,10 +217,18 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         # The alternation uses no eigenbases, which a warm start would keep.
-        return super()._fit_data(data) if self.variant == "corrected" else self._solve(data)
+        return (
+            super()._fit_data(data)
+            if self.variant == "corrected"
+            else self._solve(data)
+        )
 
     def _solve(
-        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
+        self,
+        data: TaskData,
+        *,
+        start: SolverResult | None = None,
+        rotation: Rotation | None = None,
     ) -> SolverResult:
         self._covariance: Array | None = None
         if self.variant == "corrected":
@@ -232,7 +253,9 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         if isinstance(self._covariance, np.ndarray):
             return self._covariance
-        return covariance_root(self.coef_.T if self._over == "features" else self.coef_, self._over)
+        return covariance_root(
+            self.coef_.T if self._over == "features" else self.coef_, self._over
+        )
 
 
 class MTFL(_SquaredTrace):
@@ -331,7 +354,10 @@ class MTRL(_SquaredTrace):
         cite=("zhang2010convex",),
         complexity=SPECTRAL_COST,
         default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},
-        search=lambda scale: {"lam1": scale.times((0.01, 0.1)), "lam2": scale.times((0.001, 0.01, 0.1))},
+        search=lambda scale: {
+            "lam1": scale.times((0.01, 0.1)),
+            "lam2": scale.times((0.001, 0.01, 0.1)),
+        },
         fast={"variant": "corrected"},
     )
     _over = "tasks"

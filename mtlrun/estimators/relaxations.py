@@ -59,7 +59,11 @@ def _facts(k: str, few: tuple[int, ...], cite: str, there: str) -> Facts:
         elsewhere={there: "alpha = rho1, eta = rho2 / rho1"},
         complexity=BOX_COST,
         default_grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), k: (2, 5, 10)},
-        search=lambda scale: {"alpha": scale.times((0.005, 0.03, 0.2), 0.5), "eta": [0.1], k: scale.below_tasks(few)},
+        search=lambda scale: {
+            "alpha": scale.times((0.005, 0.03, 0.2), 0.5),
+            "eta": [0.1],
+            k: scale.below_tasks(few),
+        },
     )
 
 
@@ -84,7 +88,9 @@ class _Clustered(_Spectral):
     J. Zhou, J. Chen and J. Ye, "Clustered multi-task learning via alternating structure optimization", NIPS 2011.
     """
 
-    facts: ClassVar = _facts("n_clusters", (2, 5), "zhou2011clustered", "MALSAR `Least_CMTL`")
+    facts: ClassVar = _facts(
+        "n_clusters", (2, 5), "zhou2011clustered", "MALSAR `Least_CMTL`"
+    )
     _k = "n_clusters"
 
     n_clusters: Count = 2

@@ -21,7 +21,14 @@ from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL, PathMTL
 from mtlrun.estimators.facts import SPECTRAL_COST, Facts
 from mtlrun.estimators.mixtures import warn_if_degenerate
-from mtlrun.estimators.params import NONE, Count, Positive, check_params, choice, instance
+from mtlrun.estimators.params import (
+    NONE,
+    Count,
+    Positive,
+    check_params,
+    choice,
+    instance,
+)
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept
@@ -100,10 +107,18 @@ class _Robust(PathMTL):
 
     facts: ClassVar = Facts(
         cite=("chen2011", "pan2015"),
-        elsewhere={"MALSAR `Least_RMTL` (no 1/2)": "lam = rho2 / rho1, beta = 1 / rho1"},
+        elsewhere={
+            "MALSAR `Least_RMTL` (no 1/2)": "lam = rho2 / rho1, beta = 1 / rho1"
+        },
         complexity=SPECTRAL_COST,
-        default_grid={"lam": (0.2, 0.3, 0.5, 0.7), "beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
-        search=lambda scale: {"lam": scale.ratios(), "beta": scale.inverse((0.4, 0.1, 0.02, 0.005, 0.001), 0.5, 2)},
+        default_grid={
+            "lam": (0.2, 0.3, 0.5, 0.7),
+            "beta": (0.001, 0.01, 0.1, 1.0, 10.0),
+        },
+        search=lambda scale: {
+            "lam": scale.ratios(),
+            "beta": scale.inverse((0.4, 0.1, 0.02, 0.005, 0.001), 0.5, 2),
+        },
         fast={"solver": "auto", "variant": "corrected"},
     )
     _part_names = ("low_rank_", "outlier_")
@@ -111,9 +126,17 @@ class _Robust(PathMTL):
     lam: Positive = 0.5
     beta: Positive = 1.0
     _: KW_ONLY
-    solver: Annotated[str, choice("auto", "admm", "subspace", "fista", "apg", "ladm")] = "auto"
+    solver: Annotated[
+        str, choice("auto", "admm", "subspace", "fista", "apg", "ladm")
+    ] = "auto"
     variant: Literal[
-        "corrected", "accelerated", "balanced", "sequential", "paper", "paper-past-zero", "backtracking"
+        "corrected",
+        "accelerated",
+        "balanced",
+        "sequential",
+        "paper",
+        "paper-past-zero",
+        "backtracking",
     ] = "corrected"
     stop: Literal["auto", "gap", "paper"] = "auto"
     form: Literal["eigenbasis", "paper"] = "eigenbasis"
@@ -123,7 +146,9 @@ class _Robust(PathMTL):
         return [TraceNorm(1.0), L12(float(self.lam))]
 
     def _at(self, alpha: float) -> Self:
-        model = copy(self)  # with beta = 1 / alpha the objective is 1 / alpha times the one with strength alpha
+        model = copy(
+            self
+        )  # with beta = 1 / alpha the objective is 1 / alpha times the one with strength alpha
         model.beta = 1.0 / alpha
         return model
 
@@ -133,13 +158,23 @@ class _Robust(PathMTL):
         return LOSSES[name](self.beta if name == "logistic" else 2.0 * self.beta)
 
     def _solve(
-        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
+        self,
+        data: TaskData,
+        *,
+        start: SolverResult | None = None,
+        rotation: Rotation | None = None,
     ) -> SolverResult:
         if self.solver not in _PAPER_SOLVERS:
-            for name, default in (("variant", "corrected"), ("stop", "auto"), ("form", "eigenbasis")):
+            for name, default in (
+                ("variant", "corrected"),
+                ("stop", "auto"),
+                ("form", "eigenbasis"),
+            ):
                 value = getattr(self, name)
                 if value not in (default, "gap"):
-                    raise ValueError(f"{name}={value!r} needs solver='apg' or 'ladm', got solver={self.solver!r}")
+                    raise ValueError(
+                        f"{name}={value!r} needs solver='apg' or 'ladm', got solver={self.solver!r}"
+                    )
             return super()._solve(data, start=start, rotation=rotation)
         self._warn_of(data)
         options: dict[str, Any] = {
@@ -153,14 +188,27 @@ class _Robust(PathMTL):
             "max_iter": self.max_iter,
         }
         if self.solver == "apg":
-            if self.variant in ("sequential", "accelerated", "balanced", "paper-past-zero"):
-                raise ValueError(f"variant={self.variant!r} needs solver='ladm', got solver='apg'")
+            if self.variant in (
+                "sequential",
+                "accelerated",
+                "balanced",
+                "paper-past-zero",
+            ):
+                raise ValueError(
+                    f"variant={self.variant!r} needs solver='ladm', got solver='apg'"
+                )
             options["variant"] = "fast" if self.variant == "corrected" else self.variant
             return solve_apg(data, self._loss(), self._penalties(), **options)
         if self.variant == "backtracking":
-            raise ValueError("variant='backtracking' needs solver='apg', got solver='ladm'")
-        result = solve_ladm(data, self._loss(), self._penalties(), variant=self.variant, **options)
-        if result.info["objective"] == "constrained":  # as printed for least squares, in place of the loss
+            raise ValueError(
+                "variant='backtracking' needs solver='apg', got solver='ladm'"
+            )
+        result = solve_ladm(
+            data, self._loss(), self._penalties(), variant=self.variant, **options
+        )
+        if (
+            result.info["objective"] == "constrained"
+        ):  # as printed for least squares, in place of the loss
             result.objective = [self._objective(data, result.parts, result.intercept)]
         return result
 
@@ -172,12 +220,21 @@ class _Robust(PathMTL):
             return super()._decompose(data)
         if self.form == "paper":
             return None
-        return find_basis(data, self._loss(), self._penalties(), self.fit_intercept, weighted=self.solver == "apg")
+        return find_basis(
+            data,
+            self._loss(),
+            self._penalties(),
+            self.fit_intercept,
+            weighted=self.solver == "apg",
+        )
 
     def _stop(self) -> str:
         if self.stop != "auto":
             return self.stop
-        grows = self.solver == "ladm" and self.variant not in ("accelerated", "balanced")
+        grows = self.solver == "ladm" and self.variant not in (
+            "accelerated",
+            "balanced",
+        )
         return "paper" if self.variant == "paper" or grows else "gap"
 
     def _knob(self) -> str:
@@ -299,12 +356,17 @@ class _Divide(BaseMTL):
         cite=("pan2015",),
         complexity="that of the base estimator with T / n_blocks tasks, n_blocks times, in parallel",
         default_params={"base": {"estimator": "RobustMTL"}},
-        default_grid={"base__lam": (0.3, 0.5, 0.7), "base__beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
+        default_grid={
+            "base__lam": (0.3, 0.5, 0.7),
+            "base__beta": (0.001, 0.01, 0.1, 1.0, 10.0),
+        },
         fast={"base__solver": "auto", "base__variant": "corrected"},
     )
 
     base: Annotated[
-        ConvexMTL | None, instance("an estimator with a convex objective, as RobustMTL", ConvexMTL) | NONE
+        ConvexMTL | None,
+        instance("an estimator with a convex objective, as RobustMTL", ConvexMTL)
+        | NONE,
     ] = None
     n_blocks: Count = 10
     _: KW_ONLY
@@ -319,7 +381,9 @@ class _Divide(BaseMTL):
         check_params(base, base._rules)
         loss = base._loss()
         loss.check_targets(data.targets, data.effective_weights())
-        self.blocks_ = make_blocks(data, self.n_blocks, self.partition, self.random_state)
+        self.blocks_ = make_blocks(
+            data, self.n_blocks, self.partition, self.random_state
+        )
         fits = self._fit_blocks(base, data)
         parts = np.empty((len(fits[0].result.parts), data.n_features, data.n_tasks))
         intercept = np.empty(data.n_tasks)
@@ -336,7 +400,10 @@ class _Divide(BaseMTL):
             converged=all(fit.result.converged for fit in fits),
             n_iter=max(fit.result.n_iter for fit in fits),
             objective=[base._objective(data, parts, intercept)],
-            stop_crit=max(np.inf if fit.result.stop_crit is None else fit.result.stop_crit for fit in fits),
+            stop_crit=max(
+                np.inf if fit.result.stop_crit is None else fit.result.stop_crit
+                for fit in fits
+            ),
             message=f"{sum(not fit.result.converged for fit in fits)} of {len(fits)} blocks did not converge",
         )
 
@@ -346,12 +413,17 @@ class _Divide(BaseMTL):
         whole = base._decompose(data) if data.shared else None
         self.setup_seconds_ = time.perf_counter() - begin
         blocks = [data.subset_tasks(tasks) for tasks in self.blocks_]
-        calls = (delayed(_fit_block)(base, block, _rotation(base, whole, block)) for block in blocks)
+        calls = (
+            delayed(_fit_block)(base, block, _rotation(base, whole, block))
+            for block in blocks
+        )
         fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls))
         self.block_seconds_ = np.array([fit.seconds for fit in fits])
         said = Counter(warning for fit in fits for warning in set(fit.warnings))
         for (category, message), count in said.items():
-            warnings.warn(f"{count} of {len(fits)} blocks: {message}", category, stacklevel=4)
+            warnings.warn(
+                f"{count} of {len(fits)} blocks: {message}", category, stacklevel=4
+            )
         return fits
 
     def _project(self, low_rank: Array) -> Array:
@@ -361,7 +433,9 @@ class _Divide(BaseMTL):
         if self.projection == "none":
             return low_rank
         by_block = [low_rank[:, tasks] for tasks in self.blocks_]
-        self.block_used_ = choose_block(by_block, self.projection, skip_zero=self.variant == "corrected")
+        self.block_used_ = choose_block(
+            by_block, self.projection, skip_zero=self.variant == "corrected"
+        )
         U = column_space(by_block[self.block_used_])
         self.projection_rank_ = U.shape[1]
         return np.asarray(U @ (U.T @ low_rank))
@@ -378,7 +452,9 @@ class _Divide(BaseMTL):
         )
 
 
-def _rotation(base: ConvexMTL, whole: Rotation | None, block: TaskData) -> Rotation | None:
+def _rotation(
+    base: ConvexMTL, whole: Rotation | None, block: TaskData
+) -> Rotation | None:
     """Return the decomposition of a block as part of that of all tasks, None where it must be made anew."""
     if not isinstance(whole, SharedRotation) or base._solver_for(block) == "fista":
         return None
@@ -391,7 +467,11 @@ def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> Bl
         warnings.simplefilter("always")
         result = base._solve(data, rotation=rotation)
     result.info.clear()  # the state of the solver need not travel between processes
-    return BlockFit(result, time.perf_counter() - begin, [(w.category, str(w.message)) for w in caught])
+    return BlockFit(
+        result,
+        time.perf_counter() - begin,
+        [(w.category, str(w.message)) for w in caught],
+    )
 
 
 class DivideAndConquerRMTL(RegressorMTL, _Divide):
@@ -438,7 +518,9 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
         return self.base is not None and getattr(self.base, "loss", None) == "logistic"
 
 
-def make_blocks(data: TaskData, n_blocks: int, partition: str, random_state: Any) -> list[Array]:
+def make_blocks(
+    data: TaskData, n_blocks: int, partition: str, random_state: Any
+) -> list[Array]:
     """Split the tasks into `n_blocks` blocks of floor(T / n_blocks); a remainder forms one more block.
 
     Parameters
@@ -464,7 +546,9 @@ def make_blocks(data: TaskData, n_blocks: int, partition: str, random_state: Any
     elif partition == "contiguous":
         order = np.arange(T)
     else:
-        clusters = KMeans(n_blocks, n_init=3, random_state=random).fit_predict(_directions(data))
+        clusters = KMeans(n_blocks, n_init=3, random_state=random).fit_predict(
+            _directions(data)
+        )
         order = np.argsort(clusters, kind="stable")
     size = T // n_blocks
     return [order[start : start + size] for start in range(0, T, size)]
@@ -473,7 +557,9 @@ def make_blocks(data: TaskData, n_blocks: int, partition: str, random_state: Any
 def _directions(data: TaskData) -> Array:
     """Return X_t'(y_t - mean) of every task with length one, shape (T, d)."""
     w = data.full_weights()
-    centred = data.targets - data.spread(data.sum_by_task(w * data.targets) / data.sum_by_task(w))
+    centred = data.targets - data.spread(
+        data.sum_by_task(w * data.targets) / data.sum_by_task(w)
+    )
     directions = TaskOperator(data).adjoint(w * centred).T
     norms = np.linalg.norm(directions, axis=1, keepdims=True)
     return np.asarray(directions / np.where(norms > 0, norms, 1.0))
@@ -482,7 +568,11 @@ def _directions(data: TaskData) -> Array:
 def column_space(L: Array) -> Array:
     """Return the left singular vectors of the compact SVD, shape (d, rank); none for a zero matrix."""
     U, s, _ = scipy.linalg.svd(L, full_matrices=False, check_finite=False)
-    rank = int(np.sum(s > s[0] * max(L.shape) * np.finfo(np.float64).eps)) if s.size and s[0] > 0 else 0
+    rank = (
+        int(np.sum(s > s[0] * max(L.shape) * np.finfo(np.float64).eps))
+        if s.size and s[0] > 0
+        else 0
+    )
     return np.asarray(U[:, :rank])
 
 

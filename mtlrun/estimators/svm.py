@@ -12,7 +12,14 @@ from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
 from mtlrun.estimators.facts import POWERS, Facts
-from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, satisfies
+from mtlrun.estimators.params import (
+    NONE,
+    Count,
+    NonNegative,
+    Positive,
+    integer,
+    satisfies,
+)
 from mtlrun.features.dna import StringDesign, WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, couple_graph
 from mtlrun.problem import memory
@@ -29,7 +36,12 @@ from mtlrun.solvers.svm.kernel import (
     solve_without_intercept,
     stored,
 )
-from mtlrun.solvers.svm.linear import MAX_FREE, SMALL_FREE, solve_block_dcd, solve_svm_newton
+from mtlrun.solvers.svm.linear import (
+    MAX_FREE,
+    SMALL_FREE,
+    solve_block_dcd,
+    solve_svm_newton,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -86,7 +98,11 @@ class _GraphModel(ClassifierMTL, BaseMTL):
 
     def _read_design(self, X: Any, *, reset: bool) -> Any:
         if self.features is None:
-            if isinstance(X, list | np.ndarray) and len(X) and isinstance(X[0], str | bytes):
+            if (
+                isinstance(X, list | np.ndarray)
+                and len(X)
+                and isinstance(X[0], str | bytes)
+            ):
                 raise ValueError(
                     "X is an array of strings: say what to make of them, for example features=WeightedDegree(degree=8)"
                 )
@@ -99,7 +115,12 @@ class _GraphModel(ClassifierMTL, BaseMTL):
         return self.features_.design(X)
 
     def _task_data(
-        self, X: Any, y: Array, ids: Array | None, weights: Array | None, names: list[Any] | None
+        self,
+        X: Any,
+        y: Array,
+        ids: Array | None,
+        weights: Array | None,
+        names: list[Any] | None,
     ) -> TaskData:
         if not isinstance(X, StringDesign):
             return super()._task_data(X, y, ids, weights, names)
@@ -187,7 +208,9 @@ class GraphSVC(_GraphModel):
         else:
             form, step = VARIANTS[self.variant]
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            result = solve_block_dcd(data, coupling, seed=seed, form=form, step=step, **common)
+            result = solve_block_dcd(
+                data, coupling, seed=seed, form=form, step=step, **common
+            )
         dual = data.unsort(result.info["alpha"])
         self.dual_coef_ = dual[:, 0] if self._layout == "single" else dual
         self._fitted_C = float(self.C)
@@ -202,32 +225,44 @@ class GraphSVC(_GraphModel):
         else:
             design = 0 if data.sparse or strings else 2 * data.n_rows * data.n_features
             together = 4 * min(MAX_FREE, size) ** 2
-        return super()._bytes(data) + 8.0 * (6 * width * data.n_tasks + 12 * size + design + together)
+        return super()._bytes(data) + 8.0 * (
+            6 * width * data.n_tasks + 12 * size + design + together
+        )
 
     def _start(self, data: TaskData) -> Array | None:
         """Return the dual variables of the last fit for the present C, in the order of `data`."""
         if not (self.warm_start and hasattr(self, "dual_coef_")):
             return None
-        dual = self.dual_coef_[:, np.newaxis] if self._layout == "single" else self.dual_coef_
+        dual = (
+            self.dual_coef_[:, np.newaxis]
+            if self._layout == "single"
+            else self.dual_coef_
+        )
         if dual.shape != data.targets.shape:
             raise ValueError(
                 f"warm_start=True needs the data of the last fit: it had targets of shape {dual.shape}, these have "
                 f"{data.targets.shape}; set warm_start=False"
             )
-        return (dual if data.order is None else dual[data.order]) * (self.C / self._fitted_C)
+        return (dual if data.order is None else dual[data.order]) * (
+            self.C / self._fitted_C
+        )
 
     def _second_order(self, data: TaskData) -> bool:
         """Return whether to use the second-order method."""
         strings = isinstance(data.X, StringDesign)
         if self.solver == "newton":
             if strings or self.variant != "block":
-                raise ValueError("solver='newton' works neither on strings nor with a variant of coordinate ascent")
+                raise ValueError(
+                    "solver='newton' works neither on strings nor with a variant of coordinate ascent"
+                )
             return True
         if self.solver == "dcd" or self.variant != "block" or strings:
             return False
         width = data.n_features + bool(self.fit_intercept)
         products = float(data.targets.size) * width**2
-        return data.n_tasks * width <= _SMALL_SYSTEM and (width <= _FEW_FEATURES or products <= _CHEAP)
+        return data.n_tasks * width <= _SMALL_SYSTEM and (
+            width <= _FEW_FEATURES or products <= _CHEAP
+        )
 
 
 class MultiTaskKernelSVC(_GraphModel):
@@ -286,13 +321,18 @@ class MultiTaskKernelSVC(_GraphModel):
         complexity="O(N^2 d) to O(N^3)",
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
         losses=("hinge",),
-        changes=("Without intercept our own solver takes the place of LIBSVM on mirrored rows.",),
+        changes=(
+            "Without intercept our own solver takes the place of LIBSVM on mirrored rows.",
+        ),
     )
     _remedy = "Use gram='on_the_fly', which keeps no kernel matrix, or fewer rows, features or tasks."
 
     tol: Positive = 1e-3
     max_iter: Annotated[
-        int | None, satisfies("-1", lambda value: isinstance(value, int) and value == -1) | integer(1) | NONE
+        int | None,
+        satisfies("-1", lambda value: isinstance(value, int) and value == -1)
+        | integer(1)
+        | NONE,
     ] = None
     _: KW_ONLY
     fit_intercept: bool = True
@@ -301,10 +341,17 @@ class MultiTaskKernelSVC(_GraphModel):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
-        designs, targets, weights = zip(*(data.task(t) for t in range(data.n_tasks)), strict=True)
+        designs, targets, weights = zip(
+            *(data.task(t) for t in range(data.n_tasks)), strict=True
+        )
         y = np.concatenate(targets)
         sizes = [X.shape[0] for X in designs]
-        cost = self.C * np.concatenate([np.ones(n) if w is None else w for n, w in zip(sizes, weights, strict=True)])
+        cost = self.C * np.concatenate(
+            [
+                np.ones(n) if w is None else w
+                for n, w in zip(sizes, weights, strict=True)
+            ]
+        )
         used = cost > 0
         if not self.fit_intercept:
             n = int(used.sum())
@@ -318,13 +365,19 @@ class MultiTaskKernelSVC(_GraphModel):
                 whole=self._precomputes(data, n),
                 cache_size=self.cache_size,
             )
-            self.dual_coef_ = self._dual(data, result.info["alpha"], np.cumsum(sizes)[:-1])
+            self.dual_coef_ = self._dual(
+                data, result.info["alpha"], np.cumsum(sizes)[:-1]
+            )
             return result
         if np.all(y[used] == y[used][0]):
             alpha, b, n_iter, done = np.zeros(len(y)), float(y[used][0]), 1, True
         else:
-            alpha, b, n_iter, done = self._libsvm(data, designs, coupling, y, cost, used)
-        point = certify_kernel([stored(X) for X in designs], coupling, y, cost, alpha, b)
+            alpha, b, n_iter, done = self._libsvm(
+                data, designs, coupling, y, cost, used
+            )
+        point = certify_kernel(
+            [stored(X) for X in designs], coupling, y, cost, alpha, b
+        )
         self.dual_coef_ = self._dual(data, alpha, np.cumsum(sizes)[:-1])
         return SolverResult(
             parts=point.W.T[np.newaxis],
@@ -339,10 +392,16 @@ class MultiTaskKernelSVC(_GraphModel):
     def _bytes(self, data: TaskData) -> float:
         copies = 2 if isinstance(self.graph, str) else data.n_tasks
         rows = data.targets.size / data.n_rows
-        features = usual_bytes(data, coefficients=4, fields=10) + 12.0 * 4 * copies * rows * _entries(data)
+        features = usual_bytes(
+            data, coefficients=4, fields=10
+        ) + 12.0 * 4 * copies * rows * _entries(data)
         n = data.targets.size if data.observed is None else int(data.observed.sum())
         features += 0.0 if self.fit_intercept else greedy_bytes(n, self.cache_size)
-        return super()._bytes(data) + features + (kernel_bytes(n) if self._precomputes(data, n) else 0.0)
+        return (
+            super()._bytes(data)
+            + features
+            + (kernel_bytes(n) if self._precomputes(data, n) else 0.0)
+        )
 
     def _limit(self, least: int, likely: int) -> int:
         """Return the steps allowed."""
@@ -352,21 +411,38 @@ class MultiTaskKernelSVC(_GraphModel):
 
     def _precomputes(self, data: TaskData, n: int) -> bool:
         """Return whether the kernel matrix of n rows is made beforehand."""
-        fast = matrix_pays(_entries(data) / data.n_rows) and memory.fits(kernel_bytes(n))
+        fast = matrix_pays(_entries(data) / data.n_rows) and memory.fits(
+            kernel_bytes(n)
+        )
         return self.gram == "precomputed" or (self.gram == "auto" and fast)
 
     def _libsvm(
-        self, data: TaskData, designs: Sequence[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
+        self,
+        data: TaskData,
+        designs: Sequence[Any],
+        coupling: TaskCoupling,
+        y: Array,
+        cost: Array,
+        used: Array,
     ) -> tuple[Array, float, int, bool]:
         """Return dual variables, intercept, iterations and whether LIBSVM converged."""
         n = int(used.sum())
         whole = self._precomputes(data, n)
-        Z = kernel_matrix(designs, coupling) if whole else augmented_features(designs, coupling)
+        Z = (
+            kernel_matrix(designs, coupling)
+            if whole
+            else augmented_features(designs, coupling)
+        )
         if n < len(used):
             Z = Z[np.ix_(used, used)] if whole else Z[used]
         limit = -1 if self.max_iter == -1 else self._limit(_LIBSVM_STEPS, 100 * n)
         found, b, n_iter, done = run_libsvm(
-            Z, y[used], cost[used], tol=self.tol, max_iter=limit, cache_size=self.cache_size
+            Z,
+            y[used],
+            cost[used],
+            tol=self.tol,
+            max_iter=limit,
+            cache_size=self.cache_size,
         )
         alpha = np.zeros(len(y))
         alpha[used] = found

@@ -12,7 +12,13 @@ from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
 from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import NonNegative
-from mtlrun.penalties.coupled import ChainForm, CoupledL21, FusedGroup, TaskQuadratic, total_variation_prox
+from mtlrun.penalties.coupled import (
+    ChainForm,
+    CoupledL21,
+    FusedGroup,
+    TaskQuadratic,
+    total_variation_prox,
+)
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem.penalty import Penalty
 
@@ -22,7 +28,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def _check_order(model: PenalizedMTL) -> None:
     """Warn where ids are texts whose order as texts is not that of the numbers in them: w10 comes before w2."""
     tasks = model.tasks_.tolist()
-    if model._layout == "ragged" and all(isinstance(task, str) for task in tasks) and name_order(tasks) != tasks:
+    if (
+        model._layout == "ragged"
+        and all(isinstance(task, str) for task in tasks)
+        and name_order(tasks) != tasks
+    ):
         shown = ", ".join(tasks[:5]) + (", ..." if len(tasks) > 5 else "")
         text = f"tasks that are texts are sorted as texts, so the chain is {shown}; pass numbers or dates as task ids"
         warnings.warn(text, UserWarning, stacklevel=2)
@@ -51,7 +61,9 @@ class _Temporal(PenalizedMTL):
 
     facts: ClassVar = Facts(
         cite=("zhou2011",),
-        elsewhere={"MALSAR `Least_TGL`": "ridge = 2 rho1, smoothness = 2 rho2, alpha = rho3"},
+        elsewhere={
+            "MALSAR `Least_TGL`": "ridge = 2 rho1, smoothness = 2 rho2, alpha = rho3"
+        },
         complexity=f"{SHRINK_COST}, and d T^2 for the coupling",
         default_grid={"alpha": STRENGTHS, "smoothness": FEW},
     )
@@ -67,7 +79,9 @@ class _Temporal(PenalizedMTL):
         if self.alpha > 0:
             return [CoupledL21(self.alpha, M)]
         if self.ridge == 0:
-            raise ValueError("alpha and ridge are both 0: coefficients that are equal for all tasks would be free")
+            raise ValueError(
+                "alpha and ridge are both 0: coefficients that are equal for all tasks would be free"
+            )
         return [TaskQuadratic(1.0, M)]
 
     def _edge(self, gradient: Array) -> float:
@@ -126,7 +140,9 @@ class _Fused(PenalizedMTL):
 
     facts: ClassVar = Facts(
         cite=("zhou2012",),
-        elsewhere={"MALSAR `Least_CFGLasso`": "sparsity = rho1, fusion = rho2, alpha = rho3"},
+        elsewhere={
+            "MALSAR `Least_CFGLasso`": "sparsity = rho1, fusion = rho2, alpha = rho3"
+        },
         complexity=SHRINK_COST,
         default_grid={"alpha": STRENGTHS, "fusion": FEW},
     )

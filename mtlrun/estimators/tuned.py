@@ -41,7 +41,11 @@ class TunedRidge(NamedParameters, RegressorMixin, BaseEstimator):
         """Choose the strengths and fit."""
         X, y = _dense(X), np.asarray(y, dtype=np.float64)
         columns = y if y.ndim == 2 else y[:, np.newaxis]
-        w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        w = (
+            np.ones(len(X))
+            if sample_weight is None
+            else np.asarray(sample_weight, dtype=np.float64)
+        )
         share, root = w / w.sum(), np.sqrt(w)[:, np.newaxis]
         means, centre = share @ X, share @ columns
         U, s, V = np.linalg.svd(root * (X - means), full_matrices=False)
@@ -51,14 +55,20 @@ class TunedRidge(NamedParameters, RegressorMixin, BaseEstimator):
         for alpha in self.alphas:
             kept = s**2 / (s**2 + alpha)
             leverage = (U**2 @ kept + share)[:, np.newaxis]
-            left_out = (targets - U @ (kept[:, np.newaxis] * inner)) / np.maximum(1 - leverage, 1e-12)
+            left_out = (targets - U @ (kept[:, np.newaxis] * inner)) / np.maximum(
+                1 - leverage, 1e-12
+            )
             errors.append((left_out**2).sum(axis=0))
         alpha = np.asarray(self.alphas, dtype=np.float64)[np.argmin(errors, axis=0)]
         coef = (V.T @ (s[:, np.newaxis] / (s[:, np.newaxis] ** 2 + alpha) * inner)).T
         self.n_features_in_ = X.shape[1]
         self.coef_, self.intercept_, self.alpha_ = coef, centre - coef @ means, alpha
         if y.ndim == 1:
-            self.coef_, self.intercept_, self.alpha_ = coef[0], float(self.intercept_[0]), float(alpha[0])
+            self.coef_, self.intercept_, self.alpha_ = (
+                coef[0],
+                float(self.intercept_[0]),
+                float(alpha[0]),
+            )
         return self
 
     def predict(self, X: Any) -> Array:
@@ -100,30 +110,49 @@ class TunedKernelRidge(NamedParameters, RegressorMixin, BaseEstimator):
     leave-one-out in closed form.
     """
 
-    def __init__(self, alphas: Any = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), widths: Any = (0.5, 1.0, 2.0)) -> None:
+    def __init__(
+        self,
+        alphas: Any = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+        widths: Any = (0.5, 1.0, 2.0),
+    ) -> None:
         self.alphas = alphas
         self.widths = widths
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose strength and width, and fit."""
         X, y = _dense(X), np.asarray(y, dtype=np.float64)
-        v = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        v = (
+            np.ones(len(y))
+            if sample_weight is None
+            else np.asarray(sample_weight, dtype=np.float64)
+        )
         X, y, v = (part[v > 0] for part in (X, y, v))
-        self.mean_, self.X_fit_, self.n_features_in_ = float(v @ y / v.sum()), X, X.shape[1]
+        self.mean_, self.X_fit_, self.n_features_in_ = (
+            float(v @ y / v.sum()),
+            X,
+            X.shape[1],
+        )
         root, n = np.sqrt(v), len(y)
         targets = root * (y - self.mean_)
         least = float(targets @ targets)
         self.alpha_, self.width_, self.dual_coef_ = np.inf, 1.0, np.zeros(n)
         distances = cdist(X, X, "sqeuclidean")
         for width in self.widths:
-            values, U = np.linalg.eigh(np.outer(root, root) * self._kernel(distances, width))
+            values, U = np.linalg.eigh(
+                np.outer(root, root) * self._kernel(distances, width)
+            )
             inner = U.T @ targets
             for alpha in self.alphas:
                 inverse = 1.0 / (np.maximum(values, 0.0) + alpha)
                 dual = U @ (inverse * inner)
                 error = float(np.square(dual / (np.square(U) @ inverse)).sum())
                 if error < least:
-                    least, self.alpha_, self.width_, self.dual_coef_ = error, float(alpha), float(width), root * dual
+                    least, self.alpha_, self.width_, self.dual_coef_ = (
+                        error,
+                        float(alpha),
+                        float(width),
+                        root * dual,
+                    )
         return self
 
     def predict(self, X: Any) -> Array:
@@ -133,7 +162,9 @@ class TunedKernelRidge(NamedParameters, RegressorMixin, BaseEstimator):
         return np.asarray(self.mean_ + kernel @ self.dual_coef_)
 
     def _kernel(self, distances: Array, width: float) -> Array:
-        return np.asarray(np.exp(-distances / (2.0 * max(self.n_features_in_, 1) * width**2)))
+        return np.asarray(
+            np.exp(-distances / (2.0 * max(self.n_features_in_, 1) * width**2))
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -166,7 +197,9 @@ class TunedLogistic(NamedParameters, ClassifierMixin, BaseEstimator):
     coef_, intercept_, classes_ : ndarray
     """
 
-    def __init__(self, alphas: Any = (0.1, 1.0, 10.0), *, folds: int = 3, tol: float = 1e-3) -> None:
+    def __init__(
+        self, alphas: Any = (0.1, 1.0, 10.0), *, folds: int = 3, tol: float = 1e-3
+    ) -> None:
         self.alphas = alphas
         self.folds = folds
         self.tol = tol
@@ -176,25 +209,50 @@ class TunedLogistic(NamedParameters, ClassifierMixin, BaseEstimator):
         y = np.asarray(y)
         self.classes_, counts = np.unique(y, return_counts=True)
         sign = np.where(y == self.classes_[1], 1.0, -1.0)
-        shares = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        shares = (
+            np.ones(len(y))
+            if sample_weight is None
+            else np.asarray(sample_weight, dtype=np.float64)
+        )
         alphas = sorted(self.alphas, reverse=True)
         folds = min(self.folds, counts.min())
         losses = np.zeros(len(alphas))
         if folds > 1 and len(alphas) > 1:
-            for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(y, y):
+            for train, test in StratifiedKFold(
+                folds, shuffle=True, random_state=0
+            ).split(y, y):
                 losses += self._path(X, sign, shares, train, test, alphas)
-        self.alpha_ = float(alphas[int(np.argmin(losses))] if losses.any() else alphas[len(alphas) // 2])
+        self.alpha_ = float(
+            alphas[int(np.argmin(losses))] if losses.any() else alphas[len(alphas) // 2]
+        )
         w = _minimizer(X, sign, shares, self.alpha_, self.tol)
-        self.coef_, self.intercept_, self.n_features_in_ = w[np.newaxis, :-1], w[-1:], X.shape[1]
+        self.coef_, self.intercept_, self.n_features_in_ = (
+            w[np.newaxis, :-1],
+            w[-1:],
+            X.shape[1],
+        )
         return self
 
-    def _path(self, X: Any, sign: Array, shares: Array, train: Array, test: Array, alphas: list[float]) -> Array:
+    def _path(
+        self,
+        X: Any,
+        sign: Array,
+        shares: Array,
+        train: Array,
+        test: Array,
+        alphas: list[float],
+    ) -> Array:
         """Return the log loss of a fold by strength, every fit starting from the stronger one before."""
         inner, outer = _safe_indexing(X, train), _safe_indexing(X, test)
         w, losses = np.zeros(X.shape[1] + 1), []
         for alpha in alphas:
             w = _minimizer(inner, sign[train], shares[train], alpha, 10 * self.tol, w)
-            losses.append(float(shares[test] @ np.logaddexp(0.0, -sign[test] * (outer @ w[:-1] + w[-1]))))
+            losses.append(
+                float(
+                    shares[test]
+                    @ np.logaddexp(0.0, -sign[test] * (outer @ w[:-1] + w[-1]))
+                )
+            )
         return np.array(losses)
 
     def decision_function(self, X: Any) -> Array:
@@ -207,7 +265,14 @@ class TunedLogistic(NamedParameters, ClassifierMixin, BaseEstimator):
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
 
-def _minimizer(X: Any, sign: Array, weights: Array, alpha: float, tol: float, start: Array | None = None) -> Array:
+def _minimizer(
+    X: Any,
+    sign: Array,
+    weights: Array,
+    alpha: float,
+    tol: float,
+    start: Array | None = None,
+) -> Array:
     """Return coefficients and intercept of a logistic regression, by L-BFGS.
 
     For models as small as these scikit-learn's LogisticRegression spends two thirds of its time on checks.
@@ -218,8 +283,12 @@ def _minimizer(X: Any, sign: Array, weights: Array, alpha: float, tol: float, st
         margins = sign * (X @ w[:-1] + w[-1])
         slopes = -weights * sign * expit(-margins)
         value = weights @ np.logaddexp(0.0, -margins) + 0.5 * alpha * (w[:-1] @ w[:-1])
-        return value / total, np.append(X.T @ slopes + alpha * w[:-1], slopes.sum()) / total
+        return value / total, np.append(
+            X.T @ slopes + alpha * w[:-1], slopes.sum()
+        ) / total
 
     first = np.zeros(X.shape[1] + 1) if start is None else start
     options = {"gtol": tol, "ftol": 1e-14, "maxiter": 500}
-    return np.asarray(minimize(loss, first, jac=True, method="L-BFGS-B", options=options).x)
+    return np.asarray(
+        minimize(loss, first, jac=True, method="L-BFGS-B", options=options).x
+    )

@@ -23,7 +23,11 @@ _CHUNK = 1 << 16
 
 def _letter_codes() -> Array:
     codes = np.full(256, _WRONG, dtype=np.uint8)
-    for group, code in ((IUPAC, _UNKNOWN), (b"U", 3), *((BASES[k : k + 1], k) for k in range(4))):
+    for group, code in (
+        (IUPAC, _UNKNOWN),
+        (b"U", 3),
+        *((BASES[k : k + 1], k) for k in range(4)),
+    ):
         codes[list(group)] = code
         codes[list(group.lower())] = code
     return codes
@@ -54,14 +58,21 @@ class PackedDNA:
 
     def __getitem__(self, rows: Any) -> PackedDNA:
         known = self.unknown.shape[0] == 0
-        return PackedDNA(self.letters[rows], self.unknown if known else self.unknown[rows], self.length)
+        return PackedDNA(
+            self.letters[rows],
+            self.unknown if known else self.unknown[rows],
+            self.length,
+        )
 
     def count_runs(self, degree: int) -> Array:
         """Return, for every string and k = 1..degree, how many k-mers have known letters only: (n, degree)."""
         if self.unknown.shape[0] == 0:
             whole = np.maximum(self.length - np.arange(degree), 0)
             return np.broadcast_to(whole, (len(self), degree))
-        known = np.unpackbits(self.unknown, axis=1, count=self.length, bitorder="little") == 0
+        known = (
+            np.unpackbits(self.unknown, axis=1, count=self.length, bitorder="little")
+            == 0
+        )
         counts = np.zeros((len(self), degree))
         run = known
         for k in range(min(degree, self.length)):
@@ -93,14 +104,22 @@ def letters_of(X: Any) -> Array:
     if not len(strings):
         raise ValueError("X has no strings")
     if strings.dtype.kind != "S":
-        strings = np.array([_ascii(i, value) for i, value in enumerate(strings.tolist())])
+        strings = np.array(
+            [_ascii(i, value) for i, value in enumerate(strings.tolist())]
+        )
     lengths = np.char.str_len(strings)
     if lengths.max() == 0:
         raise ValueError("X has only empty strings")
     if np.any(lengths != lengths[0]):
         i = int(np.argmax(lengths != lengths[0]))
-        raise ValueError(f"strings of unequal length: string {i} has {lengths[i]} letters, string 0 has {lengths[0]}")
-    return np.ascontiguousarray(strings).view(np.uint8).reshape(len(strings), -1)[:, : lengths[0]]
+        raise ValueError(
+            f"strings of unequal length: string {i} has {lengths[i]} letters, string 0 has {lengths[0]}"
+        )
+    return (
+        np.ascontiguousarray(strings)
+        .view(np.uint8)
+        .reshape(len(strings), -1)[:, : lengths[0]]
+    )
 
 
 def _ascii(i: int, value: Any) -> bytes:
@@ -135,8 +154,12 @@ def pack(letters: Array) -> PackedDNA:
         padded = np.zeros((len(codes), 4 * packed.shape[1]), dtype=np.uint8)
         padded[:, :length] = codes
         quads = padded.reshape(len(codes), -1, 4)
-        packed[begin : begin + _CHUNK] = (quads << np.array([0, 2, 4, 6], dtype=np.uint8)).sum(axis=2, dtype=np.uint8)
-    return PackedDNA(packed, unknown if unknown.any() else np.empty((0, 0), dtype=np.uint8), length)
+        packed[begin : begin + _CHUNK] = (
+            quads << np.array([0, 2, 4, 6], dtype=np.uint8)
+        ).sum(axis=2, dtype=np.uint8)
+    return PackedDNA(
+        packed, unknown if unknown.any() else np.empty((0, 0), dtype=np.uint8), length
+    )
 
 
 #: The code of a k-mer has two bits per letter and must fit into 62 of them.
@@ -165,7 +188,9 @@ class StringDesign:
 
     ndim = 2
 
-    def __init__(self, dna: PackedDNA, scale: Array, level: Array, start: Array, buckets: int) -> None:
+    def __init__(
+        self, dna: PackedDNA, scale: Array, level: Array, start: Array, buckets: int
+    ) -> None:
         self.dna = dna
         self.scale = scale
         self.level = level
@@ -181,7 +206,9 @@ class StringDesign:
         return len(self.scale)
 
     def __getitem__(self, rows: Any) -> StringDesign:
-        return StringDesign(self.dna[rows], self.scale[rows], self.level, self.start, self.buckets)
+        return StringDesign(
+            self.dna[rows], self.scale[rows], self.level, self.start, self.buckets
+        )
 
     def __matmul__(self, W: Array) -> Array:
         """Return the products with a vector (d,) or a matrix (d, k).
@@ -196,7 +223,9 @@ class StringDesign:
         rows = self.rows(0.0)
         out = np.empty((W.shape[1] if W.ndim == 2 else 1, len(self)))
         for column, w in zip(out, W.T if W.ndim == 2 else W[np.newaxis], strict=True):
-            multiply(rows, np.require(w[np.newaxis], np.float64, ["C", "A", "W"]), column)
+            multiply(
+                rows, np.require(w[np.newaxis], np.float64, ["C", "A", "W"]), column
+            )
         return out.T if W.ndim == 2 else out[0]
 
     def rows(self, bias: float) -> Rows:
@@ -219,7 +248,13 @@ class StringDesign:
         letters = np.concatenate([design.dna.letters for design in designs])
         unknown = np.concatenate([design.dna.unknown for design in designs])
         scale = np.concatenate([design.scale for design in designs])
-        return StringDesign(PackedDNA(letters, unknown, first.dna.length), scale, first.level, first.start, 0)
+        return StringDesign(
+            PackedDNA(letters, unknown, first.dna.length),
+            scale,
+            first.level,
+            first.start,
+            0,
+        )
 
     @property
     def has_kernel(self) -> bool:
@@ -228,12 +263,18 @@ class StringDesign:
 
     def kernel(self) -> Array:
         """Return the inner products of all pairs of strings from the runs of letters that they share: (n, n)."""
-        letters = np.unpackbits(self.dna.letters, axis=1, bitorder="little").reshape(len(self), -1, 2)
+        letters = np.unpackbits(self.dna.letters, axis=1, bitorder="little").reshape(
+            len(self), -1, 2
+        )
         codes = (letters[:, :, 0] + 2 * letters[:, :, 1])[:, : self.dna.length]
         if self.dna.unknown.shape[0]:
-            unknown = np.unpackbits(self.dna.unknown, axis=1, count=self.dna.length, bitorder="little")
+            unknown = np.unpackbits(
+                self.dna.unknown, axis=1, count=self.dna.length, bitorder="little"
+            )
             codes[unknown == 1] = _UNKNOWN
-        return _shared_runs(np.ascontiguousarray(codes), np.cumsum(self.level**2), self.scale)
+        return _shared_runs(
+            np.ascontiguousarray(codes), np.cumsum(self.level**2), self.scale
+        )
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix; k-mers in one bucket are added."""
@@ -268,10 +309,14 @@ def _all_rows(rows: Rows) -> tuple[Array, Array, Array]:
     n = len(scale)
     indptr = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):
-        indptr[i + 1] = indptr[i] + expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+        indptr[i + 1] = indptr[i] + expand(
+            letters, unknown, scale, level, start, buckets, i, columns, values
+        )
     all_columns, all_values = np.empty(indptr[n], dtype=np.int32), np.empty(indptr[n])
     for i in range(n):
-        count = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+        count = expand(
+            letters, unknown, scale, level, start, buckets, i, columns, values
+        )
         for j in range(count):
             all_columns[indptr[i] + j] = columns[j]
             all_values[indptr[i] + j] = values[j]
@@ -322,7 +367,9 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
     ((2, 44), [[2.667, 1.667], [1.667, 1.667]])
     """
 
-    def __init__(self, degree: int = 8, *, normalize: bool = False, hash_bits: int | None = None) -> None:
+    def __init__(
+        self, degree: int = 8, *, normalize: bool = False, hash_bits: int | None = None
+    ) -> None:
         self.degree = degree
         self.normalize = normalize
         self.hash_bits = hash_bits
@@ -345,7 +392,9 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
     def _fit_letters(self, letters: Array) -> Self:
         start = self._starts(letters.shape[1])
         self.length_ = letters.shape[1]
-        self.n_features_out_ = int(start[-1]) if self.hash_bits is None else 2**self.hash_bits
+        self.n_features_out_ = (
+            int(start[-1]) if self.hash_bits is None else 2**self.hash_bits
+        )
         return self
 
     def _starts(self, length: int) -> Array:
@@ -358,7 +407,9 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
             _check_int("hash_bits", self.hash_bits, 1, 28)
             return np.zeros(length + 1, dtype=np.int64)
         # Python integers: 4^32 does not fit into 64 bits.
-        sizes = [(4 ** (min(self.degree, length - p) + 1) - 4) // 3 for p in range(length)]
+        sizes = [
+            (4 ** (min(self.degree, length - p) + 1) - 4) // 3 for p in range(length)
+        ]
         if sum(sizes) > _MAX_EXACT:
             raise ValueError(
                 f"degree={self.degree} makes {sum(sizes)} features for strings of {length} letters, more than "
@@ -384,10 +435,16 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
 
     def _design(self, letters: Array) -> StringDesign:
         if letters.shape[1] != self.length_:
-            raise ValueError(f"strings of {letters.shape[1]} letters, fitted on strings of {self.length_}")
+            raise ValueError(
+                f"strings of {letters.shape[1]} letters, fitted on strings of {self.length_}"
+            )
         dna = pack(letters)
         k = np.arange(1, self.degree + 1)
-        level = np.sqrt(np.append(0.0, 2 * (self.degree - k + 1) / (self.degree * (self.degree + 1))))
+        level = np.sqrt(
+            np.append(
+                0.0, 2 * (self.degree - k + 1) / (self.degree * (self.degree + 1))
+            )
+        )
         buckets = 0 if self.hash_bits is None else 2**self.hash_bits
         scale = np.ones(len(letters))
         design = StringDesign(dna, scale, level, self._starts(self.length_), buckets)
@@ -422,5 +479,9 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
 
 
 def _check_int(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or not low <= value <= high
+    ):
         raise ValueError(f"{name} must be an int from {low} to {high}, got {value!r}")

@@ -87,7 +87,11 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         else:
             self.gamma_ = float(self.gamma)
         size = self.n_frequencies
-        normal = _orthogonal_normal(d, size, random) if self.orthogonal else random.normal(size=(d, size))
+        normal = (
+            _orthogonal_normal(d, size, random)
+            if self.orthogonal
+            else random.normal(size=(d, size))
+        )
         self.frequencies_ = np.sqrt(2.0 * self.gamma_) * normal
         return self
 
@@ -106,14 +110,23 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         n, gamma = self.n_frequencies, self.gamma
         if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n_frequencies must be an int in [1, inf), got {n!r}")
-        positive = isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 < gamma < np.inf
+        positive = (
+            isinstance(gamma, Real)
+            and not isinstance(gamma, bool)
+            and 0 < gamma < np.inf
+        )
         if not (positive or (isinstance(gamma, str) and gamma == "scale")):
-            raise ValueError(f"gamma must be a float in (0, inf) or 'scale', got {gamma!r}")
+            raise ValueError(
+                f"gamma must be a float in (0, inf) or 'scale', got {gamma!r}"
+            )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return ``cos0, sin0, cos1, ...``."""
         check_is_fitted(self)
-        return np.array([f"{f}{k}" for k in range(self.n_frequencies) for f in ("cos", "sin")], dtype=object)
+        return np.array(
+            [f"{f}{k}" for k in range(self.n_frequencies) for f in ("cos", "sin")],
+            dtype=object,
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -80,9 +80,13 @@ def make_rows(design: Any, bias: float = 0.0) -> Rows:
         return design.rows(bias)
     if isinstance(design, np.ndarray):
         # Compiled code knows writeable arrays only: a read-only one (a memory map) is copied.
-        return empty_rows(DENSE, bias)._replace(dense=np.require(design, np.float64, ["C", "A", "W"]))
+        return empty_rows(DENSE, bias)._replace(
+            dense=np.require(design, np.float64, ["C", "A", "W"])
+        )
     if design.shape[1] > np.iinfo(np.int32).max:
-        raise ValueError(f"X has {design.shape[1]} columns, at most {np.iinfo(np.int32).max} are possible: hash them")
+        raise ValueError(
+            f"X has {design.shape[1]} columns, at most {np.iinfo(np.int32).max} are possible: hash them"
+        )
     return empty_rows(CSR, bias)._replace(
         values=np.require(design.data, np.float64, ["C", "A", "W"]),
         columns=np.require(design.indices, np.int32, ["C", "A", "W"]).view(np.uint32),
@@ -95,7 +99,20 @@ def empty_rows(kind: int, bias: float) -> Rows:
     flat, whole = np.empty(0), np.empty(0, dtype=np.int64)
     bits = np.empty((0, 0), dtype=np.uint8)
     columns = np.empty(0, dtype=np.uint32)
-    return Rows(kind, float(bias), np.empty((0, 0)), flat, columns, whole, bits, bits.copy(), flat, flat, whole, 0)
+    return Rows(
+        kind,
+        float(bias),
+        np.empty((0, 0)),
+        flat,
+        columns,
+        whole,
+        bits,
+        bits.copy(),
+        flat,
+        flat,
+        whole,
+        0,
+    )
 
 
 @inner
@@ -197,7 +214,9 @@ def dense_dot(dense: np.ndarray, i: int, W: np.ndarray, t: int) -> float:
 
 
 @inner
-def sparse_dot(columns: np.ndarray, values: np.ndarray, low: int, high: int, W: np.ndarray, t: int) -> float:
+def sparse_dot(
+    columns: np.ndarray, values: np.ndarray, low: int, high: int, W: np.ndarray, t: int
+) -> float:
     """Return the product of the entries low..high-1 of the storage with row t of W."""
     total = 0.0
     for j in range(np.uint64(low), np.uint64(high)):
@@ -214,7 +233,13 @@ def dense_add(dense: np.ndarray, i: int, step: float, W: np.ndarray, t: int) -> 
 
 @inner
 def sparse_add(
-    columns: np.ndarray, values: np.ndarray, low: int, high: int, step: float, W: np.ndarray, t: int
+    columns: np.ndarray,
+    values: np.ndarray,
+    low: int,
+    high: int,
+    step: float,
+    W: np.ndarray,
+    t: int,
 ) -> None:
     """Add step * the entries low..high-1 of the storage to row t of W."""
     for j in range(np.uint64(low), np.uint64(high)):
@@ -224,12 +249,16 @@ def sparse_add(
 @compiled
 def squared_norms(rows: Rows, out: np.ndarray, room: np.ndarray) -> None:
     """Write ||x_i||^2, the constant feature included; `room` is zero, of shape (1, number of features)."""
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = rows
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
+        rows
+    )
     columns, values = storage(rows)
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
         if kind == STRINGS:
-            high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+            high = expand(
+                letters, unknown, scale, level, start, buckets, i, columns, values
+            )
         total = bias * bias
         for j in range(dense.shape[1]):
             total += dense[i, j] * dense[i, j]
@@ -247,11 +276,15 @@ def squared_norms(rows: Rows, out: np.ndarray, room: np.ndarray) -> None:
 @compiled
 def multiply(rows: Rows, W: np.ndarray, out: np.ndarray) -> None:
     """Write the products of all rows with the only row of W."""
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = rows
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
+        rows
+    )
     columns, values = storage(rows)
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
         if kind == STRINGS:
-            high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+            high = expand(
+                letters, unknown, scale, level, start, buckets, i, columns, values
+            )
         z = dense_dot(dense, i, W, 0) + sparse_dot(columns, values, low, high, W, 0)
         out[i] = z + bias * W[0, -1]

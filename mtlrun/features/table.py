@@ -77,11 +77,19 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             if words:
                 self.encoder_ = encode.fit(X[:, words].toarray())
             return self
-        fill = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+        fill = SimpleImputer(
+            strategy="median", add_indicator=True, keep_empty_features=True
+        )
         with_gaps = bool(np.isnan(X[:, numbers]).any())
         scale = make_pipeline(fill, StandardScaler()) if with_gaps else StandardScaler()
-        steps = [step for step in (("numbers", scale, numbers), ("words", encode, words)) if step[-1]]
-        self.transformer_ = ColumnTransformer(steps, verbose_feature_names_out=False).fit(X)
+        steps = [
+            step
+            for step in (("numbers", scale, numbers), ("words", encode, words))
+            if step[-1]
+        ]
+        self.transformer_ = ColumnTransformer(
+            steps, verbose_feature_names_out=False
+        ).fit(X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -89,7 +97,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(self.transformer_, MaxAbsScaler):
             X = X.toarray() if sparse.issparse(X) else X
-            return np.asarray(self.transformer_.transform(self._filled(X)), dtype=np.float64)
+            return np.asarray(
+                self.transformer_.transform(self._filled(X)), dtype=np.float64
+            )
         words, numbers = self._columns()
         X = sparse.csc_matrix(X)
         if not words:
@@ -117,13 +127,19 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features; ``color=red`` for words, ``age is missing`` for gaps."""
         check_is_fitted(self)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if input_features is None else list(input_features)
+        names = (
+            [f"x{j}" for j in range(self.n_features_in_)]
+            if input_features is None
+            else list(input_features)
+        )
         found: list[str] = []
         if isinstance(self.transformer_, MaxAbsScaler):
             words, numbers = self._columns()
             found = [names[j] for j in numbers]
             if words:
-                found += self._word_names(self.encoder_, [names[j] for j in words], words)
+                found += self._word_names(
+                    self.encoder_, [names[j] for j in words], words
+                )
             return np.asarray(found, dtype=object)
         for kind, step, columns in self.transformer_.transformers_:
             if kind == "numbers":
@@ -135,12 +151,19 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                 found += self._word_names(step, [names[j] for j in columns], columns)
         return np.asarray(found, dtype=object)
 
-    def _word_names(self, encoder: OneHotEncoder, names: list[str], columns: Sequence[int]) -> list[str]:
+    def _word_names(
+        self, encoder: OneHotEncoder, names: list[str], columns: Sequence[int]
+    ) -> list[str]:
         found = []
         table = {int(j): list(words) for j, words in (self.words or {}).items()}
         rare = getattr(encoder, "infrequent_categories_", [None] * len(names))
-        for name, column, codes, few in zip(names, columns, encoder.categories_, rare, strict=True):
+        for name, column, codes, few in zip(
+            names, columns, encoder.categories_, rare, strict=True
+        ):
             kept = codes if few is None else codes[~np.isin(codes, few)]
-            found += [f"{name}={'missing' if np.isnan(code) else table[int(column)][int(code)]}" for code in kept]
+            found += [
+                f"{name}={'missing' if np.isnan(code) else table[int(column)][int(code)]}"
+                for code in kept
+            ]
             found += [f"{name}=rare"] if few is not None else []
         return found

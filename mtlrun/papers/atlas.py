@@ -21,7 +21,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.errors import ConfigError
-from mtlrun.papers.measure import Curve, Matrix, Measurement, MethodScores, measure, published_path
+from mtlrun.papers.measure import (
+    Curve,
+    Matrix,
+    Measurement,
+    MethodScores,
+    measure,
+    published_path,
+)
 from mtlrun.stats import critical_difference, rank_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -59,7 +66,9 @@ def read_lines(name: str = GAINS) -> tuple[list[dict[str, str]], str]:
     lines = published_path(name).read_text(encoding="utf-8").split("\n")
     day = _DATE.search(lines[0]) if lines else None
     if day is None:
-        raise ConfigError(f"{name}:1: no date", "Make the file with scripts/atlas_tables.py.")
+        raise ConfigError(
+            f"{name}:1: no date", "Make the file with scripts/atlas_tables.py."
+        )
     return list(csv.DictReader(lines[1:])), day.group()
 
 
@@ -75,13 +84,18 @@ def read_gains(name: str = GAINS, seed: int | None = None) -> pd.DataFrame:
 
 def _frame(name: str, text: Sequence[str]) -> pd.DataFrame:
     frame = pd.DataFrame(read_lines(name)[0])
-    return frame.apply(lambda column: column if column.name in text else pd.to_numeric(column))
+    return frame.apply(
+        lambda column: column if column.name in text else pd.to_numeric(column)
+    )
 
 
 def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFrame:
     found = frame[frame["kind"].isin(kinds)]
     if found.empty:
-        raise ConfigError(f"{name}: no tables of kind {' or '.join(kinds)}", f"Kinds are {', '.join(KINDS)}.")
+        raise ConfigError(
+            f"{name}: no tables of kind {' or '.join(kinds)}",
+            f"Kinds are {', '.join(KINDS)}.",
+        )
     return found
 
 
@@ -110,7 +124,9 @@ def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFr
     },
     needs_data=False,
 )
-def summary(_: None, *, seed: int, published: str = GAINS, kinds: Sequence[str] = KINDS) -> Measurement:
+def summary(
+    _: None, *, seed: int, published: str = GAINS, kinds: Sequence[str] = KINDS
+) -> Measurement:
     """Summarise the gains of some kinds of tables, by the number of training rows per task.
 
     Parameters
@@ -134,15 +150,23 @@ def summary(_: None, *, seed: int, published: str = GAINS, kinds: Sequence[str] 
     for name, (low, high) in REGIMES.items():
         part = found[found["rows"].between(low, high)]
         columns = {"": "gain", "_linear": "over_linear", "_alone": "over_independent"}
-        values |= {name + end: float(part[column].median()) for end, column in columns.items()}
+        values |= {
+            name + end: float(part[column].median()) for end, column in columns.items()
+        }
     everything = set(kinds) == set(KINDS)
-    return Measurement(values, curves=_curves(found), matrices={"gain": _map(found)} if everything else {})
+    return Measurement(
+        values,
+        curves=_curves(found),
+        matrices={"gain": _map(found)} if everything else {},
+    )
 
 
 def _two_seeds(published: str, kinds: Sequence[str]) -> tuple[pd.Series, pd.Series]:
     """Return the gains of the first two seeds in the settings that have both."""
     found = _frame(published, TEXT)
-    wide = found[found["kind"].isin(kinds)].pivot_table(index=["table", "rows"], columns="seed", values="gain")
+    wide = found[found["kind"].isin(kinds)].pivot_table(
+        index=["table", "rows"], columns="seed", values="gain"
+    )
     both = wide.reindex(columns=[0, 1]).dropna()
     return both[0], both[1]
 
@@ -157,21 +181,35 @@ def _curves(found: pd.DataFrame) -> dict[str, Curve]:
     curves = {}
     for column, title in titles.items():
         by = found.groupby("rows")[column].median()
-        curves[title] = Curve([float(x) for x in by.index], by.tolist(), "training rows per task", "median gain", "x")
+        curves[title] = Curve(
+            [float(x) for x in by.index],
+            by.tolist(),
+            "training rows per task",
+            "median gain",
+            "x",
+        )
     by = (found["gain"] > 0).groupby(found["rows"]).mean()
     x = [float(rows) for rows in by.index]
-    return curves | {"tables that gain": Curve(x, by.tolist(), "training rows per task", "share of the tables", "x")}
+    return curves | {
+        "tables that gain": Curve(
+            x, by.tolist(), "training rows per task", "share of the tables", "x"
+        )
+    }
 
 
 def _map(found: pd.DataFrame) -> Matrix:
     """Return the gains of all tables as a heat map, cut at `LARGEST`."""
-    wide = found.pivot_table(index="table", columns="rows", values="gain", sort=False).sort_index(axis=1)
+    wide = found.pivot_table(
+        index="table", columns="rows", values="gain", sort=False
+    ).sort_index(axis=1)
     return _matrix(wide.rename(columns="{:g}".format))
 
 
 def _matrix(gains: pd.DataFrame) -> Matrix:
     gains = gains.clip(-LARGEST, LARGEST).round(3) + 0.0  # no -0
-    return Matrix(gains.to_numpy().tolist(), list(gains.index), list(gains.columns), 0.0)
+    return Matrix(
+        gains.to_numpy().tolist(), list(gains.index), list(gains.columns), 0.0
+    )
 
 
 # ---------------------------------------------------------------- by method
@@ -189,10 +227,16 @@ def _matrix(gains: pd.DataFrame) -> Matrix:
     },
     lower=["negative", "best_negative"],
     needs_data=False,
-    changes=["methods are ranked by regime, tables are the blocks, and the ranks are drawn"],
+    changes=[
+        "methods are ranked by regime, tables are the blocks, and the ranks are drawn"
+    ],
 )
 def methods(
-    _: None, *, seed: int, published: Sequence[str] = (METHODS, GAINS), kinds: Sequence[str] = KINDS
+    _: None,
+    *,
+    seed: int,
+    published: Sequence[str] = (METHODS, GAINS),
+    kinds: Sequence[str] = KINDS,
 ) -> Measurement:
     """Return negative transfer and average ranks of the methods, by regime and by kind of table.
 
@@ -205,22 +249,41 @@ def methods(
         Files of the methods and of the gains, below the folder of the experiments.
     kinds : sequence of {"simulated", "groups", "targets", "labels"}
     """
-    found = _of_kinds(_frame(published[0], (*TEXT, "method", "family")), kinds, published[0])
+    found = _of_kinds(
+        _frame(published[0], (*TEXT, "method", "family")), kinds, published[0]
+    )
     found = found[found["family"] != "trivial"]
     gains = _of_kinds(read_gains(published[1]), kinds, published[1])
     sharing = found[found["family"] == "multi-task"]
     negative = sharing["over_alone"] < 0
     by_method = negative.groupby(sharing["method"]).mean()
     every, *regimes = _rankings(found)
-    difference = critical_difference(len(every.methods), len(every.blocks)) if every.blocks else math.nan
+    difference = (
+        critical_difference(len(every.methods), len(every.blocks))
+        if every.blocks
+        else math.nan
+    )
     rows = []
     for name, part in sharing.groupby("method", sort=False):
         lost = part["over_alone"][part["over_alone"] < 0]
         middle = float(-lost.median()) if len(lost) else None
-        share = [float((part["over_alone"][part["rows"].between(*ends)] < 0).mean()) for ends in REGIMES.values()]
-        numbers = [len(part), *(None if math.isnan(v) else round(v, 3) for v in share), round(by_method[name], 3)]
+        share = [
+            float((part["over_alone"][part["rows"].between(*ends)] < 0).mean())
+            for ends in REGIMES.values()
+        ]
+        numbers = [
+            len(part),
+            *(None if math.isnan(v) else round(v, 3) for v in share),
+            round(by_method[name], 3),
+        ]
         rows.append([name, *numbers, None if middle is None else round(middle, 4)])
-    columns = ["method", "settings", *(f"{name} rows" for name in REGIMES), "all", "median loss where negative"]
+    columns = [
+        "method",
+        "settings",
+        *(f"{name} rows" for name in REGIMES),
+        "all",
+        "median loss where negative",
+    ]
     values = {
         "methods": float(sharing["method"].nunique()),
         "negative": float(negative.mean()),
@@ -236,7 +299,11 @@ def methods(
     }
     shown = _method_map(sharing) if len(set(kinds)) > 1 else _table_map(sharing)
     matrices = {"gain over single-task models": shown}
-    drawn = [replace(r, label=f"{r.label} per task: {len(r.blocks)} tables") for r in regimes if r.blocks]
+    drawn = [
+        replace(r, label=f"{r.label} per task: {len(r.blocks)} tables")
+        for r in regimes
+        if r.blocks
+    ]
     return Measurement(values, tables=tables, matrices=matrices, rankings=drawn)
 
 
@@ -247,29 +314,49 @@ def _rankings(found: pd.DataFrame) -> list[MethodScores]:
     counts as ridge regression, whose place it takes where labels are predicted. With few tables there are no ranks.
     """
     named = found.assign(method=found["method"].str.replace("Logistic", "Ridge"))
-    wide = named.pivot_table(index=["table", "rows"], columns="method", values="error", sort=False)
+    wide = named.pivot_table(
+        index=["table", "rows"], columns="method", values="error", sort=False
+    )
     rows = wide.index.get_level_values("rows")
     rankings = []
-    for name, (low, high) in {ALL: (0, math.inf), **{f"{a} or {b} rows": (a, b) for a, b in REGIMES.values()}}.items():
+    for name, (low, high) in {
+        ALL: (0, math.inf),
+        **{f"{a} or {b} rows": (a, b) for a, b in REGIMES.values()},
+    }.items():
         part = wide[(rows >= low) & (rows <= high)]
         part = part.dropna(axis=1, thresh=math.ceil(PART * len(part))).dropna()
-        ranks = pd.DataFrame(rank_table(part, greater_is_better=False), index=part.index, columns=part.columns)
+        ranks = pd.DataFrame(
+            rank_table(part, greater_is_better=False),
+            index=part.index,
+            columns=part.columns,
+        )
         mean = ranks.groupby(level="table", sort=False).mean()
         if len(mean) < FEWEST_TABLES:
             mean = mean.iloc[:0]
         values = mean.to_numpy().tolist()
-        rankings.append(MethodScores(name, values, list(mean.index), list(mean.columns), "rank of the error"))
+        rankings.append(
+            MethodScores(
+                name, values, list(mean.index), list(mean.columns), "rank of the error"
+            )
+        )
     return rankings
 
 
 def _ranks(rankings: Sequence[MethodScores]) -> dict[str, Any]:
     """Return a table of average ranks."""
     columns = {
-        scores.label: pd.Series(rank_table(scores.values, greater_is_better=False).mean(axis=0), index=scores.methods)
+        scores.label: pd.Series(
+            rank_table(scores.values, greater_is_better=False).mean(axis=0),
+            index=scores.methods,
+        )
         for scores in rankings
         if scores.blocks
     }
-    frame = pd.DataFrame(columns).sort_values(list(columns), kind="stable") if columns else pd.DataFrame()
+    frame = (
+        pd.DataFrame(columns).sort_values(list(columns), kind="stable")
+        if columns
+        else pd.DataFrame()
+    )
     rows = [
         [name, *(None if math.isnan(value) else round(value, 2) for value in row)]
         for name, row in zip(frame.index, frame.to_numpy(), strict=True)
@@ -280,7 +367,13 @@ def _ranks(rankings: Sequence[MethodScores]) -> dict[str, Any]:
 def _table_map(sharing: pd.DataFrame) -> Matrix:
     """Return medians over the numbers of rows, by table and method."""
     return _matrix(
-        sharing.pivot_table(index="table", columns="method", values="over_alone", aggfunc="median", sort=False)
+        sharing.pivot_table(
+            index="table",
+            columns="method",
+            values="over_alone",
+            aggfunc="median",
+            sort=False,
+        )
     )
 
 
@@ -291,7 +384,9 @@ def _method_map(sharing: pd.DataFrame) -> Matrix:
         for regime, ends in REGIMES.items():
             part = sharing[(sharing["kind"] == kind) & sharing["rows"].between(*ends)]
             if len(part):
-                columns[f"{kind}, {regime}"] = part.groupby("method")["over_alone"].median().reindex(names)
+                columns[f"{kind}, {regime}"] = (
+                    part.groupby("method")["over_alone"].median().reindex(names)
+                )
     return _matrix(pd.DataFrame(columns))
 
 
@@ -345,19 +440,28 @@ def prediction(
     for name in np.unique(tables):
         out = tables == name
         told[out] = _ridge(X[~out], y[~out])(X[out])
-    scored = (found["kind"] != "simulated").to_numpy() if real else np.ones(len(y), dtype=bool)
+    scored = (
+        (found["kind"] != "simulated").to_numpy()
+        if real
+        else np.ones(len(y), dtype=bool)
+    )
     y, told, tables = y[scored], told[scored], tables[scored]
     right = (told > 0) == (y > 0)
     rng = np.random.default_rng(seed)
     names = np.unique(tables)
     places = {name: np.flatnonzero(tables == name) for name in names}
-    draws = [np.concatenate([places[n] for n in rng.choice(names, len(names))]) for _ in range(DRAWS)]
+    draws = [
+        np.concatenate([places[n] for n in rng.choice(names, len(names))])
+        for _ in range(DRAWS)
+    ]
     correlations = np.array([_correlation(told[d], y[d]) for d in draws])
     ends = np.nanquantile(correlations, [0.025, 0.975])
     sign_ends = np.quantile([right[d].mean() for d in draws], [0.025, 0.975])
     values = {
         "rank_correlation": _correlation(told, y),
-        **dict(zip(("correlation_low", "correlation_high"), ends.tolist(), strict=True)),
+        **dict(
+            zip(("correlation_low", "correlation_high"), ends.tolist(), strict=True)
+        ),
         "sign_right": float(right.mean()),
         **dict(zip(("sign_low", "sign_high"), sign_ends.tolist(), strict=True)),
         "sign_no": float((y <= 0).mean()),
@@ -366,12 +470,17 @@ def prediction(
         "settings": float(len(y)),
         "tables": float(len(names)),
     }
-    return Measurement(values, tables={"Coefficients": _coefficients(found, outcome, rng)})
+    return Measurement(
+        values, tables={"Coefficients": _coefficients(found, outcome, rng)}
+    )
 
 
 def design(found: pd.DataFrame) -> Array:
     """Return the properties of settings as columns, in the order of `PROPERTIES`."""
-    columns = [np.log(found[name]) if name in LOGARITHMS else found[name] for name in PROPERTIES]
+    columns = [
+        np.log(found[name]) if name in LOGARITHMS else found[name]
+        for name in PROPERTIES
+    ]
     return np.column_stack(columns).astype(float)
 
 
@@ -380,7 +489,9 @@ def _ridge(X: Array, y: Array) -> Any:
     return make_pipeline(StandardScaler(), Ridge(STRENGTH)).fit(X, y).predict
 
 
-def _coefficients(found: pd.DataFrame, outcome: str, rng: np.random.Generator) -> dict[str, Any]:
+def _coefficients(
+    found: pd.DataFrame, outcome: str, rng: np.random.Generator
+) -> dict[str, Any]:
     """Return the change of the gain per standard deviation of a property, with intervals over tables drawn anew."""
 
     def fitted(part: pd.DataFrame) -> Array:
@@ -392,11 +503,25 @@ def _coefficients(found: pd.DataFrame, outcome: str, rng: np.random.Generator) -
     middle = X.mean(axis=0)
     steps = middle + np.diag(X.std(axis=0))
     groups = dict(list(found.groupby("table")))
-    draws = [pd.concat([groups[n] for n in rng.choice(list(groups), len(groups))]) for _ in range(DRAWS // 5)]
+    draws = [
+        pd.concat([groups[n] for n in rng.choice(list(groups), len(groups))])
+        for _ in range(DRAWS // 5)
+    ]
     low, high = np.quantile([fitted(part) for part in draws], [0.025, 0.975], axis=0)
     numbers = zip(PROPERTIES, fitted(found), low, high, strict=True)
-    rows = [[name, *(round(float(v), 4) for v in (value, a, b))] for name, value, a, b in numbers]
-    return {"columns": ["property", "change of the gain per standard deviation", "low", "high"], "rows": rows}
+    rows = [
+        [name, *(round(float(v), 4) for v in (value, a, b))]
+        for name, value, a, b in numbers
+    ]
+    return {
+        "columns": [
+            "property",
+            "change of the gain per standard deviation",
+            "low",
+            "high",
+        ],
+        "rows": rows,
+    }
 
 
 def _correlation(a: Any, b: Any) -> float:

@@ -59,5 +59,9 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> Measurement:
     if dataset.task_type == "binary":
         positive = known & (dataset.y > 0)
         values["positive_share"] = float(positive.sum() / max(1, known.sum()))
-        per_task["positive_share"] = np.divide(dataset.sum_by_task(positive), np.maximum(1, per_task["rows"]))
-    return Measurement(values, per_task={name: np.asarray(v).tolist() for name, v in per_task.items()})
+        per_task["positive_share"] = np.divide(
+            dataset.sum_by_task(positive), np.maximum(1, per_task["rows"])
+        )
+    return Measurement(
+        values, per_task={name: np.asarray(v).tolist() for name, v in per_task.items()}
+    )

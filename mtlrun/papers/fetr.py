@@ -106,23 +106,35 @@ def learning_curve(
     """
     data = shared_regression(dataset)
     if method not in ESTIMATORS:
-        raise ValueError(f"method must be one of {', '.join(ESTIMATORS)}, got {method!r}")
+        raise ValueError(
+            f"method must be one of {', '.join(ESTIMATORS)}, got {method!r}"
+        )
     if groups < 2:
         raise ValueError(f"groups must be at least 2, got {groups}")
     rng = np.random.default_rng(seed)
     fits = _Fits(data, method, grid or {}, seed)
-    sizes = np.unique((np.linspace(SMALLEST_PART, 1 - 1 / groups, points) * fits.n).astype(int))
+    sizes = np.unique(
+        (np.linspace(SMALLEST_PART, 1 - 1 / groups, points) * fits.n).astype(int)
+    )
     # (partitions, groups, sizes, tasks)
-    errors = np.array([fits.without_groups(sizes, groups, repeats, rng) for _ in range(partitions)])
+    errors = np.array(
+        [fits.without_groups(sizes, groups, repeats, rng) for _ in range(partitions)]
+    )
     design = np.column_stack([np.ones(len(sizes)), 1.0 / sizes])
-    solved = np.linalg.lstsq(design, np.hstack(list(errors.reshape(-1, *errors.shape[2:]))), rcond=None)[0]
+    solved = np.linalg.lstsq(
+        design, np.hstack(list(errors.reshape(-1, *errors.shape[2:]))), rcond=None
+    )[0]
     limits, slopes = solved.reshape(2, partitions, groups, -1)
     reached = limits + slopes / rows
     at_hand, centre = fits.errors(np.arange(fits.n)), reached.mean(axis=(0, 1))
     squares = np.sum((reached - reached.mean(axis=1, keepdims=True)) ** 2, axis=1)
-    half = np.sqrt((groups - 1) / groups * squares.mean(axis=0)) * float(student.ppf(0.975, groups - 1))
+    half = np.sqrt((groups - 1) / groups * squares.mean(axis=0)) * float(
+        student.ppf(0.975, groups - 1)
+    )
     printed = printed_errors(published, data, method)
-    distance = np.array([_distance(*column) for column in zip(printed, centre, half, strict=True)])
+    distance = np.array(
+        [_distance(*column) for column in zip(printed, centre, half, strict=True)]
+    )
     per_task = {
         "mse": at_hand,
         "extrapolated": centre,
@@ -131,22 +143,45 @@ def learning_curve(
         "bound": fits.bound,
         "distance": distance,
     }
-    levels = {str(t): f"{c:.4g} ± {h:.2g}" for t, c, h in zip(data.tasks, centre, half, strict=True)}
+    levels = {
+        str(t): f"{c:.4g} ± {h:.2g}"
+        for t, c, h in zip(data.tasks, centre, half, strict=True)
+    }
     outside = [
         f"{name} ({number.value} against {level})"
-        for (name, level), number, far in zip(levels.items(), printed, distance > 1, strict=True)
+        for (name, level), number, far in zip(
+            levels.items(), printed, distance > 1, strict=True
+        )
         if number is not None and far
     ]
-    settings = ", ".join(f"{name} {value:g}" for name, value in fits.chosen.items()) or "default parameters"
+    settings = (
+        ", ".join(f"{name} {value:g}" for name, value in fits.chosen.items())
+        or "default parameters"
+    )
     relative = np.mean(errors.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)), axis=1)
     return Measurement(
         {name: float(np.mean(values)) for name, values in per_task.items()},
-        curves={"error": Curve(sizes.tolist(), relative.tolist(), "training rows", "error over its limit", "x")},
-        per_task={name: [None if math.isnan(v) else float(v) for v in values] for name, values in per_task.items()},
+        curves={
+            "error": Curve(
+                sizes.tolist(),
+                relative.tolist(),
+                "training rows",
+                "error over its limit",
+                "x",
+            )
+        },
+        per_task={
+            name: [None if math.isnan(v) else float(v) for v in values]
+            for name, values in per_task.items()
+        },
         lines=[
             f"{method} ({settings}), extrapolated to {rows} training rows, 95% interval: "
             f"{', '.join(f'{name} {level}' for name, level in levels.items())}.",
-            *([] if not any(printed) else [f"Printed outside this interval: {', '.join(outside) or 'none'}."]),
+            *(
+                []
+                if not any(printed)
+                else [f"Printed outside this interval: {', '.join(outside) or 'none'}."]
+            ),
         ],
     )
 
@@ -164,40 +199,68 @@ ESTIMATORS: dict[str, type[BaseEstimator]] = {
 class _Fits:
     """Test errors of one method with the parameters that cross-validation on all training rows chooses."""
 
-    def __init__(self, data: Dataset, method: str, grid: Mapping[str, Sequence[float]], seed: int) -> None:
+    def __init__(
+        self, data: Dataset, method: str, grid: Mapping[str, Sequence[float]], seed: int
+    ) -> None:
         X, Y = np.asarray(data.X), np.asarray(data.y)
         middle = 3 * len(X) // 4
-        train, test = data.splits.get("fixed", [(np.arange(middle), np.arange(middle, len(X)))])[0]
+        train, test = data.splits.get(
+            "fixed", [(np.arange(middle), np.arange(middle, len(X)))]
+        )[0]
         self.n = len(train)
         self._train, self._test = (X[train], Y[train]), (X[test], Y[test])
         model = Pipeline([("scale", StandardScaler()), ("model", ESTIMATORS[method]())])
         names = {f"model__{name}": list(values) for name, values in grid.items()}
         folds = KFold(3, shuffle=True, random_state=seed)
-        search = GridSearchCV(model, names, cv=folds, scoring="neg_mean_squared_error", refit=False).fit(*self._train)
+        search = GridSearchCV(
+            model, names, cv=folds, scoring="neg_mean_squared_error", refit=False
+        ).fit(*self._train)
         self._model = model.set_params(**search.best_params_)
-        self.chosen = {name.removeprefix("model__"): value for name, value in search.best_params_.items()}
+        self.chosen = {
+            name.removeprefix("model__"): value
+            for name, value in search.best_params_.items()
+        }
         self.bound = least_errors(*self._test)
 
-    def without_groups(self, sizes: Array, groups: int, repeats: int, rng: np.random.Generator) -> list[list[Array]]:
+    def without_groups(
+        self, sizes: Array, groups: int, repeats: int, rng: np.random.Generator
+    ) -> list[list[Array]]:
         """Return the mean errors of subsets of every size, for each random group of the training rows left out.
 
         One order of the rows serves all groups and sizes, so that they differ in as few rows as possible.
         """
         member = rng.permutation(self.n) % groups
         orders = [rng.permutation(self.n) for _ in range(repeats)]
-        kept = [[order[member[order] != group] for order in orders] for group in range(groups)]
-        return [[np.mean([self.errors(rows[:size]) for rows in some], axis=0) for size in sizes] for some in kept]
+        kept = [
+            [order[member[order] != group] for order in orders]
+            for group in range(groups)
+        ]
+        return [
+            [
+                np.mean([self.errors(rows[:size]) for rows in some], axis=0)
+                for size in sizes
+            ]
+            for some in kept
+        ]
 
     def errors(self, rows: Array) -> Array:
         """Return the test errors of the tasks, trained on some of the training rows."""
         (X, Y), (X_test, Y_test) = self._train, self._test
-        return np.asarray(np.mean((clone(self._model).fit(X[rows], Y[rows]).predict(X_test) - Y_test) ** 2, axis=0))
+        return np.asarray(
+            np.mean(
+                (clone(self._model).fit(X[rows], Y[rows]).predict(X_test) - Y_test)
+                ** 2,
+                axis=0,
+            )
+        )
 
 
 def least_errors(X: Array, Y: Array) -> Array:
     """Return the errors of least squares with intercept on its own rows: no linear model has lower ones on them."""
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    return np.asarray(np.mean((Y - X @ np.linalg.lstsq(X, Y, rcond=None)[0]) ** 2, axis=0))
+    return np.asarray(
+        np.mean((Y - X @ np.linalg.lstsq(X, Y, rcond=None)[0]) ** 2, axis=0)
+    )
 
 
 def _distance(printed: Printed | None, extrapolated: float, half: float) -> float:
@@ -210,8 +273,12 @@ def _distance(printed: Printed | None, extrapolated: float, half: float) -> floa
 
 def printed_errors(published: str, data: Dataset, method: str) -> list[Printed | None]:
     """Return the printed errors of a method on the tasks of a data set, None where there is none."""
-    table = of_data_set(read_printed(published_path(published), f"configs/{published}"), data.id)
-    found = {number.where.get("task"): number for number in table if number.head == method}
+    table = of_data_set(
+        read_printed(published_path(published), f"configs/{published}"), data.id
+    )
+    found = {
+        number.where.get("task"): number for number in table if number.head == method
+    }
     return [found.get(str(task)) for task in data.tasks]
 
 
@@ -258,17 +325,29 @@ def fetr_covariances(
     data = training_data(shared_regression(dataset))
     names = [str(t) for t in dataset.tasks]
     if len(names) <= max(PAIR):
-        raise ValueError(f"the covariances of the paper are those of at least {max(PAIR) + 1} tasks, not {len(names)}")
+        raise ValueError(
+            f"the covariances of the paper are those of at least {max(PAIR) + 1} tasks, not {len(names)}"
+        )
     if scale_targets:
         data = data.with_targets(data.Y / data.Y.std(axis=0))
-    model = FETR(eta, rho, lower=lower, upper=upper, tol=1e-10, max_iter=5000).fit(data.X, data.Y)
+    model = FETR(eta, rho, lower=lower, upper=upper, tol=1e-10, max_iter=5000).fit(
+        data.X, data.Y
+    )
     correlation = _correlation(model.task_covariance_)
     cross = correlation[:FIRST_BLOCK, FIRST_BLOCK:]
     inside = np.concatenate(
-        [_pairs(correlation[:FIRST_BLOCK, :FIRST_BLOCK]), _pairs(correlation[FIRST_BLOCK:, FIRST_BLOCK:])]
+        [
+            _pairs(correlation[:FIRST_BLOCK, :FIRST_BLOCK]),
+            _pairs(correlation[FIRST_BLOCK:, FIRST_BLOCK:]),
+        ]
     )
-    on_box = [_on_box(S, lower, upper) for S in (model.feature_precision_, model.task_precision_)]
-    features = [str(f) for f in dataset.features] or [f"x{j + 1}" for j in range(data.n_features)]
+    on_box = [
+        _on_box(S, lower, upper)
+        for S in (model.feature_precision_, model.task_precision_)
+    ]
+    features = [str(f) for f in dataset.features] or [
+        f"x{j + 1}" for j in range(data.n_features)
+    ]
     values = {
         "cross_largest": float(cross.max()),
         "cross_negative_share": float(np.mean(cross < 0)),
@@ -290,10 +369,16 @@ def fetr_covariances(
             "task covariance": _matrix(model.task_covariance_, names),
             "task correlation": _matrix(correlation, names),
             "feature covariance": _matrix(model.feature_covariance_, features),
-            "feature correlation": _matrix(_correlation(model.feature_covariance_), features),
+            "feature correlation": _matrix(
+                _correlation(model.feature_covariance_), features
+            ),
         },
         lines=[line],
-        solver={"n_iter": model.n_iter_, "objective": model.objective_[-1], "converged": model.converged_},
+        solver={
+            "n_iter": model.n_iter_,
+            "objective": model.objective_[-1],
+            "converged": model.converged_,
+        },
     )
 
 
@@ -323,7 +408,9 @@ def _pairs(block: Array) -> Array:
 
 def _on_box(S: Array, lower: float, upper: float) -> int:
     nu = np.linalg.eigvalsh(S)
-    return int(np.sum((nu <= lower * (1 + _ON_BOUND)) | (nu >= upper * (1 - _ON_BOUND))))
+    return int(
+        np.sum((nu <= lower * (1 + _ON_BOUND)) | (nu >= upper * (1 - _ON_BOUND)))
+    )
 
 
 # ---------------------------------------------------------------- data
@@ -331,16 +418,24 @@ def _on_box(S: Array, lower: float, upper: float) -> int:
 
 def training_data(dataset: Dataset) -> TaskData:
     """Return the rows for the solvers: the training rows of the split "fixed", else all; standardised columns."""
-    rows = dataset.splits["fixed"][0][0] if "fixed" in dataset.splits else np.arange(dataset.n_samples)
+    rows = (
+        dataset.splits["fixed"][0][0]
+        if "fixed" in dataset.splits
+        else np.arange(dataset.n_samples)
+    )
     X, Y = np.asarray(dataset.X)[rows], np.asarray(dataset.y)[rows]
     spread = X.std(axis=0)
-    return TaskData.from_matrix((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), Y)
+    return TaskData.from_matrix(
+        (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), Y
+    )
 
 
 def shared_regression(dataset: Dataset) -> Dataset:
     """Return the data set; ValueError unless it has numbers as targets and its tasks share their rows."""
     if dataset.y.ndim != 2 or dataset.task_type != "regression":
-        raise ValueError("this measure needs a regression data set whose tasks share their rows")
+        raise ValueError(
+            "this measure needs a regression data set whose tasks share their rows"
+        )
     return dataset
 
 
@@ -363,7 +458,9 @@ def shared_regression(dataset: Dataset) -> Dataset:
     },
     needs_data=False,
 )
-def audit_table(dataset: Dataset, *, seed: int, published: Sequence[str] = PRINTED) -> Measurement:
+def audit_table(
+    dataset: Dataset, *, seed: int, published: Sequence[str] = PRINTED
+) -> Measurement:
     """Compare the printed errors cell by cell: does "consistently lower" follow from them?
 
     Least squares on the test rows themselves bounds the error of every linear model on SARCOS from below. Methods that
@@ -377,22 +474,47 @@ def audit_table(dataset: Dataset, *, seed: int, published: Sequence[str] = PRINT
     published : (str, str)
         Files of the printed table and of the bound below the folder of the experiments.
     """
-    table, bounds = (read_printed(published_path(name), f"configs/{name}") for name in published)
-    cells = {number.where["task"]: f"SARCOS, joint {joint}" for joint, number in enumerate(bounds, 1)}
+    table, bounds = (
+        read_printed(published_path(name), f"configs/{name}") for name in published
+    )
+    cells = {
+        number.where["task"]: f"SARCOS, joint {joint}"
+        for joint, number in enumerate(bounds, 1)
+    }
     least = {cells[number.where["task"]]: float(number.value) for number in bounds}
     errors: dict[str, dict[str, float]] = {}
     for number in table:
-        errors.setdefault(number.head, {})[cells.get(number.where["task"], "School")] = float(number.value)
+        errors.setdefault(number.head, {})[
+            cells.get(number.where["task"], "School")
+        ] = float(number.value)
     pairs = [
         (method, cell, ours, errors[method][cell], _order(ours, errors[method][cell]))
         for method in LINEAR
         for cell, ours in errors[OURS].items()
     ]
-    near = [row for row in pairs if row[1] in least and max(row[2:4]) <= (1 + NEAR) * least[row[1]]]
-    rounded = [(n.head, cells.get(n.where["task"]), float(n.value) + 0.5 * 10.0**-n.decimals) for n in table]
-    below = [top for method, cell, top in rounded if method in ESTIMATORS and cell in least and top < least[cell]]
-    counts = {order: sum(row[4] == order for row in pairs) for order in ("lower", "equal", "higher")}
-    simpler = [(errors["MTN"][cell], errors[m][cell]) for m in (*LINEAR, OURS, "STN") for cell in least]
+    near = [
+        row
+        for row in pairs
+        if row[1] in least and max(row[2:4]) <= (1 + NEAR) * least[row[1]]
+    ]
+    rounded = [
+        (n.head, cells.get(n.where["task"]), float(n.value) + 0.5 * 10.0**-n.decimals)
+        for n in table
+    ]
+    below = [
+        top
+        for method, cell, top in rounded
+        if method in ESTIMATORS and cell in least and top < least[cell]
+    ]
+    counts = {
+        order: sum(row[4] == order for row in pairs)
+        for order in ("lower", "equal", "higher")
+    }
+    simpler = [
+        (errors["MTN"][cell], errors[m][cell])
+        for m in (*LINEAR, OURS, "STN")
+        for cell in least
+    ]
     related = [(errors["MTN-FETR"][cell], errors["MTN"][cell]) for cell in least]
     first_joints = list(least)[:4]
     tests = _school_tests(table)
@@ -404,13 +526,35 @@ def audit_table(dataset: Dataset, *, seed: int, published: Sequence[str] = PRINT
         "mtn_smallest_gain": min(1 - a / b for a, b in simpler),
         "near_bound": len(near),
         "below_bound": len(below),
-        "smallest_gain": min(1 - a / b for m, cell, a, b, _ in pairs if m in CLOSE and cell in first_joints),
+        "smallest_gain": min(
+            1 - a / b
+            for m, cell, a, b, _ in pairs
+            if m in CLOSE and cell in first_joints
+        ),
         "school_largest_p": max(tests.values()),
     }
-    rows = [[method, cell, a, b, order, least.get(cell)] for method, cell, a, b, order in pairs]
-    columns = ["method", "cell", f"error of {OURS}", "error of the method", f"{OURS} is", "least of any linear model"]
-    higher = [f"{cell}: {a:g} against {b:g} of {method}" for method, cell, a, b, order in pairs if order == "higher"]
-    ties = [f"{cell.removeprefix('SARCOS, ')} with {method}" for method, cell, *_, order in pairs if order == "equal"]
+    rows = [
+        [method, cell, a, b, order, least.get(cell)]
+        for method, cell, a, b, order in pairs
+    ]
+    columns = [
+        "method",
+        "cell",
+        f"error of {OURS}",
+        "error of the method",
+        f"{OURS} is",
+        "least of any linear model",
+    ]
+    higher = [
+        f"{cell}: {a:g} against {b:g} of {method}"
+        for method, cell, a, b, order in pairs
+        if order == "higher"
+    ]
+    ties = [
+        f"{cell.removeprefix('SARCOS, ')} with {method}"
+        for method, cell, *_, order in pairs
+        if order == "equal"
+    ]
     p_values = ", ".join(f"{method} {p:.2g}" for method, p in tests.items())
     return Measurement(
         {name: float(value) for name, value in values.items()},
@@ -425,7 +569,12 @@ def audit_table(dataset: Dataset, *, seed: int, published: Sequence[str] = PRINT
             "SARCOS has one test set: the table says nothing about the variation of its numbers.",
             _bound_sentence(near),
         ],
-        tables={f"{OURS} against the linear methods, as printed": {"columns": columns, "rows": rows}},
+        tables={
+            f"{OURS} against the linear methods, as printed": {
+                "columns": columns,
+                "rows": rows,
+            }
+        },
     )
 
 
@@ -435,15 +584,25 @@ def _order(ours: float, other: float) -> str:
 
 def _school_tests(table: list[Printed]) -> dict[str, float]:
     """Return the p-values of Welch's test of every linear method from the printed means and deviations."""
-    school = {n.head: (float(n.value), float(n.std or 0), FOLDS) for n in of_data_set(table, "school")}
-    return {m: float(ttest_ind_from_stats(*school[OURS], *school[m], equal_var=False).pvalue) for m in LINEAR}
+    school = {
+        n.head: (float(n.value), float(n.std or 0), FOLDS)
+        for n in of_data_set(table, "school")
+    }
+    return {
+        m: float(
+            ttest_ind_from_stats(*school[OURS], *school[m], equal_var=False).pvalue
+        )
+        for m in LINEAR
+    }
 
 
 def _bound_sentence(near: list[tuple[str, str, float, float, str]]) -> str:
     joints: dict[str, list[str]] = {}
     for method, cell, *_ in near:
         joints.setdefault(method, []).append(cell.removeprefix("SARCOS, joint "))
-    methods = "; ".join(f"{method} on joints {', '.join(names)}" for method, names in joints.items())
+    methods = "; ".join(
+        f"{method} on joints {', '.join(names)}" for method, names in joints.items()
+    )
     return (
         f"{len(near)} pairs lie within {NEAR:.1%} of the least error that any linear model can have on the test rows "
         f"of SARCOS, least squares on these rows: {OURS} and {methods or 'no other method'}. The order of such a pair "

@@ -93,27 +93,65 @@ def w_step_seconds(
     """
     data = shared_regression(dataset)
     rng = np.random.default_rng(seed)
-    S1, S2 = (_random_precision(size, lower, upper, rng) for size in (data.n_features, data.n_tasks))
+    S1, S2 = (
+        _random_precision(size, lower, upper, rng)
+        for size in (data.n_features, data.n_tasks)
+    )
     X, Y = np.asarray(data.X), np.asarray(data.y)
     system = CoupledSystem(X.T @ X, X.T @ Y, S1, S2, eta, rho)
-    memory = closed_form_bytes(data.n_features, data.n_tasks) / 1e9 if solver == "closed" else np.nan
-    values = {"seconds": np.nan, "residual": np.nan, "iterations": np.nan, "matrix_gb": memory}
+    memory = (
+        closed_form_bytes(data.n_features, data.n_tasks) / 1e9
+        if solver == "closed"
+        else np.nan
+    )
+    values = {
+        "seconds": np.nan,
+        "residual": np.nan,
+        "iterations": np.nan,
+        "matrix_gb": memory,
+    }
     if memory > max_gb:
         text = f"{data.n_features} features, {data.n_tasks} tasks: the closed form needs a matrix of {memory:.3g} GB"
-        return Measurement(values, lines=[f"{text}, more than the {max_gb:g} GB allowed; it was not tried."])
+        return Measurement(
+            values,
+            lines=[f"{text}, more than the {max_gb:g} GB allowed; it was not tried."],
+        )
     solution, seconds = _timed(_w_solver(solver, tol, lower, upper), system)
-    values |= {"seconds": seconds, "residual": solution.residual, "iterations": float(solution.n_iter)}
-    return Measurement(values, solver={"n_iter": solution.n_iter, "converged": solution.residual <= max(tol, 1e-8)})
+    values |= {
+        "seconds": seconds,
+        "residual": solution.residual,
+        "iterations": float(solution.n_iter),
+    }
+    return Measurement(
+        values,
+        solver={
+            "n_iter": solution.n_iter,
+            "converged": solution.residual <= max(tol, 1e-8),
+        },
+    )
 
 
-def _w_solver(name: str, tol: float, lower: float, upper: float) -> Callable[[CoupledSystem], Solution]:
+def _w_solver(
+    name: str, tol: float, lower: float, upper: float
+) -> Callable[[CoupledSystem], Solution]:
     def gradient(system: CoupledSystem) -> Solution:
-        return solve_gradient(system, tol=tol, max_iter=_MAX_ITER, spectrum=box_spectrum(system, lower, upper))
+        return solve_gradient(
+            system,
+            tol=tol,
+            max_iter=_MAX_ITER,
+            spectrum=box_spectrum(system, lower, upper),
+        )
 
-    return gradient if name == "gradient" else partial(solve_w, method=name, tol=tol, max_iter=_MAX_ITER)
+    return (
+        gradient
+        if name == "gradient"
+        else partial(solve_w, method=name, tol=tol, max_iter=_MAX_ITER)
+    )
 
 
-def _timed(solve: Callable[[CoupledSystem], Solution], system: CoupledSystem) -> tuple[Solution, float]:
+def _timed(
+    solve: Callable[[CoupledSystem], Solution], system: CoupledSystem
+) -> tuple[Solution, float]:
     """Return a solution and the seconds that it takes: the median of several unless it takes long."""
     times: list[float] = []
     while True:
@@ -125,7 +163,9 @@ def _timed(solve: Callable[[CoupledSystem], Solution], system: CoupledSystem) ->
             return solution, float(np.median(times[1:] or times))
 
 
-def _random_precision(size: int, lower: float, upper: float, rng: np.random.Generator) -> Array:
+def _random_precision(
+    size: int, lower: float, upper: float, rng: np.random.Generator
+) -> Array:
     """Return a matrix with a uniformly random basis of eigenvectors and log-uniform eigenvalues."""
     Q, R = np.linalg.qr(rng.normal(size=(size, size)))
     values = np.exp(rng.uniform(np.log(lower), np.log(upper), size=size))
@@ -145,7 +185,13 @@ def _random_precision(size: int, lower: float, upper: float, rng: np.random.Gene
         "iterations": "iterations in all",
         "seconds_run": "seconds in all",
     },
-    lower=("seconds_to_1e-6", "seconds_at_least", "iterations_to_1e-6", "objective", "final_excess"),
+    lower=(
+        "seconds_to_1e-6",
+        "seconds_at_least",
+        "iterations_to_1e-6",
+        "objective",
+        "final_excess",
+    ),
     varies=("seconds*", "final_excess"),
 )
 def fetr_convergence(
@@ -198,8 +244,18 @@ def fetr_convergence(
     best = min(long.objective)
     scale = FetrProblem(data, eta, rho, **box).fit_term(long.info["state"].W)
     enough = best + LEVEL * scale
-    plain = partial(_algorithm("coordinate", fudge), data, eta, rho, tol=tol, max_iter=_MAX_ITER, **box)
-    solve = partial(_algorithm(algorithm, fudge), data, eta, rho, tol=tol, max_iter=_MAX_ITER, **box)
+    plain = partial(
+        _algorithm("coordinate", fudge),
+        data,
+        eta,
+        rho,
+        tol=tol,
+        max_iter=_MAX_ITER,
+        **box,
+    )
+    solve = partial(
+        _algorithm(algorithm, fudge), data, eta, rho, tol=tol, max_iter=_MAX_ITER, **box
+    )
     solve(callback=lambda *_: True)  # loads what it needs
     at, _ = _noted(plain, lambda _, objective: objective <= enough)
     limit = max(seconds, patience * at[-1])
@@ -211,7 +267,11 @@ def fetr_convergence(
     values = {
         "seconds_to_1e-6": at[near[0]] if reached else np.nan,
         # What ends elsewhere by itself never arrives, and has no such seconds.
-        "seconds_at_least": at[near[0]] if reached else at[-1] if at[-1] > limit else np.nan,
+        "seconds_at_least": at[near[0]]
+        if reached
+        else at[-1]
+        if at[-1] > limit
+        else np.nan,
         "iterations_to_1e-6": float(near[0] + 1) if reached else np.nan,
         "objective": float(objective[-1]),
         "final_excess": float(excess[-1]),
@@ -223,12 +283,22 @@ def fetr_convergence(
     floor = 1e-15  # a logarithmic axis has no zero, and less is rounding
     shown = np.unique(np.geomspace(1, len(at), _POINTS).astype(int)) - 1
     drawn = np.maximum(excess, floor)[shown].tolist()
-    curve = Curve([at[i] for i in shown], drawn, "seconds", "excess of the objective over the fit term", "xy")
+    curve = Curve(
+        [at[i] for i in shown],
+        drawn,
+        "seconds",
+        "excess of the objective over the fit term",
+        "xy",
+    )
     return Measurement(
         values,
         curves={"excess": curve},
         lines=[f"{result.n_iter} iterations in {at[-1]:.3g} s: {end}."],
-        solver={"n_iter": result.n_iter, "objective": float(objective[-1]), "converged": True},
+        solver={
+            "n_iter": result.n_iter,
+            "objective": float(objective[-1]),
+            "converged": True,
+        },
     )
 
 
@@ -244,7 +314,9 @@ def _noted(
         return stop(at[-1], objective)
 
     result = solve(callback=note)
-    at += [time.perf_counter() - started] * (len(result.objective) - len(at))  # the last round may not be noted
+    at += [time.perf_counter() - started] * (
+        len(result.objective) - len(at)
+    )  # the last round may not be noted
     return at, result
 
 
@@ -309,7 +381,12 @@ def solve_projected_gradient(
     problem = FetrProblem(data, eta, rho, lower, upper, fit_intercept)
     state, objective = problem.start(), []
     searches = (_Search(problem, problem.m), _Search(problem, problem.d))
-    message, converged, decrease, it = f"stopped after max_iter={max_iter} iterations", False, np.inf, 0
+    message, converged, decrease, it = (
+        f"stopped after max_iter={max_iter} iterations",
+        False,
+        np.inf,
+        0,
+    )
     for it in range(1, max_iter + 1):
         W = _next_w(problem, state, w_step)
         feature = searches[0].step(state.feature, feature_moment(W, state.task.matrix))
@@ -320,7 +397,10 @@ def solve_projected_gradient(
         if len(objective) > 1:
             decrease = (objective[-2] - objective[-1]) / (fit if fit > 0 else 1.0)
         if decrease <= tol:
-            message, converged = f"an iteration gains a fraction of {decrease:.1e} <= tol {tol:g}", True
+            message, converged = (
+                f"an iteration gains a fraction of {decrease:.1e} <= tol {tol:g}",
+                True,
+            )
             break
         if callback is not None and callback(it, objective[-1], state):
             message = "stopped by the callback"
@@ -343,7 +423,9 @@ def _next_w(problem: FetrProblem, state: FetrState, w_step: str) -> Array:
         return solve_w(system, start=state.W).W
     R = system.residual(state.W)
     curvature = float(np.vdot(R, system.apply(R)))
-    return state.W + (float(np.vdot(R, R)) / curvature) * R if curvature > 0 else state.W
+    return (
+        state.W + (float(np.vdot(R, R)) / curvature) * R if curvature > 0 else state.W
+    )
 
 
 @dataclass
@@ -359,13 +441,19 @@ class _Search:
         gradient = self.problem.rho * (moment - self.count * S.covariance)
         self.length *= _GROW
         for _ in range(_TRIALS):
-            new = project(old - self.length * gradient, self.problem.lower, self.problem.upper)
+            new = project(
+                old - self.length * gradient, self.problem.lower, self.problem.upper
+            )
             move = new.matrix - old
-            model = float(np.vdot(gradient, move)) + float(np.vdot(move, move)) / (2.0 * self.length)
+            model = float(np.vdot(gradient, move)) + float(np.vdot(move, move)) / (
+                2.0 * self.length
+            )
             if self._value(new, moment) <= before + model:
                 return new
             self.length *= _SHRINK
         return S  # no step lowers the objective by more than rounding
 
     def _value(self, S: Precision, moment: Array) -> float:
-        return self.problem.rho * (float(np.vdot(S.matrix, moment)) - self.count * S.logdet)
+        return self.problem.rho * (
+            float(np.vdot(S.matrix, moment)) - self.count * S.logdet
+        )

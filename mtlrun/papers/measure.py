@@ -196,25 +196,39 @@ class Declaration:
 
     def __post_init__(self) -> None:
         if not isinstance(self.quantities, dict):
-            raise TypeError("the quantities of a measure must be a dict of names to texts")
+            raise TypeError(
+                "the quantities of a measure must be a dict of names to texts"
+            )
         for pattern in (*self.lower, *self.higher, *self.varies, *self.differences):
             if not fnmatch.filter(self.quantities, pattern):
-                raise ValueError(f"{pattern!r} is not among the quantities of the measure")
+                raise ValueError(
+                    f"{pattern!r} is not among the quantities of the measure"
+                )
 
     def plain(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in vars(self).items()
+        }
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return ``{"text", "greater_is_better"}`` by quantity, the latter None where neither is better."""
         better: dict[str, bool] = {}
         for patterns, greater in ((self.lower, False), (self.higher, True)):
             for pattern in patterns:
-                better |= dict.fromkeys(fnmatch.filter(self.quantities, pattern), greater)
-        return {name: {"text": text, "greater_is_better": better.get(name)} for name, text in self.quantities.items()}
+                better |= dict.fromkeys(
+                    fnmatch.filter(self.quantities, pattern), greater
+                )
+        return {
+            name: {"text": text, "greater_is_better": better.get(name)}
+            for name, text in self.quantities.items()
+        }
 
 
-def measure(quantities: Mapping[str, str], **more: Any) -> Callable[[Function], Function]:
+def measure(
+    quantities: Mapping[str, str], **more: Any
+) -> Callable[[Function], Function]:
     """Declare what the function below returns; parameters as of `Declaration`.
 
     A function without it may return anything.
@@ -248,7 +262,10 @@ def published_path(name: str) -> Path:
     """
     path = configs_dir() / name
     if not path.is_file():
-        raise ConfigError(f"no file of published numbers {name!r}", "It is named below configs/, with its ending.")
+        raise ConfigError(
+            f"no file of published numbers {name!r}",
+            "It is named below configs/, with its ending.",
+        )
     return path
 
 
@@ -258,7 +275,9 @@ def published_path(name: str) -> Path:
 KEYS = ("data set", "task", "quantity")
 MISSING = ("", "-", "–")
 _DIGITS = r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]-?\d+)?"
-_NUMBER = re.compile(rf"(?P<value>{_DIGITS})(?:\s*±\s*(?P<std>{_DIGITS}))?(?:\s*\((?P<rank>{_DIGITS})\))?")
+_NUMBER = re.compile(
+    rf"(?P<value>{_DIGITS})(?:\s*±\s*(?P<std>{_DIGITS}))?(?:\s*\((?P<rank>{_DIGITS})\))?"
+)
 _HINT = "write numbers as printed, such as 84.51, .9882±.0196 or 84.51 (7), and - where there is none, as csv in UTF-8"
 
 
@@ -305,19 +324,29 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
         If the file cannot be read; or with ``file:line`` and the column of every cell that is not as it should be.
     """
     try:
-        reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig")), strict=True, skipinitialspace=True)
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+        reader = csv.reader(
+            io.StringIO(path.read_text(encoding="utf-8-sig")),
+            strict=True,
+            skipinitialspace=True,
+        )
+        rows = [
+            (reader.line_num, [cell.strip() for cell in row]) for row in reader if row
+        ]
     except (OSError, ValueError, csv.Error) as error:
         raise ConfigError(f"{name}: cannot be read: {error}", _HINT) from None
     heads = rows[0][1] if rows else []
     if not set(heads) & set(keys) or len(set(heads)) < len(heads) or "" in heads:
         wanted = f"columns of different names, some of them of {', '.join(keys)}"
-        raise ConfigError(f"{name}:1: the first line must name the columns: {wanted}", _HINT)
+        raise ConfigError(
+            f"{name}:1: the first line must name the columns: {wanted}", _HINT
+        )
     problems: list[str] = []
     found = []
     for n, cells in rows[1:]:
         if len(cells) != len(heads):
-            problems.append(f"{name}:{n}: {len(cells)} cells, but the first line names {len(heads)} columns")
+            problems.append(
+                f"{name}:{n}: {len(cells)} cells, but the first line names {len(heads)} columns"
+            )
             continue
         row = dict(zip(heads, cells, strict=True))
         where = {head: row.pop(head) for head in heads if head in keys}
@@ -326,9 +355,14 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
                 continue
             match = _NUMBER.fullmatch(cell)
             if match is None:
-                problems.append(f"{name}:{n}: column {head!r}: {cell!r} is not a number")
+                problems.append(
+                    f"{name}:{n}: column {head!r}: {cell!r} is not a number"
+                )
             else:
-                std, rank = (None if part is None else Decimal(part) for part in match.group("std", "rank"))
+                std, rank = (
+                    None if part is None else Decimal(part)
+                    for part in match.group("std", "rank")
+                )
                 found.append(Printed(where, head, Decimal(match["value"]), std, rank))
     if problems:
         raise ConfigError("\n".join(problems), _HINT)

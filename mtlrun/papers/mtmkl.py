@@ -27,7 +27,11 @@ from mtlrun.solvers.mkl.kernels import Kernel, MeanKernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
 from mtlrun.solvers.mkl.mkl import Coupling, solve_alternating, solve_group_mkl
 
-_SCALERS = {"standardize": StandardScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}
+_SCALERS = {
+    "standardize": StandardScaler,
+    "min-max": MinMaxScaler,
+    "unit-rows": Normalizer,
+}
 _SPLITS = {"balanced": paper_partition, "random": task_partition}
 _SOLVERS = {"paper": solve_alternating, "corrected": solve_group_mkl}
 #: Kernel weights of two tasks count as the same up to this distance.
@@ -103,15 +107,27 @@ def kernel_weights(
     for at, model in _fitted(part, C, sorted(lam, reverse=True), kernels, tol=tol):
         scores[at], groups[at] = _accuracy(part, model), count_groups(model.theta_)
     best = max(product(C, lam), key=lambda at: scores[at])
-    model = final.fit(GroupMKLClassifier(C=best[0], lam=best[1], kernels=list(kernels), tol=tol))
+    model = final.fit(
+        GroupMKLClassifier(C=best[0], lam=best[1], kernels=list(kernels), tol=tol)
+    )
     theta = model.theta_
     apart = np.linalg.norm(theta[:, None] - theta[None], axis=2)
-    alike: dict[str, Any] = {"C": best[0], "kernels": list(kernels), "tol": _NEARLY_NONE}
+    alike: dict[str, Any] = {
+        "C": best[0],
+        "kernels": list(kernels),
+        "tol": _NEARLY_NONE,
+    }
     nearly, alone = (
-        final.fit(m) for m in (GroupMKLClassifier(lam=_NEARLY_NONE, **alike), IndependentMKLClassifier(**alike))
+        final.fit(m)
+        for m in (
+            GroupMKLClassifier(lam=_NEARLY_NONE, **alike),
+            IndependentMKLClassifier(**alike),
+        )
     )
     path = [float(groups[best[0], strength]) for strength in sorted(lam)]
-    claimed = [dataset.tasks.index(name) for name in CLAIMED_GROUP if name in dataset.tasks]
+    claimed = [
+        dataset.tasks.index(name) for name in CLAIMED_GROUP if name in dataset.tasks
+    ]
     others = [t for t in range(dataset.n_tasks) if t not in claimed]
     values = {
         "accuracy": _accuracy(final, model),
@@ -123,23 +139,40 @@ def kernel_weights(
         "groups_rise": max(0.0, *np.diff(path).tolist()) if len(path) > 1 else 0.0,
         "off_alone": float(np.abs(nearly.theta_ - alone.theta_).max()),
         "smallest_distance": float(apart[np.triu_indices(len(theta), 1)].min()),
-        "claimed_distance": float(apart[np.ix_(claimed, claimed)].max()) if len(claimed) == 3 else np.nan,
-        "others_distance": float(apart[np.ix_(claimed, others)].min()) if len(claimed) == 3 else np.nan,
+        "claimed_distance": float(apart[np.ix_(claimed, claimed)].max())
+        if len(claimed) == 3
+        else np.nan,
+        "others_distance": float(apart[np.ix_(claimed, others)].min())
+        if len(claimed) == 3
+        else np.nan,
         "off_line": float(np.abs(1.0 - theta.sum(axis=1)).max()),
         "ties": float(sum(score == scores[best] for score in scores.values()) - 1),
     }
     return Measurement(
         values,
         curves={
-            "groups": Curve(sorted(map(float, lam)), path, "lam", "groups of tasks", log="x", marks={"chosen": best[1]})
+            "groups": Curve(
+                sorted(map(float, lam)),
+                path,
+                "lam",
+                "groups of tasks",
+                log="x",
+                marks={"chosen": best[1]},
+            )
         },
-        matrices={"kernel weights": Matrix(theta.tolist(), list(dataset.tasks), list(kernels))},
+        matrices={
+            "kernel weights": Matrix(theta.tolist(), list(dataset.tasks), list(kernels))
+        },
         lines=[
             _group_line(theta, dataset.tasks),
             f"chosen on the validation part: C = {best[0]:g}, lam = {best[1]:g}; {values['ties']:.0f} other candidates "
             "are as good there",
         ],
-        solver={"n_iter": model.n_iter_, "converged": bool(model.converged_), "gap": float(model.gap_)},
+        solver={
+            "n_iter": model.n_iter_,
+            "converged": bool(model.converged_),
+            "gap": float(model.gap_),
+        },
     )
 
 
@@ -183,10 +216,14 @@ def algorithm(
         As of `GroupMKLClassifier`.
     """
     if variant not in _SOLVERS:
-        raise ValueError(f"variant must be one of {', '.join(map(repr, _SOLVERS))}, got {variant!r}")
+        raise ValueError(
+            f"variant must be one of {', '.join(map(repr, _SOLVERS))}, got {variant!r}"
+        )
     rows, _, _ = paper_partition(dataset, train, seed)
     designs, labels = by_task(dataset.subset(rows))
-    machines = _machines(GramStore(make_kernels(kernels), designs, CACHE_BYTES), labels, C, 0.1 * tol)
+    machines = _machines(
+        GramStore(make_kernels(kernels), designs, CACHE_BYTES), labels, C, 0.1 * tol
+    )
     result = _SOLVERS[variant](machines, lam, tol=tol, max_iter=max_iter)
     values = {it: float(primal) for it, primal, _ in result.gaps}
     bounds = {it: float(bound) for it, _, bound in result.gaps}
@@ -213,7 +250,13 @@ def algorithm(
 
 
 def _along(values: dict[int, float], name: str, marks: dict[str, float]) -> Curve:
-    return Curve([float(it) for it in values], list(values.values()), "iteration", name, marks=marks)
+    return Curve(
+        [float(it) for it in values],
+        list(values.values()),
+        "iteration",
+        name,
+        marks=marks,
+    )
 
 
 @measure(
@@ -254,7 +297,9 @@ def algorithm_2(
         Relative to the largest slope.
     """
     if variant not in _SOLVERS:
-        raise ValueError(f"variant must be one of {', '.join(map(repr, _SOLVERS))}, got {variant!r}")
+        raise ValueError(
+            f"variant must be one of {', '.join(map(repr, _SOLVERS))}, got {variant!r}"
+        )
     rows, _, _ = paper_partition(dataset, train, seed)
     designs, labels = by_task(dataset.subset(rows))
     grams = GramStore(make_kernels(kernels), designs, CACHE_BYTES)
@@ -262,7 +307,9 @@ def algorithm_2(
     theta = np.full((len(labels), len(grams.kernels)), 1.0 / len(grams.kernels))
     slopes = np.array([machines.solve(t, theta[t]).slope for t in range(len(labels))])
     scale = float(np.abs(slopes).max())
-    found = consensus(theta, slopes, lam * scale, FIXES if variant == "corrected" else ())
+    found = consensus(
+        theta, slopes, lam * scale, FIXES if variant == "corrected" else ()
+    )
     coupling = Coupling(lam * scale, *theta.shape)
     best, _ = coupling.step(theta, slopes, np.zeros((len(theta), 1)), 1e-4 * scale)
 
@@ -274,9 +321,14 @@ def algorithm_2(
             "residual": found.residual,
             "iterations": float(found.n_iter),
             "largest": found.sizes[-1],
-            "over_best": (objective(found.theta) - objective(best)) / abs(objective(best)),
+            "over_best": (objective(found.theta) - objective(best))
+            / abs(objective(best)),
         },
-        curves={"largest weight": _along(dict(enumerate(found.sizes, 1)), "largest absolute weight", {})},
+        curves={
+            "largest weight": _along(
+                dict(enumerate(found.sizes, 1)), "largest absolute weight", {}
+            )
+        },
         # Whether it stops is the measurement.
         solver={"n_iter": found.n_iter, "converged": True},
     )
@@ -295,7 +347,10 @@ def _groups(theta: np.ndarray) -> np.ndarray:
 
 def _group_line(theta: np.ndarray, tasks: Sequence[str]) -> str:
     groups = _groups(theta)
-    members = [[tasks[t] for t in np.flatnonzero(groups == group).tolist()] for group in np.unique(groups)]
+    members = [
+        [tasks[t] for t in np.flatnonzero(groups == group).tolist()]
+        for group in np.unique(groups)
+    ]
     shared = [f"{{{', '.join(names)}}}" for names in members if len(names) > 1]
     if not shared:
         return f"every task has its own kernel weights (no two within {SAME:g} of each other)"
@@ -307,7 +362,11 @@ def _accuracy(part: Part, model: Any) -> float:
 
 
 def _fitted(
-    part: Part, C: Sequence[float], lam: Sequence[float], kernels: Sequence[str | Kernel], tol: float = 1e-3
+    part: Part,
+    C: Sequence[float],
+    lam: Sequence[float],
+    kernels: Sequence[str | Kernel],
+    tol: float = 1e-3,
 ) -> Iterator[tuple[tuple[float, float], GroupMKLClassifier]]:
     """Yield (C, lam) and the model fitted with them, from one lam to the next."""
     for c in C:
@@ -369,8 +428,15 @@ def protocols(
     made = make_kernels(kernels)
     found = _path(checked, final, C, sorted(lam, reverse=True), made)
     _, clean = max((found[at] for at in product(C, lam)), key=lambda score: score[0])
-    couplings = {strength: Coupling(strength, dataset.n_tasks, len(made)) for strength in lam}
-    runs = {at: _authors(checked, final, kernels, task_C, partial(_exact_step, couplings[at])) for at in lam}
+    couplings = {
+        strength: Coupling(strength, dataset.n_tasks, len(made)) for strength in lam
+    }
+    runs = {
+        at: _authors(
+            checked, final, kernels, task_C, partial(_exact_step, couplings[at])
+        )
+        for at in lam
+    }
     chosen = max(runs, key=lambda strength: runs[strength][0])
     reported = runs[chosen][1][1:]
     values = {
@@ -393,10 +459,17 @@ def protocols(
 
 
 def _parts(
-    dataset: Dataset, train: float, seed: int, features: str = "none", split: str = "balanced"
+    dataset: Dataset,
+    train: float,
+    seed: int,
+    features: str = "none",
+    split: str = "balanced",
 ) -> tuple[Part, Part]:
     """Return the training rows with the validation rows, and with the test rows."""
-    for name, value, known in (("split", split, [*_SPLITS]), ("features", features, ["none", *_SCALERS])):
+    for name, value, known in (
+        ("split", split, [*_SPLITS]),
+        ("features", features, ["none", *_SCALERS]),
+    ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
     rows, validation, test = _SPLITS[split](dataset, train, seed)
@@ -407,10 +480,17 @@ def _parts(
 
 
 def _per_iteration(accuracies: list[float]) -> Curve:
-    return Curve([float(i) for i in range(1, OUTER + 1)], accuracies, "outer iteration", "test accuracy")
+    return Curve(
+        [float(i) for i in range(1, OUTER + 1)],
+        accuracies,
+        "outer iteration",
+        "test accuracy",
+    )
 
 
-def _exact_step(coupling: Coupling, theta: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+def _exact_step(
+    coupling: Coupling, theta: np.ndarray, slopes: np.ndarray
+) -> np.ndarray:
     """Return the best weights for given slopes, beginning where the last step of this coupling ended."""
     tol = _STEP * max(float(np.abs(slopes).max()), np.finfo(np.float64).tiny)
     return coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol)[0]
@@ -435,7 +515,9 @@ def _authors(
     validation, test = _Rows(checked, made), _Rows(final, made)
 
     def tested(theta: np.ndarray) -> float:
-        return float(np.mean([test.accuracy(t, machines[1.0].solve(t, theta[t])) for t in tasks]))
+        return float(
+            np.mean([test.accuracy(t, machines[1.0].solve(t, theta[t])) for t in tasks])
+        )
 
     theta = np.full((len(labels), len(made)), 1.0 / len(made))
     scores, reported = [], [tested(theta)]
@@ -444,7 +526,10 @@ def _authors(
         for t in tasks:
             points = _solutions(machines, t, theta[t], costs)
             of_costs = [validation.accuracy(t, point) for point in points]
-            accuracies[t], slopes[t] = max(of_costs), points[int(np.argmax(of_costs))].slope
+            accuracies[t], slopes[t] = (
+                max(of_costs),
+                points[int(np.argmax(of_costs))].slope,
+            )
         scores.append(float(np.mean(accuracies)))
         theta = step(theta, slopes)
         reported.append(tested(theta))
@@ -489,13 +574,20 @@ def repaired(
 
     def run(strength: float) -> tuple[float, list[float], np.ndarray]:
         return _authors(
-            checked, final, kernels, task_C, lambda theta, slopes: repaired_update(theta, slopes, strength)[0]
+            checked,
+            final,
+            kernels,
+            task_C,
+            lambda theta, slopes: repaired_update(theta, slopes, strength)[0],
         )
 
     runs = {strength: run(strength) for strength in sorted(mu)}
     chosen = max(runs, key=lambda strength: runs[strength][0])
     accuracies = runs[chosen][1][:OUTER]
-    small, large = (float(np.abs(at - 1 / at.shape[1]).max()) for at in (runs[min(mu)][2], runs[max(mu)][2]))
+    small, large = (
+        float(np.abs(at - 1 / at.shape[1]).max())
+        for at in (runs[min(mu)][2], runs[max(mu)][2])
+    )
     return Measurement(
         {
             "first": accuracies[0],
@@ -510,7 +602,12 @@ def repaired(
     )
 
 
-def _solutions(machines: Mapping[float, SvmTasks], t: int, theta: np.ndarray, costs: Sequence[float]) -> list[SvmPoint]:
+def _solutions(
+    machines: Mapping[float, SvmTasks],
+    t: int,
+    theta: np.ndarray,
+    costs: Sequence[float],
+) -> list[SvmPoint]:
     """Return the machines of task t for ascending costs; one without a dual variable at its bound serves all later."""
     points: list[SvmPoint] = []
     for k, cost in enumerate(costs):
@@ -519,7 +616,9 @@ def _solutions(machines: Mapping[float, SvmTasks], t: int, theta: np.ndarray, co
     return points
 
 
-def _machines(grams: GramStore, labels: list[np.ndarray], C: float, tol: float) -> SvmTasks:
+def _machines(
+    grams: GramStore, labels: list[np.ndarray], C: float, tol: float
+) -> SvmTasks:
     return SvmTasks(grams, labels, [np.full(len(y), C) for y in labels], tol)
 
 
@@ -529,7 +628,10 @@ class _Rows:
     def __init__(self, part: Part, kernels: list[Kernel]) -> None:
         designs, _ = by_task(part.train)
         rows, self.labels = by_task(part.test)
-        self._crosses = [np.stack([k(X, Z) for k in kernels]) for X, Z in zip(rows, designs, strict=True)]
+        self._crosses = [
+            np.stack([k(X, Z) for k in kernels])
+            for X, Z in zip(rows, designs, strict=True)
+        ]
 
     def accuracy(self, t: int, point: SvmPoint) -> float:
         """Return the accuracy of a machine of task t."""
@@ -556,7 +658,16 @@ class _Rows:
         "largest_gain": "best_on_test minus the same: an upper bound",
         "rows_per_task": "training rows of a task, on average",
     },
-    higher=("stl", "mtl", "proposed", "one_kernel", "best_on_test", "gain", "gain_over_stl", "gain_over_one_kernel"),
+    higher=(
+        "stl",
+        "mtl",
+        "proposed",
+        "one_kernel",
+        "best_on_test",
+        "gain",
+        "gain_over_stl",
+        "gain_over_one_kernel",
+    ),
     digits=2,
     differences=("*gain*",),
 )
@@ -588,11 +699,20 @@ def sharing(
     """
     checked, final = _parts(dataset, train, seed, features)
     all_kernels = make_kernels(kernels)
-    found = _path(checked, final, C, [np.inf, *sorted(lam, reverse=True), 0.0], all_kernels)
-    alone = [score for kernel in all_kernels for score in _path(checked, final, C, [0.0], [kernel]).values()]
+    found = _path(
+        checked, final, C, [np.inf, *sorted(lam, reverse=True), 0.0], all_kernels
+    )
+    alone = [
+        score
+        for kernel in all_kernels
+        for score in _path(checked, final, C, [0.0], [kernel]).values()
+    ]
 
     def chosen(*strengths: float) -> float:
-        return max((score for (_, at), score in found.items() if at in strengths), key=lambda score: score[0])[1]
+        return max(
+            (score for (_, at), score in found.items() if at in strengths),
+            key=lambda score: score[0],
+        )[1]
 
     values = {
         "stl": chosen(0.0),
@@ -613,11 +733,17 @@ def sharing(
 
 
 def _path(
-    checked: Part, final: Part, C: Sequence[float], lam: Sequence[float], kernels: Sequence[Kernel]
+    checked: Part,
+    final: Part,
+    C: Sequence[float],
+    lam: Sequence[float],
+    kernels: Sequence[Kernel],
 ) -> dict[tuple[float, float], tuple[float, float]]:
     """Return validation and test accuracy by (C, lam)."""
     fitted = _fitted(checked, sorted(C), lam, kernels)
-    return {at: (_accuracy(checked, model), _accuracy(final, model)) for at, model in fitted}
+    return {
+        at: (_accuracy(checked, model), _accuracy(final, model)) for at, model in fitted
+    }
 
 
 @measure(
@@ -661,9 +787,17 @@ def tasks_together(
     scores: dict[tuple[float, float], np.ndarray] = {}
     groups = np.array_split(order, -(-n_tasks // together))
     for group in groups:
-        found = _path(_of_tasks(checked, group), _of_tasks(final, group), C, sorted(lam, reverse=True), made)
+        found = _path(
+            _of_tasks(checked, group),
+            _of_tasks(final, group),
+            C,
+            sorted(lam, reverse=True),
+            made,
+        )
         for at, both in found.items():
-            scores[at] = scores.get(at, np.zeros(2)) + len(group) / n_tasks * np.array(both)
+            scores[at] = scores.get(at, np.zeros(2)) + len(group) / n_tasks * np.array(
+                both
+            )
     best = max(product(C, lam), key=lambda at: scores[at][0])
     return Measurement(
         {
@@ -685,10 +819,18 @@ def _of_tasks(part: Part, tasks: np.ndarray) -> Part:
     def only(data: Dataset) -> Dataset:
         kept = data.subset(rows(data))
         ids = np.searchsorted(tasks, np.asarray(kept.task_id))
-        return dataclasses.replace(kept, task_id=ids, tasks=[data.tasks[t] for t in tasks])
+        return dataclasses.replace(
+            kept, task_id=ids, tasks=[data.tasks[t] for t in tasks]
+        )
 
     test_rows = part.test_rows[rows(part.test)]
-    return Part(only(part.train), only(part.test), part.one_class[tasks], part.variance[tasks], test_rows)
+    return Part(
+        only(part.train),
+        only(part.test),
+        part.one_class[tasks],
+        part.variance[tasks],
+        test_rows,
+    )
 
 
 # ---------------------------------------------------------------- the bound of Theorem 1
@@ -735,7 +877,13 @@ def theorem_1(
     for X in designs:
         signs = rng.choice([-1.0, 1.0], size=(draws, len(X)))
         gram = equal(X, X)
-        total += float(np.sqrt(np.maximum(np.einsum("di,ij,dj->d", signs, gram, signs, optimize=True), 0.0)).mean())
+        total += float(
+            np.sqrt(
+                np.maximum(
+                    np.einsum("di,ij,dj->d", signs, gram, signs, optimize=True), 0.0
+                )
+            ).mean()
+        )
     complexity = total / rows
     # Weights at the corners of the simplex, as evenly over the kernels as can be, are the farthest from each other.
     at_corner = np.bincount(np.arange(n_tasks) % n_kernels)

@@ -46,7 +46,11 @@ NUMBERS = {"average rank": 2, "z": 2, "p": 5, "alpha": 4}
     needs_data=False,
 )
 def table_audit(
-    dataset: Dataset | None, *, seed: int, size: int = 10, published: Sequence[str] = PRINTED
+    dataset: Dataset | None,
+    *,
+    seed: int,
+    size: int = 10,
+    published: Sequence[str] = PRINTED,
 ) -> Measurement:
     """Recompute ranks, Friedman's and Holm's tests from the published accuracies for one training size.
 
@@ -81,7 +85,10 @@ def table_audit(
             "friedman_p": found.friedman.chi2_pvalue,
             "iman_davenport_p": found.friedman.f_pvalue,
         },
-        lines=[*(f"{size}%: {line}" for line in verdict_lines(found, claimed)), *map(str, found.discrepancies)],
+        lines=[
+            *(f"{size}%: {line}" for line in verdict_lines(found, claimed)),
+            *map(str, found.discrepancies),
+        ],
         tables={f"Table 2 at {size}%, recomputed and printed": _as_text(rows)},
     )
 
@@ -151,11 +158,17 @@ class Audit:
     @property
     def reproduced(self) -> list[str]:
         """Methods whose printed statistic and p-value both come out to the printed digits."""
-        wrong = {d.where for d in self.discrepancies if d.kind in ("test statistic", "p-value")}
+        wrong = {
+            d.where
+            for d in self.discrepancies
+            if d.kind in ("test statistic", "p-value")
+        }
         return [method for method in self.methods.index if method not in wrong]
 
 
-def read_published(size: int, table1: str = PRINTED[0], table2: str = PRINTED[1]) -> Published:
+def read_published(
+    size: int, table1: str = PRINTED[0], table2: str = PRINTED[1]
+) -> Published:
     """Read the published tables, named from configs/ on, for a training size in per cent.
 
     Raises
@@ -178,13 +191,25 @@ def read_published(size: int, table1: str = PRINTED[0], table2: str = PRINTED[1]
 
 def _cells(name: str, key: str, size: int) -> pd.DataFrame:
     """Return the numbers of a printed table for a training size, one per row."""
-    numbers = read_printed(published_path(name), f"configs/{name}", ("training part", key))
+    numbers = read_printed(
+        published_path(name), f"configs/{name}", ("training part", key)
+    )
     sizes = [round(100 * float(n.where["training part"])) for n in numbers]
     if size not in sizes:
-        raise ValueError(f"no published table for {size}%; there are {', '.join(map(str, dict.fromkeys(sizes)))}")
+        raise ValueError(
+            f"no published table for {size}%; there are {', '.join(map(str, dict.fromkeys(sizes)))}"
+        )
     chosen = [n for n, at in zip(numbers, sizes, strict=True) if at == size]
     return pd.DataFrame(
-        [{key: n.where[key], "column": n.head, "value": float(n.value), "rank": float(n.rank or 0)} for n in chosen]
+        [
+            {
+                key: n.where[key],
+                "column": n.head,
+                "value": float(n.value),
+                "rank": float(n.rank or 0),
+            }
+            for n in chosen
+        ]
     )
 
 
@@ -206,15 +231,25 @@ def audit(printed: Published, claimed: int) -> Audit:
     accuracy = printed.accuracy
     ranks = pd.DataFrame(rank_table(accuracy), accuracy.index, accuracy.columns)
     average = ranks.mean()
-    tests = control_tests(accuracy, accuracy.columns.get_loc(CONTROL), level=SIGNIFICANCE)
-    rows = pd.DataFrame(map(asdict, tests)).sort_values("column").set_index(accuracy.columns.drop(CONTROL))
+    tests = control_tests(
+        accuracy, accuracy.columns.get_loc(CONTROL), level=SIGNIFICANCE
+    )
+    rows = (
+        pd.DataFrame(map(asdict, tests))
+        .sort_values("column")
+        .set_index(accuracy.columns.drop(CONTROL))
+    )
     rows = rows.set_axis(["column", "z", "p", "adjusted", "alpha", "rejected"], axis=1)
     rows["average rank"] = average
     rows["printed average rank"] = printed.average_rank
-    rows[["printed z", "printed p", "printed alpha"]] = printed.tests[["statistic", "p-value", "adjusted alpha"]]
+    rows[["printed z", "printed p", "printed alpha"]] = printed.tests[
+        ["statistic", "p-value", "adjusted alpha"]
+    ]
     rows["printed rejected"] = rows["printed p"] < rows["printed alpha"]
     error = np.sqrt(accuracy.shape[1] * (accuracy.shape[1] + 1) / (6.0 * len(accuracy)))
-    rows["z of printed ranks"] = (rows["printed average rank"] - printed.average_rank[CONTROL]) / error
+    rows["z of printed ranks"] = (
+        rows["printed average rank"] - printed.average_rank[CONTROL]
+    ) / error
     found = [*_wrong_ranks(printed.rank, ranks), *_wrong_averages(printed, average)]
     for method, row in rows.iterrows():
         found += _wrong_tests(str(method), row)
@@ -223,7 +258,14 @@ def audit(printed: Published, claimed: int) -> Audit:
         ("printed rejected", "the text against the printed p-values and alphas"),
     ):
         if rows[column].sum() != claimed:
-            found.append(Discrepancy("number of methods dominated", where, claimed, float(rows[column].sum())))
+            found.append(
+                Discrepancy(
+                    "number of methods dominated",
+                    where,
+                    claimed,
+                    float(rows[column].sum()),
+                )
+            )
     return Audit(rows, friedman(accuracy), found)
 
 
@@ -237,8 +279,13 @@ def verdict_lines(found: Audit, claimed: int) -> list[str]:
         first = f"statistics and p-values come out to the printed digits except {', '.join(wrong)}."
     else:
         first = "all statistics and p-values come out to the printed digits."
-    rejected, as_printed = (list(found.methods.index[found.methods[c]]) for c in ("rejected", "printed rejected"))
-    holds = "as the text says" if len(rejected) == claimed else f"the text says {claimed}"
+    rejected, as_printed = (
+        list(found.methods.index[found.methods[c]])
+        for c in ("rejected", "printed rejected")
+    )
+    holds = (
+        "as the text says" if len(rejected) == claimed else f"the text says {claimed}"
+    )
     lines = [
         first,
         f"Holm's test on the accuracies rejects {len(rejected)} of {others} ({', '.join(rejected)}), {holds}.",
@@ -256,15 +303,26 @@ def _as_text(rows: pd.DataFrame) -> dict[str, list[Any]]:
     heads, columns = ["Method"], [list(rows.index)]
     for name, decimals in NUMBERS.items():
         heads += [name, "printed" if name == "average rank" else f"printed {name}"]
-        columns += [[f"{value:.{decimals}f}" for value in rows[c]] for c in (name, f"printed {name}")]
-    columns += [np.where(rows[c], "yes", "no").tolist() for c in ("rejected", "printed rejected")]
-    return {"columns": [*heads, "Rejected", "as printed"], "rows": [list(row) for row in zip(*columns, strict=True)]}
+        columns += [
+            [f"{value:.{decimals}f}" for value in rows[c]]
+            for c in (name, f"printed {name}")
+        ]
+    columns += [
+        np.where(rows[c], "yes", "no").tolist()
+        for c in ("rejected", "printed rejected")
+    ]
+    return {
+        "columns": [*heads, "Rejected", "as printed"],
+        "rows": [list(row) for row in zip(*columns, strict=True)],
+    }
 
 
 def _wrong_ranks(printed: pd.DataFrame, ranks: pd.DataFrame) -> Iterator[Discrepancy]:
     for dataset, method in zip(*np.nonzero((printed != ranks).to_numpy()), strict=True):
         where = f"{ranks.columns[method]} on {ranks.index[dataset]}"
-        yield Discrepancy("rank", where, printed.iloc[dataset, method], ranks.iloc[dataset, method])
+        yield Discrepancy(
+            "rank", where, printed.iloc[dataset, method], ranks.iloc[dataset, method]
+        )
 
 
 def _wrong_averages(published: Published, average: pd.Series) -> Iterator[Discrepancy]:
@@ -289,14 +347,22 @@ def _wrong_tests(method: str, row: pd.Series) -> Iterator[Discrepancy]:
         reason = "follows from the printed average ranks" if follows else ""
         yield Discrepancy("test statistic", method, z, row["z"], reason)
     half = 0.5 * 10**-STATISTIC_DECIMALS
-    low, of_statistic, high = (2.0 * stats.norm.sf(abs(z) + side * half) for side in (1, 0, -1))
+    low, of_statistic, high = (
+        2.0 * stats.norm.sf(abs(z) + side * half) for side in (1, 0, -1)
+    )
     decimals = _p_decimals(p)
     rounding = 0.5 * 10.0**-decimals
     consistent = low - rounding <= p <= high + rounding
     if not consistent:
         yield Discrepancy("p-value of the printed statistic", method, p, of_statistic)
     if not _agrees(p, row["p"], decimals):
-        yield Discrepancy("p-value", method, p, row["p"], "follows from the printed statistic" if consistent else "")
+        yield Discrepancy(
+            "p-value",
+            method,
+            p,
+            row["p"],
+            "follows from the printed statistic" if consistent else "",
+        )
     # Alphas are printed truncated as well as rounded: one unit of the fourth decimal is allowed.
     if abs(alpha - row["alpha"]) > 10.0**-P_DECIMALS:
         reason = "Holm orders the methods by their p-values"

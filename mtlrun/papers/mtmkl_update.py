@@ -69,7 +69,9 @@ def repaired_update(theta: Array, slopes: Array, mu: float) -> tuple[Array, int]
         of_copies = (pull - old_positive - of_simplex) / others
         of_simplex = of_simplex + positive - theta
         of_sum = of_sum + positive - summed
-        on_copies, on_simplex, on_sum = (RHO * _length(a) for a in (of_copies, of_simplex, of_sum))
+        on_copies, on_simplex, on_sum = (
+            RHO * _length(a) for a in (of_copies, of_simplex, of_sum)
+        )
         left_over = [  # a residual, and what it is small against
             (_length(copies - theta), max(_length(copies), _length(theta))),
             (_length(positive - theta), max(_length(positive), _length(theta))),
@@ -78,7 +80,9 @@ def repaired_update(theta: Array, slopes: Array, mu: float) -> tuple[Array, int]
             (RHO * _length(positive - old_positive), on_copies + on_simplex),
             (RHO * _length(summed - old_summed), on_simplex + on_sum),
         ]
-        if all(r < ABSOLUTE * np.sqrt(n_tasks) + RELATIVE * scale for r, scale in left_over):
+        if all(
+            r < ABSOLUTE * np.sqrt(n_tasks) + RELATIVE * scale for r, scale in left_over
+        ):
             return np.maximum(theta, 0), done + 1
     return np.maximum(theta, 0), MAX_ITER
 
@@ -129,7 +133,13 @@ class Consensus:
 
 
 def consensus(
-    theta: Array, slopes: Array, lam: float, fixes: Collection[str] = (), *, max_iter: int = 1000, stop: bool = True
+    theta: Array,
+    slopes: Array,
+    lam: float,
+    fixes: Collection[str] = (),
+    *,
+    max_iter: int = 1000,
+    stop: bool = True,
 ) -> Consensus:
     """Run Algorithm 2 on ``lam sum_{s<t} ||theta_s - theta_t|| + sum_t <slopes_t, theta_t>``, as printed or corrected.
 
@@ -154,24 +164,39 @@ def consensus(
     for _ in range(max_iter):
         before = s, z
         if "pair" in fixes:
-            s = np.stack(_drawn_together(theta[pairs[:, 0]] - u[:, 0], theta[pairs[:, 1]] - u[:, 1], lam / RHO), axis=1)
+            s = np.stack(
+                _drawn_together(
+                    theta[pairs[:, 0]] - u[:, 0],
+                    theta[pairs[:, 1]] - u[:, 1],
+                    lam / RHO,
+                ),
+                axis=1,
+            )
         else:
             s = _shrunk(theta[pairs] + u, lam / RHO)
         total = np.zeros_like(theta)
         np.add.at(total, pairs, s + u)
-        theta = (total + z + v - slopes / RHO) / (len(theta) if "theta" in fixes else len(theta) - 1)
+        theta = (total + z + v - slopes / RHO) / (
+            len(theta) if "theta" in fixes else len(theta) - 1
+        )
         if "projection" in fixes:
             z = project_simplex_ball(theta - v)
         else:
             y = np.maximum(theta + v - beta, 0.0) / 2.0
             z = _of_sum_one(y + beta)
             beta = beta + y - z
-        apart, moved = (_length_of(s - theta[pairs], z - theta), RHO * _length_of(s - before[0], z - before[1]))
+        apart, moved = (
+            _length_of(s - theta[pairs], z - theta),
+            RHO * _length_of(s - before[0], z - before[1]),
+        )
         u, v = u + s - theta[pairs], v + z - theta
         sizes.append(float(np.abs(theta).max()))
         scale = max(_length_of(s, z), _length_of(theta[pairs], theta))
         residual, floor = apart / scale, ABSOLUTE * np.sqrt(s.size + z.size)
-        stopped = apart < floor + RELATIVE * scale and moved < floor + RELATIVE * RHO * _length_of(u, v)
+        stopped = (
+            apart < floor + RELATIVE * scale
+            and moved < floor + RELATIVE * RHO * _length_of(u, v)
+        )
         if (stop and stopped) or sizes[-1] > _DIVERGED:
             break
     return Consensus(theta, len(sizes), stopped, float(residual), sizes)
@@ -180,7 +205,10 @@ def consensus(
 def _shrunk(pairs: Array, strength: float) -> Array:
     """Return pairs, (N, 2, M), each shrunk as a whole, as equation (13) has it."""
     lengths = np.linalg.norm(pairs.reshape(len(pairs), -1), axis=1)
-    return np.maximum(0.0, 1.0 - strength / np.maximum(lengths, _TINY))[:, None, None] * pairs
+    return (
+        np.maximum(0.0, 1.0 - strength / np.maximum(lengths, _TINY))[:, None, None]
+        * pairs
+    )
 
 
 def _length_of(*parts: Array) -> float:

@@ -41,7 +41,12 @@ from mtlrun.utils.yaml import load_text
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Differences relative to the optimum whose seconds are reported, by the name of the quantity.
-LEVELS = {"seconds_to_1e-2": 1e-2, "seconds_to_1e-4": 1e-4, "seconds_to_1e-6": 1e-6, "seconds_to_1e-8": 1e-8}
+LEVELS = {
+    "seconds_to_1e-2": 1e-2,
+    "seconds_to_1e-4": 1e-4,
+    "seconds_to_1e-6": 1e-6,
+    "seconds_to_1e-8": 1e-8,
+}
 #: Solvers with the multi-task kernel; the second is LIBSVM, which always has an intercept.
 KERNEL_SOLVERS = ("kernel", LIBSVM := "mtk-intercept")
 #: The solver that the others are compared with: coordinate ascent as printed.
@@ -163,7 +168,10 @@ def svm_convergence(
     reference = optimum_of(data, links, C, reference_seconds)
     goal = _END * max(1.0, abs(reference.optimum))
     race = certificates(ascend(BASELINE, data, links, C, _END, seed, reference_seconds))
-    dcd_seconds = first_time([p.seconds for p in race], np.array([p.primal for p in race]) <= reference.optimum + goal)
+    dcd_seconds = first_time(
+        [p.seconds for p in race],
+        np.array([p.primal for p in race]) <= reference.optimum + goal,
+    )
     points: list[TimedCertificate] = []
     if solver == LIBSVM:
         ladder = Ladder(data, links, C, seconds)
@@ -175,20 +183,32 @@ def svm_convergence(
         n_iter, ran = ladder.rungs[-1].n_iter, sum(point.seconds for point in points)
     else:
         aim = reference.optimum + 2 * reference.accuracy
-        result = ascend(solver, data, links, C, _END, seed, seconds, lambda primal: primal <= aim)
+        result = ascend(
+            solver, data, links, C, _END, seed, seconds, lambda primal: primal <= aim
+        )
         points += certificates(result)
         n_iter, ran = result.n_iter, points[-1].seconds
     gap = points[-1].primal - points[-1].dual
     points.sort(key=lambda point: point.seconds)
     at = [point.seconds for point in points]
-    primal, dual = (np.array([getattr(point, name) for point in points]) for name in ("primal", "dual"))
+    primal, dual = (
+        np.array([getattr(point, name) for point in points])
+        for name in ("primal", "dual")
+    )
     if solver == BASELINE:
-        dcd_seconds = first_time(at, np.maximum(np.abs(primal - reference.optimum), reference.accuracy) <= goal)
-    of_primal, differences = _followed(at, primal, C * data.n_rows, reference, dcd_seconds)
+        dcd_seconds = first_time(
+            at,
+            np.maximum(np.abs(primal - reference.optimum), reference.accuracy) <= goal,
+        )
+    of_primal, differences = _followed(
+        at, primal, C * data.n_rows, reference, dcd_seconds
+    )
     found, curves = of_primal, {"function difference": differences}
     if solver in KERNEL_SOLVERS:
         curves = {"function difference, primal": differences}
-        found, curves["function difference"] = _followed(at, dual, 0.0, reference, dcd_seconds)
+        found, curves["function difference"] = _followed(
+            at, dual, 0.0, reference, dcd_seconds
+        )
     return Measurement(
         {
             **found,
@@ -198,14 +218,25 @@ def svm_convergence(
             "optimum": reference.optimum,
             "accuracy": reference.accuracy,
         },
-        curves={name: Curve(at, y.tolist(), "seconds", "|obj* - obj|", "xy") for name, y in curves.items()},
+        curves={
+            name: Curve(at, y.tolist(), "seconds", "|obj* - obj|", "xy")
+            for name, y in curves.items()
+        },
         lines=[_sentence(dataset, solver, reference)],
-        solver={"n_iter": n_iter, "gap": gap / max(1.0, abs(reference.optimum)), "converged": True},
+        solver={
+            "n_iter": n_iter,
+            "gap": gap / max(1.0, abs(reference.optimum)),
+            "converged": True,
+        },
     )
 
 
 def _followed(
-    at: Sequence[float], values: Array, cold: float, reference: ReferenceOptimum, dcd_seconds: float
+    at: Sequence[float],
+    values: Array,
+    cold: float,
+    reference: ReferenceOptimum,
+    dcd_seconds: float,
 ) -> tuple[dict[str, float], Array]:
     """Return the quantities of a curve of objectives, and its distances from the optimum.
 
@@ -218,8 +249,13 @@ def _followed(
     found = {
         "function_difference": float(differences.min()),
         "relative_difference": float(differences.min()) / optimum,
-        "difference_at_dcd_time": _at_time(dcd_seconds, at, differences, abs(reference.optimum - cold)),
-        **{name: first_time(at, reached <= level * optimum) for name, level in LEVELS.items()},
+        "difference_at_dcd_time": _at_time(
+            dcd_seconds, at, differences, abs(reference.optimum - cold)
+        ),
+        **{
+            name: first_time(at, reached <= level * optimum)
+            for name, level in LEVELS.items()
+        },
     }
     return found, differences
 
@@ -289,7 +325,9 @@ def svm_seconds(
         points, n_iter = certificates(runs[0]), runs[0].n_iter
         while points[-1].seconds < 1 and len(runs) < 3:
             runs.append(ascend(solver, data, links, C, aim, seed, seconds))
-        reached = float(np.median([time_to(certificates(run), tol, precision) for run in runs]))
+        reached = float(
+            np.median([time_to(certificates(run), tol, precision) for run in runs])
+        )
         ran = sum(certificates(run)[-1].seconds for run in runs)
     gap = points[-1].gap
     values = {
@@ -301,12 +339,22 @@ def svm_seconds(
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }
     late = f"{solver}, {n} rows: not at {tol:g} after {ran:.0f} s (relative gap {gap:.1e})."
-    curve = Curve([p.seconds for p in points], [p.gap for p in points], "seconds", "relative duality gap", "xy")
+    curve = Curve(
+        [p.seconds for p in points],
+        [p.gap for p in points],
+        "seconds",
+        "relative duality gap",
+        "xy",
+    )
     return Measurement(
         values,
         curves={"relative gap": curve} if trace else {},
         lines=[late] if np.isnan(reached) else [],
-        solver={"n_iter": int(n_iter), "gap": gap, "converged": bool(np.isfinite(reached))},
+        solver={
+            "n_iter": int(n_iter),
+            "gap": gap,
+            "converged": bool(np.isfinite(reached)),
+        },
     )
 
 
@@ -321,9 +369,23 @@ def svm_seconds(
         "relative_gap": "relative duality gap with the largest size finished",
         "peak_gb": "largest memory of the process so far in GiB",
     },
-    lower=("seconds_to_precision", "exponent", "microseconds_per_row", "relative_gap", "peak_gb"),
+    lower=(
+        "seconds_to_precision",
+        "exponent",
+        "microseconds_per_row",
+        "relative_gap",
+        "peak_gb",
+    ),
     higher=("largest_n",),
-    varies=("seconds*", "largest_n", "times_*", "exponent", "microseconds_per_row", "relative_gap", "peak_gb"),
+    varies=(
+        "seconds*",
+        "largest_n",
+        "times_*",
+        "exponent",
+        "microseconds_per_row",
+        "relative_gap",
+        "peak_gb",
+    ),
 )
 def svm_scaling(
     dataset: Dataset,
@@ -360,7 +422,13 @@ def svm_scaling(
         Curve ``seconds to precision`` over the rows. The quantities are those of the largest size finished; it counts
         as converged if there is one.
     """
-    options: dict[str, Any] = {"seed": seed, "C": C, "tol": tol, "precision": precision, "seconds": seconds}
+    options: dict[str, Any] = {
+        "seed": seed,
+        "C": C,
+        "tol": tol,
+        "precision": precision,
+        "seconds": seconds,
+    }
     options["tolerances"] = tolerances
     n: list[float] = []
     took: list[float] = []
@@ -370,10 +438,14 @@ def svm_scaling(
     for fraction in sorted(fractions):
         rows = fraction * dataset.n_samples
         likely = (
-            last.values["seconds_run"] * (rows / n[-1]) ** 2 if last is not None and solver in KERNEL_SOLVERS else 0
+            last.values["seconds_run"] * (rows / n[-1]) ** 2
+            if last is not None and solver in KERNEL_SOLVERS
+            else 0
         )
         if likely > seconds:
-            lines.append(f"{solver}: {rows:.0f} rows would take about {likely:.0f} s and were not tried.")
+            lines.append(
+                f"{solver}: {rows:.0f} rows would take about {likely:.0f} s and were not tried."
+            )
             break
         run = svm_seconds(dataset, solver=solver, fraction=fraction, **options)
         if np.isnan(run.values["seconds_to_precision"]):
@@ -386,17 +458,35 @@ def svm_scaling(
             theirs = svm_seconds(dataset, solver=other, fraction=fraction, **options)
             if np.isfinite(ratio := took[-1] / theirs.values["seconds_to_precision"]):
                 times[f"times_{other}"] = ratio
-                lines.append(f"{solver}, {n[-1]:.0f} rows: {ratio:.3g} times the seconds of {other}.")
-    values = {"largest_n": n[-1] if n else 0.0, **{f"times_{other}": np.nan for other in against}, **times}
-    values["exponent"] = float(np.polyfit(np.log(n), np.log(took), 1)[0]) if len(n) > 1 else np.nan
+                lines.append(
+                    f"{solver}, {n[-1]:.0f} rows: {ratio:.3g} times the seconds of {other}."
+                )
+    values = {
+        "largest_n": n[-1] if n else 0.0,
+        **{f"times_{other}": np.nan for other in against},
+        **times,
+    }
+    values["exponent"] = (
+        float(np.polyfit(np.log(n), np.log(took), 1)[0]) if len(n) > 1 else np.nan
+    )
     kept = ("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb")
     values |= {name: np.nan if last is None else last.values[name] for name in kept}
     curve = Curve(n, took, "rows", f"seconds to {tol:g}", "xy")
-    facts = {"converged": last is not None, **({} if last is None else {"gap": last.solver["gap"]})}
-    return Measurement(values, curves={"seconds to precision": curve} if n else {}, lines=lines, solver=facts)
+    facts = {
+        "converged": last is not None,
+        **({} if last is None else {"gap": last.solver["gap"]}),
+    }
+    return Measurement(
+        values,
+        curves={"seconds to precision": curve} if n else {},
+        lines=lines,
+        solver=facts,
+    )
 
 
-def _at_time(when: float, at: Sequence[float], differences: Array, cold: float) -> float:
+def _at_time(
+    when: float, at: Sequence[float], differences: Array, cold: float
+) -> float:
     """Return the smallest difference known at a moment; that of zero coefficients before the first; NaN if never."""
     if np.isnan(when):
         return np.nan
@@ -478,17 +568,29 @@ def svm_transfer(
     if dataset.task_id is None or not dataset.strings:
         raise ValueError("svm-transfer needs strings in several tasks")
     if model not in MODELS or target not in dataset.tasks:
-        raise ValueError(f"unknown model {model!r} or task {target!r}: models {MODELS}, tasks {tuple(dataset.tasks)}")
+        raise ValueError(
+            f"unknown model {model!r} or task {target!r}: models {MODELS}, tasks {tuple(dataset.tasks)}"
+        )
     few = dataset.tasks.index(target)
     train, test = _rows(dataset, few, target_rows, other_rows, test_rows, seed)
-    tried = {"multi-task": couplings, "pooled": (_POOLED,), "independent": (0.0,)}[model]
+    tried = {"multi-task": couplings, "pooled": (_POOLED,), "independent": (0.0,)}[
+        model
+    ]
     candidates = [
-        GraphSVC(C=C, coupling=coupling, tol=1e-2, features=WeightedDegree(degree, normalize=True))
+        GraphSVC(
+            C=C,
+            coupling=coupling,
+            tol=1e-2,
+            features=WeightedDegree(degree, normalize=True),
+        )
         for coupling, C in product(tried, costs)
     ]
     chosen = candidates[0]
     if len(candidates) > 1:
-        scores = [_validated(candidate, dataset, train, few, folds) for candidate in candidates]
+        scores = [
+            _validated(candidate, dataset, train, few, folds)
+            for candidate in candidates
+        ]
         chosen = candidates[int(np.argmax(scores))]
     aucs = _aucs(chosen, dataset, train, test)
     values = {
@@ -501,7 +603,12 @@ def svm_transfer(
 
 
 def _rows(
-    dataset: Dataset, few: int, target_rows: int, other_rows: int, test_rows: int, seed: int
+    dataset: Dataset,
+    few: int,
+    target_rows: int,
+    other_rows: int,
+    test_rows: int,
+    seed: int,
 ) -> tuple[Array, Array]:
     """Return the training rows, half of them positive, and the test rows of all tasks."""
     train, test = [], []
@@ -514,19 +621,30 @@ def _rows(
         positive = dataset.y[rest] > 0
         parts = [rest[positive][: wanted // 2], rest[~positive][: wanted - wanted // 2]]
         if sum(map(len, parts)) < wanted:
-            raise ValueError(f"{dataset.tasks[t]} has {len(rows)} rows, too few to train on {wanted} of them")
+            raise ValueError(
+                f"{dataset.tasks[t]} has {len(rows)} rows, too few to train on {wanted} of them"
+            )
         train += parts
     return np.concatenate(train), np.concatenate(test)
 
 
-def _validated(model: GraphSVC, dataset: Dataset, rows: Array, few: int, folds: int) -> float:
+def _validated(
+    model: GraphSVC, dataset: Dataset, rows: Array, few: int, folds: int
+) -> float:
     """Return the mean AUC of the target task over folds of the training rows."""
     fold = np.zeros(len(rows), dtype=np.int64)
     strata = 2 * np.asarray(dataset.task_id)[rows] + (dataset.y[rows] > 0)
     for stratum in np.unique(strata):  # rows are in random order
         inside = np.flatnonzero(strata == stratum)
         fold[inside] = np.arange(len(inside)) % folds
-    return float(np.nanmean([_aucs(model, dataset, rows[fold != k], rows[fold == k])[few] for k in range(folds)]))
+    return float(
+        np.nanmean(
+            [
+                _aucs(model, dataset, rows[fold != k], rows[fold == k])[few]
+                for k in range(folds)
+            ]
+        )
+    )
 
 
 def _aucs(model: GraphSVC, dataset: Dataset, train: Array, test: Array) -> Array:
@@ -600,16 +718,24 @@ def stored_runs(
     """
     ours, theirs = _curves(published[0], data_set)
     (few_n, few), (many_n, many) = _curves(published[1], data_set)
-    n, mine, other = np.intersect1d(few_n, many_n, return_indices=True)  # rows that both were given
+    n, mine, other = np.intersect1d(
+        few_n, many_n, return_indices=True
+    )  # rows that both were given
     few, many = few[mine], many[other]
     levels = np.unique(np.concatenate([ours[1], theirs[1]]))
     levels = levels[levels >= max(ours[1].min(), theirs[1].min())]
     ratios = np.array([_first(theirs, level) / _first(ours, level) for level in levels])
     at = np.unique(np.concatenate([ours[0], theirs[0]]))
     at = at[(at >= max(ours[0][0], theirs[0][0])) & (at <= theirs[0][-1])]
-    orders = np.array([np.log10(_known(theirs, time) / _known(ours, time)) for time in at])
+    orders = np.array(
+        [np.log10(_known(theirs, time) / _known(ours, time)) for time in at]
+    )
     useful = levels <= _USEFUL * optimum
-    best, most, rows = int(np.argmax(ratios)), int(np.argmax(orders)), int(np.argmax(many / few))
+    best, most, rows = (
+        int(np.argmax(ratios)),
+        int(np.argmax(orders)),
+        int(np.argmax(many / few)),
+    )
     values = {
         "dcd_difference": ours[1].min(),
         "kernel_difference": theirs[1].min(),
@@ -626,7 +752,9 @@ def stored_runs(
         "first_tenth": max(_first_tenth(ours), _first_tenth(theirs)),
         "mean_steepness": _mean_pace(theirs) / _mean_pace(ours),
         "steepness": _steepest(theirs) / _steepest(ours),
-        "exponent_difference": np.polyfit(np.log(n), np.log(many / few), 1)[0] if len(n) > 1 else np.nan,
+        "exponent_difference": np.polyfit(np.log(n), np.log(many / few), 1)[0]
+        if len(n) > 1
+        else np.nan,
         "kernel_rows": n[-1],
     }
     return Measurement(
@@ -641,14 +769,18 @@ def stored_runs(
 
 def _curves(name: str, data_set: str) -> list[tuple[Array, Array]]:
     """Return x and y of DCD and of the kernel solver."""
-    curves = load_text(published_path(name).read_text(encoding="utf-8"), f"configs/{name}").data["curves"]
+    curves = load_text(
+        published_path(name).read_text(encoding="utf-8"), f"configs/{name}"
+    ).data["curves"]
     found = {
         curve["method"]: (np.array(curve["x"]), np.array(curve["y"]))
         for curve in curves
         if curve["dataset"] == data_set
     }
     if len(found) != 2:
-        raise ValueError(f"configs/{name} has {len(found)} curves of {data_set!r}, need those of two solvers")
+        raise ValueError(
+            f"configs/{name} has {len(found)} curves of {data_set!r}, need those of two solvers"
+        )
     return [found["DCD as printed"], found["MTK"]]
 
 
@@ -682,7 +814,9 @@ def _first_tenth(curve: tuple[Array, Array]) -> float:
     at, difference = curve
     end = int(np.argmin(difference))
     known = _known(curve, max(at[0], at[end] / 10))
-    return float(10 * np.log10(difference[0] / known) / np.log10(difference[0] / difference[end]))
+    return float(
+        10 * np.log10(difference[0] / known) / np.log10(difference[0] / difference[end])
+    )
 
 
 def _steepest(curve: tuple[Array, Array]) -> float:

@@ -63,7 +63,11 @@ def part_of(dataset: Dataset, fraction: float, seed: int) -> Dataset:
         raise ValueError(f"fraction must be in (0, 1], got {fraction}")
     if fraction == 1:
         return dataset
-    owner = np.zeros(dataset.n_samples, dtype=np.int64) if dataset.task_id is None else dataset.task_id
+    owner = (
+        np.zeros(dataset.n_samples, dtype=np.int64)
+        if dataset.task_id is None
+        else dataset.task_id
+    )
     chosen = []
     for t in range(int(owner.max()) + 1):
         rows = np.flatnonzero(owner == t)
@@ -90,7 +94,9 @@ def couple(dataset: Dataset) -> TaskCoupling:
 def warm_up(dataset: Dataset) -> None:
     """Compile the solvers, or load what was compiled, for dense rows and for those of `dataset`."""
     rng = np.random.default_rng(0)
-    data = TaskData.from_list(list(rng.normal(size=(2, 30, 3))), list(np.sign(rng.normal(size=(2, 30)))))
+    data = TaskData.from_list(
+        list(rng.normal(size=(2, 30, 3))), list(np.sign(rng.normal(size=(2, 30))))
+    )
     links = couple_tasks(check_similarity("all", data.tasks))
     solve_svm_newton(data, links)
     few = part_of(dataset, 1e-9, seed=0)  # two rows of every task
@@ -135,15 +141,29 @@ def ascend(
     if solver == "kernel":
         return climb_kernel(data, links, C, tol, over)
     if solver not in VARIANTS:
-        raise ValueError(f"solver must be one of {', '.join(VARIANTS)}, newton, kernel, mtk-intercept, got {solver!r}")
+        raise ValueError(
+            f"solver must be one of {', '.join(VARIANTS)}, newton, kernel, mtk-intercept, got {solver!r}"
+        )
     form, step = VARIANTS[solver]
     return solve_block_dcd(
-        data, links, C=C, tol=tol, max_iter=_MAX_ITER, seed=seed, form=form, step=step, callback=over
+        data,
+        links,
+        C=C,
+        tol=tol,
+        max_iter=_MAX_ITER,
+        seed=seed,
+        form=form,
+        step=step,
+        callback=over,
     )
 
 
 def climb_kernel(
-    data: TaskData, links: TaskCoupling, C: float, tol: float, callback: Callback | None = None
+    data: TaskData,
+    links: TaskCoupling,
+    C: float,
+    tol: float,
+    callback: Callback | None = None,
 ) -> SolverResult:
     """Run the kernel solver without intercept to a relative gap; not on a shared design."""
     designs = [data.task(t)[0] for t in range(data.n_tasks)]
@@ -211,14 +231,18 @@ class Ladder:
         For all runs.
     """
 
-    def __init__(self, data: TaskData, links: TaskCoupling, C: float, seconds: float) -> None:
+    def __init__(
+        self, data: TaskData, links: TaskCoupling, C: float, seconds: float
+    ) -> None:
         self.rungs: list[Rung] = []
         self.links = links
         self.y, self.cost = data.targets, np.full(len(data.targets), float(C))
         designs = [data.task(t)[0] for t in range(data.n_tasks)]
         begun = time.perf_counter()
         self._end = begun + seconds
-        self._Z = (kernel_matrix if _precomputes(data) else augmented_features)(designs, links)
+        self._Z = (kernel_matrix if _precomputes(data) else augmented_features)(
+            designs, links
+        )
         self._made = time.perf_counter() - begun
         self.designs = [stored(X) for X in designs]
 
@@ -275,7 +299,10 @@ def _entries(data: TaskData) -> float:
 def certificates(result: SolverResult) -> list[TimedCertificate]:
     """Return the certificates of a run."""
     seconds = map(float, result.info["seconds"])
-    return [TimedCertificate(at, primal, dual) for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)]
+    return [
+        TimedCertificate(at, primal, dual)
+        for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)
+    ]
 
 
 def time_to(points: Sequence[TimedCertificate], tol: float, precision: str) -> float:
@@ -320,12 +347,18 @@ class ReferenceOptimum:
     def resolved(self, differences: Array) -> Array:
         """Return differences from this optimum; those below twice its accuracy become that bound, or NaN if large."""
         least = 2 * self.accuracy
-        return np.where(differences > least, differences, least if least <= _SURE else np.nan)
+        return np.where(
+            differences > least, differences, least if least <= _SURE else np.nan
+        )
 
 
-def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) -> ReferenceOptimum:
+def optimum_of(
+    data: TaskData, links: TaskCoupling, C: float, seconds: float
+) -> ReferenceOptimum:
     """Return the optimum without intercept."""
-    result = solve_block_dcd(data, links, C=C, tol=_FINEST, max_iter=_MAX_ITER, callback=until(seconds))
+    result = solve_block_dcd(
+        data, links, C=C, tol=_FINEST, max_iter=_MAX_ITER, callback=until(seconds)
+    )
     low, high, how = *_bracket(result), "block-wise coordinate ascent with exact steps"
     if data.n_tasks * data.n_features <= _SMALL and high - low > 1e-11 * abs(high):
         other = _bracket(solve_svm_newton(data, links, C=C, tol=_FINEST))
@@ -344,10 +377,17 @@ def kernel_optimum(ladder: Ladder) -> ReferenceOptimum:
     starts = [max(ladder.rungs, key=lambda rung: rung.dual).alpha]
     if links.n_tasks * ladder.designs[0].shape[1] <= _SMALL:
         Z = augmented_features(ladder.designs, links).toarray()
-        alone = TaskData.from_matrix(np.column_stack([Z, np.full(len(Z), _CONSTANT)]), y[:, None])
-        found = solve_svm_newton(alone, couple_tasks(np.ones((1, 1))), C=float(cost[0]), tol=_FINEST)
+        alone = TaskData.from_matrix(
+            np.column_stack([Z, np.full(len(Z), _CONSTANT)]), y[:, None]
+        )
+        found = solve_svm_newton(
+            alone, couple_tasks(np.ones((1, 1))), C=float(cost[0]), tol=_FINEST
+        )
         starts.append(found.info["alpha"][:, 0])
-    low, high = max(rung.dual for rung in ladder.rungs), min(rung.primal for rung in ladder.rungs)
+    low, high = (
+        max(rung.dual for rung in ladder.rungs),
+        min(rung.primal for rung in ladder.rungs),
+    )
     how = "LIBSVM's best primal and dual values"
     for start in starts:
         point = polish(ladder.designs, links, y, cost, start)
@@ -362,7 +402,9 @@ def kernel_optimum(ladder: Ladder) -> ReferenceOptimum:
 
 def _bracket(result: SolverResult) -> tuple[float, float]:
     """Return the best dual and the best primal value of a run."""
-    return max(dual for _, _, dual in result.gaps), min(primal for _, primal, _ in result.gaps)
+    return max(dual for _, _, dual in result.gaps), min(
+        primal for _, primal, _ in result.gaps
+    )
 
 
 def _accuracy(low: float, high: float) -> float:

@@ -9,7 +9,13 @@ from typing import ClassVar
 import numpy as np
 import scipy.optimize
 
-from mtlrun.penalties.norms import SpectralBox, SquaredFrobenius, SquaredTraceNorm, spectral_norm, trace_norm
+from mtlrun.penalties.norms import (
+    SpectralBox,
+    SquaredFrobenius,
+    SquaredTraceNorm,
+    spectral_norm,
+    trace_norm,
+)
 from mtlrun.problem.penalty import Penalty, check_number
 
 
@@ -63,15 +69,23 @@ class ClusterNorm(Penalty):
         if self.n_clusters == 1 or self.between == self.within:
             return SquaredFrobenius(2.0 * self.alpha * self.within)
         eta = low / (high - low)
-        return SpectralBox(self.alpha / (high - low) / (eta * (1.0 + eta)), eta=eta, k=self.n_clusters - 1)
+        return SpectralBox(
+            self.alpha / (high - low) / (eta * (1.0 + eta)),
+            eta=eta,
+            k=self.n_clusters - 1,
+        )
 
     def value(self, W: np.ndarray) -> float:
         average, D = _split(W)
-        return self.alpha * self.mean * W.shape[1] * float(np.vdot(average, average)) + self._spread.value(D)
+        return self.alpha * self.mean * W.shape[1] * float(
+            np.vdot(average, average)
+        ) + self._spread.value(D)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         average, D = _split(W)
-        return average / (1.0 + 2.0 * step * self.alpha * self.mean) + self._spread.prox(D, step)
+        return average / (
+            1.0 + 2.0 * step * self.alpha * self.mean
+        ) + self._spread.prox(D, step)
 
     def conjugate(self, Z: np.ndarray) -> float:
         average, D = _split(Z)
@@ -110,7 +124,10 @@ class GroupTrace(Penalty):
 
     def value(self, W: np.ndarray) -> float:
         alone = W[:, self._alone]
-        return self.alpha * (float(np.vdot(alone, alone)) + sum(trace_norm(W[:, g]) ** 2 for g in self._together))
+        return self.alpha * (
+            float(np.vdot(alone, alone))
+            + sum(trace_norm(W[:, g]) ** 2 for g in self._together)
+        )
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         out = np.empty_like(W)
@@ -120,7 +137,13 @@ class GroupTrace(Penalty):
         return out
 
     def conjugate(self, Z: np.ndarray) -> float:
-        return float(self._per_alpha(np.asarray(0.25 * sum(spectral_norm(Z[:, list(g)]) ** 2 for g in self.groups))))
+        return float(
+            self._per_alpha(
+                np.asarray(
+                    0.25 * sum(spectral_norm(Z[:, list(g)]) ** 2 for g in self.groups)
+                )
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -187,7 +210,10 @@ def _cluster_rows(Z: np.ndarray, strength: float) -> np.ndarray:
     # One call for all rows: each is lifted so far above the one before that no fit crosses from row to row.
     low, high = targets.min(axis=1), targets.max(axis=1)
     lift = np.concatenate([[0.0], np.cumsum(high[:-1] - low[1:])])[:, None]
-    fitted = scipy.optimize.isotonic_regression((targets + lift).ravel()).x.reshape(d, T) - lift
+    fitted = (
+        scipy.optimize.isotonic_regression((targets + lift).ravel()).x.reshape(d, T)
+        - lift
+    )
     out = np.empty_like(Z)
     np.put_along_axis(out, order, fitted, axis=1)
     return out

@@ -158,7 +158,9 @@ class _Scaled(TaskForm):
     ridge: float = 0.0
 
     def scaled(self, strength: float, ridge: float) -> Self:
-        return replace(self, strength=strength * self.strength, ridge=strength * self.ridge + ridge)
+        return replace(
+            self, strength=strength * self.strength, ridge=strength * self.ridge + ridge
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +171,9 @@ class MeanForm(_Scaled, SpectralForm):
 
     @cached_property
     def values(self) -> np.ndarray:
-        return np.concatenate([[self.ridge], np.full(self.tasks - 1, self.strength + self.ridge)])
+        return np.concatenate(
+            [[self.ridge], np.full(self.tasks - 1, self.strength + self.ridge)]
+        )
 
     @cached_property
     def _normal(self) -> np.ndarray:
@@ -194,11 +198,18 @@ class ChainForm(_Scaled, SpectralForm):
 
     @cached_property
     def values(self) -> np.ndarray:
-        return 4.0 * self.strength * np.square(np.sin(0.5 * np.pi * np.arange(self.tasks) / self.tasks)) + self.ridge
+        return (
+            4.0
+            * self.strength
+            * np.square(np.sin(0.5 * np.pi * np.arange(self.tasks) / self.tasks))
+            + self.ridge
+        )
 
     @cached_property
     def _vectors(self) -> np.ndarray:
-        return np.asarray(scipy.fft.idct(np.eye(self.tasks), type=2, norm="ortho", axis=0))
+        return np.asarray(
+            scipy.fft.idct(np.eye(self.tasks), type=2, norm="ortho", axis=0)
+        )
 
     def rotate(self, W: np.ndarray) -> np.ndarray:
         if self.tasks <= _FEW_TASKS:
@@ -252,7 +263,9 @@ class SparseForm(_Scaled):
         # Z M^{-1} Z' = X (Z + R)' + R M^{-1} R', whose last term is at most ||R||^2 / ridge: never too low.
         return float(np.vdot(X, Z + R)) + float(np.vdot(R, R)) / self.ridge
 
-    def _solve(self, W: np.ndarray, identity: float, step: float) -> tuple[np.ndarray, np.ndarray]:
+    def _solve(
+        self, W: np.ndarray, identity: float, step: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Solve X (identity I + step M) = W; return X and the residual."""
         one, many = identity + step * self.ridge, step * self.strength
         solved = conjugate_gradients(
@@ -329,7 +342,9 @@ class CoupledL21(Penalty):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         if step == 0:
             return W.copy()
-        short = _shortened(self.form.rotate(W), 1.0 + step * self.form.values, step * self.alpha)
+        short = _shortened(
+            self.form.rotate(W), 1.0 + step * self.form.values, step * self.alpha
+        )
         return self.form.back(short)
 
     def polar(self, Z: np.ndarray) -> float:
@@ -373,31 +388,45 @@ class CoupledL1(Penalty):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.form.is_definite:
-            raise ValueError("M must be positive definite: coefficients in its null space would be free")
+            raise ValueError(
+                "M must be positive definite: coefficients in its null space would be free"
+            )
 
     def value(self, W: np.ndarray) -> float:
         return L1(self.alpha).value(W) + self.form.value(W)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         M = self.form.matrix
-        V = self._row_lasso(np.eye(len(M)) + step * M, W, step * self.alpha, _MAX_SWEEPS)
+        V = self._row_lasso(
+            np.eye(len(M)) + step * M, W, step * self.alpha, _MAX_SWEEPS
+        )
         self._last["prox"] = V
         return V
 
     def conjugate(self, Z: np.ndarray) -> float:
         begun = "prox" in self._last and self._last["prox"].shape == Z.shape
-        W = self._row_lasso(self.form.matrix, Z, self.alpha, _FEW_SWEEPS if begun else _MAX_SWEEPS)
+        W = self._row_lasso(
+            self.form.matrix, Z, self.alpha, _FEW_SWEEPS if begun else _MAX_SWEEPS
+        )
         V = Z - np.clip(Z - self.form.times(W), -self.alpha, self.alpha)
         return 0.5 * self.form.inverse_energy(V)
 
-    def _row_lasso(self, G: np.ndarray, Z: np.ndarray, threshold: float, sweeps: int) -> np.ndarray:
+    def _row_lasso(
+        self, G: np.ndarray, Z: np.ndarray, threshold: float, sweeps: int
+    ) -> np.ndarray:
         """Return, per row, argmin_v 1/2 v'Gv - <z, v> + threshold ||v||_1."""
         start = self._last.get("prox")
         if threshold <= 0 or start is None or start.shape != Z.shape:
             start = np.linalg.solve(G, Z.T).T
         if threshold <= 0:
             return start
-        return _descend(G, np.ascontiguousarray(Z), np.array(start, order="C"), float(threshold), sweeps)
+        return _descend(
+            G,
+            np.ascontiguousarray(Z),
+            np.array(start, order="C"),
+            float(threshold),
+            sweeps,
+        )
 
 
 def _shortened(Z: np.ndarray, curvature: np.ndarray, threshold: float) -> np.ndarray:
@@ -416,9 +445,15 @@ def _shortened(Z: np.ndarray, curvature: np.ndarray, threshold: float) -> np.nda
     for _ in range(_MAX_STEPS):
         scale = curvature * x[:, None] + 1.0
         square = np.sum(z2 / scale**2, axis=1)
-        falling = np.sum(z2 * curvature / scale**3, axis=1)  # minus half the derivative of `square`
+        falling = np.sum(
+            z2 * curvature / scale**3, axis=1
+        )  # minus half the derivative of `square`
         # 1/sqrt(square) + step * falling / square^1.5 = 1 / threshold
-        move = (np.sqrt(square) / threshold - 1.0) * square / np.maximum(falling, np.finfo(np.float64).tiny)
+        move = (
+            (np.sqrt(square) / threshold - 1.0)
+            * square
+            / np.maximum(falling, np.finfo(np.float64).tiny)
+        )
         x = np.minimum(x + np.maximum(move, 0.0), 1e50)
         if np.all(move <= 1e-14 * x):
             break
@@ -427,7 +462,9 @@ def _shortened(Z: np.ndarray, curvature: np.ndarray, threshold: float) -> np.nda
 
 
 @compiled
-def _descend(G: np.ndarray, Z: np.ndarray, V: np.ndarray, threshold: float, sweeps: int) -> np.ndarray:
+def _descend(
+    G: np.ndarray, Z: np.ndarray, V: np.ndarray, threshold: float, sweeps: int
+) -> np.ndarray:
     """Coordinate descent, row by row, in place of V."""
     d, T = V.shape
     for j in range(d):
@@ -490,7 +527,9 @@ class FusedGroup(Penalty):
         check_number("sparsity", self.sparsity)
         check_number("fusion", self.fusion)
         if self.alpha == 0 and self.sparsity == 0 and self.fusion > 0:
-            raise ValueError("alpha and sparsity are both 0: coefficients that are equal for all tasks would be free")
+            raise ValueError(
+                "alpha and sparsity are both 0: coefficients that are equal for all tasks would be free"
+            )
 
     @property
     def is_zero(self) -> bool:
@@ -524,7 +563,9 @@ class FusedGroup(Penalty):
         return best
 
     def _row_values(self, W: np.ndarray) -> np.ndarray:
-        values = self.alpha * np.sqrt(np.einsum("ij,ij->i", W, W)) + self.sparsity * np.abs(W).sum(axis=1)
+        values = self.alpha * np.sqrt(
+            np.einsum("ij,ij->i", W, W)
+        ) + self.sparsity * np.abs(W).sum(axis=1)
         return values + self.fusion * np.abs(np.diff(W, axis=1)).sum(axis=1)
 
 
@@ -575,7 +616,11 @@ def _smooth_rows(Z: np.ndarray, strength: float) -> np.ndarray:
             left -= 1
             knots[left], slopes[left], offsets[left] = lower[t], slope_up, offset_up
             right += 1
-            knots[right], slopes[right], offsets[right] = upper[t], -slope, strength - offset
+            knots[right], slopes[right], offsets[right] = (
+                upper[t],
+                -slope,
+                strength - offset,
+            )
         slope, offset = 1.0, -Z[j, T - 1] - strength
         while left <= right and slope * knots[left] + offset < 0.0:
             slope += slopes[left]

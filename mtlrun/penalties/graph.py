@@ -84,7 +84,9 @@ class TaskCoupling:
             return sp.csr_array(np.linalg.cholesky(self.matrix))
         a, b = self.common
         column = sp.csr_array(np.full((self.n_tasks, 1), np.sqrt(b)))
-        return sp.csr_array(sp.hstack([column, np.sqrt(a) * sp.eye_array(self.n_tasks)], format="csr"))
+        return sp.csr_array(
+            sp.hstack([column, np.sqrt(a) * sp.eye_array(self.n_tasks)], format="csr")
+        )
 
     def _pair(self, which: int) -> np.ndarray:
         if self.given is not None:
@@ -125,21 +127,31 @@ def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -
     n_tasks = len(tasks)
     if isinstance(graph, str):
         if graph != "all":
-            raise ValueError(f"graph must be 'all' or a similarity matrix of the tasks, got {graph!r}")
+            raise ValueError(
+                f"graph must be 'all' or a similarity matrix of the tasks, got {graph!r}"
+            )
         _require_pairs(n_tasks, 2)
         return np.ones((n_tasks, n_tasks)) + np.eye(n_tasks)
     if hasattr(graph, "reindex"):
         graph = _reorder(graph, tasks)
-    A = as_design(graph, "graph") if is_sparse(graph) else as_array(graph, "graph", ndim=2)
+    A = (
+        as_design(graph, "graph")
+        if is_sparse(graph)
+        else as_array(graph, "graph", ndim=2)
+    )
     if A.shape != (n_tasks, n_tasks):
-        raise ValueError(f"graph must have one row and one column per task, ({n_tasks}, {n_tasks}), got {A.shape}")
+        raise ValueError(
+            f"graph must have one row and one column per task, ({n_tasks}, {n_tasks}), got {A.shape}"
+        )
     if not is_sparse(A):
         _require_pairs(n_tasks, 4)
         check_finite(A, "graph")
     names = tasks.tolist()
     worst, s, t = _largest(-A)
     if worst > 0:
-        raise ValueError(f"graph must not be negative: the similarity of {names[s]!r} and {names[t]!r} is {-worst:g}")
+        raise ValueError(
+            f"graph must not be negative: the similarity of {names[s]!r} and {names[t]!r} is {-worst:g}"
+        )
     skew, s, t = _largest(A - A.T)
     if skew > _SYMMETRY * A.max():
         raise ValueError(
@@ -179,14 +191,18 @@ def _reorder(graph: Any, tasks: np.ndarray) -> Any:
         return graph.loc[names, names].to_numpy()
     if rows == columns == list(range(len(names))):
         return graph.to_numpy()
-    raise ValueError(f"graph has rows {rows} and columns {columns}, but the tasks are {names}")
+    raise ValueError(
+        f"graph has rows {rows} and columns {columns}, but the tasks are {names}"
+    )
 
 
 def laplacian(similarity: Any) -> Any:
     """Return the Laplacian diag(A 1) - A of a similarity, sparse for a sparse one; the diagonal of A has no effect."""
     if is_sparse(similarity):
         degrees = similarity.sum(axis=1) - similarity.diagonal()
-        return sp.csr_array(sp.diags_array(degrees + similarity.diagonal()) - similarity)
+        return sp.csr_array(
+            sp.diags_array(degrees + similarity.diagonal()) - similarity
+        )
     A = similarity - np.diag(np.diag(similarity))
     return np.diag(A.sum(axis=1)) - A
 
@@ -219,7 +235,9 @@ def couple_tasks(similarity: Any, coupling: float = 1.0) -> TaskCoupling:
     # The Laplacian of n_tasks equally similar tasks is similarity * (T I - 11'), whose inverse is known.
     other = A[~np.eye(n_tasks, dtype=bool)]
     if n_tasks == 1 or coupling == 0 or np.all(other == other[0]):
-        return _couple_equals(n_tasks, float(other[0]) if n_tasks > 1 else 0.0, coupling)
+        return _couple_equals(
+            n_tasks, float(other[0]) if n_tasks > 1 else 0.0, coupling
+        )
     L = laplacian(A)
     values, vectors = np.linalg.eigh(L)
     M = (vectors / (1.0 + coupling * np.maximum(values, 0.0))) @ vectors.T
@@ -228,5 +246,11 @@ def couple_tasks(similarity: Any, coupling: float = 1.0) -> TaskCoupling:
 
 def _couple_equals(n_tasks: int, similarity: float, coupling: float) -> TaskCoupling:
     """Return the coupling of tasks that are all equally similar."""
-    a = 1.0 if n_tasks == 1 else 1.0 / (1.0 + coupling * similarity * n_tasks) if coupling else 1.0
+    a = (
+        1.0
+        if n_tasks == 1
+        else 1.0 / (1.0 + coupling * similarity * n_tasks)
+        if coupling
+        else 1.0
+    )
     return TaskCoupling(n_tasks, common=(a, (1.0 - a) / n_tasks))

@@ -46,7 +46,9 @@ def spectral_norm(Z: np.ndarray) -> float:
         return 0.0
     gram = small_gram(Z)
     if size > _SMALL:
-        top = scipy.linalg.eigh(gram, eigvals_only=True, subset_by_index=[size - 1, size - 1])[0]
+        top = scipy.linalg.eigh(
+            gram, eigvals_only=True, subset_by_index=[size - 1, size - 1]
+        )[0]
     elif np.isfinite(gram).all():
         top = np.linalg.eigvalsh(gram)[-1]
     else:
@@ -378,7 +380,9 @@ class SquaredTraceNorm(Penalty):
         return float(z @ w) - self._of(w)
 
     def _of(self, sigma: np.ndarray) -> float:
-        return self.alpha * float(sigma.sum()) ** 2 + 0.5 * self.ridge * float(sigma @ sigma)
+        return self.alpha * float(sigma.sum()) ** 2 + 0.5 * self.ridge * float(
+            sigma @ sigma
+        )
 
     def _shrunk(self, a: np.ndarray, step: float) -> np.ndarray:
         """Return the singular values of the prox of a matrix with singular values a, in descending order."""
@@ -387,7 +391,9 @@ class SquaredTraceNorm(Penalty):
         twice = 2.0 * scale * step * self.alpha
         thresholds = twice * np.cumsum(a) / (1.0 + twice * np.arange(1, len(a) + 1))
         kept = np.flatnonzero(a > thresholds)
-        return np.maximum(a - thresholds[kept[-1]], 0.0) if len(kept) else np.zeros_like(a)
+        return (
+            np.maximum(a - thresholds[kept[-1]], 0.0) if len(kept) else np.zeros_like(a)
+        )
 
 
 def _norms(W: np.ndarray, axis: int) -> np.ndarray:
@@ -470,7 +476,9 @@ def kept_parts(parts: np.ndarray, needed: Sequence[int]) -> np.ndarray:
     return kept
 
 
-def mixture_range(first: type[Penalty], second: type[Penalty], shape: tuple[int, int]) -> tuple[float, float]:
+def mixture_range(
+    first: type[Penalty], second: type[Penalty], shape: tuple[int, int]
+) -> tuple[float, float]:
     """Return the interval of lam outside of which ``first(P) + lam second(W - P)`` needs one of its parts only.
 
     Up to its lower end the first part is not needed, from its upper end on the second.
@@ -482,7 +490,9 @@ def mixture_range(first: type[Penalty], second: type[Penalty], shape: tuple[int,
     """
     upper, lower = _dual_ratio(second, first, shape), _dual_ratio(first, second, shape)
     if upper is None or lower is None:
-        raise ValueError(f"no constants are known between {first.__name__} and {second.__name__}")
+        raise ValueError(
+            f"no constants are known between {first.__name__} and {second.__name__}"
+        )
     return 1.0 / lower, upper
 
 
@@ -492,7 +502,9 @@ def _dominated(p: Penalty, q: Penalty, shape: tuple[int, int]) -> bool:
     return factor is not None and p.alpha >= factor * q.alpha * (1.0 - 1e-12)
 
 
-def _dual_ratio(p: type[Penalty], q: type[Penalty], shape: tuple[int, int]) -> float | None:
+def _dual_ratio(
+    p: type[Penalty], q: type[Penalty], shape: tuple[int, int]
+) -> float | None:
     """Return sup ||Z||_p* / ||Z||_q* (spectral, largest row, column, entry), None where it is not known."""
     d, T = shape
     if p is q and p in (TraceNorm, L21, L12, L1, L1Inf):

@@ -65,11 +65,15 @@ class Loss(ABC):
         """Return d2l/dz2 elementwise, without weights (a generalised one at kinks)."""
 
     @abstractmethod
-    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+    def conjugate_values(
+        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
+    ) -> np.ndarray:
         """Return w l*(theta / w) elementwise for positive weights, inf outside the domain."""
 
     @abstractmethod
-    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+    def prox_step(
+        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
+    ) -> np.ndarray:
         """Return argmin_u t l(u, y) + (u - z)^2 / 2 elementwise."""
 
     def value(self, z: np.ndarray, y: np.ndarray, weights: Weights = None) -> float:
@@ -77,17 +81,23 @@ class Loss(ABC):
         values = self.values(z, y)
         return float(values.sum() if weights is None else np.sum(weights * values))
 
-    def gradient(self, z: np.ndarray, y: np.ndarray, weights: Weights = None) -> np.ndarray:
+    def gradient(
+        self, z: np.ndarray, y: np.ndarray, weights: Weights = None
+    ) -> np.ndarray:
         """Return the gradient of `value` in z, a field (a subgradient for the hinge)."""
         slope = self.derivative(z, y)
         return slope if weights is None else weights * slope
 
-    def hessian(self, z: np.ndarray, y: np.ndarray, weights: Weights = None) -> np.ndarray:
+    def hessian(
+        self, z: np.ndarray, y: np.ndarray, weights: Weights = None
+    ) -> np.ndarray:
         """Return the diagonal of the second derivative of `value` in z, a field."""
         curve = self.second_derivative(z, y)
         return curve if weights is None else weights * curve
 
-    def conjugate(self, theta: np.ndarray, y: np.ndarray, weights: Weights = None) -> float:
+    def conjugate(
+        self, theta: np.ndarray, y: np.ndarray, weights: Weights = None
+    ) -> float:
         """Return sup_z <theta, z> - value(z), the sum of w l*(theta / w); inf outside the domain.
 
         An entry of weight 0 has the domain {0}.
@@ -100,9 +110,21 @@ class Loss(ABC):
         used = w > 0
         if np.any(theta[~used] != 0):
             return float("inf")
-        return float(np.sum(self.conjugate_values(theta[used], np.broadcast_to(y, theta.shape)[used], w[used])))
+        return float(
+            np.sum(
+                self.conjugate_values(
+                    theta[used], np.broadcast_to(y, theta.shape)[used], w[used]
+                )
+            )
+        )
 
-    def prox(self, z: np.ndarray, y: np.ndarray, step: float | np.ndarray, weights: Weights = None) -> np.ndarray:
+    def prox(
+        self,
+        z: np.ndarray,
+        y: np.ndarray,
+        step: float | np.ndarray,
+        weights: Weights = None,
+    ) -> np.ndarray:
         """Return argmin_u sum of w l(u, y) + (u - z)^2 / (2 step); entries of weight 0 stay at z."""
         return self.prox_step(z, y, step if weights is None else step * weights)
 
@@ -120,7 +142,9 @@ class Loss(ABC):
         if weights is not None:
             wrong &= np.broadcast_to(weights, y.shape) > 0
         if np.any(wrong):
-            raise ValueError(f"targets of {type(self).__name__} must be -1 or +1, got {y[wrong].flat[0]:g}")
+            raise ValueError(
+                f"targets of {type(self).__name__} must be -1 or +1, got {y[wrong].flat[0]:g}"
+            )
 
 
 @dataclass(frozen=True)
@@ -142,10 +166,14 @@ class SquaredLoss(Loss):
     def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.full(np.broadcast_shapes(np.shape(z), np.shape(y)), self.scale)
 
-    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+    def conjugate_values(
+        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
+    ) -> np.ndarray:
         return theta * y + np.square(theta) / (2.0 * self.scale * w)
 
-    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+    def prox_step(
+        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
+    ) -> np.ndarray:
         return (z + t * self.scale * y) / (1.0 + t * self.scale)
 
 
@@ -167,14 +195,18 @@ class LogisticLoss(Loss):
         p = expit(-np.abs(y * z))
         return self.scale * p * (1.0 - p)
 
-    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+    def conjugate_values(
+        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
+    ) -> np.ndarray:
         bound = self.scale * w
         a = -y * theta / bound
         inside = (a >= -_DOMAIN_TOLERANCE) & (a <= 1.0 + _DOMAIN_TOLERANCE)
         a = np.clip(a, 0.0, 1.0)
         return np.where(inside, bound * (xlogy(a, a) + xlogy(1.0 - a, 1.0 - a)), np.inf)
 
-    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+    def prox_step(
+        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
+    ) -> np.ndarray:
         # The new margin u is the root of the increasing h(u) = u - m - t scale expit(-u), which is convex for u < 0
         # and concave for u > 0: from max(0, m) Newton's steps never pass the root.
         m = y * z
@@ -184,7 +216,9 @@ class LogisticLoss(Loss):
             p = expit(-u)
             move = (m - u + top * p) / (1.0 + top * p * (1.0 - p))
             u = u + move
-            if np.all(np.abs(move) <= 1e-10 * (1.0 + np.abs(u)) + 1e-15 * np.abs(m)):  # the next would be its square
+            if np.all(
+                np.abs(move) <= 1e-10 * (1.0 + np.abs(u)) + 1e-15 * np.abs(m)
+            ):  # the next would be its square
                 break
         return np.where(top > 0, y * u, z)
 
@@ -206,13 +240,17 @@ class SquaredHingeLoss(Loss):
     def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.where(y * z < 1.0, self.scale, 0.0)
 
-    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+    def conjugate_values(
+        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
+    ) -> np.ndarray:
         a = -y * theta
         inside = a >= -_DOMAIN_TOLERANCE * self.scale * w
         a = np.maximum(a, 0.0)
         return np.where(inside, np.square(a) / (2.0 * self.scale * w) - a, np.inf)
 
-    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+    def prox_step(
+        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
+    ) -> np.ndarray:
         ts = t * self.scale
         return z + y * (ts / (1.0 + ts)) * np.maximum(0.0, 1.0 - y * z)
 
@@ -236,13 +274,19 @@ class HingeLoss(Loss):
     def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.zeros(np.broadcast_shapes(np.shape(z), np.shape(y)))
 
-    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+    def conjugate_values(
+        self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float
+    ) -> np.ndarray:
         bound = self.scale * w
         a = -y * theta
-        inside = (a >= -_DOMAIN_TOLERANCE * bound) & (a <= bound * (1.0 + _DOMAIN_TOLERANCE))
+        inside = (a >= -_DOMAIN_TOLERANCE * bound) & (
+            a <= bound * (1.0 + _DOMAIN_TOLERANCE)
+        )
         return np.where(inside, -np.clip(a, 0.0, bound), np.inf)
 
-    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+    def prox_step(
+        self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float
+    ) -> np.ndarray:
         return z + y * np.clip(1.0 - y * z, 0.0, t * self.scale)
 
 
@@ -312,19 +356,31 @@ def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
     """
     used = np.flatnonzero(A.any(axis=0))
     if len(used) < A.shape[1]:  # LAPACK's routine is for columns and rows with entries
-        squares, V = right_singular(A[:, used], sizes[used]) if len(used) else (np.zeros(1), np.zeros((0, 1)))
+        squares, V = (
+            right_singular(A[:, used], sizes[used])
+            if len(used)
+            else (np.zeros(1), np.zeros((0, 1)))
+        )
         whole = np.zeros((A.shape[1], V.shape[1]))
         whole[used] = V
         return squares, whole
     A = A[A.any(axis=1)]
     n, d = A.shape
     if n >= d:  # columns of any scale
-        values, _, V, work, _, info = dgejsv(np.asfortranarray(A), joba=0, jobu=0, jobv=0, jobt=1, jobp=1)
+        values, _, V, work, _, info = dgejsv(
+            np.asfortranarray(A), joba=0, jobu=0, jobv=0, jobt=1, jobp=1
+        )
     else:  # rows of any scale
-        values, V, _, work, _, info = dgejsv(np.asfortranarray(A.T), joba=2, jobu=0, jobv=0, jobt=1, jobp=1)
+        values, V, _, work, _, info = dgejsv(
+            np.asfortranarray(A.T), joba=2, jobu=0, jobv=0, jobt=1, jobp=1
+        )
     if info != 0:
-        raise ArithmeticError(f"the singular values of a {A.shape} design could not be computed")
+        raise ArithmeticError(
+            f"the singular values of a {A.shape} design could not be computed"
+        )
     values = values * (work[0] / work[1])
     kept = values > _NOISE * _EPS * max(n, d) * (sizes @ np.abs(V))
     kept[0] = True
-    return np.ascontiguousarray(np.square(values[kept])[::-1]), np.ascontiguousarray(V[:, kept][:, ::-1])
+    return np.ascontiguousarray(np.square(values[kept])[::-1]), np.ascontiguousarray(
+        V[:, kept][:, ::-1]
+    )

@@ -87,7 +87,11 @@ def dual_point(
     """
     operator = TaskOperator(data) if operator is None else operator
     if intercept:
-        theta = _balance_classes(theta, data) if loss is not None and loss.labels else _recentre(theta, data)
+        theta = (
+            _balance_classes(theta, data)
+            if loss is not None and loss.labels
+            else _recentre(theta, data)
+        )
     Z = operator.adjoint(theta)
     if any(p.is_zero for p in penalties):
         return _annihilate(theta, Z, data, operator, intercept), np.zeros_like(Z)
@@ -107,11 +111,19 @@ def dual_value(
     operator: TaskOperator | None = None,
 ) -> float:
     """Return the dual objective at the feasible point made from theta, at least 0 (the value at theta = 0)."""
-    theta, Z = dual_point(theta, data, penalties, intercept=intercept, loss=loss, operator=operator)
+    theta, Z = dual_point(
+        theta, data, penalties, intercept=intercept, loss=loss, operator=operator
+    )
     return value_at_dual(theta, Z, data, loss, penalties)
 
 
-def value_at_dual(theta: np.ndarray, Z: np.ndarray, data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> float:
+def value_at_dual(
+    theta: np.ndarray,
+    Z: np.ndarray,
+    data: TaskData,
+    loss: Loss,
+    penalties: Sequence[Penalty],
+) -> float:
     """Return the dual objective at a feasible point theta with Z = X'theta, at least 0."""
     value = -loss.conjugate(-theta, data.targets, data.effective_weights())
     value -= sum(p.conjugate(Z) for p in penalties if not p.is_norm)
@@ -185,13 +197,19 @@ def duality_gap(
     if intercept is not None:
         fitted = data.shifted(z, optimal_intercept(data, loss, z, start=intercept))
     theta = -loss.gradient(fitted, data.targets, data.effective_weights())
-    dual = dual_value(theta, data, loss, penalties, intercept=intercept is not None, operator=operator)
+    dual = dual_value(
+        theta, data, loss, penalties, intercept=intercept is not None, operator=operator
+    )
     return Gap(primal, dual, relative_gap(primal, dual))
 
 
-def _total(parts: Sequence[np.ndarray] | np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
+def _total(
+    parts: Sequence[np.ndarray] | np.ndarray, penalties: Sequence[Penalty]
+) -> np.ndarray:
     if len(parts) != len(penalties):
-        raise ValueError(f"parts holds {len(parts)} matrices for {len(penalties)} penalties")
+        raise ValueError(
+            f"parts holds {len(parts)} matrices for {len(penalties)} penalties"
+        )
     return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
 
 
@@ -215,17 +233,25 @@ def _recentre(theta: np.ndarray, data: TaskData) -> np.ndarray:
 
 
 def _annihilate(
-    theta: np.ndarray, Z: np.ndarray, data: TaskData, operator: TaskOperator, intercept: bool
+    theta: np.ndarray,
+    Z: np.ndarray,
+    data: TaskData,
+    operator: TaskOperator,
+    intercept: bool,
 ) -> np.ndarray:
     """Move theta so that X'theta = 0 (to rounding), as an unpenalised part requires: a least-squares fit of theta."""
     if intercept:  # the fit must keep the sums over tasks at zero
         full = data.full_weights()
         mean = operator.adjoint(full) / data.sum_by_task(full)
         old = np.zeros(data.n_features) if operator.shift is None else operator.shift
-        operator = TaskOperator(data, shift=mean + (old[:, None] if old.ndim == 1 else old))
+        operator = TaskOperator(
+            data, shift=mean + (old[:, None] if old.ndim == 1 else old)
+        )
     grams = operator.gram(data.weights)
     sizes = np.sqrt(np.einsum("...ii->...i", grams))
-    sizes = np.where(sizes > 0, sizes, 1.0)  # columns of one size: none of them is lost next to a larger one
+    sizes = np.where(
+        sizes > 0, sizes, 1.0
+    )  # columns of one size: none of them is lost next to a larger one
     sizes = sizes[..., None, :] * sizes[..., :, None]
     inverse = np.linalg.pinv(grams / sizes, hermitian=True) / sizes
     V = inverse @ Z if grams.ndim == 2 else np.einsum("tij,jt->it", inverse, Z)
@@ -237,7 +263,9 @@ def _balance_classes(theta: np.ndarray, data: TaskData) -> np.ndarray:
     up = data.sum_by_task(np.maximum(theta, 0.0))
     down = data.sum_by_task(np.maximum(-theta, 0.0))
     least = np.minimum(up, down)
-    return theta * np.where(theta > 0, data.spread(quotient(least, up)), data.spread(quotient(least, down)))
+    return theta * np.where(
+        theta > 0, data.spread(quotient(least, up)), data.spread(quotient(least, down))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,13 +317,19 @@ def centre(data: TaskData) -> Centred:
     moved = data.with_targets(targets)
     if data.sparse or (data.shared and x_mean.ndim == 2):
         return Centred(moved, TaskOperator(moved, shift=x_mean), x_mean, y_mean)
-    X = data.X - (x_mean if x_mean.ndim == 1 else np.repeat(x_mean.T, data.sizes, axis=0))
+    X = data.X - (
+        x_mean if x_mean.ndim == 1 else np.repeat(x_mean.T, data.sizes, axis=0)
+    )
     moved = moved.with_design(X)
     return Centred(moved, TaskOperator(moved), x_mean, y_mean)
 
 
 def optimal_intercept(
-    data: TaskData, loss: Loss, z: np.ndarray, start: np.ndarray | None = None, tol: float = 1e-12
+    data: TaskData,
+    loss: Loss,
+    z: np.ndarray,
+    start: np.ndarray | None = None,
+    tol: float = 1e-12,
 ) -> np.ndarray:
     """Return b (T,) that minimises the loss of z + b, task by task.
 
@@ -321,17 +355,23 @@ def optimal_intercept(
         prediction = data.shifted(z, b)
         slope = data.sum_by_task(loss.gradient(prediction, data.targets, w))
         width = high - low
-        open_ = (np.abs(slope) > tol * loss.scale * total) & ~(width <= 1e-15 * (1.0 + np.abs(b)))
+        open_ = (np.abs(slope) > tol * loss.scale * total) & ~(
+            width <= 1e-15 * (1.0 + np.abs(b))
+        )
         if not open_.any():
             break
         low = np.where(slope < 0, np.maximum(low, b), low)
         high = np.where(slope > 0, np.minimum(high, b), high)
         curve = data.sum_by_task(loss.hessian(prediction, data.targets, w))
-        with np.errstate(divide="ignore", invalid="ignore"):  # flat losses and open brackets
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # flat losses and open brackets
             step = np.where(curve > 0, -slope / curve, -np.sign(slope) * np.inf)
             new = b + np.clip(step, -radius, radius)
             halfway = 0.5 * (low + high)
         radius = np.where(np.abs(step) > radius, 2.0 * radius, radius)
-        new = np.where(((new <= low) | (new >= high)) & np.isfinite(halfway), halfway, new)
+        new = np.where(
+            ((new <= low) | (new >= high)) & np.isfinite(halfway), halfway, new
+        )
         b = np.where(open_, new, b)
     return b

@@ -41,7 +41,11 @@ class TaskOperator:
         out = self._products(W)
         moved = None
         if self.shift is not None:
-            moved = -(self.shift @ W) if self.shift.ndim == 1 else -np.einsum("ij,ij->j", self.shift, W)
+            moved = (
+                -(self.shift @ W)
+                if self.shift.ndim == 1
+                else -np.einsum("ij,ij->j", self.shift, W)
+            )
         if b is not None:
             moved = b if moved is None else moved + b
         if moved is not None:
@@ -71,7 +75,9 @@ class TaskOperator:
         """
         if self._uniform(weights):
             return _gram(self.data.X, weights, self.shift)
-        return np.stack([_gram(*self._design(t, weights)) for t in range(self.data.n_tasks)])
+        return np.stack(
+            [_gram(*self._design(t, weights)) for t in range(self.data.n_tasks)]
+        )
 
     def outer_gram(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return diag(sqrt(weights)) X X' diag(sqrt(weights)), (n, n), of a design and weights that tasks share."""
@@ -111,7 +117,9 @@ class TaskOperator:
             weights = weights.max(axis=1)
         if self._uniform(weights):
             return _design_norm(self.data.X, weights, self.shift)
-        return max(_design_norm(*self._design(t, weights)) for t in range(self.data.n_tasks))
+        return max(
+            _design_norm(*self._design(t, weights)) for t in range(self.data.n_tasks)
+        )
 
     # ------------------------------------------------------------------ products by layout
 
@@ -156,9 +164,14 @@ class TaskOperator:
         """Dense ragged tasks padded to (T, longest, d) and the place of every row; None where that would not pay."""
         data, sizes = self.data, self.data.sizes
         entries = data.n_tasks * int(sizes.max())
-        if entries > 2 * data.n_rows or data.n_rows * data.n_features > _BATCH_ENTRIES * data.n_tasks:
+        if (
+            entries > 2 * data.n_rows
+            or data.n_rows * data.n_features > _BATCH_ENTRIES * data.n_tasks
+        ):
             return None
-        first = np.arange(data.n_tasks) * sizes.max() - np.array([a for a, _ in self._ranges])
+        first = np.arange(data.n_tasks) * sizes.max() - np.array(
+            [a for a, _ in self._ranges]
+        )
         place = np.arange(data.n_rows) + np.repeat(first, sizes)
         padded = np.zeros((entries, data.n_features))
         padded[place] = data.X
@@ -169,8 +182,13 @@ class TaskOperator:
         """Sparse ragged tasks as one (N, d * T) matrix that acts on ``W.ravel()``; shares the values of X."""
         X, n_tasks = self.data.X, self.data.n_tasks
         task = np.repeat(np.arange(n_tasks), self.data.sizes)
-        columns = X.indices.astype(np.int64) * n_tasks + np.repeat(task, np.diff(X.indptr))
-        return sp.csr_array((X.data, columns, X.indptr.astype(np.int64)), shape=(X.shape[0], X.shape[1] * n_tasks))
+        columns = X.indices.astype(np.int64) * n_tasks + np.repeat(
+            task, np.diff(X.indptr)
+        )
+        return sp.csr_array(
+            (X.data, columns, X.indptr.astype(np.int64)),
+            shape=(X.shape[0], X.shape[1] * n_tasks),
+        )
 
     # ------------------------------------------------------------------ designs one by one
 
@@ -179,8 +197,14 @@ class TaskOperator:
         one_shift = self.shift is None or self.shift.ndim == 1
         return self.data.shared and one_shift and (weights is None or weights.ndim == 1)
 
-    def _design(self, t: int, weights: np.ndarray | None) -> tuple[Design, np.ndarray | None, np.ndarray | None]:
-        shift = self.shift if self.shift is None or self.shift.ndim == 1 else self.shift[:, t]
+    def _design(
+        self, t: int, weights: np.ndarray | None
+    ) -> tuple[Design, np.ndarray | None, np.ndarray | None]:
+        shift = (
+            self.shift
+            if self.shift is None or self.shift.ndim == 1
+            else self.shift[:, t]
+        )
         if self.data.shared:
             w = weights if weights is None or weights.ndim == 1 else weights[:, t]
             return self.data.X, w, shift
@@ -229,13 +253,19 @@ def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> floa
         return X.T @ z if m is None else X.T @ z - m * z.sum()
 
     normal = LinearOperator((d, d), matvec=product, dtype=np.float64)
-    start = np.random.default_rng(0).normal(size=d)  # ones would lie in the null space of centred one-hot features
+    start = np.random.default_rng(0).normal(
+        size=d
+    )  # ones would lie in the null space of centred one-hot features
     if not np.any(product(start)):  # ARPACK refuses a zero operator
         return 0.0
     try:
-        top = eigsh(normal, k=1, which="LA", v0=start, tol=1e-8, return_eigenvectors=False)[0]
+        top = eigsh(
+            normal, k=1, which="LA", v0=start, tol=1e-8, return_eigenvectors=False
+        )[0]
     except ArpackError as error:
-        raise ArithmeticError(f"the norm of a {X.shape} design could not be computed: {error}") from error
+        raise ArithmeticError(
+            f"the norm of a {X.shape} design could not be computed: {error}"
+        ) from error
     return float(np.sqrt(max(top, 0.0))) * (1.0 + _LANCZOS_MARGIN)
 
 
@@ -274,7 +304,11 @@ def conjugate_gradients(
     max_iter : int, default 2000
     """
     X, R = np.zeros_like(right), right.copy()
-    scale = None if diagonal is None else 1.0 / (diagonal[:, None] if diagonal.ndim == 1 else diagonal)
+    scale = (
+        None
+        if diagonal is None
+        else 1.0 / (diagonal[:, None] if diagonal.ndim == 1 else diagonal)
+    )
     target = tol * np.linalg.norm(right, axis=0)
     P = np.zeros_like(right)
     before = np.ones(right.shape[1])
@@ -287,9 +321,16 @@ def conjugate_gradients(
         P += Z
         image = apply(P)
         curvature = _columns(P, image)
-        step = np.divide(product, curvature, out=np.zeros_like(product), where=open_ & (curvature > 0))
+        step = np.divide(
+            product,
+            curvature,
+            out=np.zeros_like(product),
+            where=open_ & (curvature > 0),
+        )
         X += step * P
-        if iteration % 50 == 0:  # the recursion drifts from the true residual by rounding
+        if (
+            iteration % 50 == 0
+        ):  # the recursion drifts from the true residual by rounding
             R = right - apply(X)
         else:
             image *= step

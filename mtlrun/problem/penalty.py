@@ -12,7 +12,9 @@ import numpy as np
 def check_number(name: str, value: float, *, positive: bool = False) -> None:
     """Refuse a number that is not finite, is negative, or is zero where it must be positive."""
     if not (np.isfinite(value) and (value > 0 if positive else value >= 0)):
-        raise ValueError(f"{name} must be {'positive' if positive else 'non-negative'} and finite, got {value}")
+        raise ValueError(
+            f"{name} must be {'positive' if positive else 'non-negative'} and finite, got {value}"
+        )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,14 @@ from scipy.sparse.linalg import eigsh
 
 from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss, is_dust, is_graded
-from mtlrun.problem.objective import Centred, centre, dual_value, feasible_scale, primal_value, relative_gap
+from mtlrun.problem.objective import (
+    Centred,
+    centre,
+    dual_value,
+    feasible_scale,
+    primal_value,
+    relative_gap,
+)
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
@@ -99,13 +106,17 @@ class Quadratic(ABC):
         linear, square = self._moments(Q, image)
         return max(0.0, 0.5 * float(np.sum(self.energy - 2.0 * linear + square)))
 
-    def dual_fit(self, Q: np.ndarray, scale: np.ndarray | float, image: np.ndarray | None = None) -> float:
+    def dual_fit(
+        self, Q: np.ndarray, scale: np.ndarray | float, image: np.ndarray | None = None
+    ) -> float:
         """Return minus the conjugate of the loss at the residual of Q, its part in the range of X scaled per task.
 
         What lies outside the range of X is free and stays as it is; only the rest must be scaled to become feasible.
         """
         linear, square = self._moments(Q, image)
-        value = scale * (self.explained - linear) - 0.5 * scale**2 * (self.explained - 2.0 * linear + square)
+        value = scale * (self.explained - linear) - 0.5 * scale**2 * (
+            self.explained - 2.0 * linear + square
+        )
         return float(value.sum()) + 0.5 * self.unexplained
 
     def dual(
@@ -151,7 +162,9 @@ class Quadratic(ABC):
     def agrees(self, W: np.ndarray, tol: float) -> bool:
         """Whether the gradient at W (d, T) is that of the rows, as accurately as a relative gap of `tol` needs it."""
         slope, residual = self.slope(W), self._moved.targets - self.operator.forward(W)
-        distance = np.linalg.norm(self.operator.adjoint(self.data.weighted(residual)) - slope)
+        distance = np.linalg.norm(
+            self.operator.adjoint(self.data.weighted(residual)) - slope
+        )
         return bool(distance <= _AGREEMENT * tol * np.linalg.norm(slope))
 
     @abstractmethod
@@ -159,12 +172,24 @@ class Quadratic(ABC):
         """Return minus the gradient of the form at W (d, T)."""
 
     def row_primal(
-        self, parts: Sequence[np.ndarray] | np.ndarray, penalties: Sequence[Penalty], scale: float = 1.0
+        self,
+        parts: Sequence[np.ndarray] | np.ndarray,
+        penalties: Sequence[Penalty],
+        scale: float = 1.0,
     ) -> float:
         """Return `scale` times this loss + penalties at parts (d, T), from the rows."""
-        return primal_value(self._moved, SquaredLoss(scale), penalties, parts, operator=self.operator)
+        return primal_value(
+            self._moved, SquaredLoss(scale), penalties, parts, operator=self.operator
+        )
 
-    def row_dual(self, W: np.ndarray, penalties: Sequence[Penalty], scale: float, *, sharp: bool = False) -> float:
+    def row_dual(
+        self,
+        W: np.ndarray,
+        penalties: Sequence[Penalty],
+        scale: float,
+        *,
+        sharp: bool = False,
+    ) -> float:
         """Return the dual value at the feasible point made from the residual of W (d, T), from the rows.
 
         It is valid however inaccurate the form is. With `sharp` only what can be fitted is scaled, as the form does it,
@@ -172,7 +197,9 @@ class Quadratic(ABC):
         """
         data, operator = self._moved, self.operator
         loss = SquaredLoss(scale)
-        theta = -loss.gradient(operator.forward(W), data.targets, data.effective_weights())
+        theta = -loss.gradient(
+            operator.forward(W), data.targets, data.effective_weights()
+        )
         if sharp:
             Z = operator.adjoint(theta)
             fit = data.weighted(operator.forward(self.solve(Z)))
@@ -185,19 +212,33 @@ class Quadratic(ABC):
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,) of W (d, T) under the squared loss; zeros without intercept."""
-        return np.zeros(self.data.n_tasks) if self._centred is None else self._centred.intercept(W)
+        return (
+            np.zeros(self.data.n_tasks)
+            if self._centred is None
+            else self._centred.intercept(W)
+        )
 
     def _are_graded(self, squares: np.ndarray) -> np.ndarray:
         """Return whether a Gram matrix loses columns of these squared norms, (d,) or by task (T, d)."""
-        if self._centred is None or not is_graded(squares, squares).any():  # the usual case, at little cost
+        if (
+            self._centred is None or not is_graded(squares, squares).any()
+        ):  # the usual case, at little cost
             return is_graded(squares, squares)
-        return is_graded(squares, self._before_centring(squares), sums=self.operator.shift is not None)
+        return is_graded(
+            squares,
+            self._before_centring(squares),
+            sums=self.operator.shift is not None,
+        )
 
     def are_varying(self, squares: np.ndarray) -> np.ndarray:
         """Return which columns vary, given their squared norms (T, d): centring leaves rounding of the others."""
         if self._centred is None:
             return squares > 0
-        return ~is_dust(squares, self._before_centring(squares), sums=self.operator.shift is not None)
+        return ~is_dust(
+            squares,
+            self._before_centring(squares),
+            sums=self.operator.shift is not None,
+        )
 
     def _before_centring(self, squares: np.ndarray) -> np.ndarray:
         assert self._centred is not None
@@ -205,7 +246,9 @@ class Quadratic(ABC):
         total = total[0] if squares.ndim == 1 else total[:, None]
         return np.asarray(squares + total * np.square(self._centred.x_mean.T))
 
-    def _moments(self, Q: np.ndarray, image: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _moments(
+        self, Q: np.ndarray, image: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return y'Xw and ||Xw||^2 per task."""
         image = self.image(Q) if image is None else image
         return np.einsum("ij,ij->j", self.cross, Q), np.einsum("ij,ij->j", Q, image)
@@ -217,7 +260,9 @@ class Quadratic(ABC):
 
 def keeps_digits(energy: float, primal: float, tol: float) -> bool:
     """Return whether a relative gap of `tol` means something where values are differences of numbers of this size."""
-    return _CANCELLED * float(np.finfo(np.float64).eps) * energy <= tol * max(1.0, primal)
+    return _CANCELLED * float(np.finfo(np.float64).eps) * energy <= tol * max(
+        1.0, primal
+    )
 
 
 class Gram(Quadratic):
@@ -237,9 +282,15 @@ class Gram(Quadratic):
         If the matrices would not fit into memory.
     """
 
-    def __init__(self, data: TaskData, fit_intercept: bool = False, *, sharp: bool = True) -> None:
+    def __init__(
+        self, data: TaskData, fit_intercept: bool = False, *, sharp: bool = True
+    ) -> None:
         sizes = f"{data.n_features} features and {data.n_tasks} tasks"
-        memory.require(GRAM_COPIES * gram_bytes(data), f"Gram matrices of {sizes}", "Use fewer features.")
+        memory.require(
+            GRAM_COPIES * gram_bytes(data),
+            f"Gram matrices of {sizes}",
+            "Use fewer features.",
+        )
         super().__init__(data, fit_intercept)
         self.sharp = sharp
         self.gram = self.operator.gram(data.weights)
@@ -255,7 +306,9 @@ class Gram(Quadratic):
         if last < EXACT_SIZE:
             top = scipy.linalg.eigvalsh(self.gram, subset_by_index=[last, last])[0]
         else:  # Lanczos comes from below
-            top = eigsh(self.gram, k=1, v0=np.ones(last + 1), return_eigenvectors=False)[0] * (1.0 + 1e-6)
+            top = eigsh(
+                self.gram, k=1, v0=np.ones(last + 1), return_eigenvectors=False
+            )[0] * (1.0 + 1e-6)
         return max(float(top), 0.0)
 
     @cached_property
@@ -265,13 +318,17 @@ class Gram(Quadratic):
             return self.energy
         values, vectors, cross = *self._eigen, self.cross.T
         if self._graded:  # the range of X does not change with the scale of its columns
-            values, vectors = np.linalg.eigh(self.gram * self._scales[..., None, :] * self._scales[..., None])
+            values, vectors = np.linalg.eigh(
+                self.gram * self._scales[..., None, :] * self._scales[..., None]
+            )
             cross = cross * self._scales
         inverse = _inverse(values)
         if self.gram.ndim == 2:
             part = inverse @ np.square(vectors.T @ cross.T)
         else:
-            part = np.sum(inverse * np.square(np.matmul(cross[:, None, :], vectors)[:, 0]), axis=1)
+            part = np.sum(
+                inverse * np.square(np.matmul(cross[:, None, :], vectors)[:, 0]), axis=1
+            )
         return np.minimum(part, self.energy)
 
     def slope(self, W: np.ndarray) -> np.ndarray:
@@ -379,7 +436,9 @@ def confirm(
     """
     if not result.converged:
         return
-    _, primal, dual = result.gaps[-1] if result.gaps else (0, result.objective[-1], -np.inf)
+    _, primal, dual = (
+        result.gaps[-1] if result.gaps else (0, result.objective[-1], -np.inf)
+    )
     digits = keeps_digits(scale * float(form.energy.sum()), primal, tol)
     if digits and not form.doubtful and not form.graded:
         return

@@ -85,7 +85,9 @@ class Tracker:
         When each certificate was known, since the start, without the time of callbacks.
     """
 
-    def __init__(self, tol: float, max_iter: int, callback: Callback | None = None) -> None:
+    def __init__(
+        self, tol: float, max_iter: int, callback: Callback | None = None
+    ) -> None:
         if not tol >= 0:
             raise ValueError(f"tol must be non-negative, got {tol}")
         if max_iter < 1:
@@ -141,7 +143,9 @@ class Tracker:
         The run also ends where the gap is as small as floats make it.
         """
         self.gap = Gap(primal, primal - gap, relative_gap(primal, primal - gap, gap))
-        self._idle = self._idle + 1 if self._least / 2 < self.gap.relative <= _FLOATS else 0
+        self._idle = (
+            self._idle + 1 if self._least / 2 < self.gap.relative <= _FLOATS else 0
+        )
         self._least = min(self._least, self.gap.relative)
         return self._note(iteration)
 
@@ -149,9 +153,13 @@ class Tracker:
         """Judge the end of a run that went for more than it had to."""
         if self.gap.relative <= tol:
             self.converged = True
-            self.message = f"relative duality gap {self.gap.relative:.2e} <= tol {tol:g}"
+            self.message = (
+                f"relative duality gap {self.gap.relative:.2e} <= tol {tol:g}"
+            )
 
-    def result(self, parts: np.ndarray, intercept: np.ndarray, **info: Any) -> SolverResult:
+    def result(
+        self, parts: np.ndarray, intercept: np.ndarray, **info: Any
+    ) -> SolverResult:
         """Make the result of a run whose last iterate was checked."""
         return SolverResult(
             parts=parts,
@@ -188,7 +196,9 @@ class Tracker:
         return iteration >= self.max_iter
 
 
-def start_parts(start: SolverResult | np.ndarray | None, n_parts: int, shape: tuple[int, int]) -> np.ndarray | None:
+def start_parts(
+    start: SolverResult | np.ndarray | None, n_parts: int, shape: tuple[int, int]
+) -> np.ndarray | None:
     """Return the parts of a warm start as an array (n_parts, d, T), None without one.
 
     Raises
@@ -198,7 +208,9 @@ def start_parts(start: SolverResult | np.ndarray | None, n_parts: int, shape: tu
     """
     if start is None:
         return None
-    parts = np.asarray(start.parts if isinstance(start, SolverResult) else start, dtype=np.float64)
+    parts = np.asarray(
+        start.parts if isinstance(start, SolverResult) else start, dtype=np.float64
+    )
     if parts.shape != (n_parts, *shape):
         raise ValueError(f"start has shape {parts.shape}, need {(n_parts, *shape)}")
     return parts
@@ -206,4 +218,7 @@ def start_parts(start: SolverResult | np.ndarray | None, n_parts: int, shape: tu
 
 def relative_changes(new: np.ndarray, old: np.ndarray) -> list[float]:
     """Return ||new_k - old_k||_F / max(1, ||old_k||_F) for every part, equation (25) of Pan et al. (2015)."""
-    return [float(np.linalg.norm(a - b)) / max(1.0, float(np.linalg.norm(b))) for a, b in zip(new, old, strict=True)]
+    return [
+        float(np.linalg.norm(a - b)) / max(1.0, float(np.linalg.norm(b)))
+        for a, b in zip(new, old, strict=True)
+    ]

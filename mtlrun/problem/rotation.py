@@ -50,7 +50,9 @@ class Rotation(Quadratic):
     """
 
     squares: np.ndarray
-    _graded: np.ndarray  # whether columns differ much in scale, of the design or by task
+    _graded: (
+        np.ndarray
+    )  # whether columns differ much in scale, of the design or by task
 
     @property
     def rank(self) -> int:
@@ -63,9 +65,16 @@ class Rotation(Quadratic):
 
     @cached_property
     def doubtful(self) -> bool:
-        least, rows = self.squares.min(axis=0), self.data.sizes if self.squares.shape[1] > 1 else self.data.n_rows
+        least, rows = (
+            self.squares.min(axis=0),
+            self.data.sizes if self.squares.shape[1] > 1 else self.data.n_rows,
+        )
         lost = self.rank < np.minimum(rows - self.fit_intercept, self.data.n_features)
-        return bool(np.any((lost | (least * CONDITION <= self.squares.max(axis=0))) & ~self._graded))
+        return bool(
+            np.any(
+                (lost | (least * CONDITION <= self.squares.max(axis=0))) & ~self._graded
+            )
+        )
 
     @property
     def graded(self) -> bool:
@@ -73,7 +82,9 @@ class Rotation(Quadratic):
 
     @cached_property
     def explained(self) -> np.ndarray:
-        return np.minimum(quotient(np.square(self.cross), self.squares).sum(axis=0), self.energy)
+        return np.minimum(
+            quotient(np.square(self.cross), self.squares).sum(axis=0), self.energy
+        )
 
     def belongs_to(self, data: TaskData, fit_intercept: bool) -> bool:
         """Whether `prepare` would make the same of these data."""
@@ -92,7 +103,11 @@ class Rotation(Quadratic):
 
     def uncentred(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the intercepts for the designs as given that equal intercepts b for the centred ones."""
-        return b if self._centred is None else b + self._centred.intercept(W) - self._centred.y_mean
+        return (
+            b
+            if self._centred is None
+            else b + self._centred.intercept(W) - self._centred.y_mean
+        )
 
     @abstractmethod
     def rotate(self, W: np.ndarray) -> np.ndarray:
@@ -109,7 +124,11 @@ class Rotation(Quadratic):
         root = 1.0 if w is None else np.sqrt(w)[:, None]
         sizes = np.linalg.norm(root * X, axis=0)
         if self._centred is not None:
-            X = X - (self._centred.x_mean if self._centred.x_mean.ndim == 1 else self._centred.x_mean[:, t])
+            X = X - (
+                self._centred.x_mean
+                if self._centred.x_mean.ndim == 1
+                else self._centred.x_mean[:, t]
+            )
         return root * X, sizes
 
     def _dense_fits(self) -> bool:
@@ -136,14 +155,20 @@ class SharedRotation(Rotation):
         super().__init__(data, fit_intercept)
         self._wide = data.n_rows < data.n_features
         self._root = None if data.weights is None else np.sqrt(data.weights)[:, None]
-        gram = self.operator.outer_gram(data.weights) if self._wide else self.operator.gram(data.weights)
+        gram = (
+            self.operator.outer_gram(data.weights)
+            if self._wide
+            else self.operator.gram(data.weights)
+        )
         squares = self.operator.squares(data.weights) if self._wide else np.diag(gram)
         self._graded = self._are_graded(squares) & self._dense_fits()
         if self._graded:
             self._wide = False  # the basis is that of the features from now on
             values, self._vectors = right_singular(*self._rows(0))
         else:
-            values, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+            values, vectors = scipy.linalg.eigh(
+                gram, overwrite_a=True, check_finite=False, driver="evd"
+            )
             values, self._vectors = _significant(values, vectors)
         self.squares = values[:, None]
         self._project()
@@ -151,8 +176,12 @@ class SharedRotation(Rotation):
     def retarget(self, data: TaskData) -> SharedRotation:
         """Return the rotation of data with the very same X and weights but other targets (a block of tasks, say)."""
         other = object.__new__(SharedRotation)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("energy", "explained")})
-        other._use(data, None if self._centred is None else _recentre(self._centred, data))
+        other.__dict__.update(
+            {k: v for k, v in self.__dict__.items() if k not in ("energy", "explained")}
+        )
+        other._use(
+            data, None if self._centred is None else _recentre(self._centred, data)
+        )
         other._project()
         return other
 
@@ -166,7 +195,9 @@ class SharedRotation(Rotation):
         targets = quotient(self.cross, s[:, None])
         rest = np.sqrt(np.maximum(self.energy - self.explained, 0.0))
         design = sp.csr_array(sp.vstack([sp.diags_array(s), sp.csr_array((1, len(s)))]))
-        return TaskData.from_matrix(design, np.vstack([targets, rest]), tasks=self.data.tasks)
+        return TaskData.from_matrix(
+            design, np.vstack([targets, rest]), tasks=self.data.tasks
+        )
 
     def rotate(self, W: np.ndarray) -> np.ndarray:
         return self.basis.T @ W
@@ -182,13 +213,19 @@ class SharedRotation(Rotation):
         # From the rows, as V itself takes far longer. They give V'V = I + E where squares are inexact, and the
         # coordinates of which W is made are (I + E)^-1 V'W = (2 - V'V) V'W up to the square of E.
         Q = self._coordinates(W)
-        return self.lift(self.cross - self.squares * (2.0 * Q - self._coordinates(self.lift(Q))))
+        return self.lift(
+            self.cross - self.squares * (2.0 * Q - self._coordinates(self.lift(Q)))
+        )
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
         return self._vectors @ (self._roots * Q) if self._wide else super().scores(Q)
 
     def pull(self, field: np.ndarray) -> np.ndarray:
-        return self._roots * (self._vectors.T @ field) if self._wide else super().pull(field)
+        return (
+            self._roots * (self._vectors.T @ field)
+            if self._wide
+            else super().pull(field)
+        )
 
     @cached_property
     def basis(self) -> np.ndarray:
@@ -198,14 +235,22 @@ class SharedRotation(Rotation):
         d = self.data.n_features
         if not self.squares.any():
             return np.zeros((d, self.rank))
-        memory.require(_COPIES * 8 * d * self.rank, f"a basis of rank {self.rank} for {d} features", _REMEDY)
+        memory.require(
+            _COPIES * 8 * d * self.rank,
+            f"a basis of rank {self.rank} for {d} features",
+            _REMEDY,
+        )
         V = self._from_rows(self._vectors / self._roots.T)
         # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R (V / R)', diag(s) R ~ diag(s).
         factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)
-        return scipy.linalg.solve_triangular(factor, V.T, trans="T", check_finite=False).T
+        return scipy.linalg.solve_triangular(
+            factor, V.T, trans="T", check_finite=False
+        ).T
 
     def _coordinates(self, W: np.ndarray) -> np.ndarray:
-        return np.asarray(self._vectors.T @ self._scaled(self.operator.forward(W)) / self._roots)
+        return np.asarray(
+            self._vectors.T @ self._scaled(self.operator.forward(W)) / self._roots
+        )
 
     @property
     def _has_basis(self) -> bool:
@@ -218,7 +263,10 @@ class SharedRotation(Rotation):
 
     @property
     def _skewed(self) -> bool:
-        return bool(self.squares[0, 0] * _ORTHONORMAL < np.finfo(np.float64).eps * self.squares[-1, 0])
+        return bool(
+            self.squares[0, 0] * _ORTHONORMAL
+            < np.finfo(np.float64).eps * self.squares[-1, 0]
+        )
 
     def _project(self) -> None:
         if not self._wide:
@@ -245,13 +293,21 @@ class TaskRotation(Rotation):
         else:
             gram = self.operator.gram(data.weights)
             squares, self.bases = np.linalg.eigh(gram)
-            self._graded = self._are_graded(np.einsum("tii->ti", gram)) & self._dense_fits()
+            self._graded = (
+                self._are_graded(np.einsum("tii->ti", gram)) & self._dense_fits()
+            )
             for t in np.flatnonzero(self._graded):
-                squares[t], self.bases[t] = _padded(*right_singular(*self._rows(int(t))), size=data.n_features)
+                squares[t], self.bases[t] = _padded(
+                    *right_singular(*self._rows(int(t))), size=data.n_features
+                )
         top = squares.max(axis=1, initial=0.0)[:, None]
-        significant = squares > np.where(self._graded[:, None], 0.0, ROUNDING * squares.shape[1] * top)
+        significant = squares > np.where(
+            self._graded[:, None], 0.0, ROUNDING * squares.shape[1] * top
+        )
         self.squares = np.where(significant, squares, 0.0).T
-        self.cross = self.rotate(self.operator.adjoint(self._weighted_targets)) * significant.T
+        self.cross = (
+            self.rotate(self.operator.adjoint(self._weighted_targets)) * significant.T
+        )
 
     def rotate(self, W: np.ndarray) -> np.ndarray:
         return np.matmul(W.T[:, None, :], self.bases)[:, 0, :].T
@@ -276,13 +332,17 @@ class TaskRotation(Rotation):
         return squares, bases, graded
 
 
-def _padded(values: np.ndarray, V: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _padded(
+    values: np.ndarray, V: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return squares and bases with zeros up to a number of coordinates."""
     more = size - len(values)
     return np.pad(values, (0, more)), np.pad(V, ((0, 0), (0, more)))
 
 
-def prepare(data: TaskData, fit_intercept: bool = False, given: Rotation | None = None) -> Rotation:
+def prepare(
+    data: TaskData, fit_intercept: bool = False, given: Rotation | None = None
+) -> Rotation:
     """Decompose the designs of all tasks, once for all fits on the same data.
 
     Parameters
@@ -304,11 +364,19 @@ def prepare(data: TaskData, fit_intercept: bool = False, given: Rotation | None 
     """
     if given is not None:
         if not given.belongs_to(data, fit_intercept):
-            raise ValueError("the rotation was prepared from other data or weights, or with another fit_intercept")
+            raise ValueError(
+                "the rotation was prepared from other data or weights, or with another fit_intercept"
+            )
         return given
     sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
-    memory.require(preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY)
-    return SharedRotation(data, fit_intercept) if data.uniform else TaskRotation(data, fit_intercept)
+    memory.require(
+        preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY
+    )
+    return (
+        SharedRotation(data, fit_intercept)
+        if data.uniform
+        else TaskRotation(data, fit_intercept)
+    )
 
 
 def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
@@ -338,9 +406,15 @@ def _recentre(centred: Centred, data: TaskData) -> Centred:
     return Centred(moved, operator, centred.x_mean, y_mean)
 
 
-def _significant(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _significant(
+    values: np.ndarray, vectors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Drop what is rounding (ascending order is kept); at least one coordinate stays."""
-    first = int(np.searchsorted(values, ROUNDING * len(values) * max(values[-1], 0.0), side="right"))
+    first = int(
+        np.searchsorted(
+            values, ROUNDING * len(values) * max(values[-1], 0.0), side="right"
+        )
+    )
     first = min(first, len(values) - 1)
     return np.maximum(values[first:], 0.0), vectors[:, first:]
 
@@ -371,11 +445,19 @@ def find_basis(
         If the rotation belongs to other data or another `fit_intercept`.
     """
     one_design = data.uniform and not data.masked and (data.weights is None or weighted)
-    invariant = isinstance(loss, SquaredLoss) and all(p.rotation_invariant for p in penalties)
-    if rotation is None and not (one_design and invariant and memory.fits(rotation_bytes(data))):
+    invariant = isinstance(loss, SquaredLoss) and all(
+        p.rotation_invariant for p in penalties
+    )
+    if rotation is None and not (
+        one_design and invariant and memory.fits(rotation_bytes(data))
+    ):
         return None
     basis = prepare(data, fit_intercept, rotation)
-    return basis if isinstance(basis, SharedRotation) and one_design and invariant else None
+    return (
+        basis
+        if isinstance(basis, SharedRotation) and one_design and invariant
+        else None
+    )
 
 
 def in_row_space(data: TaskData) -> tuple[TaskData, np.ndarray | None]:
@@ -394,11 +476,15 @@ def in_row_space(data: TaskData) -> tuple[TaskData, np.ndarray | None]:
         return data, None
     distinct = _distinct_rows(data.X)
     squares = np.einsum("ij,ij->j", distinct, distinct)
-    if len(distinct) > _PAYS * data.n_features or is_graded(squares, squares):  # rounding would mix the columns
+    if len(distinct) > _PAYS * data.n_features or is_graded(
+        squares, squares
+    ):  # rounding would mix the columns
         return data, None
     basis = scipy.linalg.qr(distinct.T, mode="economic", check_finite=False)[0]
     rows = np.ascontiguousarray(data.X @ basis)
-    rows[np.abs(rows) <= _ZERO * np.linalg.norm(rows, axis=1, keepdims=True)] = 0.0  # of directions of other rows
+    rows[np.abs(rows) <= _ZERO * np.linalg.norm(rows, axis=1, keepdims=True)] = (
+        0.0  # of directions of other rows
+    )
     return data.with_design(rows), basis
 
 
@@ -447,7 +533,9 @@ class RowSpace:
         else:
             assert isinstance(rotation, TaskRotation)
             roots = rotation.bases * np.sqrt(rotation.squares).T[:, None, :]
-            root = roots.transpose(1, 0, 2).reshape(d, -1)  # its product with its transpose is the sum
+            root = roots.transpose(1, 0, 2).reshape(
+                d, -1
+            )  # its product with its transpose is the sum
             if rotation.graded:
                 return right_singular(root.T, np.linalg.norm(root, axis=1))
             if d <= root.shape[1]:

@@ -116,7 +116,9 @@ class TaskStatistics:
         """
         y = np.asarray(y, dtype=np.float64)
         if task_id is not None or y.ndim == 1:
-            ids = np.zeros(len(y), dtype=int) if task_id is None else np.asarray(task_id)
+            ids = (
+                np.zeros(len(y), dtype=int) if task_id is None else np.asarray(task_id)
+            )
             data = TaskData.from_stacked(X, y, ids, weights=sample_weight)
         else:
             data = TaskData.from_matrix(X, y, weights=sample_weight)
@@ -124,20 +126,34 @@ class TaskStatistics:
 
     @classmethod
     def of_data(
-        cls, data: TaskData, *, features: Sequence[str] = (), like: TaskStatistics | None = None
+        cls,
+        data: TaskData,
+        *,
+        features: Sequence[str] = (),
+        like: TaskStatistics | None = None,
     ) -> TaskStatistics:
         """Sum up checked data; arguments as of `of`."""
         x_shift, y_shift = cls._shifts(data, like)
         if not data.sparse:
             data = data.with_design(data.X - x_shift)
         data = data.with_targets(data.targets - data.spread(y_shift))
-        operator, full, weighted = TaskOperator(data), data.full_weights(), data.weighted(data.targets)
+        operator, full, weighted = (
+            TaskOperator(data),
+            data.full_weights(),
+            data.weighted(data.targets),
+        )
         if data.uniform:
             rows = np.ones(data.n_rows) if data.weights is None else data.weights
-            weight, x, xx = rows.sum(keepdims=True), (data.X.T @ rows)[None, :], operator.gram(data.weights)[None]
+            weight, x, xx = (
+                rows.sum(keepdims=True),
+                (data.X.T @ rows)[None, :],
+                operator.gram(data.weights)[None],
+            )
         else:
             weight, x = data.sum_by_task(full), operator.adjoint(full).T
-            xx = operator.gram(np.ascontiguousarray(full) if data.shared else data.weights)
+            xx = operator.gram(
+                np.ascontiguousarray(full) if data.shared else data.weights
+            )
         return cls(
             tasks=np.asarray(data.tasks),
             shared=data.shared,
@@ -157,15 +173,26 @@ class TaskStatistics:
     def _shifts(data: TaskData, like: TaskStatistics | None) -> tuple[Array, Array]:
         """Return the shifts for data: those of `like` where it has them, else means."""
         total = data.sum_by_task(data.full_weights())
-        means = data.sum_by_task(data.weighted(data.targets)) / np.where(total > 0, total, 1.0)
+        means = data.sum_by_task(data.weighted(data.targets)) / np.where(
+            total > 0, total, 1.0
+        )
         if data.sparse:  # a shift would make it dense
             x_shift = np.zeros(data.n_features)
         else:
-            x_shift = data.X.mean(axis=0) if like is None or not like.x_shift.any() else like.x_shift
+            x_shift = (
+                data.X.mean(axis=0)
+                if like is None or not like.x_shift.any()
+                else like.x_shift
+            )
         if like is None:
             return x_shift, means
         known = dict(zip(like.tasks.tolist(), like.y_shift.tolist(), strict=True))
-        return x_shift, np.array([known.get(task, mean) for task, mean in zip(data.tasks.tolist(), means, strict=True)])
+        return x_shift, np.array(
+            [
+                known.get(task, mean)
+                for task, mean in zip(data.tasks.tolist(), means, strict=True)
+            ]
+        )
 
     @property
     def n_features(self) -> int:
@@ -179,13 +206,21 @@ class TaskStatistics:
 
     def __add__(self, other: TaskStatistics) -> TaskStatistics:
         mine, theirs = self._aligned(other)
-        return replace(mine, **{name: getattr(mine, name) + getattr(theirs, name) for name in _SUMS})
+        return replace(
+            mine,
+            **{name: getattr(mine, name) + getattr(theirs, name) for name in _SUMS},
+        )
 
     def __sub__(self, other: TaskStatistics) -> TaskStatistics:
         mine, theirs = self._aligned(other)
         if (mine.n_rows < theirs.n_rows).any():
-            raise ValueError("rows are taken away that are not there: a task has more in the second statistics")
-        return replace(mine, **{name: getattr(mine, name) - getattr(theirs, name) for name in _SUMS})
+            raise ValueError(
+                "rows are taken away that are not there: a task has more in the second statistics"
+            )
+        return replace(
+            mine,
+            **{name: getattr(mine, name) - getattr(theirs, name) for name in _SUMS},
+        )
 
     @property
     def mean(self) -> Array:
@@ -196,10 +231,14 @@ class TaskStatistics:
     def std(self) -> Array:
         """Standard deviation of the features over the rows of all tasks, (d,)."""
         total = self.weight.sum()
-        squares = np.einsum("gii->i", self.xx) / total - np.square(self.x.sum(axis=0) / total)
+        squares = np.einsum("gii->i", self.xx) / total - np.square(
+            self.x.sum(axis=0) / total
+        )
         return np.sqrt(np.maximum(squares, 0.0))
 
-    def scaled(self, factors: Array, targets: Array | float = 1.0, center: Array | float = 0.0) -> TaskStatistics:
+    def scaled(
+        self, factors: Array, targets: Array | float = 1.0, center: Array | float = 0.0
+    ) -> TaskStatistics:
         """Return the statistics of the features times factors (d,); ``1 / std`` standardizes them.
 
         Targets are taken less `center`, times `targets`: a number for all tasks or one for each.
@@ -220,17 +259,43 @@ class TaskStatistics:
         """Return the statistics of a single task with the rows of all; shared rows count once for every target."""
         stats = self._about(self.x_shift, np.full(self.n_tasks, self.y_shift.mean()))
         times = self.n_tasks // len(self.weight)
-        sums = {name: times * getattr(stats, name).sum(axis=0, keepdims=True) for name in ("weight", "x", "xx")}
-        sums |= {name: getattr(stats, name).sum(keepdims=True) for name in ("y", "yy", "n_rows")}
+        sums = {
+            name: times * getattr(stats, name).sum(axis=0, keepdims=True)
+            for name in ("weight", "x", "xx")
+        }
+        sums |= {
+            name: getattr(stats, name).sum(keepdims=True)
+            for name in ("y", "yy", "n_rows")
+        }
         xy, y_shift = stats.xy.sum(axis=1, keepdims=True), stats.y_shift[:1]
-        return replace(stats, tasks=np.zeros(1, dtype=int), shared=True, xy=xy, y_shift=y_shift, **sums)
+        return replace(
+            stats,
+            tasks=np.zeros(1, dtype=int),
+            shared=True,
+            xy=xy,
+            y_shift=y_shift,
+            **sums,
+        )
 
     def squared_errors(self, W: Array, b: Array) -> Array:
         """Return the weighted sum of squared errors of every task (T,) for coefficients (d, T) and intercepts (T,)."""
         off = self.y_shift - self.x_shift @ W - b
-        quadratic = np.einsum("dt,td->t", W, np.matmul(self.xx, W.T[:, :, None])[:, :, 0])
-        linear = 2.0 * off * (self.y - np.einsum("dt,td->t", W, np.broadcast_to(self.x, W.T.shape)))
-        return np.maximum(self.yy - 2 * (W * self.xy).sum(axis=0) + quadratic + linear + self.weight * off**2, 0.0)
+        quadratic = np.einsum(
+            "dt,td->t", W, np.matmul(self.xx, W.T[:, :, None])[:, :, 0]
+        )
+        linear = (
+            2.0
+            * off
+            * (self.y - np.einsum("dt,td->t", W, np.broadcast_to(self.x, W.T.shape)))
+        )
+        return np.maximum(
+            self.yy
+            - 2 * (W * self.xy).sum(axis=0)
+            + quadratic
+            + linear
+            + self.weight * off**2,
+            0.0,
+        )
 
     def condensed(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
         """Return data of d + 1 rows per design with the same squared loss, and the means taken off if `centred`.
@@ -248,33 +313,60 @@ class TaskStatistics:
         ValueError
             If a task has no rows, or weights of 0 only.
         """
-        empty = [str(task) for task in self.tasks[np.broadcast_to(self.weight <= 0, self.n_tasks)]]
+        empty = [
+            str(task)
+            for task in self.tasks[np.broadcast_to(self.weight <= 0, self.n_tasks)]
+        ]
         if empty:
-            raise ValueError(f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out")
+            raise ValueError(
+                f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out"
+            )
         s, x_mean, y_mean = self, self.x / self.weight[:, None], self.y / self.weight
         if not centred:
-            s, x_mean, y_mean = self._about(0 * self.x_shift, 0 * self.y_shift), 0 * x_mean, 0 * y_mean
+            s, x_mean, y_mean = (
+                self._about(0 * self.x_shift, 0 * self.y_shift),
+                0 * x_mean,
+                0 * y_mean,
+            )
         G, d = s.x.shape
         xx = s.xx - s.x[:, :, None] * x_mean[:, None, :]
         xy = (s.xy - s.x.T * y_mean).T  # (T, d)
         squares = np.einsum("gii->gi", xx)
-        graded = is_graded(squares, squares + self.weight[:, None] * np.square(x_mean), sums=True)
+        graded = is_graded(
+            squares, squares + self.weight[:, None] * np.square(x_mean), sums=True
+        )
         # Any root of X'X will do: where columns differ much in scale, that of the columns of one size.
-        sizes = np.where(graded[:, None] & (squares > 0), np.sqrt(np.maximum(squares, 0.0)), 1.0)
+        sizes = np.where(
+            graded[:, None] & (squares > 0), np.sqrt(np.maximum(squares, 0.0)), 1.0
+        )
         values, vectors = np.linalg.eigh(xx / (sizes[:, None, :] * sizes[:, :, None]))
         xy = xy / sizes
         kept = values > _ROUNDING * d * np.maximum(values[:, -1:], 0.0)
         roots = np.sqrt(np.where(kept, values, 0.0))
-        targets = (np.matmul(xy[:, None, :], vectors)[:, 0] if G > 1 else xy @ vectors[0]) * kept
-        targets = np.divide(targets, roots, out=np.zeros_like(targets), where=kept | np.zeros_like(targets, dtype=bool))
-        rest = np.sqrt(np.maximum(s.yy - s.y * y_mean - np.square(targets).sum(axis=1), 0.0))
+        targets = (
+            np.matmul(xy[:, None, :], vectors)[:, 0] if G > 1 else xy @ vectors[0]
+        ) * kept
+        targets = np.divide(
+            targets,
+            roots,
+            out=np.zeros_like(targets),
+            where=kept | np.zeros_like(targets, dtype=bool),
+        )
+        rest = np.sqrt(
+            np.maximum(s.yy - s.y * y_mean - np.square(targets).sum(axis=1), 0.0)
+        )
         X = roots[:, :, None] * vectors.transpose(0, 2, 1) * sizes[:, None, :]
         X = np.concatenate([X, np.zeros((G, 1, d))], axis=1)
         Y = np.column_stack([targets, rest])  # (T, d + 1)
         if G == 1:
             data = TaskData(X[0], np.ascontiguousarray(Y.T), self.tasks)
         else:
-            data = TaskData(X.reshape(-1, d), Y.ravel(), self.tasks, offsets=np.arange(G + 1) * (d + 1))
+            data = TaskData(
+                X.reshape(-1, d),
+                Y.ravel(),
+                self.tasks,
+                offsets=np.arange(G + 1) * (d + 1),
+            )
         return data, x_mean + s.x_shift, y_mean + s.y_shift
 
     def save(self, path: str | Path) -> Path:
@@ -286,7 +378,12 @@ class TaskStatistics:
             If it cannot be written.
         """
         path, buffer = Path(path), io.BytesIO()
-        about = {"schema": _SCHEMA, "shared": self.shared, "features": self.features, "tasks": self.tasks.tolist()}
+        about = {
+            "schema": _SCHEMA,
+            "shared": self.shared,
+            "features": self.features,
+            "tasks": self.tasks.tolist(),
+        }
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
         write_output(path, buffer.getvalue())
@@ -306,10 +403,26 @@ class TaskStatistics:
                 about = json.loads(str(stored.array("about")))
                 arrays = {name: stored.array(name) for name in _ARRAYS}
             if about["schema"] != _SCHEMA:
-                raise DataError(f"{path}: written by another version of mtlrun", "Compute the statistics again.")
-            tasks, shared, features = np.asarray(about["tasks"]), bool(about["shared"]), tuple(about["features"])
-        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise DataError(f"{path}: {error}", "Give a file written by TaskStatistics.save.") from None
+                raise DataError(
+                    f"{path}: written by another version of mtlrun",
+                    "Compute the statistics again.",
+                )
+            tasks, shared, features = (
+                np.asarray(about["tasks"]),
+                bool(about["shared"]),
+                tuple(about["features"]),
+            )
+        except (
+            OSError,
+            EOFError,
+            KeyError,
+            TypeError,
+            ValueError,
+            zipfile.BadZipFile,
+        ) as error:
+            raise DataError(
+                f"{path}: {error}", "Give a file written by TaskStatistics.save."
+            ) from None
         return cls(tasks=tasks, shared=shared, features=features, **arrays)
 
     def _aligned(self, other: TaskStatistics) -> tuple[TaskStatistics, TaskStatistics]:
@@ -320,9 +433,13 @@ class TaskStatistics:
             ("design", self.shared, other.shared),
         ):
             if ours != others:
-                raise ValueError(f"statistics of different data cannot be combined: {what} {ours} and {others}")
+                raise ValueError(
+                    f"statistics of different data cannot be combined: {what} {ours} and {others}"
+                )
         if self.shared and not np.array_equal(self.tasks, other.tasks):
-            raise ValueError("statistics of different data cannot be combined: their targets have other names")
+            raise ValueError(
+                "statistics of different data cannot be combined: their targets have other names"
+            )
         tasks = np.union1d(self.tasks, other.tasks) if not self.shared else self.tasks
         by_task = len(self.weight) != 1 or len(other.weight) != 1 or not self.shared
         a, b = (stats._spread(tasks, by_task) for stats in (self, other))
@@ -338,7 +455,10 @@ class TaskStatistics:
             out[place] = values  # those of all tasks at once are repeated
             return out
 
-        wide: dict[str, Any] = {name: wider(getattr(self, name)) for name in ("y", "yy", "y_shift", "n_rows")}
+        wide: dict[str, Any] = {
+            name: wider(getattr(self, name))
+            for name in ("y", "yy", "y_shift", "n_rows")
+        }
         if by_task:
             wide |= {name: wider(getattr(self, name)) for name in ("weight", "x", "xx")}
         return replace(self, tasks=tasks, xy=wider(self.xy.T).T, **wide)
@@ -352,10 +472,16 @@ class TaskStatistics:
         return replace(
             self,
             x=self.x + weight[:, None] * dx,
-            xx=self.xx + outer + outer.transpose(0, 2, 1) + weight[:, None, None] * np.outer(dx, dx),
+            xx=self.xx
+            + outer
+            + outer.transpose(0, 2, 1)
+            + weight[:, None, None] * np.outer(dx, dx),
             y=self.y + weight * dy,
             yy=self.yy + 2.0 * dy * self.y + weight * dy**2,
-            xy=self.xy + np.outer(dx, self.y) + self.x.T * dy + np.outer(dx, weight * dy),
+            xy=self.xy
+            + np.outer(dx, self.y)
+            + self.x.T * dy
+            + np.outer(dx, weight * dy),
             x_shift=x_shift,
             y_shift=y_shift,
         )

@@ -52,9 +52,17 @@ def as_design(X: Any, name: str = "X") -> Design:
         if not design.has_canonical_format:
             design = design.copy()
             design.sum_duplicates()
-        if design.indices.dtype != np.int32 and max(design.nnz, *design.shape) <= np.iinfo(np.int32).max:
-            indices, indptr = design.indices.astype(np.int32), design.indptr.astype(np.int32)
-            design = sp.csr_array((design.data, indices, indptr), shape=design.shape)  # scikit-learn's solvers want it
+        if (
+            design.indices.dtype != np.int32
+            and max(design.nnz, *design.shape) <= np.iinfo(np.int32).max
+        ):
+            indices, indptr = (
+                design.indices.astype(np.int32),
+                design.indptr.astype(np.int32),
+            )
+            design = sp.csr_array(
+                (design.data, indices, indptr), shape=design.shape
+            )  # scikit-learn's solvers want it
         check_finite(design.data, name)
     else:
         design = as_array(X, name, ndim=2)
@@ -69,7 +77,10 @@ def row_slice(X: Design, a: int, b: int) -> Design:
     if not is_sparse(X):
         return X[a:b]
     i, j = X.indptr[a], X.indptr[b]
-    return sp.csr_array((X.data[i:j], X.indices[i:j], X.indptr[a : b + 1] - i), shape=(b - a, X.shape[1]))
+    return sp.csr_array(
+        (X.data[i:j], X.indices[i:j], X.indptr[a : b + 1] - i),
+        shape=(b - a, X.shape[1]),
+    )
 
 
 def stack_designs(designs: list[Design]) -> Design:
@@ -97,18 +108,24 @@ def as_array(values: Any, name: str, ndim: int) -> np.ndarray:
 def check_finite(array: np.ndarray, name: str) -> None:
     """Raise an error that names the argument if an array has NaN or infinite values."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum()):  # one pass without a temporary; only a failure needs the exact test
+        if np.isfinite(
+            array.sum()
+        ):  # one pass without a temporary; only a failure needs the exact test
             return
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinite values")
 
 
-def as_weights(weights: Any, shapes: list[tuple[int, ...]], name: str = "weights") -> np.ndarray:
+def as_weights(
+    weights: Any, shapes: list[tuple[int, ...]], name: str = "weights"
+) -> np.ndarray:
     """Return finite, non-negative float64 weights of one of the shapes, or raise an error that names the argument."""
     ndim = np.ndim(weights)
     array = as_array(weights, name, ndim=ndim)
     if array.shape not in shapes:
-        raise ValueError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {array.shape}")
+        raise ValueError(
+            f"{name} must have shape {' or '.join(map(str, shapes))}, got {array.shape}"
+        )
     check_finite(array, name)
     if np.any(array < 0):
         raise ValueError(f"{name} must not be negative")
@@ -139,7 +156,11 @@ def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
 
 def unique_labels(task_id: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted labels and the position of every row's label among them."""
-    labels = _label_array(list(task_id)) if isinstance(task_id, list | tuple) else np.asarray(task_id)
+    labels = (
+        _label_array(list(task_id))
+        if isinstance(task_id, list | tuple)
+        else np.asarray(task_id)
+    )
     if labels.ndim != 1:
         raise ValueError(f"task_id must have 1 dimension, got {labels.ndim}")
     if any(label != label for label in (labels if labels.dtype.kind in "fO" else ())):
@@ -201,7 +222,11 @@ class TaskData:
     @cached_property
     def digest(self) -> str:
         """Of everything but the names of the tasks."""
-        X = [self.X.shape, self.X.data, self.X.indices, self.X.indptr] if self.sparse else self.X
+        X = (
+            [self.X.shape, self.X.data, self.X.indices, self.X.indptr]
+            if self.sparse
+            else self.X
+        )
         content = [X, self.targets, self.offsets, self.weights, self.observed]
         return str(joblib.hash(content, hash_name="sha1"))
 
@@ -213,7 +238,9 @@ class TaskData:
     # ------------------------------------------------------------------ constructors
 
     @classmethod
-    def from_matrix(cls, X: Any, Y: Any, *, weights: Any = None, tasks: Iterable[Any] | None = None) -> TaskData:
+    def from_matrix(
+        cls, X: Any, Y: Any, *, weights: Any = None, tasks: Iterable[Any] | None = None
+    ) -> TaskData:
         """Build shared data: one design for all tasks.
 
         Parameters
@@ -249,7 +276,9 @@ class TaskData:
         return cls(design, Y, labels, weights=full, observed=observed)._checked()
 
     @classmethod
-    def from_stacked(cls, X: Any, y: Any, task_id: Any, *, weights: Any = None) -> TaskData:
+    def from_stacked(
+        cls, X: Any, y: Any, task_id: Any, *, weights: Any = None
+    ) -> TaskData:
         """Build ragged data from stacked rows and a task label per row.
 
         Rows are sorted stably by task (`order` remembers how); nothing is copied when they are sorted already.
@@ -274,16 +303,22 @@ class TaskData:
         tasks, index = unique_labels(task_id)
         for name, values in (("y", y), ("task_id", index)):
             if len(values) != design.shape[0]:
-                raise ValueError(f"{name} has {len(values)} entries but X has {design.shape[0]} rows")
+                raise ValueError(
+                    f"{name} has {len(values)} entries but X has {design.shape[0]} rows"
+                )
         if weights is not None:
             weights = as_weights(weights, [y.shape])
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=len(tasks)))])
+        offsets = np.concatenate(
+            [[0], np.cumsum(np.bincount(index, minlength=len(tasks)))]
+        )
         order = None
         if np.any(index[1:] < index[:-1]):
             order = np.argsort(index, kind="stable")
             design, y = design[order], y[order]
             weights = None if weights is None else weights[order]
-        return cls(design, y, tasks, offsets=offsets, weights=weights, order=order)._checked()
+        return cls(
+            design, y, tasks, offsets=offsets, weights=weights, order=order
+        )._checked()
 
     @classmethod
     def from_list(
@@ -312,16 +347,23 @@ class TaskData:
             On lists of different lengths, an empty task, or what the other constructors refuse.
         """
         if not len(Xs) == len(ys) == (len(Xs) if weights is None else len(weights)) > 0:
-            raise ValueError("Xs, ys and weights must have one entry per task, and at least one")
+            raise ValueError(
+                "Xs, ys and weights must have one entry per task, and at least one"
+            )
         designs = [as_design(X, f"Xs[{t}]") for t, X in enumerate(Xs)]
         targets = [as_array(y, f"ys[{t}]", ndim=1) for t, y in enumerate(ys)]
         given = [None] * len(ys) if weights is None else weights
-        own = [np.ones(len(y)) if w is None else w for w, y in zip(given, targets, strict=True)]
+        own = [
+            np.ones(len(y)) if w is None else w
+            for w, y in zip(given, targets, strict=True)
+        ]
         for t, (X, y, w) in enumerate(zip(designs, targets, own, strict=True)):
             check_finite(y, f"ys[{t}]")
             if X.shape != (len(y), designs[0].shape[1]):
                 need = (len(y), designs[0].shape[1])
-                raise ValueError(f"Xs[{t}] has shape {X.shape}, but Xs[0] and ys[{t}] need {need}")
+                raise ValueError(
+                    f"Xs[{t}] has shape {X.shape}, but Xs[0] and ys[{t}] need {need}"
+                )
             own[t] = as_weights(w, [y.shape], f"weights[{t}]")
         return cls(
             stack_designs(designs),
@@ -445,7 +487,11 @@ class TaskData:
             a, b = self.offsets[t], self.offsets[t + 1]
             w = None if self.weights is None else self.weights[a:b]
             return row_slice(self.X, a, b), self.targets[a:b], w
-        w = self.weights if self.weights is None or self.weights.ndim == 1 else self.weights[:, t]
+        w = (
+            self.weights
+            if self.weights is None or self.weights.ndim == 1
+            else self.weights[:, t]
+        )
         y = self.targets[:, t]
         if self.observed is None or w is None:
             return self.X, y, w
@@ -464,14 +510,24 @@ class TaskData:
         indices = np.asarray(indices, dtype=np.intp)
         tasks = self.tasks[indices]
         if self.offsets is None:
-            w = self.weights if self.weights is None or self.weights.ndim == 1 else self.weights[:, indices]
+            w = (
+                self.weights
+                if self.weights is None or self.weights.ndim == 1
+                else self.weights[:, indices]
+            )
             observed = None if self.observed is None else self.observed[:, indices]
-            return self._shared_part(self.X, self.targets[:, indices], tasks, w, observed)
+            return self._shared_part(
+                self.X, self.targets[:, indices], tasks, w, observed
+            )
         sizes = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], sizes)
+        rows = np.arange(offsets[-1]) + np.repeat(
+            self.offsets[indices] - offsets[:-1], sizes
+        )
         w = None if self.weights is None else self.weights[rows]
-        return TaskData(self.X[rows], self.targets[rows], tasks, offsets=offsets, weights=w)
+        return TaskData(
+            self.X[rows], self.targets[rows], tasks, offsets=offsets, weights=w
+        )
 
     def select_rows(self, rows: Any, *, complete: bool = True) -> TaskData:
         """Return data with some of the rows; tasks of their own designs that have none of them are left out.
@@ -491,20 +547,35 @@ class TaskData:
         rows = np.asarray(rows)
         if self.offsets is not None:
             rows = np.sort(rows)
-            sizes = np.bincount(np.searchsorted(self.offsets, rows, side="right") - 1, minlength=self.n_tasks)
+            sizes = np.bincount(
+                np.searchsorted(self.offsets, rows, side="right") - 1,
+                minlength=self.n_tasks,
+            )
             some = sizes > 0
             weights = None if self.weights is None else self.weights[rows]
             offsets = np.concatenate([[0], np.cumsum(sizes[some])])
-            part = TaskData(self.X[rows], self.targets[rows], self.tasks[some], offsets=offsets, weights=weights)
+            part = TaskData(
+                self.X[rows],
+                self.targets[rows],
+                self.tasks[some],
+                offsets=offsets,
+                weights=weights,
+            )
         else:
             w = None if self.weights is None else self.weights[rows]
             observed = None if self.observed is None else self.observed[rows]
-            part = self._shared_part(self.X[rows], self.targets[rows], self.tasks, w, observed)
+            part = self._shared_part(
+                self.X[rows], self.targets[rows], self.tasks, w, observed
+            )
         return part._checked() if complete else part
 
     @staticmethod
     def _shared_part(
-        X: Design, Y: np.ndarray, tasks: np.ndarray, w: np.ndarray | None, observed: np.ndarray | None
+        X: Design,
+        Y: np.ndarray,
+        tasks: np.ndarray,
+        w: np.ndarray | None,
+        observed: np.ndarray | None,
     ) -> TaskData:
         """Make a part of shared data; it is not masked any more where the part has all its targets."""
         if observed is not None and observed.all():
@@ -523,12 +594,20 @@ class TaskData:
     def _checked(self) -> TaskData:
         """Raise an error if a task has no observed row of positive weight."""
         if self.n_rows == 0 or np.any(self.sizes == 0):
-            name = "X" if self.n_rows == 0 else f"task {self._label(np.argmin(self.sizes))}"
-            raise ValueError(f"{name} has no rows; every task needs at least one observed row")
+            name = (
+                "X"
+                if self.n_rows == 0
+                else f"task {self._label(np.argmin(self.sizes))}"
+            )
+            raise ValueError(
+                f"{name} has no rows; every task needs at least one observed row"
+            )
         if self.weights is not None:
             total = self.sum_by_task(np.asarray(self.effective_weights()))
             if np.any(total <= 0):
-                raise ValueError(f"weights: task {self._label(np.argmin(total))} has no row of positive weight")
+                raise ValueError(
+                    f"weights: task {self._label(np.argmin(total))} has no row of positive weight"
+                )
         return self
 
     def _label(self, t: int | np.intp) -> str:

@@ -20,7 +20,14 @@ from markupsafe import Markup, escape
 
 from mtlrun.errors import UnknownNameError, counted
 from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, PROTOCOL, TIMEOUT
-from mtlrun.report.cells import COMPLETE, PARTIAL, MethodResult, Run, read_run, tidy_frame
+from mtlrun.report.cells import (
+    COMPLETE,
+    PARTIAL,
+    MethodResult,
+    Run,
+    read_run,
+    tidy_frame,
+)
 from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict, said
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import (
@@ -83,7 +90,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: What may have become of cells that have no number.
-TROUBLE = {"failed": "failed", "missing": "not computed yet", "stopped": "stopped at the time limit"}
+TROUBLE = {
+    "failed": "failed",
+    "missing": "not computed yet",
+    "stopped": "stopped at the time limit",
+}
 
 
 @dataclass(repr=False)
@@ -138,7 +149,9 @@ class Report:
         return f"<Report {self.run.info.get('id')}, profile {self.run.profile}: {cells_text(self.cells)}>"
 
     def _repr_html_(self) -> str:
-        return html_block(str(self.run.info.get("title", "")), self.summary, self.results)
+        return html_block(
+            str(self.run.info.get("title", "")), self.summary, self.results
+        )
 
     def frame(self) -> pd.DataFrame:
         """Return one row per cell, see `mtlrun.load_results`."""
@@ -151,13 +164,19 @@ class Report:
 
     def notes(self, *, bold: bool = True) -> list[str]:
         """Return how the tables are to be read, where the best numbers are in bold or cannot be."""
-        return [*result_notes(self.run, self.rows), *table_notes(self.run, self.rows, self.tables, bold=bold)]
+        return [
+            *result_notes(self.run, self.rows),
+            *table_notes(self.run, self.rows, self.tables, bold=bold),
+        ]
 
     @property
     def other_results(self) -> list[Section]:
         """The tables under the other readings."""
         return [
-            replace(_as_text(table), title=": ".join(filter(None, [f"Interpretation {name}", table.title])))
+            replace(
+                _as_text(table),
+                title=": ".join(filter(None, [f"Interpretation {name}", table.title])),
+            )
             for name, tables in self.other_tables.items()
             for table in tables
         ]
@@ -170,8 +189,13 @@ class Report:
     @property
     def cells(self) -> dict[str, int]:
         """Cells of the plan, those with a number, and the others by what became of them, of all readings begun."""
-        outcomes = Counter(run.outcome(cell) for run in self.runs for cell in run.planned)
-        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (COMPLETE, *TROUBLE)}}
+        outcomes = Counter(
+            run.outcome(cell) for run in self.runs for cell in run.planned
+        )
+        return {
+            "planned": outcomes.total(),
+            **{outcome: outcomes[outcome] for outcome in (COMPLETE, *TROUBLE)},
+        }
 
     @property
     def judged(self) -> list[ClaimVerdict]:
@@ -186,7 +210,11 @@ class Report:
             if claim.verdict == Verdict.NOT_TESTABLE:
                 reasons.setdefault(claim.why.rstrip("."), []).append(claim.id)
         shown = "; ".join(f"{', '.join(ids)} ({why})" for why, ids in reasons.items())
-        return [f"{counted(sum(map(len, reasons.values())), 'claim')}: {shown}."] if reasons else []
+        return (
+            [f"{counted(sum(map(len, reasons.values())), 'claim')}: {shown}."]
+            if reasons
+            else []
+        )
 
     @property
     def partial(self) -> bool:
@@ -205,18 +233,29 @@ class Report:
         lines = [cells] if self.partial else []
         if self.partial and self.run.info.get("command"):
             lines.append(f"To finish it: {self.run.info['command']}")
-        lines += [*self.findings, *verdict_lines(self.claims, [r.verdict for r in self.references], "paper")]
+        lines += [
+            *self.findings,
+            *verdict_lines(self.claims, [r.verdict for r in self.references], "paper"),
+        ]
         lines += [cells] if not self.partial else []
         if self.run.altered:
-            lines.append("run.json was modified after it was written; rerun before trusting this report.")
+            lines.append(
+                "run.json was modified after it was written; rerun before trusting this report."
+            )
         if self.run.unreadable:
-            lines.append(f"{counted(len(self.run.unreadable), 'record')} altered or damaged, and left out.")
+            lines.append(
+                f"{counted(len(self.run.unreadable), 'record')} altered or damaged, and left out."
+            )
         if self.run.unsound:
-            lines.append(f"The test scores of {counted(len(self.run.unsound), 'cell')} are missing or damaged.")
+            lines.append(
+                f"The test scores of {counted(len(self.run.unsound), 'cell')} are missing or damaged."
+            )
         earlier = sum(record.protocol != PROTOCOL for record in self.run.cells.values())
         if earlier:
             were = "cell was" if earlier == 1 else "cells were"
-            lines.append(f"{earlier} {were} computed by an earlier version of mtlrun (protocol 1).")
+            lines.append(
+                f"{earlier} {were} computed by an earlier version of mtlrun (protocol 1)."
+            )
         return lines
 
     @property
@@ -233,7 +272,9 @@ class Report:
             for r in self.references
             if r.verdict == Verdict.OUTSIDE
         ]
-        problems += [f"claim {c.id}: {c.verdict}: {c.why}" for c in self.claims if not c.accepted]
+        problems += [
+            f"claim {c.id}: {c.verdict}: {c.why}" for c in self.claims if not c.accepted
+        ]
         return problems
 
 
@@ -243,7 +284,12 @@ def _as_text(table: Section) -> Section:
 
 def cells_text(cells: Mapping[str, int]) -> str:
     """Say how many cells have a number and what became of the others; `cells` as of `Report`."""
-    return ", ".join([f"{cells['done']} of {counted(cells['planned'], 'cell')} done", *trouble_texts(cells)])
+    return ", ".join(
+        [
+            f"{cells['done']} of {counted(cells['planned'], 'cell')} done",
+            *trouble_texts(cells),
+        ]
+    )
 
 
 def trouble_texts(cells: Mapping[str, int]) -> list[str]:
@@ -251,7 +297,9 @@ def trouble_texts(cells: Mapping[str, int]) -> list[str]:
     return [f"{cells[name]} {text}" for name, text in TROUBLE.items() if cells[name]]
 
 
-def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers: str) -> list[str]:
+def verdict_lines(
+    claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers: str
+) -> list[str]:
     """Count the verdicts on claims, by whose they are, and on reference numbers, a line each where there are any."""
     lines = []
     for source, text in CLAIM_SOURCES.items():
@@ -260,7 +308,11 @@ def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers
             lines.append(f"{what}: {counts_text(found)}.")
     if numbers:
         counts = Counter(numbers)
-        told = ", ".join(f"{counts[verdict]} {verdict.said}" for verdict in NUMBERS if counts[verdict])
+        told = ", ".join(
+            f"{counts[verdict]} {verdict.said}"
+            for verdict in NUMBERS
+            if counts[verdict]
+        )
         lines.append(f"{counted(len(numbers), 'printed number')}: {told}.")
     return lines
 
@@ -308,13 +360,20 @@ def build_report(folder: Path) -> Report:
     )
 
 
-def _other_tables(run: Run, others: Sequence[JudgedRun], shown: Sequence[Section]) -> dict[str, list[Section]]:
+def _other_tables(
+    run: Run, others: Sequence[JudgedRun], shown: Sequence[Section]
+) -> dict[str, list[Section]]:
     """Return the tables of readings with cells of their own; of the others those of quantities not shown yet."""
-    titles, shared = {table.title for table in shown}, {cell.key for cell in run.planned}
+    titles, shared = (
+        {table.title for table in shown},
+        {cell.key for cell in run.planned},
+    )
     found = {}
     for one in others:
         own = any(cell.key not in shared for cell in one.run.planned)
-        tables = [table for table in printed_tables(one) if own or table.title not in titles]
+        tables = [
+            table for table in printed_tables(one) if own or table.title not in titles
+        ]
         if own or tables:
             found[one.name] = tables
     return found
@@ -343,19 +402,33 @@ def markdown(report: Report) -> str:
     paper = info.get("paper") or {}
     source = [str(paper[k]) for k in ("cite", "artefact") if paper.get(k)]
     source += [f"doi:{paper['doi']}"] if paper.get("doi") else []
-    head = [f"# {info.get('title', info.get('id', 'Report'))}", f"`{info.get('id')}`, profile `{report.run.profile}`"]
+    head = [
+        f"# {info.get('title', info.get('id', 'Report'))}",
+        f"`{info.get('id')}`, profile `{report.run.profile}`",
+    ]
     outcome = Section("Outcome", [f"* {line}" for line in report.summary])
-    figures = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
+    figures = [
+        f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures
+    ]
     published = published_line(report.run) if figures else None
     rest = [
         Section("Figures", [*figures, *filter(None, [published])]),
-        Section("Claims", grids=[claims_grid(report.run, report.claims)] if report.claims else []),
+        Section(
+            "Claims",
+            grids=[claims_grid(report.run, report.claims)] if report.claims else [],
+        ),
         Section("What the verdicts rest on", claim_lines(report)),
         reference_section(report.references),
         *report.other_results,
         *report.sections,
     ]
-    blocks = [*head, ". ".join(source), markdown_section(outcome), "## Results", _tables(report)]
+    blocks = [
+        *head,
+        ". ".join(source),
+        markdown_section(outcome),
+        "## Results",
+        _tables(report),
+    ]
     blocks += [markdown_section(section) for section in rest if not section.empty]
     return escape_html("\n\n".join(filter(None, blocks)) + "\n")
 
@@ -379,21 +452,37 @@ def json_report(report: Report) -> str:
     """Return the report as JSON."""
     info = report.run.info
     header: dict[str, Any] = {
-        k: info[k] for k in ("id", "title", "kind", "paper", "overrides", "command", "seed") if k in info
+        k: info[k]
+        for k in ("id", "title", "kind", "paper", "overrides", "command", "seed")
+        if k in info
     }
     content: dict[str, Any] = {
         "schema": SCHEMA,
         **header,
         "profile": report.run.profile,
         "partial": report.partial,
-        "cells": {name: count for name, count in report.cells.items() if count or name != "stopped"},
+        "cells": {
+            name: count
+            for name, count in report.cells.items()
+            if count or name != "stopped"
+        },
         "summary": report.summary,
-        "claims": [{**dataclasses.asdict(c), "accepted": c.accepted} for c in report.claims],
+        "claims": [
+            {**dataclasses.asdict(c), "accepted": c.accepted} for c in report.claims
+        ],
         "table": result_grid(report.run, report.rows).records(),
-        "trials": [{"dataset": r.dataset, "method": r.method, "values": r.samples} for r in report.rows if r.samples],
+        "trials": [
+            {"dataset": r.dataset, "method": r.method, "values": r.samples}
+            for r in report.rows
+            if r.samples
+        ],
         "reference": [dataclasses.asdict(r) for r in report.references],
         "sections": [
-            {"title": s.title, "lines": s.lines, "tables": [grid.records() for grid in s.grids if grid.rows]}
+            {
+                "title": s.title,
+                "lines": s.lines,
+                "tables": [grid.records() for grid in s.grids if grid.rows],
+            }
             for s in (*report.other_results, *report.sections)
         ],
     }
@@ -402,17 +491,28 @@ def json_report(report: Report) -> str:
 
 def latex(report: Report) -> str:
     """Return a file for LaTeX: the table and the reference numbers as booktabs tables, to be input in a document."""
-    name = escape_tex(f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})")
+    name = escape_tex(
+        f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})"
+    )
     blocks = [TEX_HEAD]
     for section in report.results:
         title = f"{name}: {escape_tex(section.title)}" if section.title else name
         blocks.append(tex_grid(section.grids[0], caption=title))
     if report.claims:
-        grid = Grid.of("claim", "text", "verdict", rows=([c.id, c.text, said(c.verdict)] for c in report.claims))
+        grid = Grid.of(
+            "claim",
+            "text",
+            "verdict",
+            rows=([c.id, c.text, said(c.verdict)] for c in report.claims),
+        )
         blocks.append(tex_grid(grid, "lp{0.6\\linewidth}l", "Claims"))
     if report.references:
         grid = reference_grid(report.references)
-        blocks.append(tex_grid(grid.part(range(len(grid.columns) - 1)), caption="Reference numbers"))
+        blocks.append(
+            tex_grid(
+                grid.part(range(len(grid.columns) - 1)), caption="Reference numbers"
+            )
+        )
     return "\n\n".join(blocks) + "\n"
 
 
@@ -422,8 +522,12 @@ def claim_lines(report: Report, *, brief: bool = False) -> list[str]:
     for claim in report.judged:
         where = f" ({claim.place})" if claim.place else ""
         told = replace(claim, why=claim.why.split("; ")[0]) if brief else claim
-        lines.append(f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}. {told.found}")
-    return lines + [f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable]
+        lines.append(
+            f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}. {told.found}"
+        )
+    return lines + [
+        f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable
+    ]
 
 
 # ---------------------------------------------------------------------- HTML
@@ -431,7 +535,11 @@ def claim_lines(report: Report, *, brief: bool = False) -> list[str]:
 TEMPLATES = Path(__file__).parent / "templates"
 #: Classes of verdicts and statuses.
 TONES = {
-    **{word: verdict.tone for verdict in Verdict for word in (verdict.value, verdict.said)},
+    **{
+        word: verdict.tone
+        for verdict in Verdict
+        for word in (verdict.value, verdict.said)
+    },
     OK: "good",
     **dict.fromkeys((NOT_CONVERGED, PARTIAL), "part"),
     **dict.fromkeys((FAILED, DIVERGED, TIMEOUT), "bad"),
@@ -445,11 +553,26 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 def html_report(report: Report) -> str:
     """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
     run = report.run
-    anchors = {(row.dataset, row.method): f"cell-{place}" for place, row in enumerate(report.rows)}
-    tables = [(table, run.reading if report.readings else "", anchors) for table in report.tables]
-    tables += [(table, name, {}) for name, others in report.other_tables.items() for table in others]
-    paths = [] if run.config.get("sweep") else path_figures(run)  # there is one per value of an axis
-    figures: list[Figure | RankDiagram | Forest] = [*report.figures, *rank_diagrams(run, report.rows)]
+    anchors = {
+        (row.dataset, row.method): f"cell-{place}"
+        for place, row in enumerate(report.rows)
+    }
+    tables = [
+        (table, run.reading if report.readings else "", anchors)
+        for table in report.tables
+    ]
+    tables += [
+        (table, name, {})
+        for name, others in report.other_tables.items()
+        for table in others
+    ]
+    paths = (
+        [] if run.config.get("sweep") else path_figures(run)
+    )  # there is one per value of an axis
+    figures: list[Figure | RankDiagram | Forest] = [
+        *report.figures,
+        *rank_diagrams(run, report.rows),
+    ]
     return _render(
         "report.html",
         title=str(run.info.get("title", run.info.get("id", "Report"))),
@@ -468,7 +591,10 @@ def html_report(report: Report) -> str:
 
 
 def html_page(
-    title: str, summary: Sequence[str], sections: Sequence[Section], drawings: Sequence[Figure | Forest] = ()
+    title: str,
+    summary: Sequence[str],
+    sections: Sequence[Section],
+    drawings: Sequence[Figure | Forest] = (),
 ) -> str:
     """Return sections as an HTML page of the same look, the summary first.
 
@@ -480,16 +606,27 @@ def html_page(
     drawings : sequence of Figure or Forest
         Set before the sections.
     """
-    return _render("page.html", title=title, summary=summary, figures=_figures(drawings), sections=sections)
+    return _render(
+        "page.html",
+        title=title,
+        summary=summary,
+        figures=_figures(drawings),
+        sections=sections,
+    )
 
 
-def _figures(drawings: Sequence[Figure | RankDiagram | Forest]) -> list[tuple[str, str]]:
+def _figures(
+    drawings: Sequence[Figure | RankDiagram | Forest],
+) -> list[tuple[str, str]]:
     """Return the caption of every figure, and the figure as the address of an image."""
     if not drawings:
         return []
     from mtlrun.report.drawing import svg  # matplotlib only where something is drawn
 
-    return [(d.caption, f"data:image/svg+xml;base64,{b64encode(svg(d).encode()).decode()}") for d in drawings]
+    return [
+        (d.caption, f"data:image/svg+xml;base64,{b64encode(svg(d).encode()).decode()}")
+        for d in drawings
+    ]
 
 
 def _anchor(title: str) -> str:
@@ -501,7 +638,11 @@ def _entry(column: Column, value: Any) -> dict[str, Any]:
     number: Any = value if isinstance(value, int | float) else None
     if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
         number = found[0]  # the mean in "mean ± deviation"
-    words = {"right": column.kind != "text", "whole": column.name in WHOLE, "long": len(text) > LONG}
+    words = {
+        "right": column.kind != "text",
+        "whole": column.name in WHOLE,
+        "long": len(text) > LONG,
+    }
     words |= {tone(text): True, "badge": True} if column.name in JUDGED else {}
     css = [word for word, holds in words.items() if holds]
     styled = value if isinstance(value, Styled) else Styled(text)
@@ -524,20 +665,35 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(said=said, tone=tone, anchor=_anchor, digits="{:.10g}".format)
-    environment.filters.update(bullets=lambda texts: all(text.startswith("* ") for text in texts))
+    environment.filters.update(
+        said=said, tone=tone, anchor=_anchor, digits="{:.10g}".format
+    )
+    environment.filters.update(
+        bullets=lambda texts: all(text.startswith("* ") for text in texts)
+    )
     # What stands between backticks is code.
-    environment.filters.update(code=lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))))
-    environment.filters.update(csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True))))
+    environment.filters.update(
+        code=lambda text: Markup(
+            re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+        )
+    )
+    environment.filters.update(
+        csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True)))
+    )
     environment.filters.update(tex=lambda grid: quote(tex_grid(with_printed(grid))))
     environment.globals.update(entry=_entry)
     return environment
 
 
 def _render(template: str, **content: Any) -> str:
-    own = {name: Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("style.css", "script.js")}
+    own = {
+        name: Markup((TEMPLATES / name).read_text(encoding="utf-8"))
+        for name in ("style.css", "script.js")
+    }
     made = _environment().get_template(template)
-    return made.render(style=own["style.css"], script=own["script.js"], **content) + "\n"
+    return (
+        made.render(style=own["style.css"], script=own["script.js"], **content) + "\n"
+    )
 
 
 # ---------------------------------------------------------------------- files
@@ -550,7 +706,10 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "html": html_report,
 }
 #: What is written beside the page and the figures; the other formats are made on demand.
-FILES: dict[str, Callable[[Report], str]] = {"report.md": markdown, "table.csv": csv_table}
+FILES: dict[str, Callable[[Report], str]] = {
+    "report.md": markdown,
+    "table.csv": csv_table,
+}
 
 
 def render(report: Report, form: str) -> str:
@@ -571,7 +730,9 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     paths = [*write_texts(report, folder), Path(folder) / PAGE]
     write_atomic(paths[-1], html_report(report))
     for figure in report.figures:
-        from mtlrun.report.drawing import write_drawing  # loads matplotlib: only where there is something to draw
+        from mtlrun.report.drawing import (
+            write_drawing,
+        )  # loads matplotlib: only where there is something to draw
 
         paths.append(_figure_path(folder, figure))
         write_drawing(figure, paths[-1])

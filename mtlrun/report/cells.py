@@ -20,7 +20,19 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, create_model
 
 from mtlrun.errors import DataError, UserError
-from mtlrun.record import DIVERGED, DONE, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Place, Record, Records
+from mtlrun.record import (
+    DIVERGED,
+    DONE,
+    FAILED,
+    MEASURE,
+    NOT_CONVERGED,
+    OK,
+    PACKED,
+    TIMEOUT,
+    Place,
+    Record,
+    Records,
+)
 from mtlrun.report.checks import MEDIAN_QUANTITIES, PARALLEL
 from mtlrun.report.stored import (
     AGAIN,
@@ -58,7 +70,9 @@ class _StoredSearch(BaseModel, strict=True):
 
 
 #: The fields of a record with their types.
-_TYPES: dict[str, Any] = {name: (kind, ...) for name, kind in get_type_hints(Record).items()}
+_TYPES: dict[str, Any] = {
+    name: (kind, ...) for name, kind in get_type_hints(Record).items()
+}
 _Fields = create_model("_Fields", __config__=ConfigDict(strict=True), **_TYPES)
 
 
@@ -116,7 +130,10 @@ class Run:
     @cached_property
     def metrics(self) -> list[str]:
         """Names of the metrics, the first one is the main one."""
-        return [m if isinstance(m, str) else str(m["name"]) for m in as_list(self.config.get("metrics"))]
+        return [
+            m if isinstance(m, str) else str(m["name"])
+            for m in as_list(self.config.get("metrics"))
+        ]
 
     @property
     def baseline(self) -> str | None:
@@ -146,27 +163,43 @@ class Run:
 
     def label_of(self, name: str) -> str | None:
         """Return the label of a data set named by label or id, None when the run does not have it."""
-        ids = {str(facts.get("id", label)): label for label, facts in reversed(self.datasets.items())}
+        ids = {
+            str(facts.get("id", label)): label
+            for label, facts in reversed(self.datasets.items())
+        }
         return name if name in self.datasets else ids.get(name)
 
     def has_data(self, label: str) -> bool:
         """Whether a label is that of a data set, and not of the one place of measures of published numbers."""
-        return self.datasets.get(label, {}).get("id") != PUBLISHED and label != PUBLISHED
+        return (
+            self.datasets.get(label, {}).get("id") != PUBLISHED and label != PUBLISHED
+        )
 
     def title_of(self, label: str) -> str:
         """Label of a data set, in a sweep also without the value of the axis; simulated ones are marked."""
-        facts = (about for name, about in self.datasets.items() if label in (name, self.axis_of(name)))
+        facts = (
+            about
+            for name, about in self.datasets.items()
+            if label in (name, self.axis_of(name))
+        )
         return mark_simulated(label, next(facts, {}))
 
     @cached_property
     def methods(self) -> list[str]:
         """Labels of the methods in the order of the experiment."""
-        return list(dict.fromkeys([*as_list(self.info.get("methods")), *(c.method for c in self.planned)]))
+        return list(
+            dict.fromkeys(
+                [*as_list(self.info.get("methods")), *(c.method for c in self.planned)]
+            )
+        )
 
     @property
     def all_planned(self) -> list[Place]:
         """The plan under all readings."""
-        return [*self.planned, *(cell for other in self.others for cell in other.planned)]
+        return [
+            *self.planned,
+            *(cell for other in self.others for cell in other.planned),
+        ]
 
     @cached_property
     def begun(self) -> list[tuple[Run, list[Place]]]:
@@ -186,7 +219,9 @@ class Run:
             return MISSING
         if record.done:
             return COMPLETE
-        return STOPPED if (record.family, record.status) == (MEASURE, TIMEOUT) else FAILED
+        return (
+            STOPPED if (record.family, record.status) == (MEASURE, TIMEOUT) else FAILED
+        )
 
     @property
     def missing(self) -> list[Place]:
@@ -201,7 +236,9 @@ class Run:
     @cached_property
     def measures(self) -> bool:
         """Whether the cells are measurements: calls of a measure instead of fits that are scored."""
-        return any(cell.get("family") == MEASURE for cell in as_list(self.info.get("cells")))
+        return any(
+            cell.get("family") == MEASURE for cell in as_list(self.info.get("cells"))
+        )
 
     @property
     def quantities(self) -> dict[str, dict[str, Any]]:
@@ -227,17 +264,29 @@ class Run:
     def first_results(self, name: str) -> Iterator[tuple[str, str, Any]]:
         """Yield data set, method, and what the first finished repeat that has it says under a name."""
         for dataset, method in product(self.datasets, self.methods):
-            found = (r.result[name] for r in self.results_of(dataset, method) if r.result.get(name))
+            found = (
+                r.result[name]
+                for r in self.results_of(dataset, method)
+                if r.result.get(name)
+            )
             yield from ((dataset, method, content) for content in islice(found, 1))
 
     def results_of(self, dataset: str, method: str) -> list[Record]:
         """Return the finished records of a method on a data set, in the order of the trials."""
-        return [r for c in self.cells_of(dataset, method) if (r := self.cells.get(c.key)) is not None and r.done]
+        return [
+            r
+            for c in self.cells_of(dataset, method)
+            if (r := self.cells.get(c.key)) is not None and r.done
+        ]
 
 
 def mark_simulated(name: str, facts: dict[str, Any]) -> str:
     """Add "(simulated)" to the name or title of a simulated data set that does not say so itself."""
-    return f"{name} (simulated)" if facts.get("simulated") and "simulated" not in name.lower() else name
+    return (
+        f"{name} (simulated)"
+        if facts.get("simulated") and "simulated" not in name.lower()
+        else name
+    )
 
 
 def std(values: Iterable[float]) -> float | None:
@@ -274,7 +323,11 @@ def read_run(folder: Path) -> Run:
     run = Run(folder, info, [cell for cell in plan.cells if not cell.reading])
     run.altered = sealed({k: v for k, v in raw.items() if k != DIGEST}) != raw
     run.reading = str(info.get("reading") or "")
-    computed = [name for name, about in (plan.readings or {}).items() if about.config is not None]
+    computed = [
+        name
+        for name, about in (plan.readings or {}).items()
+        if about.config is not None
+    ]
     run.others = [_under(run, name, plan) for name in computed if name != run.reading]
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
     run.verified = read_sound(folder / VERIFIED)
@@ -295,13 +348,19 @@ def read_run(folder: Path) -> Run:
                 stored.scores(record)
         except ValueError:
             run.unsound.append(cell.name)
-    if stored.damage is not None and run.missing:  # else the cells lie in cells/, and nothing is lost
+    if (
+        stored.damage is not None and run.missing
+    ):  # else the cells lie in cells/, and nothing is lost
         if not run.cells:
             raise DataError(f"{folder / PACKED}: {stored.damage}", AGAIN)
         run.unreadable.append(PACKED)
     for key in sorted(run.cells):
-        if run.cells[key].selection.get("key") and run.cells[key].selection.get("means"):
-            run.selections.setdefault(str(run.cells[key].selection["key"]), run.cells[key])
+        if run.cells[key].selection.get("key") and run.cells[key].selection.get(
+            "means"
+        ):
+            run.selections.setdefault(
+                str(run.cells[key].selection["key"]), run.cells[key]
+            )
     return run
 
 
@@ -311,7 +370,9 @@ def _under(run: Run, reading: str, plan: StoredPlan) -> Run:
     info = {**run.info, "config": {**run.config, **about["config"]}, "reading": reading}
     info |= {name: about[name] for name in ("datasets", "methods") if name in about}
     planned = [cell for cell in plan.cells if cell.reading == reading]
-    return dataclasses.replace(run, info=info, planned=planned, reading=reading, others=[])
+    return dataclasses.replace(
+        run, info=info, planned=planned, reading=reading, others=[]
+    )
 
 
 def checked(record: Record) -> Record:
@@ -325,9 +386,15 @@ def checked(record: Record) -> Record:
     _Fields.model_validate(vars(record))
     if record.selection.get("means"):  # not that of a fold
         _StoredSearch.model_validate(record.selection)
-    if not all(isinstance(end, str) for end in dict(record.selection.get("edges") or {}).values()):
+    if not all(
+        isinstance(end, str)
+        for end in dict(record.selection.get("edges") or {}).values()
+    ):
         raise ValueError("the edges of the selection are no texts")
-    if any(abs(number) > LARGEST for number in _all_numbers([record.metrics, record.per_task, record.seconds])):
+    if any(
+        abs(number) > LARGEST
+        for number in _all_numbers([record.metrics, record.per_task, record.seconds])
+    ):
         raise ValueError(f"a number beyond {LARGEST:g}")
     return Record(**cleaned(vars(record)))
 
@@ -343,8 +410,27 @@ def _all_numbers(value: Any) -> Iterator[float]:
 # ---------------------------------------------------------------------- cells
 
 #: Columns that say what a row is, and what the solver said; metrics and chosen parameters (`param_...`) stand beside.
-HEAD = ("kind", "experiment", "profile", "reading", "dataset", "value", "method", "trial", "status")
-COST = ("seconds", PARALLEL, "seconds_predict", "seconds_search", "n_iter", "gap", "objective", "truth_error")
+HEAD = (
+    "kind",
+    "experiment",
+    "profile",
+    "reading",
+    "dataset",
+    "value",
+    "method",
+    "trial",
+    "status",
+)
+COST = (
+    "seconds",
+    PARALLEL,
+    "seconds_predict",
+    "seconds_search",
+    "n_iter",
+    "gap",
+    "objective",
+    "truth_error",
+)
 OBJECTS = ("place", "tasks", "counts")
 #: Status of a method that has not all of its cells.
 PARTIAL = "partial"
@@ -417,19 +503,29 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> Path:
     try:
         frame.to_parquet(buffer, engine="pyarrow", index=False)
     except ImportError:
-        raise UserError("writing parquet needs pyarrow", "pip install '.[parquet]'") from None
+        raise UserError(
+            "writing parquet needs pyarrow", "pip install '.[parquet]'"
+        ) from None
     write_output(path, buffer.getvalue())
     return path
 
 
 def _found(root: Path) -> Iterator[tuple[Path, Callable[[Path], Iterable[_Row]]]]:
     """Yield the folders with results and what reads them; what lies inside one of them belongs to it."""
-    readers = {RUN_FILE: lambda folder: _of_readings(read_run(folder)), COMPARED: _of_comparison, TRAINED: _of_training}
+    readers = {
+        RUN_FILE: lambda folder: _of_readings(read_run(folder)),
+        COMPARED: _of_comparison,
+        TRAINED: _of_training,
+    }
     for place, folders, files in os.walk(root):
         name = next((name for name in readers if name in files), None)
         if name is not None:
             yield Path(place), readers[name]
-        folders[:] = sorted(folder for folder in folders if folder != "cells") if name is None else []
+        folders[:] = (
+            sorted(folder for folder in folders if folder != "cells")
+            if name is None
+            else []
+        )
 
 
 def cells_frame(run: Run) -> pd.DataFrame:
@@ -451,12 +547,27 @@ def _of_readings(run: Run) -> Iterator[_Row]:
 
 
 def _places(run: Run, planned: Iterable[Place]) -> Iterator[_Row]:
-    head = {"kind": "reproduce", "experiment": run.info.get("id"), "profile": run.profile, "reading": run.reading}
+    head = {
+        "kind": "reproduce",
+        "experiment": run.info.get("id"),
+        "profile": run.profile,
+        "reading": run.reading,
+    }
     datasets = run.datasets
     for cell in planned:
         axis = datasets[cell.dataset].get("axis") or {}
-        place = {"dataset": axis.get("of", cell.dataset), "value": axis.get("value"), "method": cell.method}
-        row = {**head, **place, "place": cell.dataset, "trial": cell.trial, "key": cell.key}
+        place = {
+            "dataset": axis.get("of", cell.dataset),
+            "value": axis.get("value"),
+            "method": cell.method,
+        }
+        row = {
+            **head,
+            **place,
+            "place": cell.dataset,
+            "trial": cell.trial,
+            "key": cell.key,
+        }
         yield {**row, **_numbers(run.cells.get(cell.key))}
 
 
@@ -473,18 +584,39 @@ def _of_comparison(folder: Path) -> Iterator[_Row]:
         try:
             record = records.read(key)
         except ValueError as error:
-            raise DataError(f"{folder}: {error}", "Compare again: only what is missing is computed.") from None
-        head = {"kind": "compare", "experiment": f"compare/{folder.name}", "dataset": data.get("id"), "key": key}
-        yield {**head, "method": cell.get("method"), "trial": cell.get("trial"), **_numbers(record)}
+            raise DataError(
+                f"{folder}: {error}", "Compare again: only what is missing is computed."
+            ) from None
+        head = {
+            "kind": "compare",
+            "experiment": f"compare/{folder.name}",
+            "dataset": data.get("id"),
+            "key": key,
+        }
+        yield {
+            **head,
+            "method": cell.get("method"),
+            "trial": cell.get("trial"),
+            **_numbers(record),
+        }
 
 
 def _of_training(folder: Path) -> Iterator[_Row]:
     found = read_json(folder / TRAINED) or {}
     if not {"id", "metrics", "status"} <= found.keys():
         return  # another program's file of this name
-    record = Record("", "fit", {}, status=str(found["status"]), metrics=found["metrics"])
-    record.seconds, record.solver, record.selection = (found.get(n) or {} for n in ("seconds", "solver", "selection"))
-    head = {"kind": "train", "experiment": found["id"], "dataset": found.get("dataset"), "method": found.get("method")}
+    record = Record(
+        "", "fit", {}, status=str(found["status"]), metrics=found["metrics"]
+    )
+    record.seconds, record.solver, record.selection = (
+        found.get(n) or {} for n in ("seconds", "solver", "selection")
+    )
+    head = {
+        "kind": "train",
+        "experiment": found["id"],
+        "dataset": found.get("dataset"),
+        "method": found.get("method"),
+    }
     yield {**head, "trial": 0, **_numbers(record)}
 
 
@@ -495,9 +627,16 @@ def _numbers(record: Record | None) -> _Row:
     names = {"seconds": "fit", "seconds_predict": "predict", "seconds_search": "search"}
     cost = {name: record.seconds.get(key) for name, key in names.items()}
     cost |= {PARALLEL: _parallel_seconds(record.seconds)}
-    cost |= {name: record.solver.get(name) for name in ("n_iter", "gap", "objective", "truth_error")}
+    cost |= {
+        name: record.solver.get(name)
+        for name in ("n_iter", "gap", "objective", "truth_error")
+    }
     search = record.selection.get("chosen")
-    chosen = {f"param_{name}": value for name, value in search.items()} if isinstance(search, dict) else {}
+    chosen = (
+        {f"param_{name}": value for name, value in search.items()}
+        if isinstance(search, dict)
+        else {}
+    )
     # A measure may return a quantity of the name of a column: the number is what the table is about.
     metrics = {_column(name): value for name, value in record.metrics.items()}
     found = {"tasks": record.per_task, "counts": record.counts} if record.done else {}
@@ -506,12 +645,18 @@ def _numbers(record: Record | None) -> _Row:
 
 def _is_quantity(column: str) -> bool:
     """Whether a column of numbers is a quantity of the report."""
-    return column not in ("trial", "value", "seconds_search") and not column.startswith("param_")
+    return column not in ("trial", "value", "seconds_search") and not column.startswith(
+        "param_"
+    )
 
 
 def _column(quantity: str) -> str:
     """Return the column of a quantity."""
-    return f"metric_{quantity}" if quantity in (*HEAD, *OBJECTS, "key", "folder") else quantity
+    return (
+        f"metric_{quantity}"
+        if quantity in (*HEAD, *OBJECTS, "key", "folder")
+        else quantity
+    )
 
 
 def _parallel_seconds(seconds: dict[str, Any]) -> float | None:
@@ -519,7 +664,9 @@ def _parallel_seconds(seconds: dict[str, Any]) -> float | None:
 
     None for methods without blocks.
     """
-    total, blocks, slowest = (seconds.get(name) for name in ("fit", "blocks_sum", "blocks_max"))
+    total, blocks, slowest = (
+        seconds.get(name) for name in ("fit", "blocks_sum", "blocks_max")
+    )
     if total is None or blocks is None or slowest is None:
         return None
     return float(slowest + max(0.0, total - blocks))
@@ -528,12 +675,17 @@ def _parallel_seconds(seconds: dict[str, Any]) -> float | None:
 def _frame(rows: list[_Row], more: Sequence[str] = ("folder",)) -> pd.DataFrame:
     """Return a table with the columns in a fixed order, each of one type."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    own = [name for name in names if name not in (*HEAD, *COST, *OBJECTS, "key", "folder")]
+    own = [
+        name for name in names if name not in (*HEAD, *COST, *OBJECTS, "key", "folder")
+    ]
     metrics = [name for name in own if not name.startswith("param_")]
     params = sorted(name for name in own if name.startswith("param_"))
     frame = pd.DataFrame(rows, columns=[*HEAD, *metrics, *COST, *params, "key", *more])
     for name in ("kind", "experiment", "profile", "reading", "dataset", "method"):
-        frame[name] = pd.Series(["" if pd.isna(value) else str(value) for value in frame[name]], dtype=object)
+        frame[name] = pd.Series(
+            ["" if pd.isna(value) else str(value) for value in frame[name]],
+            dtype=object,
+        )
     for name in (*metrics, *COST):
         frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
     for name in ("value", *params):
@@ -543,11 +695,20 @@ def _frame(rows: list[_Row], more: Sequence[str] = ("folder",)) -> pd.DataFrame:
 
 def _one_type(values: pd.Series) -> pd.Series:
     """Return numbers where all values are, else texts; what is neither becomes JSON."""
-    numbers = [v is None or (isinstance(v, int | float) and not isinstance(v, bool)) for v in values]
+    numbers = [
+        v is None or (isinstance(v, int | float) and not isinstance(v, bool))
+        for v in values
+    ]
     if all(numbers):
         return values.astype(float)
     texts = [v if isinstance(v, str) else canonical_json(v) for v in values]
-    return pd.Series([None if v is None or v != v else t for v, t in zip(values, texts, strict=True)], dtype=object)
+    return pd.Series(
+        [
+            None if v is None or v != v else t
+            for v, t in zip(values, texts, strict=True)
+        ],
+        dtype=object,
+    )
 
 
 # ---------------------------------------------------------------- a method on a data set
@@ -584,7 +745,10 @@ class MethodResult:
     @cached_property
     def speedup(self) -> float | None:
         """Against the baseline, on the splits that both finished."""
-        ours, theirs = self.by_trial("seconds"), self.base.by_trial("seconds") if self.base else {}
+        ours, theirs = (
+            self.by_trial("seconds"),
+            self.base.by_trial("seconds") if self.base else {},
+        )
         common = [trial for trial in ours if trial in theirs]
         own = statistics.median(ours[t] for t in common) if common else 0.0
         return statistics.median(theirs[t] for t in common) / own if own > 0 else None
@@ -612,12 +776,18 @@ class MethodResult:
     @cached_property
     def worst(self) -> str:
         """Worst status of the cells."""
-        return next((status for status in WORST_FIRST if status in self.statuses), FAILED)
+        return next(
+            (status for status in WORST_FIRST if status in self.statuses), FAILED
+        )
 
     @property
     def status(self) -> str:
         """Worst status of the cells; ``partial`` when some and ``missing`` when all still have to be computed."""
-        return PARTIAL if self.worst == MISSING and self.affected < self.planned else self.worst
+        return (
+            PARTIAL
+            if self.worst == MISSING and self.affected < self.planned
+            else self.worst
+        )
 
     @property
     def affected(self) -> int:
@@ -627,29 +797,50 @@ class MethodResult:
     @property
     def status_text(self) -> str:
         """Status with the share of the cells that it concerns: ``failed 1/5``."""
-        share = "" if self.status == OK or self.affected == self.planned else f" {self.affected}/{self.planned}"
+        share = (
+            ""
+            if self.status == OK or self.affected == self.planned
+            else f" {self.affected}/{self.planned}"
+        )
         return self.status + share
 
     @cached_property
     def samples(self) -> dict[str, dict[int, float]]:
         """The values of the splits by quantity and trial, as far as they are defined."""
         if self.task is None:
-            columns, trials = self.done.select_dtypes("number"), self.done["trial"].tolist()
+            columns, trials = (
+                self.done.select_dtypes("number"),
+                self.done["trial"].tolist(),
+            )
             names = [name for name in columns if _is_quantity(name)]
-            found = {n.removeprefix("metric_"): dict(zip(trials, columns[n].tolist(), strict=True)) for n in names}
+            found = {
+                n.removeprefix("metric_"): dict(
+                    zip(trials, columns[n].tolist(), strict=True)
+                )
+                for n in names
+            }
         else:
-            at, names = self.task_names.index(self.task), [name for values in self.done["tasks"] for name in values]
+            at, names = (
+                self.task_names.index(self.task),
+                [name for values in self.done["tasks"] for name in values],
+            )
             by_task = {name: self.tasks(name) for name in dict.fromkeys(names)}
-            found = {n: {t: v[at] for t, v in values.items() if at < len(v)} for n, values in by_task.items()}
+            found = {
+                n: {t: v[at] for t, v in values.items() if at < len(v)}
+                for n, values in by_task.items()
+            }
         known = {
-            n: {t: v for t, v in values.items() if v is not None and math.isfinite(v)} for n, values in found.items()
+            n: {t: v for t, v in values.items() if v is not None and math.isfinite(v)}
+            for n, values in found.items()
         }
         return {name: values for name, values in known.items() if values}
 
     def by_trial(self, quantity: str) -> dict[int, float]:
         """Return the values of the splits; with a worker per block a method without blocks takes its seconds."""
         known = self.samples.get(quantity, {})
-        return known or self.samples.get("seconds", {}) if quantity == PARALLEL else known
+        return (
+            known or self.samples.get("seconds", {}) if quantity == PARALLEL else known
+        )
 
     def value(self, quantity: str) -> float | None:
         """Return the number of the table: median for `medians`, mean for all else, None when unknown."""
@@ -658,7 +849,11 @@ class MethodResult:
         values = list(self.by_trial(quantity).values())
         if not values:
             return None
-        return statistics.median(values) if quantity in self.medians else statistics.fmean(values)
+        return (
+            statistics.median(values)
+            if quantity in self.medians
+            else statistics.fmean(values)
+        )
 
     def std(self, quantity: str) -> float | None:
         """Return the standard deviation over the splits (n - 1), None below two splits."""
@@ -666,8 +861,12 @@ class MethodResult:
 
     def tasks(self, metric: str) -> dict[int, list[float | None]]:
         """Return the values of the tasks by split."""
-        found = zip(self.done["trial"].tolist(), self.done["tasks"].tolist(), strict=True)
-        return {trial: list(values[metric]) for trial, values in found if metric in values}
+        found = zip(
+            self.done["trial"].tolist(), self.done["tasks"].tolist(), strict=True
+        )
+        return {
+            trial: list(values[metric]) for trial, values in found if metric in values
+        }
 
     def counts(self, name: str) -> list[int]:
         """Return the counts of a name, one per finished cell."""
@@ -678,7 +877,9 @@ class MethodResult:
         if task not in self.task_names:
             return None
         if task not in self._of_tasks:  # its samples are asked for again and again
-            self._of_tasks[task] = replace(self, dataset=f"{self.dataset}, {task}", task=task, base=None)
+            self._of_tasks[task] = replace(
+                self, dataset=f"{self.dataset}, {task}", task=task, base=None
+            )
         return self._of_tasks[task]
 
     @cached_property
@@ -692,9 +893,21 @@ def method_results(run: Run) -> list[MethodResult]:
     groups = dict(iter(cells_frame(run).groupby(["place", "method"], sort=False)))
     for dataset, method in product(run.datasets, run.methods):
         if (dataset, method) in groups:
-            records = (r for r in reversed(run.results_of(dataset, method)) if r.result.get("tasks"))
-            named = next((r.result["tasks"] for r in records), run.datasets[dataset].get("tasks")) or ()
+            records = (
+                r
+                for r in reversed(run.results_of(dataset, method))
+                if r.result.get("tasks")
+            )
+            named = (
+                next(
+                    (r.result["tasks"] for r in records),
+                    run.datasets[dataset].get("tasks"),
+                )
+                or ()
+            )
             names = [str(name) for name in named]
-            found.append(MethodResult(dataset, method, groups[dataset, method], names, medians))
+            found.append(
+                MethodResult(dataset, method, groups[dataset, method], names, medians)
+            )
     bases = {one.dataset: one for one in found if one.method == run.baseline}
     return [replace(one, base=bases.get(one.dataset)) for one in found]

@@ -11,7 +11,14 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
 from mtlrun.utils.io import as_list
 from mtlrun.utils.sizes import PLANNED
@@ -36,22 +43,47 @@ class Verdict(StrEnum):
     one: str
     many: str
 
-    def __new__(cls, word: str, tone: str = "none", said: str = "", one: str = "", many: str = "") -> Verdict:
+    def __new__(
+        cls,
+        word: str,
+        tone: str = "none",
+        said: str = "",
+        one: str = "",
+        many: str = "",
+    ) -> Verdict:
         """Return a word with its tone, and as it is said."""
         verdict = str.__new__(cls, word)
-        verdict._value_, verdict.tone, verdict.said, verdict.one, verdict.many = word, tone, said or word, one, many
+        verdict._value_, verdict.tone, verdict.said, verdict.one, verdict.many = (
+            word,
+            tone,
+            said or word,
+            one,
+            many,
+        )
         return verdict
 
     CONFIRMED = "confirmed", "good", "holds", "holds", "hold"
     MOSTLY = "mostly", "good", "mostly holds", "holds", "hold"
     PARTLY = "partly", "part", "partly holds", "holds in part", "hold in part"
-    NOT_CONFIRMED = "not confirmed", "bad", "does not hold", "does not hold", "do not hold"
+    NOT_CONFIRMED = (
+        "not confirmed",
+        "bad",
+        "does not hold",
+        "does not hold",
+        "do not hold",
+    )
     DEPENDS = (
         *("depends on the reading", "part", "depends on the interpretation"),
         *("depends on the interpretation", "depend on the interpretation"),
     )
     UNDECIDED = "undecided", "none", "undecided", "is undecided", "are undecided"
-    NOT_TESTABLE = "not testable here", "none", "not tested here", "was not tested here", "were not tested here"
+    NOT_TESTABLE = (
+        "not testable here",
+        "none",
+        "not tested here",
+        "was not tested here",
+        "were not tested here",
+    )
     WITHIN = "within", "good", "within tolerance"
     OUTSIDE = "outside", "bad", "out of tolerance"
     NOT_RUN = "not run", "none"
@@ -63,7 +95,10 @@ def said(verdict: str) -> str:
 
 
 #: Verdicts on claims, and on reference numbers, in the order in which they are counted.
-VERDICTS, NUMBERS = tuple(v for v in Verdict if v.one), tuple(v for v in Verdict if not v.one)
+VERDICTS, NUMBERS = (
+    tuple(v for v in Verdict if v.one),
+    tuple(v for v in Verdict if not v.one),
+)
 #: Those under which a claim holds.
 HOLDING = (Verdict.CONFIRMED, Verdict.MOSTLY)
 #: Colours of tones on a terminal.
@@ -171,12 +206,21 @@ def spoken(quantity: str) -> str:
     """Return the name of a quantity in words: ``balanced accuracy``, ``AUC``."""
     if quantity in _SPOKEN:
         return _SPOKEN[quantity]
-    return " ".join(word.upper() if word in _CAPITALS else word for word in quantity.split("_"))
+    return " ".join(
+        word.upper() if word in _CAPITALS else word for word in quantity.split("_")
+    )
 
 
 #: Quantities of measures, beside the metrics, that are shares, and those that are differences of shares.
 SHARES = ("auc_target", "clean", "authors", "authors_last")
-SHARE_DIFFERENCES = ("gain", "gain_over_stl", "gain_over_one_kernel", "largest_gain", "leak", "excess")
+SHARE_DIFFERENCES = (
+    "gain",
+    "gain_over_stl",
+    "gain_over_one_kernel",
+    "largest_gain",
+    "leak",
+    "excess",
+)
 #: Quantity of a group of data sets; the label of the group when there is one only.
 AVERAGE_RANK, ALL_DATA = "average_rank", "all data sets"
 #: Unit of a paired test whose pairs are the test scores themselves: it needs no quantity.
@@ -210,10 +254,14 @@ Values = Annotated[list[Any], AfterValidator(distinct)]
 Names = Annotated[
     list[str],
     BeforeValidator(_as_names),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    ),
 ]
 #: The same, where the text of a list of one is what a resolved experiment has.
-Short = Annotated[Names, PlainSerializer(lambda names: names[0] if len(names) == 1 else names)]
+Short = Annotated[
+    Names, PlainSerializer(lambda names: names[0] if len(names) == 1 else names)
+]
 #: Numbers that are computed with; booleans are none.
 Number = Annotated[float | int, Field(ge=-1e150, le=1e150)]
 Positive = Annotated[float, Field(gt=0)]
@@ -228,9 +276,18 @@ Count = Annotated[int, Field(ge=1, le=PLANNED)]
 ABOUT = 2.0
 #: Fields that a kind of check needs beside `kind`, and those that it may have; one with bounds needs one of them.
 CHECKS = {
-    "ratio": ("quantity of over", "dataset task effect bound stopped at_least at_most about"),
-    "difference": ("quantity of over", "dataset task effect bound stopped at_least at_most"),
-    "value": ("quantity of", "dataset task effect bound stopped at_least at_most about"),
+    "ratio": (
+        "quantity of over",
+        "dataset task effect bound stopped at_least at_most about",
+    ),
+    "difference": (
+        "quantity of over",
+        "dataset task effect bound stopped at_least at_most",
+    ),
+    "value": (
+        "quantity of",
+        "dataset task effect bound stopped at_least at_most about",
+    ),
     "paired": ("quantity of over", "dataset unit test ties at_least at_most"),
     "order": ("quantity methods", "dataset task direction effect"),
     "rejections": ("control", "over dataset at_least at_most"),
@@ -249,7 +306,9 @@ class Stopped(StrictModel):
     @model_validator(mode="after")
     def _one_limit(self) -> Stopped:
         if (self.at_least is None) == (self.below is None):
-            raise ValueError("stopped needs one of 'at_least' (a parameter) and 'below' (a method)")
+            raise ValueError(
+                "stopped needs one of 'at_least' (a parameter) and 'below' (a method)"
+            )
         return self
 
 
@@ -283,21 +342,37 @@ class Check(StrictModel):
     @model_validator(mode="after")
     def _fields_of_kind(self) -> Check:
         needed, may = (names.split() for names in CHECKS[self.kind])
-        given = {name for name in self.model_fields_set if getattr(self, name) not in (None, [])} - {"kind"}
+        given = {
+            name
+            for name in self.model_fields_set
+            if getattr(self, name) not in (None, [])
+        } - {"kind"}
         on_predictions = self.unit == PREDICTION
-        lacking = [name for name in needed if name not in given and not (on_predictions and name == "quantity")]
+        lacking = [
+            name
+            for name in needed
+            if name not in given and not (on_predictions and name == "quantity")
+        ]
         if lacking:
-            raise ValueError(f"a {self.kind} check needs {', '.join(map(repr, lacking))}")
+            raise ValueError(
+                f"a {self.kind} check needs {', '.join(map(repr, lacking))}"
+            )
         if foreign := sorted(given.difference(needed, may)):
             allowed = ", ".join(["kind", *needed, *may])
-            raise ValueError(f"a {self.kind} check has no {foreign[0]!r}; it may have: {allowed}")
+            raise ValueError(
+                f"a {self.kind} check has no {foreign[0]!r}; it may have: {allowed}"
+            )
         bounds = [name for name in ("at_least", "at_most", "about") if name in may]
         if bounds and not given.intersection(bounds):
-            raise ValueError(f"a {self.kind} check needs {' or '.join(map(repr, bounds))}")
+            raise ValueError(
+                f"a {self.kind} check needs {' or '.join(map(repr, bounds))}"
+            )
         if "about" in given and given & {"at_least", "at_most"}:
             raise ValueError("a check has either 'about' or bounds")
         if on_predictions and self.test == "corrected_t":
-            raise ValueError("predictions are tested split by split: corrected_t needs several splits")
+            raise ValueError(
+                "predictions are tested split by split: corrected_t needs several splits"
+            )
         if self.kind == "order" and len(self.methods) < 2:
             raise ValueError("an order check needs at least two methods")
         return self
@@ -390,10 +465,18 @@ class Sweep(StrictModel):
 
     @model_validator(mode="after")
     def _one_axis(self) -> Sweep:
-        given = [name for name in ("split", "option", "params") if getattr(self, name) is not None]
+        given = [
+            name
+            for name in ("split", "option", "params")
+            if getattr(self, name) is not None
+        ]
         if len(given) != 1:
-            raise ValueError(f"a sweep needs one of split, option and params, not {', '.join(given) or 'none'}")
-        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.values)
+            raise ValueError(
+                f"a sweep needs one of split, option and params, not {', '.join(given) or 'none'}"
+            )
+        numbers = all(
+            isinstance(v, int | float) and not isinstance(v, bool) for v in self.values
+        )
         if self.split and not (numbers and all(0 < v < 1 for v in self.values)):
             raise ValueError("values of split.train must be between 0 and 1")
         if self.scale == "log" and not (numbers and all(v > 0 for v in self.values)):
@@ -479,5 +562,7 @@ class Main(StrictModel):
     @model_validator(mode="after")
     def _methods_of_level(self) -> Main:
         if (self.rule == "published level") != bool(self.of):
-            raise ValueError("the rule 'published level' needs 'of', the methods whose level decides; others have none")
+            raise ValueError(
+                "the rule 'published level' needs 'of', the methods whose level decides; others have none"
+            )
         return self

@@ -26,7 +26,13 @@ from mtlrun.report.checks import (
     spoken,
 )
 from mtlrun.report.grid import Grid, Section, number, show, significant
-from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
+from mtlrun.report.statistics import (
+    Ranking,
+    greater_is_better,
+    paired,
+    paired_predictions,
+    rank_rows,
+)
 from mtlrun.utils.io import as_list
 
 #: Share of the comparisons from which on a claim holds mostly.
@@ -152,7 +158,9 @@ class ClaimVerdict:
     @property
     def accepted(self) -> bool:
         """Whether `--check` is content: nothing here speaks against the claim, or that was expected."""
-        return self.verdict == self.expect or not any(f.holds is False for f in self.results)
+        return self.verdict == self.expect or not any(
+            f.holds is False for f in self.results
+        )
 
     @property
     def tested(self) -> int:
@@ -165,26 +173,41 @@ class ClaimVerdict:
 
         "" with a single one. Readings that decide nothing are counted, and named where they differ from most.
         """
-        judged = {name: Verdict(word).one for name, word in self.readings.items() if word != Verdict.NOT_TESTABLE}
+        judged = {
+            name: Verdict(word).one
+            for name, word in self.readings.items()
+            if word != Verdict.NOT_TESTABLE
+        }
         if len(judged) < 2:
             return ""
         counts = Counter(judged.values()).most_common()
         told = ", ".join(f"{word} under {count}" for word, count in counts)
-        apart = [name for name in self.compared_only if judged.get(name, counts[0][0]) != counts[0][0]]
+        apart = [
+            name
+            for name in self.compared_only
+            if judged.get(name, counts[0][0]) != counts[0][0]
+        ]
         note = f" ({listed(apart)} for comparison only)" if apart else ""
         return f"{told} of {len(judged)} interpretations{note}"
 
     @property
     def found(self) -> str:
         """What was found, in sentences; `why` is that of the main reading, where there are several."""
-        start, holding = ("Under the main interpretation", f" It {self.holding}.") if self.holding else ("Found", "")
+        start, holding = (
+            ("Under the main interpretation", f" It {self.holding}.")
+            if self.holding
+            else ("Found", "")
+        )
         return f"{start}: {self.why.rstrip('.')}.{holding}"
 
     @property
     def under_readings(self) -> str:
         """Its verdict under every reading."""
         apart = dict.fromkeys(self.compared_only, " (not counted)")
-        return "; ".join(f"{name}: {said(verdict)}{apart.get(name, '')}" for name, verdict in self.readings.items())
+        return "; ".join(
+            f"{name}: {said(verdict)}{apart.get(name, '')}"
+            for name, verdict in self.readings.items()
+        )
 
 
 def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
@@ -196,7 +219,16 @@ def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
         reasons = dict.fromkeys(result.why for result in results if result.why)
         why = claim.not_testable or "; ".join(reasons) or "the claim has no checks"
     expect = claim.expect.verdict if claim.expect else Verdict.CONFIRMED
-    return ClaimVerdict(claim.id, claim.text, claim.where, verdict, why, expect, results, source=claim.source)
+    return ClaimVerdict(
+        claim.id,
+        claim.text,
+        claim.where,
+        verdict,
+        why,
+        expect,
+        results,
+        source=claim.source,
+    )
 
 
 def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> Verdict:
@@ -246,7 +278,11 @@ def _with_reason(result: CheckResult) -> str:
     """Return what was compared, and why that decides nothing."""
     if not result.undecided:
         return result.text
-    return f"{result.text}, but {result.why}" if result.found is not None else f"{result.text}: {result.why}"
+    return (
+        f"{result.text}, but {result.why}"
+        if result.found is not None
+        else f"{result.text}: {result.why}"
+    )
 
 
 def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
@@ -269,17 +305,29 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
 def evaluate(check: Check, evidence: Evidence) -> list[CheckResult]:
     """Evaluate one check on every data set (or group of them), pair of methods and task that it names."""
     results = []
-    for place, why in _groups(check, evidence) if check.ranked else _datasets(check.dataset, evidence.run):
+    for place, why in (
+        _groups(check, evidence)
+        if check.ranked
+        else _datasets(check.dataset, evidence.run)
+    ):
         if why is not None:
             found = [CheckResult(_title(check, place), None, why=why)]
         elif check.kind == "rejections":
-            found = [_rejections(check, next(g for g in evidence.groups if g.label == place))]
+            found = [
+                _rejections(check, next(g for g in evidence.groups if g.label == place))
+            ]
         elif check.unit == PREDICTION:
-            found = [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
+            found = [
+                _on_predictions(check, evidence.run, place, methods)
+                for methods in _method_tuples(check)
+            ]
         else:
             tasks: Sequence[str | None] = check.task or [None]
             asked = product(_method_tuples(check), tasks)
-            found = [_on_methods(check, place, methods, task, evidence) for methods, task in asked]
+            found = [
+                _on_methods(check, place, methods, task, evidence)
+                for methods, task in asked
+            ]
         results += [replace(one, check=check, dataset=place) for one in found]
     return results
 
@@ -290,13 +338,22 @@ def _datasets(named: Sequence[str], run: Run) -> Iterator[tuple[str, str | None]
     profile = f"profile {run.profile}" if run.profile else "this run"
     found = False
     for name in named or as_list(run.info.get("paper_datasets")) or list(ran):
-        labels = [label for label, facts in ran.items() if name in (label, facts.get("id"))]
+        labels = [
+            label for label, facts in ran.items() if name in (label, facts.get("id"))
+        ]
         found = found or bool(labels)
         yield from ((label, None) for label in labels)
         if not labels and named:
-            yield name, f"data set {name} is not in this run ({profile}: {run.names_of_data})"
+            yield (
+                name,
+                f"data set {name} is not in this run ({profile}: {run.names_of_data})",
+            )
     if not named and not found:
-        simulated = " (simulated)" if ran and all(f.get("simulated") for f in ran.values()) else ""
+        simulated = (
+            " (simulated)"
+            if ran and all(f.get("simulated") for f in ran.values())
+            else ""
+        )
         why = f"none of the paper's data sets is in this run ({profile}: {run.names_of_data}{simulated})"
         yield "the paper's data", why
 
@@ -309,27 +366,42 @@ def _groups(check: Check, evidence: Evidence) -> Iterator[tuple[str, str | None]
         if why is not None:
             yield place, why
             return
-        yield name, None if name in ranked else f"{name}: fewer than two data sets with a number of every method"
+        yield (
+            name,
+            None
+            if name in ranked
+            else f"{name}: fewer than two data sets with a number of every method",
+        )
 
 
 def _method_tuples(check: Check) -> list[tuple[str, ...]]:
     if check.kind == "order":
         return list(pairwise(check.methods))
-    return [(m,) for m in check.of] if check.kind == "value" else list(product(check.of, check.over))
+    return (
+        [(m,) for m in check.of]
+        if check.kind == "value"
+        else list(product(check.of, check.over))
+    )
 
 
-def _bound(check: Check, group: Sequence[MethodResult | None], evidence: Evidence) -> str | None:
+def _bound(
+    check: Check, group: Sequence[MethodResult | None], evidence: Evidence
+) -> str | None:
     """Return what the number of a check on some rows is: a bound where it says so and, with `stopped`, one of them was.
 
     `_NO_BOUND`: one was stopped, and the check does not say on which side the true number lies.
     """
     if check.stopped is None:
         return check.bound
-    late = any(row is not None and _was_stopped(check.stopped, row, evidence) for row in group)
+    late = any(
+        row is not None and _was_stopped(check.stopped, row, evidence) for row in group
+    )
     return check.bound or _NO_BOUND if late else None
 
 
-def _bound_by_name(check: Check, group: Sequence[MethodResult | None], run: Run) -> str | None:
+def _bound_by_name(
+    check: Check, group: Sequence[MethodResult | None], run: Run
+) -> str | None:
     """Say how a number is told whose quantity is called ``seconds_at_least``; it decides as any other.
 
     That is another quantity of the same unit, ``seconds_to_1e-6``, where a run has it, and else what the run had used
@@ -338,9 +410,16 @@ def _bound_by_name(check: Check, group: Sequence[MethodResult | None], run: Run)
     quantity = str(check.quantity)
     stem = quantity.removesuffix(_AT_LEAST)
     exact = next((name for name in run.metrics if name.startswith(f"{stem}_to_")), None)
-    if stem == quantity or exact is None or check.kind not in ("ratio", "difference", "value"):
+    if (
+        stem == quantity
+        or exact is None
+        or check.kind not in ("ratio", "difference", "value")
+    ):
         return None
-    late = [row is not None and len(row.by_trial(exact)) < len(row.by_trial(quantity)) for row in group]
+    late = [
+        row is not None and len(row.by_trial(exact)) < len(row.by_trial(quantity))
+        for row in group
+    ]
     if not any(late):
         return None
     first, *others = late
@@ -358,15 +437,26 @@ def _was_stopped(stopped: Stopped, row: MethodResult, evidence: Evidence) -> boo
         other = evidence.table.get((row.dataset, stopped.below))
         whole = None if other is None else other.value(stopped.quantity)
         return whole is not None and value < whole
-    methods = {m.get("label"): m.get("params") or {} for m in as_list(evidence.run.config.get("methods"))}
+    methods = {
+        m.get("label"): m.get("params") or {}
+        for m in as_list(evidence.run.config.get("methods"))
+    }
     return bool(value >= methods[row.method][stopped.at_least])
 
 
 def _on_methods(
-    check: Check, dataset: str, methods: tuple[str, ...], task: str | None, evidence: Evidence
+    check: Check,
+    dataset: str,
+    methods: tuple[str, ...],
+    task: str | None,
+    evidence: Evidence,
 ) -> CheckResult:
     """Compare the rows of one or two methods, or the values of one task in them."""
-    group, where, quantity = [evidence.table.get((dataset, m)) for m in methods], dataset, str(check.quantity)
+    group, where, quantity = (
+        [evidence.table.get((dataset, m)) for m in methods],
+        dataset,
+        str(check.quantity),
+    )
     bound = _bound(check, group, evidence)
     told = bound or _bound_by_name(check, group, evidence.run)
     told = None if told == _NO_BOUND else told
@@ -386,13 +476,26 @@ def _on_methods(
                 lacking = f"{method} on {where} has no {quantity}: it did not get there, or it is not defined"
             else:
                 lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
-            return CheckResult(_title(check, where, methods), None, why=lacking, undecided=finished, bound=told)
+            return CheckResult(
+                _title(check, where, methods),
+                None,
+                why=lacking,
+                undecided=finished,
+                bound=told,
+            )
         rows.append(row)
     effect = check.effect
-    if check.ranked and len(rows) > 1:  # differences of average ranks count beyond their standard error
-        effect = max(effect or 0.0, next(g.standard_error for g in evidence.groups if g.label == dataset))
+    if (
+        check.ranked and len(rows) > 1
+    ):  # differences of average ranks count beyond their standard error
+        effect = max(
+            effect or 0.0,
+            next(g.standard_error for g in evidence.groups if g.label == dataset),
+        )
     greater = greater_is_better(quantity, evidence.run)
-    result = _compared(check, _title(check, where, methods), where, rows, greater, effect, bound)
+    result = _compared(
+        check, _title(check, where, methods), where, rows, greater, effect, bound
+    )
     return replace(result, bound=told)
 
 
@@ -412,7 +515,9 @@ def _compared(
     """
     kind, quantity = check.kind, str(check.quantity)
     values = [r.value(quantity) or 0.0 for r in rows]
-    short = next((f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), "")
+    short = next(
+        (f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), ""
+    )
     pairs, worse = None, False
     if kind == "paired":
         result = paired(rows[0], rows[1], quantity, check.unit, check.test, check.ties)
@@ -423,9 +528,13 @@ def _compared(
         worse = result.mean_difference != 0 and (result.mean_difference > 0) != greater
     elif kind == "ratio":
         if values[1] == 0:
-            return CheckResult(title, None, why=f"{quantity} of {rows[1].method} on {where} is 0")
+            return CheckResult(
+                title, None, why=f"{quantity} of {rows[1].method} on {where} is 0"
+            )
         found = values[0] / values[1]
-        effect = found * (smallest_effect(quantity, rows, math.log) if effect is None else effect)
+        effect = found * (
+            smallest_effect(quantity, rows, math.log) if effect is None else effect
+        )
     else:
         found = values[0] - sum(values[1:])
         effect = smallest_effect(quantity, rows) if effect is None else effect
@@ -437,14 +546,23 @@ def _compared(
         found, holds = values[1] - values[0], margin > 0
     else:
         margin = _margin(check, found)
-        text, holds = f"{title}: {number_text(check, found, 4)} ({_claimed(check)}){short}", margin >= 0
-        if holds and worse and check.at_most is not None:  # a significant difference, but against the claim
+        text, holds = (
+            f"{title}: {number_text(check, found, 4)} ({_claimed(check)}){short}",
+            margin >= 0,
+        )
+        if (
+            holds and worse and check.at_most is not None
+        ):  # a significant difference, but against the claim
             text, holds = f"{text}, but {rows[0].method} is the worse one", False
     unsettled = _unsettled(check, rows, found, margin, effect, holds, pairs, bound)
-    return CheckResult(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
+    return CheckResult(
+        text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled)
+    )
 
 
-def smallest_effect(quantity: str, rows: Sequence[MethodResult], of: Callable[[float], float] = float) -> float:
+def smallest_effect(
+    quantity: str, rows: Sequence[MethodResult], of: Callable[[float], float] = float
+) -> float:
     """Return one standard error: the smallest difference that counts where a check does not say another.
 
     It is that of the differences (of logarithms, for ratios) between the rows over the splits that all of them have;
@@ -452,12 +570,19 @@ def smallest_effect(quantity: str, rows: Sequence[MethodResult], of: Callable[[f
     """
     samples = [row.by_trial(quantity) for row in rows]
     trials = [t for t in samples[0] if all(t in values for values in samples)]
-    pairs: list[list[float | None]] = [[values[t] for values in samples] for t in trials]
+    pairs: list[list[float | None]] = [
+        [values[t] for values in samples] for t in trials
+    ]
     if len(pairs) == 1 and rows[0].task is None:
         tasks = [row.tasks(quantity).get(trials[0], []) for row in rows]
         pairs = [list(values) for values in zip(*tasks, strict=False)]
-    numbers = [[of(v) for v in pair if v is not None and (of is float or v > 0)] for pair in pairs]
-    differences = [pair[0] - sum(pair[1:]) for pair in numbers if len(pair) == len(rows)]
+    numbers = [
+        [of(v) for v in pair if v is not None and (of is float or v > 0)]
+        for pair in pairs
+    ]
+    differences = [
+        pair[0] - sum(pair[1:]) for pair in numbers if len(pair) == len(rows)
+    ]
     spread = std(differences)
     return 0.0 if spread is None else spread / math.sqrt(len(differences))
 
@@ -474,7 +599,9 @@ def _unsettled(
 ) -> str | None:
     """Say why a comparison, or a signed-rank test of so many pairs, is undecided; None when it decides."""
     quantity, (low, high) = check.quantity, check.bounds
-    if pairs is not None and (least := 2.0 ** (1 - pairs)) >= (high if check.at_least is None else low):
+    if pairs is not None and (least := 2.0 ** (1 - pairs)) >= (
+        high if check.at_least is None else low
+    ):
         return f"{pairs} pairs give no p-value below {show(least, 'small')}"
     for row in rows:
         if row.status == NOT_CONVERGED and quantity not in ACCURACY:
@@ -483,22 +610,38 @@ def _unsettled(
         return f"{_distance(check, margin)}, less than the {_size(check, effect)} that we count as a difference"
     if bound == _NO_BOUND:
         return "a run was stopped"
-    if bound is not None and check.about is not None:  # beyond the size on its own side it contradicts it
+    if (
+        bound is not None and check.about is not None
+    ):  # beyond the size on its own side it contradicts it
         beyond = found > high if bound == "lower" else found < low
-        return None if beyond else f"{quantity} is a bound, which can only lie beyond a size"
+        return (
+            None
+            if beyond
+            else f"{quantity} is a bound, which can only lie beyond a size"
+        )
     # A lower bound can show that something is large enough, an upper one that it is small enough.
-    if bound is not None and (holds == (check.at_least is not None)) != (bound == "lower"):
+    if bound is not None and (holds == (check.at_least is not None)) != (
+        bound == "lower"
+    ):
         return f"{quantity} is a bound, which can decide the other side only"
     return None
 
 
-def _on_predictions(check: Check, run: Run, dataset: str, methods: tuple[str, ...]) -> CheckResult:
+def _on_predictions(
+    check: Check, run: Run, dataset: str, methods: tuple[str, ...]
+) -> CheckResult:
     """Test the kept scores split by split; the split that speaks most against the bound decides."""
     title = _title(check, dataset, methods)
-    tests = paired_predictions(run, dataset, methods[0], methods[1], check.test, check.ties)
+    tests = paired_predictions(
+        run, dataset, methods[0], methods[1], check.test, check.ties
+    )
     values = [t.pvalue for t in tests if t.pvalue is not None]
     if not values:
-        return CheckResult(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
+        return CheckResult(
+            title,
+            None,
+            why=f"no predictions of {' and '.join(methods)} on {dataset} were kept",
+        )
     extreme, word = (max, "largest") if check.at_least is None else (min, "smallest")
     found = extreme(values)
     splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
@@ -514,7 +657,9 @@ def _rejections(check: Check, group: Ranking) -> CheckResult:
     among = [name for name, _ in ranking.tests if name in check.over or not check.over]
     found = len(set(ranking.worse) & set(among))
     return CheckResult(
-        f"{title}: {found} of {len(among)} ({_claimed(check)})", _margin(check, found) >= 0, float(found)
+        f"{title}: {found} of {len(among)} ({_claimed(check)})",
+        _margin(check, found) >= 0,
+        float(found),
     )
 
 
@@ -548,14 +693,22 @@ def bounds_text(check: Check) -> str:
         return f"about {number_text(check, check.about)}"
     if low is not None and low == high:
         return number_text(check, low)
-    parts = [(word, bound) for word, bound in (("at least", low), ("at most", high)) if bound is not None]
+    parts = [
+        (word, bound)
+        for word, bound in (("at least", low), ("at most", high))
+        if bound is not None
+    ]
     return " and ".join(_in_words(check, word, bound) for word, bound in parts)
 
 
 def _in_words(check: Check, word: str, value: float) -> str:
     least, quantity = word == "at least", str(check.quantity)
     if check.kind == "ratio" and value == 1:
-        if quantity.startswith("seconds") or quantity == "speedup" or check.bounds[0] > 1:
+        if (
+            quantity.startswith("seconds")
+            or quantity == "speedup"
+            or check.bounds[0] > 1
+        ):
             return "faster" if least else "not faster"
         return f"{spoken(quantity)} not {'lower' if least else 'higher'}"
     if check.kind != "difference":
@@ -563,7 +716,9 @@ def _in_words(check: Check, word: str, value: float) -> str:
     if value == 0:
         return "not lower" if least else "not higher"
     if value < 0:
-        return f"{'at most' if least else 'at least'} {number_text(check, -value)} lower"
+        return (
+            f"{'at most' if least else 'at least'} {number_text(check, -value)} lower"
+        )
     return f"{word} {number_text(check, value)} higher"
 
 
@@ -594,7 +749,16 @@ def _title(check: Check, dataset: str, methods: tuple[str, ...] = ()) -> str:
     if kind == "rejections":
         among = f" among {', '.join(check.over)}" if check.over else ""
         return f"methods{among} that rank significantly worse than {check.control} on {dataset}"
-    names = methods or [", ".join(names) for names in (check.of, check.over, check.methods) if names]
-    joined = {"ratio": " / ", "difference": " minus ", "paired": " against ", "order": ", "}.get(kind, "")
-    prefix, unit = ("p-value of ", f" by {check.unit}") if kind == "paired" else ("", "")
+    names = methods or [
+        ", ".join(names) for names in (check.of, check.over, check.methods) if names
+    ]
+    joined = {
+        "ratio": " / ",
+        "difference": " minus ",
+        "paired": " against ",
+        "order": ", ",
+    }.get(kind, "")
+    prefix, unit = (
+        ("p-value of ", f" by {check.unit}") if kind == "paired" else ("", "")
+    )
     return f"{prefix}{check.quantity or 'predictions'} of {joined.join(names)}{unit} on {dataset}"

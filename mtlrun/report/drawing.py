@@ -81,19 +81,30 @@ HEADING_INCHES = 0.3
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
-KINDS: dict[str, tuple[str, Callable[[Run, list[MethodResult]], Sequence[Figure | RankDiagram]]]] = {
-    "trace": ("curves of measurements (kind: trace)", lambda run, rows: trace_figures(run)),
+KINDS: dict[
+    str, tuple[str, Callable[[Run, list[MethodResult]], Sequence[Figure | RankDiagram]]]
+] = {
+    "trace": (
+        "curves of measurements (kind: trace)",
+        lambda run, rows: trace_figures(run),
+    ),
     "scaling": ("the axis of a sweep (section: sweep)", sweep_figures),
     "heatmap": ("matrices of measurements", lambda run, rows: matrix_figures(run)),
     "cd-diagram": (
         "three methods with a number on each of at least two data sets or splits, or rankings of measurements",
         lambda run, rows: [*rank_diagrams(run, rows), *measured_ranks(run)],
     ),
-    "path": ("a parameter search over at least two values of a parameter", lambda run, rows: path_figures(run)),
+    "path": (
+        "a parameter search over at least two values of a parameter",
+        lambda run, rows: path_figures(run),
+    ),
 }
 FORMATS = (".svg", ".png", ".pdf")
 #: What leaves the date out of a file.
-NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
+NO_DATE: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None},
+}
 
 
 def draw(figure: Figure) -> Canvas:
@@ -109,8 +120,13 @@ def draw(figure: Figure) -> Canvas:
             height = 1.5
         width = max([width, *(_map_size(panel)[0] for panel in maps)])
         height = max([height, *(_map_size(panel)[1] for panel in maps)])
-        widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
-        legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
+        widest = max(
+            (LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels),
+            default=1.0,
+        )
+        legend_columns = max(
+            1, min(len(labels), 2 * columns, int(width * columns / widest))
+        )
         legend_height = 0.22 * -(-len(labels) // legend_columns)
         height = height * lines + 0.3 + legend_height
         canvas = Canvas(figsize=(width * columns, height), layout="constrained")
@@ -123,18 +139,30 @@ def draw(figure: Figure) -> Canvas:
         for axes in grid[count:]:
             axes.remove()
         canvas.suptitle(figure.title, fontsize=10)
-        handles = {t: h for axes in grid[:count] for h, t in zip(*axes.get_legend_handles_labels(), strict=True)}
+        handles = {
+            t: h
+            for axes in grid[:count]
+            for h, t in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
         order = [text for text in labels if text in handles]
         if order:
             shown = [handles[text] for text in order]
-            canvas.legend(shown, order, loc="outside lower center", ncols=legend_columns, frameon=False)
+            canvas.legend(
+                shown,
+                order,
+                loc="outside lower center",
+                ncols=legend_columns,
+                frameon=False,
+            )
         _no_formulas(canvas)
     return canvas
 
 
 def _labels(figure: Figure) -> list[str]:
     """Return the labels of the curves of a figure, published ones last."""
-    labels = dict.fromkeys(c.label for p in figure.panels if isinstance(p, Panel) for c in p.curves)
+    labels = dict.fromkeys(
+        c.label for p in figure.panels if isinstance(p, Panel) for c in p.curves
+    )
     return sorted(labels, key=lambda text: text.endswith("(published)"))
 
 
@@ -159,7 +187,11 @@ def _saved(canvas: Canvas, form: str) -> bytes:
     with mpl.rc_context(STYLE):
         canvas.savefig(stream, format=form, metadata=NO_DATE.get(form, {}), dpi=200)
     content = stream.getvalue()
-    return b"".join(line.rstrip() + b"\n" for line in content.splitlines()) if form == "svg" else content
+    return (
+        b"".join(line.rstrip() + b"\n" for line in content.splitlines())
+        if form == "svg"
+        else content
+    )
 
 
 def svg(figure: Figure | RankDiagram | Forest) -> str:
@@ -168,7 +200,9 @@ def svg(figure: Figure | RankDiagram | Forest) -> str:
 
 
 def write_drawing(
-    figure: Figure | RankDiagram, path: Path, write: Callable[[Path, bytes], None] = write_atomic
+    figure: Figure | RankDiagram,
+    path: Path,
+    write: Callable[[Path, bytes], None] = write_atomic,
 ) -> None:
     """Write a figure into a file whose ending (svg, png or pdf) says the format; `write` is the way of doing it.
 
@@ -186,17 +220,29 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
     margins = [max(diagram.margins[side] for diagram in diagrams) for side in (0, 1)]
     several = len(diagrams) > 1
     with mpl.rc_context(STYLE):
-        height = (HEADING_INCHES if several else 0.0) + sum(diagram.height for diagram in diagrams)
+        height = (HEADING_INCHES if several else 0.0) + sum(
+            diagram.height for diagram in diagrams
+        )
         canvas = Canvas(figsize=(RANK_INCHES + sum(margins), height))
         top = height - (HEADING_INCHES if several else 0.0)
         for diagram, ranking in zip(diagrams, figure.rankings, strict=True):
             bottom = top - diagram.height
-            axes = canvas.add_axes((0.0, bottom / height, 1.0, (diagram.height - 0.35) / height))
+            axes = canvas.add_axes(
+                (0.0, bottom / height, 1.0, (diagram.height - 0.35) / height)
+            )
             _draw_ranks(axes, diagram, margins)
             if several:
-                canvas.text(0.5, (top - 0.05) / height, figure.title_of(ranking), ha="center", va="top")
+                canvas.text(
+                    0.5,
+                    (top - 0.05) / height,
+                    figure.title_of(ranking),
+                    ha="center",
+                    va="top",
+                )
             top = bottom
-        canvas.suptitle(figure.title, fontsize=10, y=0.98 if not several else 1 - 0.08 / height)
+        canvas.suptitle(
+            figure.title, fontsize=10, y=0.98 if not several else 1 - 0.08 / height
+        )
         _no_formulas(canvas)
     return canvas
 
@@ -207,10 +253,18 @@ class _Ranks:
     def __init__(self, ranking: Ranking) -> None:
         order = sorted(ranking.average.items(), key=lambda pair: pair[1])
         self.ranks = [rank for _, rank in order]
-        self.groups = alike(self.ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
+        self.groups = alike(
+            self.ranks,
+            critical_difference(len(order), len(ranking.values), SIGNIFICANCE),
+        )
         self.better = (len(order) + 1) // 2
-        self.labels = [f"{m} ({r:.2f})" if i < self.better else f"({r:.2f}) {m}" for i, (m, r) in enumerate(order)]
-        self.colours = [COLOURS[ranking.methods.index(method) % len(COLOURS)] for method, _ in order]
+        self.labels = [
+            f"{m} ({r:.2f})" if i < self.better else f"({r:.2f}) {m}"
+            for i, (m, r) in enumerate(order)
+        ]
+        self.colours = [
+            COLOURS[ranking.methods.index(method) % len(COLOURS)] for method, _ in order
+        ]
         # Inches of the labels on both sides, and of a blank; lines below the axis; inches of all, with the title.
         sides = self.labels[: self.better], self.labels[self.better :]
         self.margins = [LABEL_LETTER * (1 + max(map(len, side))) for side in sides]
@@ -224,14 +278,26 @@ def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
     low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
     inch = (high - low) / RANK_INCHES
     axes.set_axis_off()
-    axes.set(xlim=(low - margins[0] * inch, high + margins[1] * inch), ylim=(diagram.bottom, -1.5))
+    axes.set(
+        xlim=(low - margins[0] * inch, high + margins[1] * inch),
+        ylim=(diagram.bottom, -1.5),
+    )
     ticks = range(low, high + 1)
-    axes.plot(ticks, [0] * len(ticks), color="black", linewidth=1.0, marker="|", markersize=6)
+    axes.plot(
+        ticks, [0] * len(ticks), color="black", linewidth=1.0, marker="|", markersize=6
+    )
     for tick in ticks:
         axes.text(tick, -0.5, str(tick), ha="center", va="bottom")
     for place, (first, last) in enumerate(diagram.groups):
-        axes.plot([ranks[first], ranks[last]], [0.5 * (place + 1)] * 2, color="black", linewidth=3.0)
-    for i, (rank, label, colour) in enumerate(zip(ranks, diagram.labels, diagram.colours, strict=True)):
+        axes.plot(
+            [ranks[first], ranks[last]],
+            [0.5 * (place + 1)] * 2,
+            color="black",
+            linewidth=3.0,
+        )
+    for i, (rank, label, colour) in enumerate(
+        zip(ranks, diagram.labels, diagram.colours, strict=True)
+    ):
         edge, align = (low, "right") if i < better else (high, "left")
         level = 0.5 * len(diagram.groups) + 1 + (i if i < better else last_place - i)
         axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
@@ -245,23 +311,51 @@ def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
     with mpl.rc_context(STYLE):
         if axes is None:
             height = 0.7 + (0.24 if named else 0.05) * len(figure.entries)
-            axes = Canvas(figsize=(FOREST_INCHES, height), layout="constrained").subplots()
+            axes = Canvas(
+                figsize=(FOREST_INCHES, height), layout="constrained"
+            ).subplots()
         axes.axvline(0.0, color="#777777", linewidth=0.8)
         for place, (name, value, low, high) in enumerate(figure.entries):
             sure = COLOURS[2] if low > 0 else COLOURS[3] if high < 0 else COLOURS[0]
             colour = "#777777" if name in figure.pale else sure
-            at, *ends = (min(max(number, low_end), high_end) for number in (value, low, high))
-            axes.plot(ends, [place, place], color=colour, linewidth=1.2 if named else 0.6)
-            for cut, end, mark in ((low < low_end, low_end, "<"), (high > high_end, high_end, ">")):
+            at, *ends = (
+                min(max(number, low_end), high_end) for number in (value, low, high)
+            )
+            axes.plot(
+                ends, [place, place], color=colour, linewidth=1.2 if named else 0.6
+            )
+            for cut, end, mark in (
+                (low < low_end, low_end, "<"),
+                (high > high_end, high_end, ">"),
+            ):
                 if cut:
-                    axes.plot([end], [place], color=colour, marker=mark, markersize=5 if named else 2, clip_on=False)
+                    axes.plot(
+                        [end],
+                        [place],
+                        color=colour,
+                        marker=mark,
+                        markersize=5 if named else 2,
+                        clip_on=False,
+                    )
             marker = "<" if value < low_end else ">" if value > high_end else "o"
-            axes.plot([at], [place], color=colour, marker=marker, markersize=5 if named else 2, clip_on=False)
-        names = [sanitize(shorten(" ".join(entry[0].split()), LONGEST_LABEL)) for entry in figure.entries]
+            axes.plot(
+                [at],
+                [place],
+                color=colour,
+                marker=marker,
+                markersize=5 if named else 2,
+                clip_on=False,
+            )
+        names = [
+            sanitize(shorten(" ".join(entry[0].split()), LONGEST_LABEL))
+            for entry in figure.entries
+        ]
         axes.set(xlim=(low_end, high_end), ylim=(len(names) - 0.5, -0.5))
         axes.set_xlabel(figure.axis, parse_math=False)
         axes.locator_params(axis="x", nbins=6)
-        axes.set_yticks(range(len(names)) if named else [], names if named else [], parse_math=False)
+        axes.set_yticks(
+            range(len(names)) if named else [], names if named else [], parse_math=False
+        )
         axes.grid(visible=False, axis="y")
     return axes
 
@@ -281,7 +375,10 @@ def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> No
     if kind not in kinds:
         raise UnknownNameError(what, kind, kinds)
     if out.suffix.lower() not in FORMATS:
-        raise UserError(f"{out}: unknown format {out.suffix!r}", f"End the name with one of {', '.join(FORMATS)}.")
+        raise UserError(
+            f"{out}: unknown format {out.suffix!r}",
+            f"End the name with one of {', '.join(FORMATS)}.",
+        )
 
 
 def plot(folder: Path, kind: str, out: Path) -> list[Path]:
@@ -313,11 +410,22 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     figures = KINDS[kind][1](run, rows)
     if not figures:
         fitting = [name for name, (_, make) in KINDS.items() if make(run, rows)]
-        others = f" This run has something for --kind {', '.join(fitting)}." if fitting else ""
-        raise UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind][0]}.{others}")
+        others = (
+            f" This run has something for --kind {', '.join(fitting)}."
+            if fitting
+            else ""
+        )
+        raise UserError(
+            f"{folder}: nothing to draw for --kind {kind}",
+            f"It needs {KINDS[kind][0]}.{others}",
+        )
     paths = []
     for figure in figures:
-        path = out if len(figures) == 1 else out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
+        path = (
+            out
+            if len(figures) == 1
+            else out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
+        )
         write_drawing(figure, path, write_output)
         paths.append(path)
     return paths
@@ -329,18 +437,29 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
         # Where the points of a curve stand on the horizontal axis.
         x = curve.x if numbers else [figure.values.index(value) for value in curve.x]
         width = THICK - (THICK - THIN) * place / max(1, len(panel.curves) - 1)
-        _draw_curve(axes, curve, place if curve.place is None else curve.place, x, width)
+        _draw_curve(
+            axes, curve, place if curve.place is None else curve.place, x, width
+        )
     if panel.diagonal:
-        ends = [bound(v for c in panel.curves for v in (*c.x, *c.y)) for bound in (min, max)]
+        ends = [
+            bound(v for c in panel.curves for v in (*c.x, *c.y)) for bound in (min, max)
+        ]
         axes.plot(ends, ends, color="#777777", linewidth=0.8, linestyle=":", zorder=0)
-    for name, log in (("x", figure.log if panel.x_log is None else panel.x_log), ("y", panel.log)):
+    for name, log in (
+        ("x", figure.log if panel.x_log is None else panel.x_log),
+        ("y", panel.log),
+    ):
         if log:
             _set_log(axes, name)
         else:
             _set_linear(axes, panel, name)
     if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
         theirs = [x for curve in panel.curves if curve.published for x in curve.x]
-        ticks = sorted({*figure.values, min(theirs), max(theirs)}) if theirs and numbers else figure.values
+        ticks = (
+            sorted({*figure.values, min(theirs), max(theirs)})
+            if theirs and numbers
+            else figure.values
+        )
         axes.set_xticks(
             ticks if numbers else range(len(ticks)),
             [show(v) if v in figure.values else show(v, "seconds") for v in ticks],
@@ -348,7 +467,12 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     for text, at in panel.marks.items():
         axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")
-        place_of_text: dict[str, Any] = {"fontsize": 7, "color": "#444444", "ha": "center", "va": "bottom"}
+        place_of_text: dict[str, Any] = {
+            "fontsize": 7,
+            "color": "#444444",
+            "ha": "center",
+            "va": "bottom",
+        }
         axes.text(at, 1.01, text, transform=axes.get_xaxis_transform(), **place_of_text)
     axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
     axes.set_ylabel(panel.quantity)
@@ -357,19 +481,31 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
 
 def _set_linear(axes: Axes, panel: Panel, name: str) -> None:
     """Give whole numbers whole ticks; an axis of one value begins at zero instead of enlarging its digits."""
-    values = [v for curve in panel.curves for v in (curve.x if name == "x" else curve.y)]
+    values = [
+        v for curve in panel.curves for v in (curve.x if name == "x" else curve.y)
+    ]
     if not values or not are_numbers(values):
         return
     if all(float(v).is_integer() for v in values):
-        getattr(axes, f"{name}axis").set_major_locator(MaxNLocator(integer=True, nbins=6))
-    if name == "y" and min(values) == max(values) and not any(any(curve.spread) for curve in panel.curves):
+        getattr(axes, f"{name}axis").set_major_locator(
+            MaxNLocator(integer=True, nbins=6)
+        )
+    if (
+        name == "y"
+        and min(values) == max(values)
+        and not any(any(curve.spread) for curve in panel.curves)
+    ):
         axes.set_ylim(min(0.0, 2 * values[0]), max(0.0, 2 * values[0]) or 1.0)
 
 
 def _set_log(axes: Axes, name: str) -> None:
     """Make an axis logarithmic; a short one has ticks at 1, 2 and 5, none has numbers between its ticks."""
     axes.set(**{f"{name}scale": "log"})
-    axis, limits = (axes.xaxis, axes.dataLim.intervalx) if name == "x" else (axes.yaxis, axes.dataLim.intervaly)
+    axis, limits = (
+        (axes.xaxis, axes.dataLim.intervalx)
+        if name == "x"
+        else (axes.yaxis, axes.dataLim.intervaly)
+    )
     low, high = sorted(limits)
     if 0 < low < high < SHORT_LOG * low:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -377,20 +513,33 @@ def _set_log(axes: Axes, name: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _draw_curve(axes: Axes, curve: Line, place: int, x: Sequence[Any], width: float) -> None:
+def _draw_curve(
+    axes: Axes, curve: Line, place: int, x: Sequence[Any], width: float
+) -> None:
     """Draw one method, with the colour of its place; one without a number here keeps its place in the legend."""
-    colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
+    colour, line = (
+        COLOURS[place % len(COLOURS)],
+        LINES[place // len(COLOURS) % len(LINES)],
+    )
     marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
     if len(x) > MAX_TICKS * 3 and not curve.points:
         marker["markevery"] = max(1, len(x) // MAX_TICKS)
     if curve.published:
-        red, green, blue = ((1 - PALE_SHARE) * part + PALE_SHARE * PALE for part in to_rgb(colour))
-        style: dict[str, Any] = {"color": to_hex((red, green, blue)), "linestyle": (0, (4, 2)), "linewidth": 0.8}
+        red, green, blue = (
+            (1 - PALE_SHARE) * part + PALE_SHARE * PALE for part in to_rgb(colour)
+        )
+        style: dict[str, Any] = {
+            "color": to_hex((red, green, blue)),
+            "linestyle": (0, (4, 2)),
+            "linewidth": 0.8,
+        }
         style |= {"markerfacecolor": "none", "zorder": 1.5, "markersize": 3}
         axes.plot(x, curve.y, label=curve.label, **(marker | style))
         return
     if curve.low:
-        axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
+        axes.fill_between(
+            x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0
+        )
     if curve.points == "hollow":
         marker["markerfacecolor"] = "none"
     axes.errorbar(
@@ -414,7 +563,11 @@ def _name_points(names: Sequence[str]) -> float:
 
 def _names_length(names: Sequence[str]) -> float:
     """Return the inches that the names beside a matrix take, 0 where there are too many."""
-    return 0.6 * _name_points(names) / 72 * max(map(len, names), default=0) if len(names) <= MAX_NAMES else 0.0
+    return (
+        0.6 * _name_points(names) / 72 * max(map(len, names), default=0)
+        if len(names) <= MAX_NAMES
+        else 0.0
+    )
 
 
 def _has_numbers(panel: HeatMap) -> bool:
@@ -440,18 +593,29 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     if panel.centre is not None:
         reach = max(high - panel.centre, panel.centre - low) or 1.0
         low, high = panel.centre - reach, panel.centre + reach
-    colours = mpl.colormaps["viridis" if panel.centre is None else "RdBu_r"].resampled(COLOURS_OF_MAP)
+    colours = mpl.colormaps["viridis" if panel.centre is None else "RdBu_r"].resampled(
+        COLOURS_OF_MAP
+    )
     values = [[float("nan") if v is None else v for v in row] for row in panel.values]
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
     across, down = _map_steps(panel)
     axes.set_box_aspect(down * len(panel.rows) / (across * max(1, len(panel.columns))))
     axes.grid(visible=False)
-    for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
+    for names, axis, turn in (
+        (panel.columns, axes.xaxis, 90),
+        (panel.rows, axes.yaxis, 0),
+    ):
         few = len(names) <= MAX_NAMES
         size = _name_points(names)
         places = [i + 0.5 for i in range(len(names))]
-        axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size, parse_math=False)
+        axis.set_ticks(
+            places if few else [],
+            names if few else [],
+            rotation=turn,
+            fontsize=size,
+            parse_math=False,
+        )
     if _has_numbers(panel):
         for i, row in enumerate(values):
             for j, value in enumerate(row):
@@ -459,6 +623,14 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
                     continue
                 dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
                 ink = "white" if dark else "black"
-                axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=7, color=ink)
+                axes.text(
+                    j + 0.5,
+                    i + 0.5,
+                    show(value, "small"),
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color=ink,
+                )
     axes.set_title(panel.title, fontsize=9)
     canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))

@@ -15,7 +15,12 @@ from mtlrun.report.checks import Verdict, spoken
 from mtlrun.report.grid import show
 from mtlrun.report.printed import sweep_quantities, sweep_settings
 from mtlrun.report.readings import ReferenceVerdict
-from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
+from mtlrun.report.statistics import (
+    Ranking,
+    greater_is_better,
+    rank_groups,
+    rank_methods,
+)
 from mtlrun.utils.io import as_list
 
 #: Where figures lie in the folder of a run.
@@ -23,7 +28,14 @@ FIGURES = "figures"
 #: Bytes of the name of a file, its ending left out.
 LONGEST_NAME = 200
 #: Quantities whose values span orders of magnitude.
-LOG_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup", "n_iter", "gap")
+LOG_QUANTITIES = (
+    "seconds",
+    "seconds_parallel",
+    "seconds_predict",
+    "speedup",
+    "n_iter",
+    "gap",
+)
 #: Spans from which on an axis is logarithmic: of what measures return, of the values of a parameter.
 LOG_SPAN, LOG_SPAN_PARAMETER = 100, 50
 #: Name of the figure of printed numbers against ours, and the points that it needs.
@@ -69,11 +81,21 @@ class Line:
 
         def shown(value: Any, log: bool) -> bool:
             number = isinstance(value, int | float)
-            return value is not None and (not number or (value == value and (not log or value > 0)))
+            return value is not None and (
+                not number or (value == value and (not log or value > 0))
+            )
 
-        keep = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if shown(x, x_log) and shown(y, y_log)]
-        lists: dict[str, Any] = {name: getattr(self, name) for name in ("x", "y", "spread", "low", "high")}
-        kept: dict[str, Any] = {name: [values[i] for i in keep] for name, values in lists.items() if values}
+        keep = [
+            i
+            for i, (x, y) in enumerate(zip(self.x, self.y, strict=True))
+            if shown(x, x_log) and shown(y, y_log)
+        ]
+        lists: dict[str, Any] = {
+            name: getattr(self, name) for name in ("x", "y", "spread", "low", "high")
+        }
+        kept: dict[str, Any] = {
+            name: [values[i] for i in keep] for name, values in lists.items() if values
+        }
         return replace(self, **kept)
 
 
@@ -164,11 +186,18 @@ class Figure:
     def caption(self) -> str:
         """What the figure shows, in one line."""
         shown = ", ".join(dict.fromkeys(panel.quantity for panel in self.panels))
-        axes = dict.fromkeys(p.axis or self.axis for p in self.panels if isinstance(p, Panel))
+        axes = dict.fromkeys(
+            p.axis or self.axis for p in self.panels if isinstance(p, Panel)
+        )
         parts = [f"{self.title}: {shown}"]
         if axes:
             parts[0] += f" against {', '.join(axes)}"
-        if any(c.points == "hollow" for p in self.panels if isinstance(p, Panel) for c in p.curves):
+        if any(
+            c.points == "hollow"
+            for p in self.panels
+            if isinstance(p, Panel)
+            for c in p.curves
+        ):
             parts.append("hollow: out of tolerance")
         if any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels):
             parts.append("dotted: equal numbers")
@@ -248,20 +277,32 @@ class Forest:
 
         Numbers far from all others do not stretch it either.
         """
-        shown = [entry for entry in self.entries if entry[0] not in self.pale] or self.entries
+        shown = [
+            entry for entry in self.entries if entry[0] not in self.pale
+        ] or self.entries
         usual = median(abs(value) for _, value, _, _ in shown)
         shown = [entry for entry in shown if abs(entry[1]) <= _FAR * usual]
         numbers = [0.0, *(value for _, value, _, _ in shown)]
-        reach = max(numbers) - min(numbers) or max(high - low for _, _, low, high in shown) or 1.0
-        low = max(min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - _LONG * reach)
-        high = min(max(0.0, *(high for _, _, _, high in shown)), max(numbers) + _LONG * reach)
+        reach = (
+            max(numbers) - min(numbers)
+            or max(high - low for _, _, low, high in shown)
+            or 1.0
+        )
+        low = max(
+            min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - _LONG * reach
+        )
+        high = min(
+            max(0.0, *(high for _, _, _, high in shown)), max(numbers) + _LONG * reach
+        )
         margin = 0.05 * (high - low) or 1.0
         return low - margin, high + margin
 
 
 def file_name(*parts: str) -> str:
     """Return the name of a figure's file: letters, digits, ``-`` and ``_``; a long one ends with a digest."""
-    name = "-".join("".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts)
+    name = "-".join(
+        "".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts
+    )
     if len(name.encode()) <= LONGEST_NAME:
         return name
     return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
@@ -276,7 +317,12 @@ def run_figures(
     run: Run, rows: Sequence[MethodResult], references: Sequence[ReferenceVerdict]
 ) -> list[Figure | RankDiagram]:
     """Return the figures of the report of a run."""
-    found = [*printed_figures(run, references), *sweep_figures(run, rows), *trace_figures(run), *matrix_figures(run)]
+    found = [
+        *printed_figures(run, references),
+        *sweep_figures(run, rows),
+        *trace_figures(run),
+        *matrix_figures(run),
+    ]
     return [*found, *measured_ranks(run)]
 
 
@@ -292,19 +338,42 @@ def printed_figures(run: Run, references: Sequence[ReferenceVerdict]) -> list[Fi
     for reference in references:
         if reference.ours is not None:
             axis = run.datasets.get(reference.dataset, {}).get("axis")
-            block = f"{run.sweep.get('name', 'value')} {show(axis['value'])}" if axis else ""
+            block = (
+                f"{run.sweep.get('name', 'value')} {show(axis['value'])}"
+                if axis
+                else ""
+            )
             groups.setdefault((reference.quantity, block), []).append(reference)
-    panels = [_printed_panel(run, *names, group) for names, group in groups.items() if len(group) >= FEWEST_POINTS]
-    return [Figure(PRINTED, "Printed against ours", panels, "printed")] if panels else []
+    panels = [
+        _printed_panel(run, *names, group)
+        for names, group in groups.items()
+        if len(group) >= FEWEST_POINTS
+    ]
+    return (
+        [Figure(PRINTED, "Printed against ours", panels, "printed")] if panels else []
+    )
 
 
-def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[ReferenceVerdict]) -> Panel:
+def _printed_panel(
+    run: Run, quantity: str, block: str, references: Sequence[ReferenceVerdict]
+) -> Panel:
     curves = []
-    kinds: dict[Literal["filled", "hollow"], Verdict] = {"filled": Verdict.WITHIN, "hollow": Verdict.OUTSIDE}
+    kinds: dict[Literal["filled", "hollow"], Verdict] = {
+        "filled": Verdict.WITHIN,
+        "hollow": Verdict.OUTSIDE,
+    }
     for place, method in enumerate(run.methods):
         for kind, verdict in kinds.items():
-            found = [r for r in references if (r.method, r.verdict) == (method, verdict)]
-            curve = Line(method, [r.value for r in found], [r.ours or 0.0 for r in found], place=place, points=kind)
+            found = [
+                r for r in references if (r.method, r.verdict) == (method, verdict)
+            ]
+            curve = Line(
+                method,
+                [r.value for r in found],
+                [r.ours or 0.0 for r in found],
+                place=place,
+                points=kind,
+            )
             curve.spread = [r.std or 0.0 for r in found]
             curves.append(curve)
     name = _in_percent(run, quantity, curves)
@@ -313,7 +382,9 @@ def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[Ref
     return Panel(f"{name}, ours", log, curves, x_log=log, title=block, diagonal=True)
 
 
-def _in_percent(run: Run, quantity: str, curves: Sequence[Line], *, x: bool = True) -> str:
+def _in_percent(
+    run: Run, quantity: str, curves: Sequence[Line], *, x: bool = True
+) -> str:
     """Return the name of a quantity, and put its curves into per cent where the tables are (both axes with `x`)."""
     if not ((run.config.get("table") or {}).get("percent") and quantity in run.metrics):
         return spoken(quantity)
@@ -331,16 +402,28 @@ def sweep_figures(run: Run, rows: Sequence[MethodResult]) -> list[Figure]:
     """Return one figure per data set of a sweep that has a number; none for other experiments."""
     figures = []
     for dataset, settings in sweep_settings(run).items():
-        panels = [_sweep_panel(run, rows, dataset, quantity) for quantity in sweep_quantities(run)]
+        panels = [
+            _sweep_panel(run, rows, dataset, quantity)
+            for quantity in sweep_quantities(run)
+        ]
         panels = [panel for panel in panels if any(curve.y for curve in panel.curves)]
         if panels:
-            values, log = [value for _, value in settings], run.sweep.get("scale") == "log"
+            values, log = (
+                [value for _, value in settings],
+                run.sweep.get("scale") == "log",
+            )
             name = str(run.sweep.get("name", "value"))
-            figures.append(Figure(file_name(dataset), run.title_of(dataset), panels, name, values, log))
+            figures.append(
+                Figure(
+                    file_name(dataset), run.title_of(dataset), panels, name, values, log
+                )
+            )
     return figures
 
 
-def _sweep_panel(run: Run, rows: Sequence[MethodResult], dataset: str, quantity: str) -> Panel:
+def _sweep_panel(
+    run: Run, rows: Sequence[MethodResult], dataset: str, quantity: str
+) -> Panel:
     table = {(row.dataset, row.method): row for row in rows}
     curves = []
     for place, method in enumerate(run.methods):
@@ -351,10 +434,15 @@ def _sweep_panel(run: Run, rows: Sequence[MethodResult], dataset: str, quantity:
             if row is not None and value is not None:
                 curve.x.append(at)
                 curve.y.append(value)
-                curve.spread.append(0.0 if quantity in row.medians else row.std(quantity) or 0.0)
+                curve.spread.append(
+                    0.0 if quantity in row.medians else row.std(quantity) or 0.0
+                )
         curves.append(curve)
     log = _log(run, quantity, [y for curve in curves for y in curve.y])
-    below = [c.drawable(run.sweep.get("scale") == "log", log) for c in published_curves(run, dataset, quantity)]
+    below = [
+        c.drawable(run.sweep.get("scale") == "log", log)
+        for c in published_curves(run, dataset, quantity)
+    ]
     name = _in_percent(run, quantity, below + curves, x=False)
     return Panel(name, log, below + curves, marks=_sweep_marks(run, dataset))
 
@@ -363,7 +451,8 @@ def _log(run: Run, quantity: str, values: Sequence[float]) -> bool:
     if not values or min(values) <= 0:
         return False
     return quantity in LOG_QUANTITIES or (
-        run.measures and (quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values))
+        run.measures
+        and (quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values))
     )
 
 
@@ -381,8 +470,15 @@ def _sweep_marks(run: Run, dataset: str) -> dict[str, float]:
 def _tasks(run: Run, dataset: str) -> int | None:
     """Return the number of tasks of the first finished cell, else as the card says."""
     for label, _ in sweep_settings(run)[dataset]:
-        counts = (r.counts.get("n_tasks") for m in run.methods for r in run.results_of(label, m))
-        found = next((n for n in counts if n), (run.datasets[label].get("statistics") or {}).get("tasks"))
+        counts = (
+            r.counts.get("n_tasks")
+            for m in run.methods
+            for r in run.results_of(label, m)
+        )
+        found = next(
+            (n for n in counts if n),
+            (run.datasets[label].get("statistics") or {}).get("tasks"),
+        )
         if found:
             return int(found)
     return None
@@ -400,29 +496,57 @@ def trace_figures(run: Run) -> list[Figure]:
     """
     figures = []
     for dataset in run.datasets:
-        stored = {m: [r.result.get("curves") or {} for r in run.results_of(dataset, m)] for m in run.methods}
-        names = dict.fromkeys(name for group in stored.values() for curves in group for name in curves)
-        panels = [_trace_panel(run, dataset, name, stored, titled=len(names) > 1) for name in names]
+        stored = {
+            m: [r.result.get("curves") or {} for r in run.results_of(dataset, m)]
+            for m in run.methods
+        }
+        names = dict.fromkeys(
+            name for group in stored.values() for curves in group for name in curves
+        )
+        panels = [
+            _trace_panel(run, dataset, name, stored, titled=len(names) > 1)
+            for name in names
+        ]
         if panels:
-            title = run.title_of(dataset) if run.has_data(dataset) else str(run.info.get("title", ""))
+            title = (
+                run.title_of(dataset)
+                if run.has_data(dataset)
+                else str(run.info.get("title", ""))
+            )
             figures.append(Figure(file_name(dataset), title, panels))
     return figures
 
 
 def _trace_panel(
-    run: Run, dataset: str, name: str, stored: Mapping[str, Sequence[Mapping[str, Any]]], titled: bool
+    run: Run,
+    dataset: str,
+    name: str,
+    stored: Mapping[str, Sequence[Mapping[str, Any]]],
+    titled: bool,
 ) -> Panel:
     """Return the panel of one name: labels and scales are those of the first curve that has it."""
     plain = name.split(", ")[0]
     groups = {
-        method: [curve for curves in group if (curve := curves.get(name) or curves.get(plain))]
+        method: [
+            curve
+            for curves in group
+            if (curve := curves.get(name) or curves.get(plain))
+        ]
         for method, group in stored.items()
     }
     first = next(curve for group in groups.values() for curve in group)
     log = str(first.get("log") or "")
     curves = published_curves(run, dataset, name)
-    curves += [_trace_curve(method, place, groups[method]) for place, method in enumerate(run.methods)]
-    marks = [mark for group in groups.values() for c in group[:1] for mark in (c.get("marks") or {}).items()]
+    curves += [
+        _trace_curve(method, place, groups[method])
+        for place, method in enumerate(run.methods)
+    ]
+    marks = [
+        mark
+        for group in groups.values()
+        for c in group[:1]
+        for mark in (c.get("marks") or {}).items()
+    ]
     return Panel(
         str(first.get("y_label") or name),
         "y" in log,
@@ -437,9 +561,14 @@ def _trace_panel(
 def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) -> Line:
     if not repeats:
         return Line(method, place=place)
-    curve = Line(method, as_list(repeats[0]["x"]), as_list(repeats[0]["y"]), place=place)
+    curve = Line(
+        method, as_list(repeats[0]["x"]), as_list(repeats[0]["y"]), place=place
+    )
     if len(repeats) > 1 and all(as_list(r["x"]) == curve.x for r in repeats):
-        columns = [[v for v in values if v is not None] for values in zip(*(r["y"] for r in repeats), strict=True)]
+        columns = [
+            [v for v in values if v is not None]
+            for values in zip(*(r["y"] for r in repeats), strict=True)
+        ]
         curve.low = [min(column, default=float("nan")) for column in columns]
         curve.high = [max(column, default=float("nan")) for column in columns]
     return curve
@@ -447,21 +576,38 @@ def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) 
 
 def published_curves(run: Run, dataset: str, name: str) -> list[Line]:
     """Return the curves of the paper for a data set (its label, its id, or its label in a sweep) and a quantity."""
-    ids = [str(f.get("id")) for label, f in run.datasets.items() if dataset in (label, run.axis_of(label))]
+    ids = [
+        str(f.get("id"))
+        for label, f in run.datasets.items()
+        if dataset in (label, run.axis_of(label))
+    ]
     places = {method: place for place, method in enumerate(run.methods)}
     found = []
     for entry in run.published:
-        if str(entry.get("dataset")) in (dataset, *ids) and str(entry.get("name")) == name:
+        if (
+            str(entry.get("dataset")) in (dataset, *ids)
+            and str(entry.get("name")) == name
+        ):
             method = str(entry["method"])
             place = places.setdefault(method, len(places))
             label = f"{method} (published)"
-            found.append(Line(label, list(entry["x"]), list(entry["y"]), place=place, published=True))
+            found.append(
+                Line(
+                    label,
+                    list(entry["x"]),
+                    list(entry["y"]),
+                    place=place,
+                    published=True,
+                )
+            )
     return found
 
 
 def published_line(run: Run) -> str | None:
     """Say where the published curves come from; None without any."""
-    sources = dict.fromkeys(str(entry["source"]) for entry in run.published if entry.get("source"))
+    sources = dict.fromkeys(
+        str(entry["source"]) for entry in run.published if entry.get("source")
+    )
     if not run.published:
         return None
     return f"Pale dashed curves are the published ones{': ' if sources else ''}{'; '.join(sources)}."
@@ -472,10 +618,22 @@ def matrix_figures(run: Run) -> list[Figure]:
     figures = []
     for dataset, method, stored in run.first_results("matrices"):
         maps = [
-            HeatMap(name, m["values"], list(map(str, m["rows"])), list(map(str, m["columns"])), m.get("centre"))
+            HeatMap(
+                name,
+                m["values"],
+                list(map(str, m["rows"])),
+                list(map(str, m["columns"])),
+                m.get("centre"),
+            )
             for name, m in stored.items()
         ]
-        figures.append(Figure(file_name(dataset, method, "matrices"), f"{run.title_of(dataset)}: {method}", maps))
+        figures.append(
+            Figure(
+                file_name(dataset, method, "matrices"),
+                f"{run.title_of(dataset)}: {method}",
+                maps,
+            )
+        )
     return figures
 
 
@@ -491,15 +649,26 @@ def path_figures(run: Run) -> list[Figure]:
     for dataset in run.datasets:
         searches = {}
         for method in run.methods:
-            keys = [str(r.selection.get("key")) for r in run.results_of(dataset, method)]
-            searches[method] = [run.selections[key] for key in keys if key in run.selections]
+            keys = [
+                str(r.selection.get("key")) for r in run.results_of(dataset, method)
+            ]
+            searches[method] = [
+                run.selections[key] for key in keys if key in run.selections
+            ]
         names = dict.fromkeys(
-            name for group in searches.values() for record in group for name in record.selection.get("grid") or {}
+            name
+            for group in searches.values()
+            for record in group
+            for name in record.selection.get("grid") or {}
         )
         panels = [_path_panel(run, name, searches) for name in names]
-        panels = [panel for panel in panels if any(len(curve.x) > 1 for curve in panel.curves)]
+        panels = [
+            panel for panel in panels if any(len(curve.x) > 1 for curve in panel.curves)
+        ]
         if panels:
-            figures.append(Figure(file_name(dataset, "path"), run.title_of(dataset), panels))
+            figures.append(
+                Figure(file_name(dataset, "path"), run.title_of(dataset), panels)
+            )
     return figures
 
 
@@ -517,7 +686,11 @@ def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
 def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
     """Return a panel of scores along a parameter, whose axis is logarithmic if its values span much."""
     values = sorted({x for curve in curves for x in curve.x})
-    log = bool(values) and values[0] > 0 and (values[-1] >= LOG_SPAN_PARAMETER * values[0] or _geometric(values))
+    log = (
+        bool(values)
+        and values[0] > 0
+        and (values[-1] >= LOG_SPAN_PARAMETER * values[0] or _geometric(values))
+    )
     return Panel(quantity, False, curves, axis=name.rpartition("__")[2], x_log=log)
 
 
@@ -529,13 +702,24 @@ def _geometric(values: Sequence[float]) -> bool:
 
 
 def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -> Panel:
-    metric = next((str(r.selection["metric"]) for group in searches.values() for r in group), "score")
+    metric = next(
+        (str(r.selection["metric"]) for group in searches.values() for r in group),
+        "score",
+    )
     curves = []
     for place, method in enumerate(run.methods):
         found = [best_scores(record.selection, name) for record in searches[method]]
         x = sorted({value for scores in found for value in scores})
         y = [[scores[value] for scores in found if value in scores] for value in x]
-        curves.append(Line(method, list(x), list(map(fmean, y)), [std(scores) or 0.0 for scores in y], place=place))
+        curves.append(
+            Line(
+                method,
+                list(x),
+                list(map(fmean, y)),
+                [std(scores) or 0.0 for scores in y],
+                place=place,
+            )
+        )
     return path_panel(f"{spoken(metric)} (validation)", name, curves)
 
 
@@ -553,9 +737,18 @@ def measured_ranks(run: Run) -> list[RankDiagram]:
     figures = []
     for dataset, method, stored in run.first_results("rankings"):
         rankings = [
-            Ranking(one["label"], one["quantity"], one["blocks"], one["methods"], one["values"], one["greater"])
+            Ranking(
+                one["label"],
+                one["quantity"],
+                one["blocks"],
+                one["methods"],
+                one["values"],
+                one["greater"],
+            )
             for one in stored
         ]
         heading = f"{run.title_of(dataset)}: {method}"
-        figures.append(RankDiagram(file_name(dataset, method, "ranks"), rankings, heading))
+        figures.append(
+            RankDiagram(file_name(dataset, method, "ranks"), rankings, heading)
+        )
     return figures

@@ -68,17 +68,25 @@ class Grid:
     @classmethod
     def of(cls, *columns: str | Column, rows: Iterable[Sequence[Any]] = ()) -> Grid:
         """Return a grid; names of our own may stand for columns: ``name``, or ``name:kind``."""
-        made = [column if isinstance(column, Column) else Column(*column.split(":")) for column in columns]
+        made = [
+            column if isinstance(column, Column) else Column(*column.split(":"))
+            for column in columns
+        ]
         return cls(made, [list(row) for row in rows])
 
     def texts(self) -> list[list[str]]:
         """Return the rows as formatted text."""
-        return [[show(value, c.kind) for value, c in zip(row, self.columns, strict=True)] for row in self.rows]
+        return [
+            [show(value, c.kind) for value, c in zip(row, self.columns, strict=True)]
+            for row in self.rows
+        ]
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as raw values by the names of the columns; what has a style is text."""
         names = [c.name for c in self.columns]
-        rows = ([str(v) if isinstance(v, Styled) else v for v in row] for row in self.rows)
+        rows = (
+            [str(v) if isinstance(v, Styled) else v for v in row] for row in self.rows
+        )
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def add(self, column: str | Column, values: Sequence[Any]) -> None:
@@ -89,13 +97,22 @@ class Grid:
 
     def part(self, places: Sequence[int]) -> Grid:
         """Return the grid of some columns, by their places."""
-        return Grid([self.columns[i] for i in places], [[row[i] for i in places] for row in self.rows])
+        return Grid(
+            [self.columns[i] for i in places],
+            [[row[i] for i in places] for row in self.rows],
+        )
 
     def within(self, width: int) -> list[Grid]:
         """Return the first column beside as many others as keep to a width as text, then beside the next ones."""
-        widths, groups = [max(map(len, texts)) + 2 for texts in zip(*text_rows(self), strict=True)], [[0]]
+        widths, groups = (
+            [max(map(len, texts)) + 2 for texts in zip(*text_rows(self), strict=True)],
+            [[0]],
+        )
         for i in range(1, len(widths)):
-            if len(groups[-1]) > 1 and sum(widths[j] for j in (*groups[-1], i)) > width + 2:
+            if (
+                len(groups[-1]) > 1
+                and sum(widths[j] for j in (*groups[-1], i)) > width + 2
+            ):
                 groups.append([0])
             groups[-1].append(i)
         return [self.part(places) for places in groups]
@@ -134,7 +151,11 @@ def significant(value: float, digits: int = 3) -> str:
 def duration(seconds: float) -> str:
     """Write a time: seconds below two minutes, then minutes, from two hours on hours."""
     if seconds < 120:
-        return f"{significant(seconds)} s" if seconds >= 0.1 or seconds == 0 else "below 0.1 s"
+        return (
+            f"{significant(seconds)} s"
+            if seconds >= 0.1 or seconds == 0
+            else "below 0.1 s"
+        )
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
@@ -188,13 +209,19 @@ def rounded(value: Any) -> Any:
 
 def json_text(content: Any) -> str:
     """Return plain data as JSON, numbers rounded by `rounded`."""
-    return json.dumps(rounded(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return (
+        json.dumps(rounded(content), indent=1, ensure_ascii=False, allow_nan=False)
+        + "\n"
+    )
 
 
 def markdown_grid(grid: Grid) -> str:
     """Return an aligned Markdown table."""
     headers = [escape_markdown(c.name) for c in grid.columns]
-    body = [[_markdown_cell(v, c.kind) for v, c in zip(row, grid.columns, strict=True)] for row in grid.rows]
+    body = [
+        [_markdown_cell(v, c.kind) for v, c in zip(row, grid.columns, strict=True)]
+        for row in grid.rows
+    ]
     head, *rows = padded([headers, *body], grid.columns, 3)
     rule = [
         "-" * len(text) if c.kind == "text" else "-" * (len(text) - 1) + ":"
@@ -207,7 +234,13 @@ def _markdown_cell(value: Any, kind: str) -> str:
     text = escape_markdown(show(value, kind))
     if not isinstance(value, Styled):
         return text
-    return f"[{text}]({value.address})" if value.address else f"**{text}**" if value.bold else text
+    return (
+        f"[{text}]({value.address})"
+        if value.address
+        else f"**{text}**"
+        if value.bold
+        else text
+    )
 
 
 #: Notebooks and the pages made of them give cells no room.
@@ -216,12 +249,21 @@ _CELL = "padding:.2em .6em;text-align:left"
 
 def html_block(title: str, lines: Sequence[str], sections: Sequence[Section]) -> str:
     """Return title, sentences and tables as plain HTML, to be shown in a notebook."""
-    parts = [f"<p><b>{escape(title)}</b></p>", *(f"<p>{escape(line)}</p>" for line in lines)]
+    parts = [
+        f"<p><b>{escape(title)}</b></p>",
+        *(f"<p>{escape(line)}</p>" for line in lines),
+    ]
     for section in sections:
         parts.append(f"<p>{escape(section.title)}</p>" if section.title else "")
         for grid in section.grids:
-            head = "".join(f'<th style="{_CELL}">{escape(column.name)}</th>' for column in grid.columns)
-            rows = ("".join(f'<td style="{_CELL}">{escape(text)}</td>' for text in row) for row in grid.texts())
+            head = "".join(
+                f'<th style="{_CELL}">{escape(column.name)}</th>'
+                for column in grid.columns
+            )
+            rows = (
+                "".join(f'<td style="{_CELL}">{escape(text)}</td>' for text in row)
+                for row in grid.texts()
+            )
             table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
             parts.append(f'<div style="overflow-x:auto">{table}</div>')
     return "\n".join(filter(None, parts))
@@ -240,27 +282,43 @@ def csv_grid(grid: Grid) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([table_text(c.name) for c in grid.columns])
-    writer.writerows([[table_text(v) if isinstance(v, str) else rounded(v) for v in row] for row in grid.rows])
+    writer.writerows(
+        [
+            [table_text(v) if isinstance(v, str) else rounded(v) for v in row]
+            for row in grid.rows
+        ]
+    )
     return stream.getvalue()
 
 
-def padded(rows: Sequence[Sequence[str]], columns: Sequence[Column], least: int = 0) -> list[list[str]]:
+def padded(
+    rows: Sequence[Sequence[str]], columns: Sequence[Column], least: int = 0
+) -> list[list[str]]:
     """Pad texts to the widths of their columns, to the left in all that are not text."""
     widths = [max(least, *map(len, texts)) for texts in zip(*rows, strict=True)]
     pads = [str.ljust if column.kind == "text" else str.rjust for column in columns]
-    return [[pad(text, width) for pad, text, width in zip(pads, row, widths, strict=True)] for row in rows]
+    return [
+        [pad(text, width) for pad, text, width in zip(pads, row, widths, strict=True)]
+        for row in rows
+    ]
 
 
 def text_rows(grid: Grid) -> list[list[str]]:
     """Return the names of the columns and the rows as padded text."""
-    return padded([[column.name for column in grid.columns], *grid.texts()], grid.columns)
+    return padded(
+        [[column.name for column in grid.columns], *grid.texts()], grid.columns
+    )
 
 
-def text_lines(grid: Grid, width: int | None = None, drop_first: Sequence[str] = ()) -> list[str]:
+def text_lines(
+    grid: Grid, width: int | None = None, drop_first: Sequence[str] = ()
+) -> list[str]:
     """Return the lines of a table, without the columns `drop_first` as long as it would be wider than `width`."""
     lines: list[str] = []
     for drop in ("", *drop_first):
-        grid = grid.part([i for i, column in enumerate(grid.columns) if column.name != drop])
+        grid = grid.part(
+            [i for i, column in enumerate(grid.columns) if column.name != drop]
+        )
         lines = ["  ".join(row).rstrip() for row in text_rows(grid)]
         if width is None or max(map(len, lines)) <= width:
             break
@@ -282,13 +340,23 @@ _TEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "{}&%$#_"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
-    | {"±": r"$\pm$", "×": r"$\times$", "≤": r"$\le$", "≥": r"$\ge$", "–": "--", "—": "---", "’": "'"}
+    | {
+        "±": r"$\pm$",
+        "×": r"$\times$",
+        "≤": r"$\le$",
+        "≥": r"$\ge$",
+        "–": "--",
+        "—": "---",
+        "’": "'",
+    }
 )
 
 
 def escape_tex(text: str) -> str:
     """Escape what LaTeX would interpret; what is neither a sign of these nor a Latin letter becomes a question mark."""
-    known = (c if c < "\u0180" or ord(c) in _TEX else "?" for c in " ".join(text.split()))
+    known = (
+        c if c < "\u0180" or ord(c) in _TEX else "?" for c in " ".join(text.split())
+    )
     return "".join(known).translate(_TEX)
 
 
@@ -302,10 +370,21 @@ def tex_grid(grid: Grid, align: str | None = None, caption: str | None = None) -
 
     def cell(value: Any, kind: str) -> str:
         text = escape_tex(show(value, kind))
-        return rf"\textbf{{{text}}}" if isinstance(value, Styled) and value.bold else text
+        return (
+            rf"\textbf{{{text}}}" if isinstance(value, Styled) and value.bold else text
+        )
 
-    rows = [[cell(value, c.kind) for value, c in zip(row, grid.columns, strict=True)] for row in grid.rows]
-    table = pd.DataFrame(rows, columns=[escape_tex(column.name) for column in grid.columns])
-    align = align or "".join("l" if column.kind == "text" else "r" for column in grid.columns)
-    text = table.to_latex(index=False, escape=False, column_format=align, caption=caption).rstrip("\n")
+    rows = [
+        [cell(value, c.kind) for value, c in zip(row, grid.columns, strict=True)]
+        for row in grid.rows
+    ]
+    table = pd.DataFrame(
+        rows, columns=[escape_tex(column.name) for column in grid.columns]
+    )
+    align = align or "".join(
+        "l" if column.kind == "text" else "r" for column in grid.columns
+    )
+    text = table.to_latex(
+        index=False, escape=False, column_format=align, caption=caption
+    ).rstrip("\n")
     return str(text).replace("\\begin{table}\n", "\\begin{table}\n\\centering\n", 1)

@@ -12,7 +12,14 @@ import numpy as np
 
 from mtlrun.errors import DataError, UserError
 from mtlrun.evaluation import innermost
-from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts, transformed_names
+from mtlrun.models import (
+    COEFFICIENTS,
+    Model,
+    finished,
+    load_model,
+    read_facts,
+    transformed_names,
+)
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
 from mtlrun.report.grid import Column, Grid, number
@@ -28,7 +35,9 @@ KINDS = ("tasks", "coefficients", "path", "shrinkage")
 MOST_COLUMNS, HALF = 4, 1.96
 
 
-def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ()) -> Path:
+def plot_model(
+    folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ()
+) -> Path:
     """Draw a figure of a model into a file, and return the file.
 
     Parameters
@@ -66,7 +75,9 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
     else:
         panels = [_coefficients(folder)]
     estimator, data = facts["estimator"] or {}, facts["dataset"] or {}
-    title = " on ".join(str(text) for text in (estimator.get("name"), data.get("id")) if text)
+    title = " on ".join(
+        str(text) for text in (estimator.get("name"), data.get("id")) if text
+    )
     write_drawing(Figure(kind, title, panels), out, write_output)
     return out
 
@@ -84,18 +95,35 @@ def _tasks(folder: Path, model: Model) -> HeatMap:
 def _coefficients(folder: Path) -> HeatMap:
     file = folder / COEFFICIENTS
     if not file.is_file():
-        raise UserError(f"{folder}: this model is not linear: it has no coefficients", "Try --kind tasks or path.")
+        raise UserError(
+            f"{folder}: this model is not linear: it has no coefficients",
+            "Try --kind tasks or path.",
+        )
     try:
         with NpzArchive(file, str(file)) as stored:
-            coef, tasks, features = (stored.array(name) for name in ("coef", "tasks", "features"))
+            coef, tasks, features = (
+                stored.array(name) for name in ("coef", "tasks", "features")
+            )
     except (OSError, ValueError) as error:
         raise DataError(str(error), "Train the model again.") from None
-    fitting = coef.ndim == 2 and tasks.shape == coef.shape[:1] and features.shape in ((0,), coef.shape[1:])
+    fitting = (
+        coef.ndim == 2
+        and tasks.shape == coef.shape[:1]
+        and features.shape in ((0,), coef.shape[1:])
+    )
     if not fitting or coef.dtype.kind != "f":
-        raise DataError(f"{file}: its arrays do not fit together", "Train the model again.")
-    order = np.sort(np.argsort(-np.abs(coef).mean(axis=0), kind="stable")[:MOST_FEATURES])
+        raise DataError(
+            f"{file}: its arrays do not fit together", "Train the model again."
+        )
+    order = np.sort(
+        np.argsort(-np.abs(coef).mean(axis=0), kind="stable")[:MOST_FEATURES]
+    )
     left_out = coef.shape[1] - len(order)
-    title = f"coefficients ({len(order)} largest of {coef.shape[1]} features)" if left_out else "coefficients"
+    title = (
+        f"coefficients ({len(order)} largest of {coef.shape[1]} features)"
+        if left_out
+        else "coefficients"
+    )
     names = [str(features[j]) if features.size else str(j) for j in order]
     return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
 
@@ -106,7 +134,10 @@ def _estimates(model: Model) -> tuple[Any, list[int]]:
     found = estimator.estimates()
     outer = model.estimator if hasattr(model.estimator, "scale_") else None
     if outer is not None:
-        scale, center = (np.broadcast_to(a, len(found.pooled))[:, None] for a in (outer.scale_, outer.center_))
+        scale, center = (
+            np.broadcast_to(a, len(found.pooled))[:, None]
+            for a in (outer.scale_, outer.center_)
+        )
         level = np.array([name == "level" for name in found.names]) * center
         middle, shift = scale.mean(), level.mean(axis=0)
         found = replace(
@@ -121,7 +152,9 @@ def _estimates(model: Model) -> tuple[Any, list[int]]:
     first = len(found.names) - len(names)
     if names and first >= 0:
         found = replace(found, names=[*found.names[:first], *names])
-    order = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")[:MOST_COLUMNS]
+    order = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")[
+        :MOST_COLUMNS
+    ]
     return found, [int(j) for j in order]
 
 
@@ -133,10 +166,17 @@ def interval_panels(model: Model) -> list[Panel]:
 def interval_grid(model: Model, tasks: Sequence[str]) -> Grid:
     """Return the coefficient of every task with its 95% interval, of the columns in which tasks differ most."""
     found, columns = _estimates(model)
-    grid = Grid.of("task", *(Column(sanitize(found.names[j]), "number") for j in columns))
+    grid = Grid.of(
+        "task", *(Column(sanitize(found.names[j]), "number") for j in columns)
+    )
     for t, task in enumerate(tasks):
-        ends = [(float(found.pooled[t, j]), HALF * float(found.std[t, j])) for j in columns]
-        texts = (f"{number(v, 3)} ({number(v - half, 3)} to {number(v + half, 3)})" for v, half in ends)
+        ends = [
+            (float(found.pooled[t, j]), HALF * float(found.std[t, j])) for j in columns
+        ]
+        texts = (
+            f"{number(v, 3)} ({number(v - half, 3)} to {number(v + half, 3)})"
+            for v, half in ends
+        )
         grid.rows.append([sanitize(task), *texts])
     return grid
 
@@ -157,15 +197,26 @@ def _intervals(model: Model) -> list[Panel]:
         )
         mean, half = float(found.mean[j]), HALF * float(found.mean_std[j])
         ends = [places[0], places[-1]]
-        common = Line("mean of all tasks", ends, [mean] * 2, low=[mean - half] * 2, high=[mean + half] * 2)
-        panels.append(Panel(found.names[j], False, [own, common], axis="tasks by coefficient"))
+        common = Line(
+            "mean of all tasks",
+            ends,
+            [mean] * 2,
+            low=[mean - half] * 2,
+            high=[mean + half] * 2,
+        )
+        panels.append(
+            Panel(found.names[j], False, [own, common], axis="tasks by coefficient")
+        )
     return panels
 
 
 def _shrinkage(folder: Path, model: Model) -> list[Panel]:
     """Return a panel per column: what every task says alone, and what is left of it."""
     if not hasattr(innermost(model.estimator), "estimates"):
-        raise UserError(f"{folder}: this model does not shrink towards a mean", "HierarchicalMTL does.")
+        raise UserError(
+            f"{folder}: this model does not shrink towards a mean",
+            "HierarchicalMTL does.",
+        )
     found, columns = _estimates(model)
     panels = []
     for j in columns:
@@ -180,7 +231,16 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             points="filled",
         )
         axis = f"{found.names[j]}: separate per task"
-        panels.append(Panel("pooled", False, [points], axis=axis, marks={"mean": float(found.mean[j])}, diagonal=True))
+        panels.append(
+            Panel(
+                "pooled",
+                False,
+                [points],
+                axis=axis,
+                marks={"mean": float(found.mean[j])},
+                diagonal=True,
+            )
+        )
     if not panels:
         text = f"{folder}: no two tasks have enough rows for coefficients of their own"
         raise UserError(text, "Try --kind coefficients.")
@@ -189,10 +249,19 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
 
 def _paths(folder: Path) -> list[Panel]:
     """Return a panel per parameter: at every value the best mean score over the folds."""
-    found: Mapping[str, Any] = (read_json(folder / TRAINED) or {}).get("selection") or {}
-    grid = {name: values for name, values in (found.get("grid") or {}).items() if len(values) > 1}
+    found: Mapping[str, Any] = (read_json(folder / TRAINED) or {}).get(
+        "selection"
+    ) or {}
+    grid = {
+        name: values
+        for name, values in (found.get("grid") or {}).items()
+        if len(values) > 1
+    }
     if not grid:
-        raise UserError(f"{folder}: no search over the values of a parameter chose this model", "Give it a grid.")
+        raise UserError(
+            f"{folder}: no search over the values of a parameter chose this model",
+            "Give it a grid.",
+        )
     panels = []
     for name in grid:
         scores = best_scores(found, name)
@@ -200,5 +269,8 @@ def _paths(folder: Path) -> list[Panel]:
             curve = Line("cross-validated", list(scores), list(scores.values()))
             panels.append(path_panel(str(found["metric"]), name, [curve]))
     if not panels:
-        raise UserError(f"{folder}: the values of the search are not numbers", "Try --kind tasks or coefficients.")
+        raise UserError(
+            f"{folder}: the values of the search are not numbers",
+            "Try --kind tasks or coefficients.",
+        )
     return panels

@@ -61,7 +61,10 @@ def printed_tables(judged: JudgedRun) -> list[Section]:
     """
     layout = _Layout.of(judged)
     rest = [axis for axis in AXES if axis not in (layout.rows, layout.columns)]
-    blocks = (dict(zip(rest, values, strict=True)) for values in product(*(layout.values[axis] for axis in rest)))
+    blocks = (
+        dict(zip(rest, values, strict=True))
+        for values in product(*(layout.values[axis] for axis in rest))
+    )
     return [table for table in map(layout.table, blocks) if table.grids[0].rows]
 
 
@@ -72,9 +75,14 @@ def with_printed(grid: Grid, *, exact: bool = False) -> Grid:
     """
     rows = []
     for head, *cells in grid.rows:
-        rows.append([head, *((cell and cell.value) if exact else cell for cell in cells)])
+        rows.append(
+            [head, *((cell and cell.value) if exact else cell for cell in cells)]
+        )
         if any(cell and cell.printed for cell in cells):
-            theirs = (cell and cell.printed and Styled(cell.printed, tone=cell.verdict) for cell in cells)
+            theirs = (
+                cell and cell.printed and Styled(cell.printed, tone=cell.verdict)
+                for cell in cells
+            )
             rows.append([PRINTED, *theirs])
     return Grid(grid.columns, rows)
 
@@ -148,10 +156,19 @@ class _Layout:
         rows, columns = "dataset", "quantity" if kind == "inspect" else "method"
         if run.sweep:
             rows = "value"
-        elif kind in ("trace", "audit") or (len(run.datasets) == 1 and len(run.methods) > 1):
-            rows, columns = "method", "quantity"  # a list of the methods is easier to read than one line
+        elif kind in ("trace", "audit") or (
+            len(run.datasets) == 1 and len(run.methods) > 1
+        ):
+            rows, columns = (
+                "method",
+                "quantity",
+            )  # a list of the methods is easier to read than one line
         heads = run.methods if rows == "method" else run.datasets
-        if columns == "quantity" and not run.sweep and len(quantities) > max(FEW[rows], len(heads)):
+        if (
+            columns == "quantity"
+            and not run.sweep
+            and len(quantities) > max(FEW[rows], len(heads))
+        ):
             rows, columns = columns, rows
         rows, columns = given.get("rows", rows), given.get("columns", columns)
         values: dict[str, list[Any]] = {
@@ -159,23 +176,34 @@ class _Layout:
             "method": run.methods,
             "quantity": quantities,
             "value": as_list(run.sweep.get("values")) or [None],
-            "task": list(dict.fromkeys(t for row in judged.rows for t in row.task_names)) or [None],
+            "task": list(
+                dict.fromkeys(t for row in judged.rows for t in row.task_names)
+            )
+            or [None],
         }
         if "task" not in (rows, columns):
             values["task"] = [None]
         printed = {(r.dataset, r.method, r.quantity): r for r in judged.references}
         percent, foot = bool(given.get("percent")), bool(given.get("foot"))
-        return cls(judged, rows, columns, percent, foot, values, sweep_settings(run), printed)
+        return cls(
+            judged, rows, columns, percent, foot, values, sweep_settings(run), printed
+        )
 
     def table(self, block: Mapping[str, Any]) -> Section:
         """Return the table of a block; rows and columns without any number are left out."""
         heads, columns = self.values[self.rows], self.values[self.columns]
-        matrix = [[self._cell({**block, self.rows: r, self.columns: c}) for c in columns] for r in heads]
+        matrix = [
+            [self._cell({**block, self.rows: r, self.columns: c}) for c in columns]
+            for r in heads
+        ]
         kept = [j for j in range(len(columns)) if any(row[j] for row in matrix)]
         first = block.get("quantity") in (None, *self.values["quantity"][:1])
         lines = []
         for head, row in zip(heads, matrix, strict=True):
-            if any(cell and (first or cell.printed or cell.value is not None) for cell in row):
+            if any(
+                cell and (first or cell.printed or cell.value is not None)
+                for cell in row
+            ):
                 lines.append((self._name(self.rows, head), [row[j] for j in kept]))
         if self.foot and first and lines:
             ranks = [self._rank(block, columns[j]) for j in kept]
@@ -183,12 +211,21 @@ class _Layout:
                 lines.append(("average rank", ranks))
         best = self._best([cells for _, cells in lines])
         grid = Grid([Column(self._axis_name(self.rows))])
-        grid.columns += [Column(self._name(self.columns, columns[j]), "score") for j in kept]
-        grid.rows = [
-            [head, *(cell and replace(cell, bold=id(cell) in best) for cell in cells)] for head, cells in lines
+        grid.columns += [
+            Column(self._name(self.columns, columns[j]), "score") for j in kept
         ]
-        starred = any(cell and UNCONVERGED in cell.text for _, cells in lines for cell in cells)
-        return Section(self._title(block), [f"{UNCONVERGED} not all fits converged"] if starred else [], [grid])
+        grid.rows = [
+            [head, *(cell and replace(cell, bold=id(cell) in best) for cell in cells)]
+            for head, cells in lines
+        ]
+        starred = any(
+            cell and UNCONVERGED in cell.text for _, cells in lines for cell in cells
+        )
+        return Section(
+            self._title(block),
+            [f"{UNCONVERGED} not all fits converged"] if starred else [],
+            [grid],
+        )
 
     def _cell(self, at: Mapping[str, Any]) -> PrintedNumber | None:
         row = self._row(at)
@@ -198,29 +235,51 @@ class _Layout:
         value, printed = row.value(quantity), self.printed.get((*place, quantity))
         if value is None and printed is None and row.n:
             return None
-        cell = PrintedNumber(self._text(row, quantity), value=value, quantity=quantity, place=place)
+        cell = PrintedNumber(
+            self._text(row, quantity), value=value, quantity=quantity, place=place
+        )
         if printed is None:
             return cell
-        text = _percent(printed.value) if self._in_percent(quantity) else number(printed.value, 5)
+        text = (
+            _percent(printed.value)
+            if self._in_percent(quantity)
+            else number(printed.value, 5)
+        )
         return replace(cell, printed=text, verdict=printed.verdict)
 
     def _row(self, at: Mapping[str, Any]) -> MethodResult | None:
         run, name = self.judged.run, at["dataset"]
         settings = self.settings.get(name, ())
-        label = next((label for label, value in settings if value == at["value"]), None) if run.sweep else name
-        row = self.judged.table.get((label, at["method"])) if label is not None else None
-        return row.of_task(at["task"]) if row is not None and at["task"] is not None else row
+        label = (
+            next((label for label, value in settings if value == at["value"]), None)
+            if run.sweep
+            else name
+        )
+        row = (
+            self.judged.table.get((label, at["method"])) if label is not None else None
+        )
+        return (
+            row.of_task(at["task"])
+            if row is not None and at["task"] is not None
+            else row
+        )
 
     def _text(self, row: MethodResult, quantity: str) -> str:
         """Write mean and deviation; a row without a number says why, and one with too few splits how many."""
         run, value, spread = self.judged.run, row.value(quantity), row.std(quantity)
         late = limit_text(run, row)
         if value is None:
-            return late or ("-" if row.status in (MISSING, PARTIAL, "ok") else row.status)
+            return late or (
+                "-" if row.status in (MISSING, PARTIAL, "ok") else row.status
+            )
         if run.measures:
-            text = f"{number_text(row, quantity)}" + (f" ({row.affected} of {row.planned} {late})" if late else "")
+            text = f"{number_text(row, quantity)}" + (
+                f" ({row.affected} of {row.planned} {late})" if late else ""
+            )
         elif self._in_percent(quantity):
-            text = _percent(value) + (f" ± {_percent(spread)}" if spread is not None else "")
+            text = _percent(value) + (
+                f" ± {_percent(spread)}" if spread is not None else ""
+            )
         elif quantity in QUANTITIES and quantity != "truth_error":
             text = show(value, "ratio" if quantity == "speedup" else "seconds")
         else:
@@ -234,25 +293,54 @@ class _Layout:
     def _rank(self, block: Mapping[str, Any], method: str) -> PrintedNumber | None:
         """Return the average rank of a method over the group of data sets that a table shows."""
         run = self.judged.run
-        place = (f"{run.sweep['name']} {show(block['value'])}" if block.get("value") is not None else ALL_DATA, method)
-        row, printed = self.judged.table.get(place), self.printed.get((*place, AVERAGE_RANK))
+        place = (
+            f"{run.sweep['name']} {show(block['value'])}"
+            if block.get("value") is not None
+            else ALL_DATA,
+            method,
+        )
+        row, printed = (
+            self.judged.table.get(place),
+            self.printed.get((*place, AVERAGE_RANK)),
+        )
         value = row.value(AVERAGE_RANK) if row else None
         if value is None:
             return None
-        cell = PrintedNumber(f"{value:.2f}", value=value, quantity=AVERAGE_RANK, place=place)
-        return replace(cell, printed=f"{printed.value:.2f}", verdict=printed.verdict) if printed else cell
+        cell = PrintedNumber(
+            f"{value:.2f}", value=value, quantity=AVERAGE_RANK, place=place
+        )
+        return (
+            replace(cell, printed=f"{printed.value:.2f}", verdict=printed.verdict)
+            if printed
+            else cell
+        )
 
     def _best(self, lines: Sequence[Sequence[PrintedNumber | None]]) -> set[int]:
         """Return the ids of the best of every group of cells that differ by method only."""
         best: set[int] = set()
-        if self.judged.run.info.get("kind") in ("inspect", "audit") or "method" not in (self.rows, self.columns):
+        if self.judged.run.info.get("kind") in ("inspect", "audit") or "method" not in (
+            self.rows,
+            self.columns,
+        ):
             return best
         for group in lines if self.columns == "method" else zip(*lines, strict=True):
-            found = [cell for cell in group if cell is not None and cell.value is not None]
-            high = direction(found[0].quantity, self.judged.run) if len(found) > 1 else None
+            found = [
+                cell for cell in group if cell is not None and cell.value is not None
+            ]
+            high = (
+                direction(found[0].quantity, self.judged.run)
+                if len(found) > 1
+                else None
+            )
             if high is not None:
-                first = (max if high else min)(found, key=lambda cell: cell.value or 0.0)
-                best.update(id(cell) for cell in found if _number(cell.text) == _number(first.text))
+                first = (max if high else min)(
+                    found, key=lambda cell: cell.value or 0.0
+                )
+                best.update(
+                    id(cell)
+                    for cell in found
+                    if _number(cell.text) == _number(first.text)
+                )
         return best
 
     def _name(self, axis: str, value: Any) -> str:
@@ -261,7 +349,10 @@ class _Layout:
         return _spoken(self.judged, str(value)) if axis == "quantity" else show(value)
 
     def _axis_name(self, axis: str) -> str:
-        return {"value": str(self.judged.run.sweep.get("name", "value")), "dataset": "data set"}.get(axis, axis)
+        return {
+            "value": str(self.judged.run.sweep.get("name", "value")),
+            "dataset": "data set",
+        }.get(axis, axis)
 
     def _title(self, block: Mapping[str, Any]) -> str:
         """Say what distinguishes the table from the others, and in which unit its numbers are."""
@@ -273,23 +364,48 @@ class _Layout:
             elif axis == "value" and value is not None:
                 parts.append(f"{self._axis_name('value')} {show(value)}")
             elif value is not None and (
-                self.judged.run.has_data(value) if axis == "dataset" else len(self.values[axis]) > 1
+                self.judged.run.has_data(value)
+                if axis == "dataset"
+                else len(self.values[axis]) > 1
             ):
                 parts.append(self._name(axis, value))
         return ", ".join(parts)
 
 
-def table_notes(run: Run, rows: Sequence[MethodResult], tables: Sequence[Section], *, bold: bool = True) -> list[str]:
+def table_notes(
+    run: Run,
+    rows: Sequence[MethodResult],
+    tables: Sequence[Section],
+    *,
+    bold: bool = True,
+) -> list[str]:
     """Say once, in one line, how the tables are to be read, where the best numbers are in bold or cannot be."""
-    cells = [cell for table in tables for row in table.grids[0].rows for cell in row[1:] if cell]
-    notes = ["The best number is in bold."] if bold and any(cell.bold for cell in cells) else []
+    cells = [
+        cell
+        for table in tables
+        for row in table.grids[0].rows
+        for cell in row[1:]
+        if cell
+    ]
+    notes = (
+        ["The best number is in bold."]
+        if bold and any(cell.bold for cell in cells)
+        else []
+    )
     if any("±" in cell.text for cell in cells):
-        notes.append(f"±: standard deviation over the {'repeats' if run.measures else 'splits'}.")
-    if any(PARALLEL in row.samples for row in rows) and any(cell.quantity == "speedup" for cell in cells):
+        notes.append(
+            f"±: standard deviation over the {'repeats' if run.measures else 'splits'}."
+        )
+    if any(PARALLEL in row.samples for row in rows) and any(
+        cell.quantity == "speedup" for cell in cells
+    ):
         notes.append("Times faster: by the seconds with the blocks one after another.")
     if any(cell.printed for cell in cells):
         notes.append("Below ours: the paper's values.")
-    notes += [f"{note}." for note in dict.fromkeys(note for table in tables for note in table.lines)]
+    notes += [
+        f"{note}."
+        for note in dict.fromkeys(note for table in tables for note in table.lines)
+    ]
     return [" ".join(notes)] if notes else []
 
 
@@ -313,7 +429,9 @@ def result_grid(run: Run, rows: list[MethodResult]) -> Grid:
     if not run.measures:
         for name in (ONE_CLASS, *(f"undefined_{m}" for m in run.metrics)):
             grid.add(Column(name), [range_text(row.counts(name)) for row in rows])
-        parallel = [row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows]
+        parallel = [
+            row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows
+        ]
         if any(value is not None for value in parallel):
             grid.add("seconds_parallel_median:seconds", parallel)
     return grid
@@ -324,7 +442,11 @@ def number_text(row: MethodResult, quantity: str) -> str | None:
     value, spread = row.value(quantity), row.std(quantity)
     if value is None:
         return None
-    return f"{show(value, 'number')} ± {number(spread, 2)}" if spread else show(value, "number")
+    return (
+        f"{show(value, 'number')} ± {number(spread, 2)}"
+        if spread
+        else show(value, "number")
+    )
 
 
 def limit_text(run: Run, row: MethodResult) -> str | None:
@@ -347,7 +469,11 @@ def mean_std(row: MethodResult, quantity: str) -> str:
 
 def result_notes(run: Run, rows: list[MethodResult]) -> list[str]:
     """Say what measured quantities are, and what `task_note` says, once for all data sets with the same note."""
-    about = [f"{spoken(name)}: {text}" for name in run.metrics if (text := run.quantities.get(name, {}).get("text"))]
+    about = [
+        f"{spoken(name)}: {text}"
+        for name in run.metrics
+        if (text := run.quantities.get(name, {}).get("text"))
+    ]
     told = [f"{'; '.join(about)}."] if about else []
     where: dict[str, list[str]] = {}
     for dataset in run.datasets:
@@ -355,7 +481,8 @@ def result_notes(run: Run, rows: list[MethodResult]) -> list[str]:
             where.setdefault(note, []).append(dataset)
     everywhere = [*run.datasets] if len(run.datasets) > 3 else None
     return told + [
-        f"{'Everywhere' if names == everywhere else ', '.join(names)}: {note}." for note, names in where.items()
+        f"{'Everywhere' if names == everywhere else ', '.join(names)}: {note}."
+        for note, names in where.items()
     ]
 
 
@@ -366,8 +493,15 @@ def task_note(run: Run, rows: list[MethodResult]) -> str | None:
     """
     names = {ONE_CLASS: "only one class in the training part"}
     names.update({f"undefined_{m}": f"{spoken(m)} undefined" for m in run.metrics})
-    counts = {name: [count for row in rows for count in row.counts(name)] for name in (*names, "n_tasks")}
-    parts = [f"{text} for {range_text(counts[name])}" for name, text in names.items() if any(counts[name])]
+    counts = {
+        name: [count for row in rows for count in row.counts(name)]
+        for name in (*names, "n_tasks")
+    }
+    parts = [
+        f"{text} for {range_text(counts[name])}"
+        for name, text in names.items()
+        if any(counts[name])
+    ]
     if not parts:
         return None
     return f"{', '.join(parts)} of {range_text(counts['n_tasks'])} tasks in each split"
@@ -389,14 +523,18 @@ def sweep_settings(run: Run) -> dict[str, list[tuple[str, Any]]]:
     found: dict[str, list[tuple[str, Any]]] = {}
     for label, facts in run.datasets.items():
         if facts.get("axis"):
-            found.setdefault(run.axis_of(label), []).append((label, facts["axis"]["value"]))
+            found.setdefault(run.axis_of(label), []).append(
+                (label, facts["axis"]["value"])
+            )
     return found
 
 
 def sweep_quantities(run: Run) -> list[str]:
     """Return what the experiment wants shown along the axis: by default the metrics, and measured seconds."""
     asked = as_list(run.sweep.get("quantities"))
-    return list(map(str, asked)) or run.metrics + (["seconds"] if run.config.get("timing") else [])
+    return list(map(str, asked)) or run.metrics + (
+        ["seconds"] if run.config.get("timing") else []
+    )
 
 
 # ---------------------------------------------------------------- measurements
@@ -407,17 +545,34 @@ def measurement_sections(run: Run) -> list[Section]:
     sections = []
     for dataset in run.datasets:
         for method in run.methods:
-            content = next((r.result for r in run.results_of(dataset, method) if r.result), {})
-            title = f"{method} on {run.title_of(dataset)}" if run.has_data(dataset) else method
+            content = next(
+                (r.result for r in run.results_of(dataset, method) if r.result), {}
+            )
+            title = (
+                f"{method} on {run.title_of(dataset)}"
+                if run.has_data(dataset)
+                else method
+            )
             lines = [str(line) for line in content.get("lines") or ()]
             if lines:
                 sections.append(Section(title, [f"* {line}" for line in lines]))
             for name, table in (content.get("tables") or {}).items():
-                sections.append(Section(f"{title}: {name}", grids=[_stored_grid(table["columns"], table["rows"])]))
+                sections.append(
+                    Section(
+                        f"{title}: {name}",
+                        grids=[_stored_grid(table["columns"], table["rows"])],
+                    )
+                )
     return sections
 
 
 def _stored_grid(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> Grid:
     """Return a stored table; a column without any text is one of numbers."""
-    kinds = ["text" if any(isinstance(row[i], str) for row in rows) else "number" for i in range(len(columns))]
-    return Grid([Column(str(c), k) for c, k in zip(columns, kinds, strict=True)], [list(row) for row in rows])
+    kinds = [
+        "text" if any(isinstance(row[i], str) for row in rows) else "number"
+        for i in range(len(columns))
+    ]
+    return Grid(
+        [Column(str(c), k) for c, k in zip(columns, kinds, strict=True)],
+        [list(row) for row in rows],
+    )

@@ -12,7 +12,15 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.report.cells import MethodResult, Run, method_results
-from mtlrun.report.checks import HOLDING, REFERENCE_SOURCES, Claim, Reference, Tolerance, Verdict, said
+from mtlrun.report.checks import (
+    HOLDING,
+    REFERENCE_SOURCES,
+    Claim,
+    Reference,
+    Tolerance,
+    Verdict,
+    said,
+)
 from mtlrun.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.report.grid import Column, Grid, Section
 from mtlrun.report.statistics import rank_groups
@@ -66,12 +74,19 @@ class ReferenceVerdict:
 def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
     """Compare every reference number that concerns the profile of a run."""
     run, table = evidence.run, evidence.table
-    tolerances = [Tolerance.model_validate(entry) for entry in as_list(run.config.get("tolerance"))]
+    tolerances = [
+        Tolerance.model_validate(entry)
+        for entry in as_list(run.config.get("tolerance"))
+    ]
     results = []
     for entry in map(Reference.model_validate, as_list(run.config.get("reference"))):
         if entry.profile and run.profile not in entry.profile:
             continue
-        label = entry.dataset if (entry.dataset, entry.method) in table else run.label_of(entry.dataset)
+        label = (
+            entry.dataset
+            if (entry.dataset, entry.method) in table
+            else run.label_of(entry.dataset)
+        )
         row = None if label is None else table.get((label, entry.method))
         name, without = entry.dataset, "method not in this run"
         if entry.task is not None:
@@ -81,19 +96,31 @@ def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
                 f"no task {entry.task!r} known",
             )
         if label is None:
-            without = f"data set not in this run (profile {run.profile}: {run.names_of_data})"
+            without = (
+                f"data set not in this run (profile {run.profile}: {run.names_of_data})"
+            )
         results.append(_compare(entry, name, row, without, tolerances))
     return results
 
 
 def _compare(
-    entry: Reference, name: str, row: MethodResult | None, without: str, tolerances: Sequence[Tolerance]
+    entry: Reference,
+    name: str,
+    row: MethodResult | None,
+    without: str,
+    tolerances: Sequence[Tolerance],
 ) -> ReferenceVerdict:
-    quantity, value, source = entry.quantity, entry.value, entry.source or REFERENCE_SOURCES[0]
+    quantity, value, source = (
+        entry.quantity,
+        entry.value,
+        entry.source or REFERENCE_SOURCES[0],
+    )
     ours = row.value(quantity) if row else None
     if row is None or ours is None:
         without = f"no {quantity} ({row.status_text})" if row else without
-        return ReferenceVerdict(name, entry.method, quantity, source, value, why=without)
+        return ReferenceVerdict(
+            name, entry.method, quantity, source, value, why=without
+        )
     std = None if quantity in row.medians else row.std(quantity)
     n = len(row.samples.get(quantity, ())) or row.n
     tolerance, rule = tolerance_of(entry, tolerances, std, n)
@@ -102,11 +129,24 @@ def _compare(
     same = float(f"{abs(difference):.10g}") <= float(f"{tolerance:.10g}")
     verdict = Verdict.WITHIN if same else Verdict.OUTSIDE
     return ReferenceVerdict(
-        row.dataset, row.method, quantity, source, value, ours, std, n, difference, tolerance, verdict, rule
+        row.dataset,
+        row.method,
+        quantity,
+        source,
+        value,
+        ours,
+        std,
+        n,
+        difference,
+        tolerance,
+        verdict,
+        rule,
     )
 
 
-def tolerance_of(entry: Reference, tolerances: Sequence[Tolerance], std: float | None, n: int) -> tuple[float, str]:
+def tolerance_of(
+    entry: Reference, tolerances: Sequence[Tolerance], std: float | None, n: int
+) -> tuple[float, str]:
     """Return the largest absolute difference that counts as the same, and which rule gave it.
 
     The largest of: absolute; error_rate times (1 - the printed value); relative times the printed value; half a unit
@@ -127,13 +167,27 @@ def tolerance_of(entry: Reference, tolerances: Sequence[Tolerance], std: float |
     rule = next((t for t in tolerances if t.quantity == entry.quantity), None)
     rule = rule or next((t for t in tolerances if not t.quantity), Tolerance())
     own = ((getattr(entry, name), getattr(rule, name)) for name in RULES)
-    absolute, rate, relative, sigmas = (first if first is not None else other for first, other in own)
+    absolute, rate, relative, sigmas = (
+        first if first is not None else other for first, other in own
+    )
     digits = _decimals(entry.value) if entry.decimals is None else entry.decimals
-    candidates = [(0.5 * 10.0**-digits, "printed digits"), (absolute or 0.0, "absolute")]
-    candidates.append(((rate or 0.0) * abs(1 - entry.value), f"{rate or 0:.0%} of the error rate"))
-    candidates.append(((relative or 0.0) * abs(entry.value), f"{relative or 0:.0%} of the value"))
+    candidates = [
+        (0.5 * 10.0**-digits, "printed digits"),
+        (absolute or 0.0, "absolute"),
+    ]
+    candidates.append(
+        ((rate or 0.0) * abs(1 - entry.value), f"{rate or 0:.0%} of the error rate")
+    )
+    candidates.append(
+        ((relative or 0.0) * abs(entry.value), f"{relative or 0:.0%} of the value")
+    )
     theirs, n_theirs = entry.std, entry.n or n
-    if sigmas is not None and std is not None and theirs is not None and min(n, n_theirs) >= 2:
+    if (
+        sigmas is not None
+        and std is not None
+        and theirs is not None
+        and min(n, n_theirs) >= 2
+    ):
         error = math.sqrt(theirs**2 / n_theirs + std**2 / n)
         candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
     return max(candidates, key=lambda pair: pair[0])
@@ -152,21 +206,38 @@ def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
     compared = [r for r in references if r.ours is not None]
     reasons = Counter(str(r.why) for r in references if r.ours is None)
     lines = [TOLERANCE_RULE, *constant_lines(compared)] if compared else []
-    waiting = [f"{counted(count, 'number')} not run: {why}." for why, count in reasons.items()]
-    return Section("Printed numbers and ours", [*lines, *waiting], [reference_grid(compared)] if compared else [])
+    waiting = [
+        f"{counted(count, 'number')} not run: {why}." for why, count in reasons.items()
+    ]
+    return Section(
+        "Printed numbers and ours",
+        [*lines, *waiting],
+        [reference_grid(compared)] if compared else [],
+    )
 
 
 def reference_grid(references: Sequence[ReferenceVerdict]) -> Grid:
     """Return the printed numbers beside ours."""
-    columns = ("printed:seconds", "ours:seconds", "n:count", "difference:seconds", "tolerance:seconds")
-    grid = Grid.of("dataset", "method", "quantity", "source", *columns, "verdict", "rule or reason")
+    columns = (
+        "printed:seconds",
+        "ours:seconds",
+        "n:count",
+        "difference:seconds",
+        "tolerance:seconds",
+    )
+    grid = Grid.of(
+        "dataset", "method", "quantity", "source", *columns, "verdict", "rule or reason"
+    )
     for r in references:
         # Five significant digits: printed numbers keep all of theirs.
         value, ours, difference, tolerance = (
-            None if v is None else f"{v:.5g}" for v in (r.value, r.ours, r.difference, r.tolerance)
+            None if v is None else f"{v:.5g}"
+            for v in (r.value, r.ours, r.difference, r.tolerance)
         )
         numbers = (value, ours, r.n, difference, tolerance)
-        grid.rows.append([r.dataset, r.method, r.quantity, r.source, *numbers, r.verdict, r.why])
+        grid.rows.append(
+            [r.dataset, r.method, r.quantity, r.source, *numbers, r.verdict, r.why]
+        )
     return grid
 
 
@@ -178,7 +249,12 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
     columns: dict[tuple[str, str], list[ReferenceVerdict]] = {}
     for r in references:
         columns.setdefault((r.dataset, r.quantity), []).append(r)
-    several = [(r, fmean(x.value for x in group)) for group in columns.values() if len(group) > 1 for r in group]
+    several = [
+        (r, fmean(x.value for x in group))
+        for group in columns.values()
+        if len(group) > 1
+        for r in group
+    ]
     if not several:
         return []
     hits = sum(abs(r.value - constant) <= (r.tolerance or 0) for r, constant in several)
@@ -198,7 +274,10 @@ class JudgedRun(Evidence):
     @cached_property
     def claims(self) -> list[ClaimVerdict]:
         """The claims, each under this reading alone."""
-        return [judge(Claim.model_validate(claim), self) for claim in as_list(self.run.config.get("claims"))]
+        return [
+            judge(Claim.model_validate(claim), self)
+            for claim in as_list(self.run.config.get("claims"))
+        ]
 
     @cached_property
     def references(self) -> list[ReferenceVerdict]:
@@ -236,15 +315,26 @@ def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVer
             found.setdefault(claim.id, {})[one.name] = claim.verdict
     claims = []
     for claim in main.claims:
-        under = {verdict for name, verdict in found[claim.id].items() if name in decisive}
+        under = {
+            verdict for name, verdict in found[claim.id].items() if name in decisive
+        }
         flips = under.intersection(HOLDING) and Verdict.NOT_CONFIRMED in under
         verdict = Verdict.DEPENDS if flips else claim.verdict
         compared_only = tuple(name for name in found[claim.id] if name not in decisive)
-        claims.append(replace(claim, verdict=verdict, readings=found[claim.id], compared_only=compared_only))
+        claims.append(
+            replace(
+                claim,
+                verdict=verdict,
+                readings=found[claim.id],
+                compared_only=compared_only,
+            )
+        )
     return claims
 
 
-def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Sequence[ClaimVerdict]) -> Section:
+def readings_section(
+    main: JudgedRun, others: Sequence[JudgedRun], claims: Sequence[ClaimVerdict]
+) -> Section:
     """Return the readings with their reasons and the level of the methods that choose the main one, and the claims.
 
     Parameters
@@ -265,17 +355,31 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
         f"The paper leaves choices open. An interpretation (on the command line: --reading) is a way to fill them in; "
         f"{len(names)} were tried."
     )
-    section.lines.append(f"The main one, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
+    section.lines.append(
+        f"The main one, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}."
+    )
     if about.get("because"):
         section.lines.append(str(about["because"]))
     shown = {judged.name: judged for judged in (main, *others)}
-    waiting = [name for name in names if name not in shown and "config" in main.run.info["readings"][name]]
+    waiting = [
+        name
+        for name in names
+        if name not in shown and "config" in main.run.info["readings"][name]
+    ]
     if waiting:
-        section.lines.append(f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run.")
+        section.lines.append(
+            f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run."
+        )
     grid, distances = Grid.of("interpretation", "why", "part"), []
     for name in names:
         facts = main.run.info["readings"][name]
-        part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "for comparison only"
+        part = (
+            "main"
+            if name == main.name
+            else "decides"
+            if facts.get("plausible", True)
+            else "for comparison only"
+        )
         distance = level_distance(shown[name].references, of) if name in shown else None
         distances.append(None if distance is None else 100 * distance)
         grid.rows.append([name, facts["why"], part])
@@ -285,7 +389,10 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     if others and claims:
         verdicts = Grid.of("claim", "verdict", *map(Column, shown))
         for claim in claims:
-            under = (said(claim.readings[name]) if name in claim.readings else None for name in shown)
+            under = (
+                said(claim.readings[name]) if name in claim.readings else None
+                for name in shown
+            )
             verdicts.rows.append([claim.id, said(claim.verdict), *under])
         section.grids.append(verdicts)
     return section
@@ -299,8 +406,18 @@ _RULES = {
 }
 
 
-def level_distance(references: Sequence[ReferenceVerdict], methods: Sequence[str]) -> float | None:
+def level_distance(
+    references: Sequence[ReferenceVerdict], methods: Sequence[str]
+) -> float | None:
     """Return the mean distance of some methods from their printed numbers, as a share of these; None without any."""
-    of = [(r.difference, r.value) for r in references if r.method in methods and r.difference is not None]
-    found = [abs(difference and difference / value) for difference, value in of if value or not difference]
+    of = [
+        (r.difference, r.value)
+        for r in references
+        if r.method in methods and r.difference is not None
+    ]
+    found = [
+        abs(difference and difference / value)
+        for difference, value in of
+        if value or not difference
+    ]
     return fmean(found) if found else None

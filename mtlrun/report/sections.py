@@ -39,7 +39,9 @@ EDGE_NOTE = {"low": "minimum", "high": "maximum"}
 ERROR_LENGTH, LOG_LENGTH = 200, 4000
 
 
-def run_sections(run: Run, rows: Sequence[MethodResult], others: Sequence[Run] = ()) -> list[Section]:
+def run_sections(
+    run: Run, rows: Sequence[MethodResult], others: Sequence[Run] = ()
+) -> list[Section]:
     """Return all sections of this module, in the order of the report; `others`: the run under other readings."""
     return [
         protocol_section(run),
@@ -48,7 +50,9 @@ def run_sections(run: Run, rows: Sequence[MethodResult], others: Sequence[Run] =
         solver_section(run, rows),
         timing_section(run),
         environment_section(run),
-        Section("Deviations", [str(line) for line in as_list(run.config.get("deviations"))]),
+        Section(
+            "Deviations", [str(line) for line in as_list(run.config.get("deviations"))]
+        ),
         failures_section(run, others),
         missing_section(run, others),
         cost_section(run),
@@ -65,8 +69,13 @@ def protocol_section(run: Run) -> Section:
     section = Section("Protocol")
     seed = f"base seed {config.get('seed', run.info.get('seed', 0))}"
     if run.measures:
-        section.lines.append(f"Repeats: {config.get('repeats', 1)}, each with its own seed; {seed}.")
-        section.lines += [f"{name}: {run.quantities.get(name, {}).get('text', 'quantity')}." for name in run.metrics]
+        section.lines.append(
+            f"Repeats: {config.get('repeats', 1)}, each with its own seed; {seed}."
+        )
+        section.lines += [
+            f"{name}: {run.quantities.get(name, {}).get('text', 'quantity')}."
+            for name in run.metrics
+        ]
     else:
         section.lines.append(f"Split: {facts(config.get('split'))}; {seed}.")
     if run.metrics and not run.measures:
@@ -75,23 +84,45 @@ def protocol_section(run: Run) -> Section:
             f"Metrics: {', '.join(run.metrics)}, averaged over the {over} of the test part (tasks for which a metric "
             "is undefined are left out and counted); then mean ± standard deviation over the splits."
         )
-    section.lines += [f"{title}: {facts(config[name])}." for name, title in SECTIONS.items() if config.get(name)]
+    section.lines += [
+        f"{title}: {facts(config[name])}."
+        for name, title in SECTIONS.items()
+        if config.get(name)
+    ]
     for entry in as_list(config.get("datasets")):
-        own = {k: entry[k] for k in OWN if isinstance(entry, Mapping) and entry.get(k) is not None}
+        own = {
+            k: entry[k]
+            for k in OWN
+            if isinstance(entry, Mapping) and entry.get(k) is not None
+        }
         if own:
-            section.lines.append(f"Different for {entry.get('label') or entry['id']}: {facts(own)}.")
+            section.lines.append(
+                f"Different for {entry.get('label') or entry['id']}: {facts(own)}."
+            )
     if run.info.get("overrides"):
-        section.lines.append(f"Overrides: {', '.join(map(str, run.info['overrides']))}.")
+        section.lines.append(
+            f"Overrides: {', '.join(map(str, run.info['overrides']))}."
+        )
     methods = as_list(config.get("methods"))
     if run.measures:
         rows = [[m["label"], m["measure"], facts(m.get("params"))] for m in methods]
         section.grids.append(Grid.of("method", "measure", "parameters", rows=rows))
     else:
         rows = [
-            [m["label"], m["estimator"], facts(m.get("params")), grid_text(m.get("grid")), facts(m.get("select_with"))]
+            [
+                m["label"],
+                m["estimator"],
+                facts(m.get("params")),
+                grid_text(m.get("grid")),
+                facts(m.get("select_with")),
+            ]
             for m in methods
         ]
-        section.grids.append(Grid.of("method", "estimator", "parameters", "grid", "searched with", rows=rows))
+        section.grids.append(
+            Grid.of(
+                "method", "estimator", "parameters", "grid", "searched with", rows=rows
+            )
+        )
     return section
 
 
@@ -101,11 +132,17 @@ def rerun_section(run: Run) -> Section:
     section = Section("How to rerun")
     if not command:
         return section
-    section.lines.append(f"Everything: `{command}` (finished cells are reused; --force recomputes them).")
+    section.lines.append(
+        f"Everything: `{command}` (finished cells are reused; --force recomputes them)."
+    )
     grid = Grid.of("method", "command")
     for method in run.methods:
-        pattern = re.sub(r"[,*?\[]", "?", method)  # what means something in patterns becomes any character
-        grid.rows.append([method, f"{command} --only {shlex.quote(f'method={pattern}')}"])
+        pattern = re.sub(
+            r"[,*?\[]", "?", method
+        )  # what means something in patterns becomes any character
+        grid.rows.append(
+            [method, f"{command} --only {shlex.quote(f'method={pattern}')}"]
+        )
     section.grids.append(grid)
     return section
 
@@ -116,19 +153,46 @@ def rerun_section(run: Run) -> Section:
 def search_section(run: Run) -> Section:
     """Return what the parameter search chose, what it cost, and where it ended at the edge of a grid."""
     section = Section("Parameter search")
-    grid = Grid.of("dataset", "method", "candidates:count", "fits:count", "chosen (times)", "at an end of its grid")
+    grid = Grid.of(
+        "dataset",
+        "method",
+        "candidates:count",
+        "fits:count",
+        "chosen (times)",
+        "at an end of its grid",
+    )
     for (dataset, method), records in _searched(run).items():
-        searches = [run.selections[k] for r in records if (k := str(r.selection["key"])) in run.selections]
+        searches = [
+            run.selections[k]
+            for r in records
+            if (k := str(r.selection["key"])) in run.selections
+        ]
         chosen = _by_count(Counter(facts(r.selection.get("chosen")) for r in records))
-        fits = sum(max(1, len(scores)) for s in searches for scores in as_list(s.selection.get("scores")))
-        texts = [text if count == len(records) else f"{text} ({count})" for text, count in chosen]
+        fits = sum(
+            max(1, len(scores))
+            for s in searches
+            for scores in as_list(s.selection.get("scores"))
+        )
+        texts = [
+            text if count == len(records) else f"{text} ({count})"
+            for text, count in chosen
+        ]
         sizes = [len(as_list(s.selection.get("means"))) for s in searches]
-        row = [max(sizes, default=None), fits or None, "; ".join(texts), _edge_text(records)]
+        row = [
+            max(sizes, default=None),
+            fits or None,
+            "; ".join(texts),
+            _edge_text(records),
+        ]
         grid.rows.append([dataset, method, *row])
     if not grid.rows:
         return section
     validated = (run.config.get("selection") or {}).get("on") == "validation"
-    how = "on the validation part" if validated else "by cross-validation inside the training part"
+    how = (
+        "on the validation part"
+        if validated
+        else "by cross-validation inside the training part"
+    )
     section.lines.append(
         f"Parameters are chosen {how} of each split; methods with the same objective share one search."
     )
@@ -145,7 +209,11 @@ def search_section(run: Run) -> Section:
 def edge_hits(run: Run) -> list[str]:
     """Return the rows whose parameter search ended at an edge of its grid, with the edges and how often."""
     found = {key: _edge_text(records) for key, records in _searched(run).items()}
-    return [f"{dataset} / {method}: {edges}" for (dataset, method), edges in found.items() if edges]
+    return [
+        f"{dataset} / {method}: {edges}"
+        for (dataset, method), edges in found.items()
+        if edges
+    ]
 
 
 def _searched(run: Run) -> dict[tuple[str, str], list[Record]]:
@@ -160,9 +228,14 @@ def _searched(run: Run) -> dict[tuple[str, str], list[Record]]:
 
 def _edge_text(records: Sequence[Record]) -> str | None:
     found = (pair for r in records for pair in (r.selection.get("edges") or {}).items())
-    edges = Counter(f"{parameter} hit its {EDGE_NOTE.get(end, end)}" for parameter, end in found)
+    edges = Counter(
+        f"{parameter} hit its {EDGE_NOTE.get(end, end)}" for parameter, end in found
+    )
     of = counted(len(records), "split")
-    return "; ".join(f"{value} in {count} of {of}" for value, count in _by_count(edges)) or None
+    return (
+        "; ".join(f"{value} in {count} of {of}" for value, count in _by_count(edges))
+        or None
+    )
 
 
 def _by_count(counter: Counter[Any]) -> Sequence[tuple[Any, int]]:
@@ -175,12 +248,16 @@ def _by_count(counter: Counter[Any]) -> Sequence[tuple[Any, int]]:
 def data_section(run: Run) -> Section:
     """Return origin, size and hashes of the data."""
     section = Section("Data")
-    sizes = Grid.of("dataset", "title", "options", "statistics", "used", "licence", "fingerprint")
+    sizes = Grid.of(
+        "dataset", "title", "options", "statistics", "used", "licence", "fingerprint"
+    )
     files = Grid.of("dataset", "file", "sha256 of the content")
     seen: set[tuple[str, str]] = set()
     for label, info in run.datasets.items():
         here = (run.axis_of(label), str(info.get("fingerprint")))
-        if not info or here in seen:  # the same data at another value of the axis of a sweep
+        if (
+            not info or here in seen
+        ):  # the same data at another value of the axis of a sweep
             continue
         seen.add(here)
         options = info.get("options") or {}
@@ -188,11 +265,24 @@ def data_section(run: Run) -> Section:
         about = facts(info.get("statistics")) if set(options) <= {"variant"} else None
         fingerprint = str(info.get("fingerprint") or "")[:16] or None
         title = mark_simulated(str(info.get("title", label)), info)
-        row = [label, title, facts(options) or None, about, _used(run, label), info.get("licence"), fingerprint]
+        row = [
+            label,
+            title,
+            facts(options) or None,
+            about,
+            _used(run, label),
+            info.get("licence"),
+            fingerprint,
+        ]
         sizes.rows.append(row)
-        files.rows += [[label, name, digest] for name, digest in sorted((info.get("files") or {}).items())]
+        files.rows += [
+            [label, name, digest]
+            for name, digest in sorted((info.get("files") or {}).items())
+        ]
         for name in ("notes", "citation"):
-            line = f"{run.axis_of(label)}: {' '.join(str(info.get(name) or '').split())}"
+            line = (
+                f"{run.axis_of(label)}: {' '.join(str(info.get(name) or '').split())}"
+            )
             if info.get(name) and line not in section.lines:
                 section.lines.append(line)
     section.grids += [g for g in (sizes, files) if g.rows]
@@ -203,7 +293,11 @@ def _used(run: Run, label: str) -> str | None:
     """Say how many rows and tasks the first finished cell of a data set had."""
     for cell in run.planned:
         record = run.cells.get(cell.key)
-        if cell.dataset == label and record is not None and {"n_train", "n_test", "n_tasks"} <= set(record.counts):
+        if (
+            cell.dataset == label
+            and record is not None
+            and {"n_train", "n_test", "n_tasks"} <= set(record.counts)
+        ):
             counts = record.counts
             return f"{counts['n_train']} + {counted(counts['n_test'], 'row')}, {counted(counts['n_tasks'], 'task')}"
     return None
@@ -214,21 +308,45 @@ def _used(run: Run, label: str) -> str | None:
 
 def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
     """Return iterations, convergence and certificates, row by row."""
-    head = ("dataset", "method", "iterations:count", "converged", "largest gap:small", "objective:score", "stopped by")
+    head = (
+        "dataset",
+        "method",
+        "iterations:count",
+        "converged",
+        "largest gap:small",
+        "objective:score",
+        "stopped by",
+    )
     section = Section("Solvers", grids=[Grid.of(*head)])
     for row in rows:
         records = run.results_of(row.dataset, row.method)
-        flags = [r.solver["converged"] for r in records if r.solver.get("converged") is not None]
+        flags = [
+            r.solver["converged"]
+            for r in records
+            if r.solver.get("converged") is not None
+        ]
         steps, gaps = (list(row.by_trial(name).values()) for name in ("n_iter", "gap"))
         if not (flags or steps or gaps):
             continue
-        messages = Counter(str(r.solver["message"]) for r in records if r.solver.get("message"))
+        messages = Counter(
+            str(r.solver["message"]) for r in records if r.solver.get("message")
+        )
         iterations = statistics.median(steps) if steps else None
         converged = f"{sum(map(bool, flags))}/{len(flags)}" if flags else None
         stopped = max(messages, key=lambda m: (messages[m], m), default=None)
-        found = [iterations, converged, max(gaps, default=None), row.value("objective"), stopped]
+        found = [
+            iterations,
+            converged,
+            max(gaps, default=None),
+            row.value("objective"),
+            stopped,
+        ]
         section.grids[0].rows.append([row.dataset, row.method, *found])
-    bad = [f"{row.method} on {row.dataset}" for row in rows if row.status == "not_converged"]
+    bad = [
+        f"{row.method} on {row.dataset}"
+        for row in rows
+        if row.status == "not_converged"
+    ]
     if bad:
         line = f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
         section.lines.append(line)
@@ -238,7 +356,11 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
 def timing_section(run: Run) -> Section:
     """Return the conditions under which seconds were measured."""
     section = Section("Timing")
-    records = [run.cells[key] for key in sorted(run.cells) if run.cells[key].seconds.get("fit") is not None]
+    records = [
+        run.cells[key]
+        for key in sorted(run.cells)
+        if run.cells[key].seconds.get("fit") is not None
+    ]
     if not records:
         return section
     section.lines.append(
@@ -252,30 +374,61 @@ def timing_section(run: Run) -> Section:
         "divide and conquer does not solve the whole problem."
     )
     columns = ["threads", "repeats", "warmup", "serial", "cpu", "blas"]
-    kinds = Counter(tuple(_listed(r.environment.get(c)) for c in columns) for r in records)
+    kinds = Counter(
+        tuple(_listed(r.environment.get(c)) for c in columns) for r in records
+    )
     rows = [[*kind, count] for kind, count in _by_count(kinds)]
     section.grids.append(Grid.of(*columns, "cells:count", rows=rows))
-    if len({(r.environment.get("cpu"), r.environment.get("threads")) for r in records}) > 1:
-        section.lines.append("Warning: cells were timed under different conditions; their seconds are not comparable.")
+    if (
+        len({(r.environment.get("cpu"), r.environment.get("threads")) for r in records})
+        > 1
+    ):
+        section.lines.append(
+            "Warning: cells were timed under different conditions; their seconds are not comparable."
+        )
     return section
 
 
 def environment_section(run: Run) -> Section:
     """Return versions and machines, one line per invocation that computed something."""
     section = Section(
-        "Environment", made_and_verified((record.made_by.get("commit") for record in run.cells.values()), run.verified)
+        "Environment",
+        made_and_verified(
+            (record.made_by.get("commit") for record in run.cells.values()),
+            run.verified,
+        ),
     )
-    columns = ["mtlrun", "commit", "python", "blas", "os", "cpu", "cores", "ram_gb", "jobs", "n_computed", "started"]
+    columns = [
+        "mtlrun",
+        "commit",
+        "python",
+        "blas",
+        "os",
+        "cpu",
+        "cores",
+        "ram_gb",
+        "jobs",
+        "n_computed",
+        "started",
+    ]
     grid = Grid.of(*columns)
     for entry in run.provenance:
         commit = entry.get("commit")
-        named = f"{str(commit)[:12]}{' (changed)' if entry.get('dirty') else ''}" if commit else None
+        named = (
+            f"{str(commit)[:12]}{' (changed)' if entry.get('dirty') else ''}"
+            if commit
+            else None
+        )
         grid.rows.append([_listed({**entry, "commit": named}.get(c)) for c in columns])
     if grid.rows:
         section.grids.append(grid)
         packages = run.provenance[-1].get("packages")
         if isinstance(packages, dict):
-            section.lines.append("Packages: " + ", ".join(f"{k} {v}" for k, v in sorted(packages.items()) if v) + ".")
+            section.lines.append(
+                "Packages: "
+                + ", ".join(f"{k} {v}" for k, v in sorted(packages.items()) if v)
+                + "."
+            )
     return section
 
 
@@ -287,7 +440,10 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
 
     `others`: the run under other readings, with its own cells.
     """
-    lines = [f"{name}: the file of the cell cannot be read; the next run computes it again." for name in run.unreadable]
+    lines = [
+        f"{name}: the file of the cell cannot be read; the next run computes it again."
+        for name in run.unreadable
+    ]
     lines += [
         f"{name}: its test scores are missing or damaged, so no test uses them; the next run computes them again."
         for name in run.unsound
@@ -296,26 +452,38 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
     for one in (run, *others):
         for cell in one.failed:
             record = one.cells[cell.key]
-            error = (record.error or "no message").strip().splitlines()[0][:ERROR_LENGTH]
-            found.setdefault((record.status, cell.reading, cell.dataset, cell.method, error), []).append(cell)
+            error = (
+                (record.error or "no message").strip().splitlines()[0][:ERROR_LENGTH]
+            )
+            found.setdefault(
+                (record.status, cell.reading, cell.dataset, cell.method, error), []
+            ).append(cell)
     for (status, reading, dataset, method, error), cells in found.items():
         trials = f"{'trials' if len(cells) > 1 else 'trial'} {', '.join(str(cell.trial) for cell in cells)}"
         where = f"{dataset} / {method} / {trials}{f' [{reading}]' if reading else ''}"
-        lines.append(f"{status}: {where}: {error} [{CELLS}/{cells[0].key[:KEY_LENGTH]}...]")
+        lines.append(
+            f"{status}: {where}: {error} [{CELLS}/{cells[0].key[:KEY_LENGTH]}...]"
+        )
     return Section("Failures", lines)
 
 
 def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
     """Return how many cells of each data set are still to be computed, and of which methods."""
-    section = Section("Not computed yet", grids=[Grid.of("data set", "cells", "methods")])
+    section = Section(
+        "Not computed yet", grids=[Grid.of("data set", "cells", "methods")]
+    )
     for one in (run, *others):
         lacking: dict[str, list[str]] = {}
         for cell in one.missing:
             lacking.setdefault(cell.dataset, []).append(cell.method)
         for dataset, methods in lacking.items():
-            every = {*methods} == {cell.method for cell in one.planned if cell.dataset == dataset}
+            every = {*methods} == {
+                cell.method for cell in one.planned if cell.dataset == dataset
+            }
             names = "all" if every else ", ".join(dict.fromkeys(methods))
-            marked = dataset if one is run else f"interpretation {one.reading}: {dataset}"
+            marked = (
+                dataset if one is run else f"interpretation {one.reading}: {dataset}"
+            )
             section.grids[0].rows.append([marked, len(methods), names])
     return section
 
@@ -324,20 +492,26 @@ def cost_section(run: Run) -> Section:
     """Return the seconds spent, as far as they were recorded."""
     section = Section("Cost")
     fits = math.fsum(
-        v for r in run.cells.values() for v in as_list(r.seconds.get("fit_all")) or as_list(r.seconds.get("fit"))
+        v
+        for r in run.cells.values()
+        for v in as_list(r.seconds.get("fit_all")) or as_list(r.seconds.get("fit"))
     )
     evaluation = math.fsum(map(_total_seconds, run.cells.values()))
     searches = math.fsum(map(_search_seconds, run.selections.values()))
     if fits:
         cells = counted(len(run.cells), "cell")
-        section.lines.append(f"{cells} took {significant(evaluation)} s, timed fits {significant(fits)} s of it.")
+        section.lines.append(
+            f"{cells} took {significant(evaluation)} s, timed fits {significant(fits)} s of it."
+        )
     if searches:
         n = counted(len(run.selections), "parameter search", "parameter searches")
         section.lines.append(f"{n} took {significant(searches)} s.")
     walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
     if walls:
         count = counted(len(walls), "invocation")
-        section.lines.append(f"Wall clock of {count}: {significant(math.fsum(walls))} s.")
+        section.lines.append(
+            f"Wall clock of {count}: {significant(math.fsum(walls))} s."
+        )
     return section
 
 
@@ -346,7 +520,10 @@ def computing_seconds(*runs: Run) -> float:
     spent: dict[str, float] = {}
     for run in runs:
         spent |= {key: _total_seconds(record) for key, record in run.cells.items()}
-        spent |= {f"search {key}": _search_seconds(record) for key, record in run.selections.items()}
+        spent |= {
+            f"search {key}": _search_seconds(record)
+            for key, record in run.selections.items()
+        }
     return math.fsum(spent.values())
 
 
@@ -361,7 +538,9 @@ def _total_seconds(record: Record) -> float:
 def _wall(entry: Mapping[str, Any]) -> float | None:
     """Seconds from start to end of an invocation, None when it was cut off."""
     try:
-        start, end = (datetime.fromisoformat(str(entry[name])) for name in ("started", "finished"))
+        start, end = (
+            datetime.fromisoformat(str(entry[name])) for name in ("started", "finished")
+        )
         return (end - start).total_seconds()
     except (KeyError, ValueError, TypeError):
         return None
@@ -380,16 +559,36 @@ def row_cells(run: Run, row: MethodResult) -> tuple[Grid, dict[str, int]]:
     logs : dict of str to int
         Log or error -> the first trial that left it.
     """
-    solved = ("seconds:seconds", "iterations:count", "converged", "gap:small", "objective:number", "stopped by")
+    solved = (
+        "seconds:seconds",
+        "iterations:count",
+        "converged",
+        "gap:small",
+        "objective:number",
+        "stopped by",
+    )
     metrics = [Column(name, "number") for name in run.metrics]
-    grid = Grid.of("trial:count", "status", "seed", *metrics, *solved, "parameters", "chosen", "file")
+    grid = Grid.of(
+        "trial:count",
+        "status",
+        "seed",
+        *metrics,
+        *solved,
+        "parameters",
+        "chosen",
+        "file",
+    )
     logs: dict[str, int] = {}
     for cell in run.cells_of(row.dataset, row.method):
         record = run.cells.get(cell.key)
         if record is None:
             grid.rows.append([cell.trial, MISSING, *[None] * (len(grid.columns) - 2)])
             continue
-        file = f"{CELLS}/{cell.key}" if len(cell.key) <= KEY_LENGTH else f"{CELLS}/{cell.key[:KEY_LENGTH]}..."
+        file = (
+            f"{CELLS}/{cell.key}"
+            if len(cell.key) <= KEY_LENGTH
+            else f"{CELLS}/{cell.key[:KEY_LENGTH]}..."
+        )
         grid.rows.append([cell.trial, record.status, *_cell_facts(run, record), file])
         text = (record.log or record.error or "").strip()[-LOG_LENGTH:]
         if text:
@@ -399,8 +598,15 @@ def row_cells(run: Run, row: MethodResult) -> tuple[Grid, dict[str, int]]:
 
 def _cell_facts(run: Run, record: Record) -> list[Any]:
     """Return seed, numbers, how the solver ended, and the parameters with the edges of the grid that they lie at."""
-    seed, flag, solver = (record.inputs.get("split") or {}).get("seed"), record.solver.get("converged"), record.solver
-    chosen, edges = facts(record.selection.get("chosen")) or None, record.selection.get("edges") or {}
+    seed, flag, solver = (
+        (record.inputs.get("split") or {}).get("seed"),
+        record.solver.get("converged"),
+        record.solver,
+    )
+    chosen, edges = (
+        facts(record.selection.get("chosen")) or None,
+        record.selection.get("edges") or {},
+    )
     if chosen and edges:
         chosen += f" (at the {', '.join(f'{end} end of {name}' for name, end in edges.items())})"
     return [
@@ -425,7 +631,9 @@ def facts(mapping: Any) -> str:
     if not isinstance(mapping, Mapping):
         return "" if mapping is None else value_text(mapping)
     named = {k: value_text(v) for k, v in mapping.items() if v is not None}
-    return ", ".join(text if k == "kind" else f"{k} {text}" for k, text in named.items())
+    return ", ".join(
+        text if k == "kind" else f"{k} {text}" for k, text in named.items()
+    )
 
 
 def value_text(value: Any) -> str:
@@ -444,11 +652,17 @@ def grid_text(grid: Mapping[str, Any] | None) -> str:
     parts = []
     for name, values in (grid or {}).items():
         items = as_list(values)
-        numbers = [v for v in items if isinstance(v, int | float) and not isinstance(v, bool)]
+        numbers = [
+            v for v in items if isinstance(v, int | float) and not isinstance(v, bool)
+        ]
         if len(numbers) == len(items) > 2:
-            parts.append(f"{name}: {counted(len(items), 'value')} {plain(min(numbers))}..{plain(max(numbers))}")
+            parts.append(
+                f"{name}: {counted(len(items), 'value')} {plain(min(numbers))}..{plain(max(numbers))}"
+            )
         else:
-            parts.append(f"{name}: {value_text(items) if isinstance(values, list | tuple) else values}")
+            parts.append(
+                f"{name}: {value_text(items) if isinstance(values, list | tuple) else values}"
+            )
     return "; ".join(parts)
 
 
@@ -480,7 +694,9 @@ def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:
 
 def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
     """Return the table of the claims of a run, a line each."""
-    return Grid.of("id", *COLUMNS, rows=([claim.id, *claim_row(run, claim)] for claim in claims))
+    return Grid.of(
+        "id", *COLUMNS, rows=([claim.id, *claim_row(run, claim)] for claim in claims)
+    )
 
 
 def rank_of(claim: ClaimVerdict) -> int:
@@ -493,28 +709,45 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     groups: dict[tuple[str, str, str], list[CheckResult]] = {}
     for result in claim.results:
         if check := result.check:
-            groups.setdefault((check.kind, check.quantity or "", bounds_text(check)), []).append(result)
-    known = {key: found for key, group in groups.items() if (found := [r for r in group if r.found is not None])}
+            groups.setdefault(
+                (check.kind, check.quantity or "", bounds_text(check)), []
+            ).append(result)
+    known = {
+        key: found
+        for key, group in groups.items()
+        if (found := [r for r in group if r.found is not None])
+    }
     if not known:
-        return "; ".join(dict.fromkeys(claimed for *_, claimed in groups if claimed)) or "-", "-"
+        return "; ".join(
+            dict.fromkeys(claimed for *_, claimed in groups if claimed)
+        ) or "-", "-"
     if len(known) > MOST_NUMBERS or any(kind == "order" for kind, *_ in known):
         told = [r for r in claim.results if r.found is not None]
         holding = sum(r.holds is True for r in told)
-        return "as claimed", f"{holding} of {counted(len(told), 'comparison')} as claimed"
+        return (
+            "as claimed",
+            f"{holding} of {counted(len(told), 'comparison')} as claimed",
+        )
     before, printed = "", []
     for kind, quantity, claimed in known:
         what = _what(kind, quantity)
         printed.append(claimed if what == before else f"{what}{claimed}")
         before = what
     ours = [_range(found) for found in known.values()]
-    return "; ".join(dict.fromkeys(printed)), "; ".join(dict.fromkeys(ours) if len(set(ours)) == 1 else ours)
+    return "; ".join(dict.fromkeys(printed)), "; ".join(
+        dict.fromkeys(ours) if len(set(ours)) == 1 else ours
+    )
 
 
 def data_of(run: Run, claim: ClaimVerdict) -> str:
     """Name the data sets that a claim was tested on; one that was not tested says why."""
     if claim.verdict == Verdict.NOT_TESTABLE:
         return claim.why
-    names = dict.fromkeys(run.title_of(run.axis_of(r.dataset)) for r in claim.results if r.found is not None)
+    names = dict.fromkeys(
+        run.title_of(run.axis_of(r.dataset))
+        for r in claim.results
+        if r.found is not None
+    )
     if set(names) == {PUBLISHED}:
         return "the printed numbers"
     if not names:
@@ -524,8 +757,15 @@ def data_of(run: Run, claim: ClaimVerdict) -> str:
 
 def counts_text(claims: Iterable[ClaimVerdict]) -> str:
     """Say how many claims hold: ``3 hold, 2 do not hold, 1 is undecided``."""
-    found, plural = Counter(Verdict(claim.verdict).one for claim in claims), {v.one: v.many for v in VERDICTS}
-    return ", ".join(f"{n} {one if n == 1 else many}" for one, many in plural.items() if (n := found[one]))
+    found, plural = (
+        Counter(Verdict(claim.verdict).one for claim in claims),
+        {v.one: v.many for v in VERDICTS},
+    )
+    return ", ".join(
+        f"{n} {one if n == 1 else many}"
+        for one, many in plural.items()
+        if (n := found[one])
+    )
 
 
 def finding(claim: ClaimVerdict, text: str = "") -> str:
@@ -536,9 +776,18 @@ def finding(claim: ClaimVerdict, text: str = "") -> str:
     elif printed == "as claimed":
         numbers = f" ({ours})"
     else:
-        plain = any(word in ours for word in ("times", "points")) or ours.replace(",", "").isdigit()
+        plain = (
+            any(word in ours for word in ("times", "points"))
+            or ours.replace(",", "").isdigit()
+        )
         whose = "claimed" if claim.source == OURS else "paper"
-        numbers = f" ({whose}: {printed}; ours: {ours})" if not text else f" (we find {ours})" if plain else ""
+        numbers = (
+            f" ({whose}: {printed}; ours: {ours})"
+            if not text
+            else f" (we find {ours})"
+            if plain
+            else ""
+        )
     return f"{(text or claim.text).rstrip('.')}: {said(claim.verdict)}{numbers}"
 
 
@@ -559,7 +808,9 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
 def _what(kind: str, quantity: str) -> str:
     """Name the number where the claim alone does not: a p-value, a ratio of errors."""
     named = f"{spoken(quantity)} " if kind in ("difference", "value") else ""
-    return {"paired": "p ", "rejections": "methods significantly worse "}.get(kind, named)
+    return {"paired": "p ", "rejections": "methods significantly worse "}.get(
+        kind, named
+    )
 
 
 def _range(found: Sequence[CheckResult]) -> str:

@@ -306,7 +306,8 @@ def checked_as(path: Path, value: dict[str, Any]) -> Stored | None:
         wrong = error.errors(include_url=False)[0]
         place = ".".join(map(str, wrong["loc"]))
         raise DataError(
-            f"{path}: {place}: {wrong['msg']}, so this is no {path.name} of mtlrun", _remedy(path)
+            f"{path}: {place}: {wrong['msg']}, so this is no {path.name} of mtlrun",
+            _remedy(path),
         ) from None
 
 
@@ -323,7 +324,9 @@ def read_sound(path: Path) -> dict[str, Any]:
 
 
 def made_and_verified(
-    commits: Iterable[str | None], verified: Mapping[str, Any], age: Callable[[str], str] = lambda commit: ""
+    commits: Iterable[str | None],
+    verified: Mapping[str, Any],
+    age: Callable[[str], str] = lambda commit: "",
 ) -> list[str]:
     """Return a sentence on the commits that made some records, and one on whether the code still gives the same.
 
@@ -331,28 +334,47 @@ def made_and_verified(
     """
     made = Counter(str(commit) for commit in commits if commit)
     listed = [
-        f"{name[:8]}{age(name)}" + (f" ({counted(count, 'cell')})" if len(made) > 1 else "")
+        f"{name[:8]}{age(name)}"
+        + (f" ({counted(count, 'cell')})" if len(made) > 1 else "")
         for name, count in made.most_common()
     ]
     lines = [f"Made by {', '.join(listed)}."] if made else []
     if not verified:
         return [*lines, "Not verified since."] if lines else []
-    tried = [entry for entry in as_list(verified.get("cells")) if isinstance(entry, dict)]
+    tried = [
+        entry for entry in as_list(verified.get("cells")) if isinstance(entry, dict)
+    ]
     good = [entry for entry in tried if entry["agrees"]]
     by = verified["made_by"]
     commit = (
-        f"{str(by['commit'])[:8]}{' (changed)' if by['dirty'] else ''}" if by["commit"] else f"mtlrun {by['mtlrun']}"
+        f"{str(by['commit'])[:8]}{' (changed)' if by['dirty'] else ''}"
+        if by["commit"]
+        else f"mtlrun {by['mtlrun']}"
     )
-    text = (
-        f"Verified at {commit} on {verified['date'][:10]}: {len(good)} of {counted(len(tried), 'cell')} computed again"
-    )
+    text = f"Verified at {commit} on {verified['date'][:10]}: {len(good)} of {counted(len(tried), 'cell')} computed again"
     text += f" (of {verified['finished']} finished)"
-    text += f" agree to {math.floor(min(e['digits'] for e in good))} digits or more" if good else " agree"
+    text += (
+        f" agree to {math.floor(min(e['digits'] for e in good))} digits or more"
+        if good
+        else " agree"
+    )
     ratios = sorted(entry["seconds_ratio"] for entry in tried if entry["seconds_ratio"])
-    text += f"; seconds x{statistics.median(ratios):.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})" if ratios else ""
+    text += (
+        f"; seconds x{statistics.median(ratios):.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})"
+        if ratios
+        else ""
+    )
     lines.append(f"{text}.")
     for entry in tried:
         if not entry["agrees"]:
-            what = entry["error"] or f"{entry['quantity']} agrees to {entry['digits']:g} digits"
-            lines.append(f"Does not agree: {CELLS}/{entry['key'][:KEY_LENGTH]}...: {what}.")
-    return lines + [f"Not tried: {count}, {why}." for why, count in sorted(verified.get("not_tried", {}).items())]
+            what = (
+                entry["error"]
+                or f"{entry['quantity']} agrees to {entry['digits']:g} digits"
+            )
+            lines.append(
+                f"Does not agree: {CELLS}/{entry['key'][:KEY_LENGTH]}...: {what}."
+            )
+    return lines + [
+        f"Not tried: {count}, {why}."
+        for why, count in sorted(verified.get("not_tried", {}).items())
+    ]

@@ -128,31 +128,64 @@ class Overview:
             found.setdefault(entry.paper, []).append(entry)
         return found
 
-    def claims(self, entries: Iterable[RunReport] | None = None) -> list[tuple[RunReport, ClaimVerdict]]:
+    def claims(
+        self, entries: Iterable[RunReport] | None = None
+    ) -> list[tuple[RunReport, ClaimVerdict]]:
         """Return every claim once, with the run that judges it."""
         entries = self.entries if entries is None else entries
-        return _decisive((entry, claim.id, claim.tested, claim) for entry in entries for claim in entry.report.claims)
+        return _decisive(
+            (entry, claim.id, claim.tested, claim)
+            for entry in entries
+            for claim in entry.report.claims
+        )
 
-    def theirs(self, entries: Iterable[RunReport]) -> list[tuple[RunReport, ClaimVerdict]]:
+    def theirs(
+        self, entries: Iterable[RunReport]
+    ) -> list[tuple[RunReport, ClaimVerdict]]:
         """Return the claims of a paper, those tested on other data included."""
-        return [(entry, claim) for entry, claim in self.claims(entries) if claim.source != OURS]
+        return [
+            (entry, claim)
+            for entry, claim in self.claims(entries)
+            if claim.source != OURS
+        ]
 
-    def ours(self, entries: Iterable[RunReport]) -> list[tuple[RunReport, ClaimVerdict]]:
+    def ours(
+        self, entries: Iterable[RunReport]
+    ) -> list[tuple[RunReport, ClaimVerdict]]:
         """Return our own claims."""
-        return [(entry, claim) for entry, claim in self.claims(entries) if claim.source == OURS]
+        return [
+            (entry, claim)
+            for entry, claim in self.claims(entries)
+            if claim.source == OURS
+        ]
 
-    def under_readings(self, entry: RunReport, claim: ClaimVerdict) -> tuple[RunReport, ClaimVerdict]:
+    def under_readings(
+        self, entry: RunReport, claim: ClaimVerdict
+    ) -> tuple[RunReport, ClaimVerdict]:
         """Return the run that has a claim under most readings, with its verdicts: this run if it has any."""
         if claim.readings:
             return entry, claim
-        others = ((e, c) for e in self.entries if e.id == entry.id for c in e.report.claims if c.id == claim.id)
+        others = (
+            (e, c)
+            for e in self.entries
+            if e.id == entry.id
+            for c in e.report.claims
+            if c.id == claim.id
+        )
         return max([(entry, claim), *others], key=lambda found: len(found[1].readings))
 
-    def references(self, entries: Iterable[RunReport] | None = None) -> list[tuple[RunReport, ReferenceVerdict]]:
+    def references(
+        self, entries: Iterable[RunReport] | None = None
+    ) -> list[tuple[RunReport, ReferenceVerdict]]:
         """Return every reference number once, with the run that has it."""
         entries = self.entries if entries is None else entries
-        found = ((entry, number) for entry in entries for number in entry.report.references)
-        return _decisive((entry, (n.dataset, n.method, n.quantity, n.source, n.value), n.n, n) for entry, n in found)
+        found = (
+            (entry, number) for entry in entries for number in entry.report.references
+        )
+        return _decisive(
+            (entry, (n.dataset, n.method, n.quantity, n.source, n.value), n.n, n)
+            for entry, n in found
+        )
 
     @property
     def summary(self) -> list[str]:
@@ -160,10 +193,16 @@ class Overview:
         artefacts = len({entry.id for entry in self.entries})
         runs = f" in {len(self.entries)} runs" if len(self.entries) > artefacts else ""
         left_out = f"; {len(self.left_out)} left out" if self.left_out else ""
-        lines = [f"{counted(artefacts, 'artefact')}{runs}, {cells_text(_cells(self.entries))}{left_out}."]
+        lines = [
+            f"{counted(artefacts, 'artefact')}{runs}, {cells_text(_cells(self.entries))}{left_out}."
+        ]
         claims = [claim for _, claim in self.claims()]
-        lines += verdict_lines(claims, [number.verdict for _, number in self.references()], "papers")
-        lines.append(f"Cost: {duration(_seconds(self.entries))} of computing (cells and parameter searches).")
+        lines += verdict_lines(
+            claims, [number.verdict for _, number in self.references()], "papers"
+        )
+        lines.append(
+            f"Cost: {duration(_seconds(self.entries))} of computing (cells and parameter searches)."
+        )
         return lines
 
 
@@ -175,7 +214,9 @@ def run_folders(root: Path) -> list[Path]:
     return sorted(path.parent for path in Path(root).glob(f"{'*/' * DEPTH}{RUN_FILE}"))
 
 
-def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str] = ()) -> Overview:
+def read_overview(
+    root: Path, profile: str | None = None, *, known: Iterable[str] = ()
+) -> Overview:
     """Read all runs below a folder; what cannot be read is among those left out, with the reason.
 
     Parameters
@@ -195,7 +236,11 @@ def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str
                 found.entries.append(RunReport(place, build_report(folder)))
             except DataError as error:
                 found.left_out[place] = str(error.message)
-    for path in sorted(Path(root).glob(f"{COMPARE}/*/leaderboard.json")) if profile is None else ():
+    for path in (
+        sorted(Path(root).glob(f"{COMPARE}/*/leaderboard.json"))
+        if profile is None
+        else ()
+    ):
         place = path.parent.relative_to(root).as_posix()
         try:
             content = read_json(path) or {}
@@ -213,7 +258,9 @@ def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str
 # ---------------------------------------------------------------- Markdown, JSON and HTML
 
 
-def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda path: "md") -> list[Section]:
+def overview_sections(
+    overview: Overview, ending: Callable[[str], str] = lambda path: "md"
+) -> list[Section]:
     """Return the tables: the claims of every paper, our own, the runs, comparisons, what is left out.
 
     Parameters
@@ -223,12 +270,17 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
         Gets the path of the page of a run without its ending, and returns the ending to link to.
     """
 
-    def link(place: str, page: str = "report", anchor: str = "", text: str = "") -> Styled:
+    def link(
+        place: str, page: str = "report", anchor: str = "", text: str = ""
+    ) -> Styled:
         path = f"{place}/{page}"
         return Styled(text or place, address=f"{path}.{ending(path)}{anchor}")
 
     def grid(found: Sequence[tuple[RunReport, ClaimVerdict]]) -> Grid:
-        rows = ([link(e.place, anchor="#claims"), *claim_row(e.report.run, c)] for e, c in found)
+        rows = (
+            [link(e.place, anchor="#claims"), *claim_row(e.report.run, c)]
+            for e, c in found
+        )
         return Grid.of("run", *COLUMNS, rows=rows)
 
     sections = []
@@ -237,16 +289,40 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
             lines = [f"{counts_line(claims)}"]
             lines += findings([claim for _, claim in claims])[:MOST_FINDINGS]
             sections.append(
-                Section(_cite(entries) or paper, [f"* {line}" for line in lines], [grid(claims)], fold=True)
+                Section(
+                    _cite(entries) or paper,
+                    [f"* {line}" for line in lines],
+                    [grid(claims)],
+                    fold=True,
+                )
             )
-    compared = [[link(c["place"], "leaderboard"), c["title"], c["verdict"]] for c in overview.comparisons]
+    compared = [
+        [link(c["place"], "leaderboard"), c["title"], c["verdict"]]
+        for c in overview.comparisons
+    ]
     left_out = [[name, why] for name, why in overview.left_out.items()]
-    runs = Grid.of("run", "cells done:count", "numbers met:count", "computing:duration", "outcome", "what it is")
-    runs.rows = [[link(e.place), *run_counts(e), str(e.report.run.info.get("title", ""))] for e in overview.entries]
+    runs = Grid.of(
+        "run",
+        "cells done:count",
+        "numbers met:count",
+        "computing:duration",
+        "outcome",
+        "what it is",
+    )
+    runs.rows = [
+        [link(e.place), *run_counts(e), str(e.report.run.info.get("title", ""))]
+        for e in overview.entries
+    ]
     sections += [
-        Section("Our own claims", [], [grid(overview.ours(overview.entries))], fold=True),
+        Section(
+            "Our own claims", [], [grid(overview.ours(overview.entries))], fold=True
+        ),
         Section("Runs", [], [runs]),
-        Section("Comparisons of methods", [], [Grid.of("comparison", "title", "verdict", rows=compared)]),
+        Section(
+            "Comparisons of methods",
+            [],
+            [Grid.of("comparison", "title", "verdict", rows=compared)],
+        ),
         Section("Left out", [], [Grid.of("artefact", "why", rows=left_out)]),
     ]
     return [section for section in sections if section.grids[0].rows]
@@ -260,14 +336,27 @@ def counts_line(claims: Sequence[tuple[RunReport, ClaimVerdict]]) -> str:
 def run_counts(entry: RunReport) -> list[Any]:
     """Return how many cells of a run are done, how many printed numbers are met, the seconds, and what came out."""
     cells = entry.report.cells
-    numbers = [number.verdict for number in entry.report.references if number.verdict != Verdict.NOT_RUN]
+    numbers = [
+        number.verdict
+        for number in entry.report.references
+        if number.verdict != Verdict.NOT_RUN
+    ]
     met = f"{numbers.count(Verdict.WITHIN)} of {len(numbers)}" if numbers else None
-    outcome = ", ".join(filter(None, [*trouble_texts(cells), counts_text(entry.report.claims)]))
-    return [f"{cells['done']} of {cells['planned']}", met, entry.report.seconds, outcome]
+    outcome = ", ".join(
+        filter(None, [*trouble_texts(cells), counts_text(entry.report.claims)])
+    )
+    return [
+        f"{cells['done']} of {cells['planned']}",
+        met,
+        entry.report.seconds,
+        outcome,
+    ]
 
 
 def overview_markdown(
-    overview: Overview, pages: Mapping[str, str] | None = None, outcomes: Mapping[str, str] | None = None
+    overview: Overview,
+    pages: Mapping[str, str] | None = None,
+    outcomes: Mapping[str, str] | None = None,
 ) -> str:
     """Return the summary as Markdown, on two screens: per paper what was found, and its reports; counts come last.
 
@@ -279,10 +368,16 @@ def overview_markdown(
     outcomes : mapping of str to str, optional
         Paper -> what was found, in the place of its first claims.
     """
-    blocks = [f"# {overview.title}", f"Made with `{overview.command}`." if overview.command else ""]
+    blocks = [
+        f"# {overview.title}",
+        f"Made with `{overview.command}`." if overview.command else "",
+    ]
     for paper, entries in overview.papers.items():
         claims = overview.theirs(entries) or overview.ours(entries)
-        told, outcome = findings([claim for _, claim in claims]), (outcomes or {}).get(paper)
+        told, outcome = (
+            findings([claim for _, claim in claims]),
+            (outcomes or {}).get(paper),
+        )
         page = (pages or {}).get(paper)
         more = [f"[Every claim with its numbers]({page})."] if page else []
         links = ", ".join(f"[{e.place}]({e.place}/report.md)" for e in entries)
@@ -294,7 +389,11 @@ def overview_markdown(
         ]
         blocks.append(f"Reports: {links}.")
     blocks += ["## In numbers", "\n".join(f"* {line}" for line in overview.summary)]
-    rest = [s for s in overview_sections(overview) if s.title in ("Comparisons of methods", "Left out")]
+    rest = [
+        s
+        for s in overview_sections(overview)
+        if s.title in ("Comparisons of methods", "Left out")
+    ]
     blocks += [markdown_section(section) for section in rest]
     return escape_html("\n\n".join(filter(None, blocks)) + "\n")
 
@@ -308,8 +407,14 @@ def overview_json(overview: Overview) -> str:
         "command": overview.command,
         "summary": overview.summary,
         "total": _counts(overview, overview.entries),
-        "papers": {paper: {"cite": _cite(e), **_counts(overview, e)} for paper, e in overview.papers.items()},
-        "runs": [{"run": e.place, "id": e.id, **_counts(overview, [e])} for e in overview.entries],
+        "papers": {
+            paper: {"cite": _cite(e), **_counts(overview, e)}
+            for paper, e in overview.papers.items()
+        },
+        "runs": [
+            {"run": e.place, "id": e.id, **_counts(overview, [e])}
+            for e in overview.entries
+        ],
         "claims": [
             {
                 "id": c.id,
@@ -327,21 +432,36 @@ def overview_json(overview: Overview) -> str:
     return json_text(content)
 
 
-def _readings(overview: Overview, entry: RunReport, claim: ClaimVerdict) -> dict[str, Any]:
+def _readings(
+    overview: Overview, entry: RunReport, claim: ClaimVerdict
+) -> dict[str, Any]:
     other, found = overview.under_readings(entry, claim)
-    return {"readings": found.readings, **({"readings_run": other.place} if other is not entry else {})}
+    return {
+        "readings": found.readings,
+        **({"readings_run": other.place} if other is not entry else {}),
+    }
 
 
 def render_overview(overview: Overview, form: str, root: Path) -> str:
     """Return the summary in one of `FORMATS`; its links are relative to the folder of the runs."""
-    if form == "html":  # it leads to the pages of the runs, to their Markdown where no page was made
-        sections = overview_sections(overview, lambda path: "html" if (Path(root) / f"{path}.html").is_file() else "md")
-        lines = [*overview.summary, *([f"Made with `{overview.command}`."] if overview.command else [])]
+    if (
+        form == "html"
+    ):  # it leads to the pages of the runs, to their Markdown where no page was made
+        sections = overview_sections(
+            overview,
+            lambda path: "html" if (Path(root) / f"{path}.html").is_file() else "md",
+        )
+        lines = [
+            *overview.summary,
+            *([f"Made with `{overview.command}`."] if overview.command else []),
+        ]
         return html_page(overview.title, lines, sections)
     return overview_json(overview) if form == "json" else overview_markdown(overview)
 
 
-def write_overview(overview: Overview, root: Path, forms: tuple[str, ...] = FORMATS) -> list[Path]:
+def write_overview(
+    overview: Overview, root: Path, forms: tuple[str, ...] = FORMATS
+) -> list[Path]:
     """Write ``index.*`` over all runs below a folder, or ``summary-<profile>.*`` over those of a profile."""
     name = f"summary-{overview.profile}" if overview.profile else INDEX
     paths = [Path(root) / f"{name}.{form}" for form in forms]
@@ -384,7 +504,9 @@ def _seconds(entries: Sequence[RunReport]) -> float:
     return computing_seconds(*(entry.report.run for entry in entries))
 
 
-def _decisive(found: Iterable[tuple[RunReport, Any, int, _T]]) -> list[tuple[RunReport, _T]]:
+def _decisive(
+    found: Iterable[tuple[RunReport, Any, int, _T]],
+) -> list[tuple[RunReport, _T]]:
     """Return every item of the artefacts once: that of the run that tests the most of it, then of the largest run.
 
     Parameters
@@ -401,7 +523,11 @@ def _decisive(found: Iterable[tuple[RunReport, Any, int, _T]]) -> list[tuple[Run
 
 def _cite(entries: Sequence[RunReport]) -> str:
     """Return the paper of some runs: the shortest form, some name a second source."""
-    return min((str((e.report.run.info.get("paper") or {}).get("cite", "")) for e in entries), key=len, default="")
+    return min(
+        (str((e.report.run.info.get("paper") or {}).get("cite", "")) for e in entries),
+        key=len,
+        default="",
+    )
 
 
 # ---------------------------------------------------------------------- terminal
@@ -423,14 +549,20 @@ def print_report(console: Console, report: Report) -> None:
             *tables,
             Section("", claim_lines(report, brief=True)),
             *(Section(section.title, section.lines) for section in report.measured),
-            *(Section("", _first(lines, what)) for lines, what in ((edges, "ends of grids"), (failures, "failures"))),
+            *(
+                Section("", _first(lines, what))
+                for lines, what in ((edges, "ends of grids"), (failures, "failures"))
+            ),
         ],
     )
 
 
 def _first(lines: list[str], what: str) -> list[str]:
     rest = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], *([f"... and {rest} more {what}, see report.md"] if rest > 0 else [])]
+    return [
+        *lines[:MOST_LINES],
+        *([f"... and {rest} more {what}, see report.md"] if rest > 0 else []),
+    ]
 
 
 def print_overview(console: Console, overview: Overview) -> None:
@@ -442,8 +574,18 @@ def print_overview(console: Console, overview: Overview) -> None:
     print_sections(
         console,
         [
-            Section("", [f"{entry.place}: {claim.id}: {finding(claim)}" for entry, claim in claims]),
-            *(shown[title] for title in ("Runs", "Comparisons of methods", "Left out") if title in shown),
+            Section(
+                "",
+                [
+                    f"{entry.place}: {claim.id}: {finding(claim)}"
+                    for entry, claim in claims
+                ],
+            ),
+            *(
+                shown[title]
+                for title in ("Runs", "Comparisons of methods", "Left out")
+                if title in shown
+            ),
             Section("", overview.summary),
         ],
     )
@@ -451,19 +593,30 @@ def print_overview(console: Console, overview: Overview) -> None:
 
 def print_sections(console: Console, sections: Iterable[Section]) -> None:
     """Print sections, tables in parts that keep to the width; a sentence is one line in a file or a pipe."""
-    for place, section in enumerate(section for section in sections if not section.empty):
+    for place, section in enumerate(
+        section for section in sections if not section.empty
+    ):
         if place:
             console.print()
         if section.title:
             console.print(Text(section.title, style="bold"))
-        for part in (part for grid in section.grids for part in grid.within(console.width)):
-            for values, texts in zip([part.columns, *part.rows], text_rows(part), strict=True):
-                row = Text("  ").join(Text(text, _style(value)) for text, value in zip(texts, values, strict=True))
+        for part in (
+            part for grid in section.grids for part in grid.within(console.width)
+        ):
+            for values, texts in zip(
+                [part.columns, *part.rows], text_rows(part), strict=True
+            ):
+                row = Text("  ").join(
+                    Text(text, _style(value))
+                    for text, value in zip(texts, values, strict=True)
+                )
                 row.rstrip()
                 console.print(row, soft_wrap=True)
         for line in section.lines:
             word, *rest = re.sub(r"^\* (\*\*(.+?)\*\*)?", r"\2", line).partition(": ")
-            text = Text.assemble((word, STYLES[TONES[word]] if word in TONES else ""), *rest)
+            text = Text.assemble(
+                (word, STYLES[TONES[word]] if word in TONES else ""), *rest
+            )
             console.print(text, soft_wrap=not console.is_terminal)
 
 
@@ -471,4 +624,8 @@ def _style(value: Any) -> str:
     """Return the style of a table's entry: heads and the best numbers are bold, a printed one as its verdict."""
     if isinstance(value, Column) or (isinstance(value, Styled) and value.bold):
         return "bold"
-    return STYLES[TONES[value.tone]] if isinstance(value, Styled) and value.tone in TONES else ""
+    return (
+        STYLES[TONES[value.tone]]
+        if isinstance(value, Styled) and value.tone in TONES
+        else ""
+    )

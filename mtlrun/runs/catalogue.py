@@ -71,7 +71,10 @@ def find(target: str, folder: Path | None = None) -> Path:
     path = Path(target)
     if path.suffix in (".yaml", ".yml"):
         if not path.exists():
-            raise ConfigError(f"{target}: no such file", "mtlrun list shows the experiments that come with mtlrun.")
+            raise ConfigError(
+                f"{target}: no such file",
+                "mtlrun list shows the experiments that come with mtlrun.",
+            )
         return path
     entries = catalogue(folder)
     exact = [e for e in entries if e.id == target]
@@ -82,7 +85,10 @@ def find(target: str, folder: Path | None = None) -> Path:
         raise _unknown(target, entries)
     if len(found) > 1:
         names = ", ".join(e.id for e in found)
-        raise ConfigError(f"{target!r} is the name of several experiments: {names}", "Give the paper too.")
+        raise ConfigError(
+            f"{target!r} is the name of several experiments: {names}",
+            "Give the paper too.",
+        )
     return found[0].path
 
 
@@ -94,30 +100,53 @@ def name_of(source: str) -> str:
 
 def same_name(target: str, id: str) -> list[str]:
     """Return the other experiments that a bare name could mean."""
-    return [entry.id for entry in catalogue() if entry.artefact == target and entry.id != id]
+    return [
+        entry.id for entry in catalogue() if entry.artefact == target and entry.id != id
+    ]
 
 
 def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
     """Return the error for a target that is no experiment, with what it is instead where that is known."""
-    error = UnknownNameError("experiment", target, {e.id for e in entries} | {e.artefact for e in entries})
-    if artefacts := [e.id for e in entries if e.id.startswith(f"{target.rstrip('/')}/")]:
-        error = UnknownNameError("experiment", target, (), f"{target!r} is a paper, not one of its artefacts")
+    error = UnknownNameError(
+        "experiment", target, {e.id for e in entries} | {e.artefact for e in entries}
+    )
+    if artefacts := [
+        e.id for e in entries if e.id.startswith(f"{target.rstrip('/')}/")
+    ]:
+        error = UnknownNameError(
+            "experiment", target, (), f"{target!r} is a paper, not one of its artefacts"
+        )
         error.remedy = f"Name one: {', '.join(artefacts)}."
     elif Path(target).is_file():
-        error = UnknownNameError("experiment", target, (), f"{target}: not an experiment, which is a .yaml file")
-        error.remedy = f"If it is a table: mtlrun compare {target} --target COLUMN --task COLUMN"
-    elif target.count("/") > 1 or Path(target).is_absolute() or Path(target).is_dir():
-        what = "a folder, not an experiment" if Path(target).is_dir() else "no folder, and no experiment"
-        error = UnknownNameError("experiment", target, (), f"{target}: {what}")
-        error.remedy = (
-            "Experiments: mtlrun list. The report of a run: mtlrun report <output>/<paper>/<artefact>/<profile>."
+        error = UnknownNameError(
+            "experiment",
+            target,
+            (),
+            f"{target}: not an experiment, which is a .yaml file",
         )
+        error.remedy = (
+            f"If it is a table: mtlrun compare {target} --target COLUMN --task COLUMN"
+        )
+    elif target.count("/") > 1 or Path(target).is_absolute() or Path(target).is_dir():
+        what = (
+            "a folder, not an experiment"
+            if Path(target).is_dir()
+            else "no folder, and no experiment"
+        )
+        error = UnknownNameError("experiment", target, (), f"{target}: {what}")
+        error.remedy = "Experiments: mtlrun list. The report of a run: mtlrun report <output>/<paper>/<artefact>/<profile>."
     else:
-        from mtlrun.estimators.registry import METHODS  # only here: it loads the estimators
+        from mtlrun.estimators.registry import (
+            METHODS,
+        )  # only here: it loads the estimators
 
         if target in METHODS:
-            error = UnknownNameError("experiment", target, (), f"{target!r} is a method, not an experiment")
-            error.remedy = f"Describe it: mtlrun list methods {target}. Experiments: mtlrun list."
+            error = UnknownNameError(
+                "experiment", target, (), f"{target!r} is a method, not an experiment"
+            )
+            error.remedy = (
+                f"Describe it: mtlrun list methods {target}. Experiments: mtlrun list."
+            )
     return error
 
 

@@ -143,7 +143,9 @@ class Cell:
     @property
     def family(self) -> str:
         """``fit``, ``fold`` or ``measure``."""
-        return FOLD if self.fold is not None else MEASURE if self.method.measure else FIT
+        return (
+            FOLD if self.fold is not None else MEASURE if self.method.measure else FIT
+        )
 
     @property
     def timed(self) -> bool:
@@ -168,7 +170,14 @@ class Cell:
 
     def record(self, **results: Any) -> Record:
         """Return the record of the cell with these results."""
-        return Record(self.key, self.family, self.content(), dict(self.versions), made_by(), **results)
+        return Record(
+            self.key,
+            self.family,
+            self.content(),
+            dict(self.versions),
+            made_by(),
+            **results,
+        )
 
     @cached_property
     def folds(self) -> tuple[Cell, ...]:
@@ -177,11 +186,20 @@ class Cell:
             return ()
         search = self.search
         scoring = Scoring((search.metric,), self.scoring.average)
-        fold = replace(self, method=search.method, scoring=scoring, versions=search.versions)
-        return tuple(replace(fold, fold=k) for k in range(1 if search.on == HALVING else search.folds))
+        fold = replace(
+            self, method=search.method, scoring=scoring, versions=search.versions
+        )
+        return tuple(
+            replace(fold, fold=k)
+            for k in range(1 if search.on == HALVING else search.folds)
+        )
 
 
-def cell_from(content: Mapping[str, Any], versions: Mapping[str, int | str], searched: Mapping[str, int | str]) -> Cell:
+def cell_from(
+    content: Mapping[str, Any],
+    versions: Mapping[str, int | str],
+    searched: Mapping[str, int | str],
+) -> Cell:
     """Return the cell that has this content (`Cell.content`), as a record keeps it.
 
     Parameters
@@ -192,17 +210,32 @@ def cell_from(content: Mapping[str, Any], versions: Mapping[str, int | str], sea
     searched : mapping
         Of what its search fits; counts for nothing without one.
     """
-    dataset, features, fold = (content.get(name) for name in ("dataset", "features", "fold"))
+    dataset, features, fold = (
+        content.get(name) for name in ("dataset", "features", "fold")
+    )
     method = Method(**content["method"])
-    search = {key: value for key, value in (content.get("search") or {}).items() if key != "keys"}
+    search = {
+        key: value
+        for key, value in (content.get("search") or {}).items()
+        if key != "keys"
+    }
     if search:
         inside = method if fold is not None else Method(**search.pop("method"))
-        search = {**search, "method": inside, "versions": dict(versions if fold is not None else searched)}
+        search = {
+            **search,
+            "method": inside,
+            "versions": dict(versions if fold is not None else searched),
+        }
     given = dict(content.get("scoring") or {})
     timing = given.pop("timing", None)
-    scoring: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    scoring: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in given.items()
+    }
     return Cell(
-        DatasetRef(dataset["id"], dataset.get("options", {}), dataset["fingerprint"]) if dataset else None,
+        DatasetRef(dataset["id"], dataset.get("options", {}), dataset["fingerprint"])
+        if dataset
+        else None,
         Split(**content["split"]),
         method,
         Scoring(**scoring, timing=Timing(**timing) if timing else None),
@@ -216,18 +249,25 @@ def cell_from(content: Mapping[str, Any], versions: Mapping[str, int | str], sea
 def is_nested(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """Whether a parameter value stands for an estimator."""
     return (
-        isinstance(value, Mapping) and isinstance(value.get("estimator"), str) and set(value) <= {"estimator", "params"}
+        isinstance(value, Mapping)
+        and isinstance(value.get("estimator"), str)
+        and set(value) <= {"estimator", "params"}
     )
 
 
-def with_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def with_params(
+    params: Mapping[str, Any], changes: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return a copy of parameters with some replaced; ``base__alpha`` reaches into the estimator given as `base`."""
     result = copy.deepcopy(dict(params))
     for name, value in changes.items():
         first, _, rest = name.partition("__")
         if rest:
             inner = result[first]
-            result[first] = {**inner, "params": with_params(inner.get("params") or {}, {rest: value})}
+            result[first] = {
+                **inner,
+                "params": with_params(inner.get("params") or {}, {rest: value}),
+            }
         else:
             result[name] = copy.deepcopy(value)
     return result
@@ -238,7 +278,11 @@ def _plain(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return list(value) if isinstance(value, tuple) else value
     fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    return {name: _plain(item) for name, item in fields.items() if item is not None and item not in ("", (), {})}
+    return {
+        name: _plain(item)
+        for name, item in fields.items()
+        if item is not None and item not in ("", (), {})
+    }
 
 
 # ---------------------------------------------------------------------- the choice of a search
@@ -254,7 +298,9 @@ def strong_to_weak(found: Sequence[Mapping[str, Any]]) -> list[int]:
     Values that are no numbers, such as kernels, stay together in the order of the file.
     """
     places: dict[str, list[Any]] = {}
-    for name, value in ((name, value) for params in found for name, value in params.items()):
+    for name, value in (
+        (name, value) for params in found for name, value in params.items()
+    ):
         if value not in places.setdefault(name, []):
             places[name].append(value)
 
@@ -263,7 +309,10 @@ def strong_to_weak(found: Sequence[Mapping[str, Any]]) -> list[int]:
             return places[name].index(value)
         return value if name.rpartition("__")[2] in WEAKENING else -value
 
-    return sorted(range(len(found)), key=lambda i: tuple(strength(name, value) for name, value in found[i].items()))
+    return sorted(
+        range(len(found)),
+        key=lambda i: tuple(strength(name, value) for name, value in found[i].items()),
+    )
 
 
 def choose(
@@ -297,13 +346,23 @@ def choose(
     columns = [selection for _, selection in folds]
     scores = [[column["scores"][i] for column in columns] for i in range(len(found))]
     errors = {
-        str(i): [f"fold {k}: {column['errors'][i]}" for k, column in enumerate(columns) if column["errors"][i]]
+        str(i): [
+            f"fold {k}: {column['errors'][i]}"
+            for k, column in enumerate(columns)
+            if column["errors"][i]
+        ]
         for i in range(len(found))
     }
-    means = [None if errors[str(i)] else mean_score(scores[i]) for i in range(len(found))]
+    means = [
+        None if errors[str(i)] else mean_score(scores[i]) for i in range(len(found))
+    ]
     defined = [mean for mean in means if mean is not None]
     best = (max if greater_is_better else min)(defined) if defined else None
-    equal = [params for params, mean in zip(found, means, strict=True) if best is not None and mean == best]
+    equal = [
+        params
+        for params, mean in zip(found, means, strict=True)
+        if best is not None and mean == best
+    ]
     return {
         "key": search_key(key for key, _ in folds),
         "chosen": equal[0] if equal else None,
@@ -315,8 +374,13 @@ def choose(
         "warm_started": all(column["warm_started"] for column in columns),
         "means": means,
         "scores": scores,
-        "undefined": [[column["undefined"][i] for column in columns] for i in range(len(found))],
-        "not_converged": [sum(bool(column["not_converged"][i]) for column in columns) for i in range(len(found))],
+        "undefined": [
+            [column["undefined"][i] for column in columns] for i in range(len(found))
+        ],
+        "not_converged": [
+            sum(bool(column["not_converged"][i]) for column in columns)
+            for i in range(len(found))
+        ],
         "errors": {i: texts for i, texts in errors.items() if texts},
     }
 
@@ -337,7 +401,10 @@ def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
     records = list(folds)
     metric = get_metric(cell.search.metric)
     found = choose(
-        cell.search.grid, metric.name, metric.greater_is_better, [(record.key, record.selection) for record in records]
+        cell.search.grid,
+        metric.name,
+        metric.greater_is_better,
+        [(record.key, record.selection) for record in records],
     )
     return {**found, "seconds": sum(record.seconds["total"] for record in records)}
 
@@ -348,11 +415,15 @@ def mean_score(scores: Sequence[float | None]) -> float | None:
     return math.fsum(defined) / len(defined) if defined else None
 
 
-def edges_of(grid: Mapping[str, Sequence[Any]], chosen: Mapping[str, Any]) -> dict[str, str]:
+def edges_of(
+    grid: Mapping[str, Sequence[Any]], chosen: Mapping[str, Any]
+) -> dict[str, str]:
     """Return which numeric parameters were chosen at an end of their grid: the best value may lie outside."""
     found = {}
     for name, values in grid.items():
-        numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+        numeric = all(
+            isinstance(v, int | float) and not isinstance(v, bool) for v in values
+        )
         if numeric and len(values) > 1 and chosen[name] in (min(values), max(values)):
             found[name] = "low" if chosen[name] == min(values) else "high"
     return found

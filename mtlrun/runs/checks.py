@@ -32,29 +32,70 @@ from mtlrun.runs.methods import (
     parameter_rule,
     quantities_of,
 )
-from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, DatasetSpec, few_candidates
+from mtlrun.runs.spec import (
+    FULL,
+    MEASURE_KINDS,
+    ONE_OF,
+    TRAIN,
+    DatasetSpec,
+    few_candidates,
+)
 from mtlrun.utils.io import as_list
-from mtlrun.utils.yaml import Finding, KeyPath, inside, load_text, rendered, schema_findings
+from mtlrun.utils.yaml import (
+    Finding,
+    KeyPath,
+    inside,
+    load_text,
+    rendered,
+    schema_findings,
+)
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
 ANY = "*"
 #: What only fits may have, or only measurements, or only training files: sections and fields of sections, each with the
 #: reason, or "".
 _OF_FITS: dict[KeyPath, str] = {
-    **dict.fromkeys((("split",), ("selection",), ("grids",), ("average",), ("statistics",), ("keep",)), ""),
-    **dict.fromkeys((("datasets", ANY, "split"), ("datasets", ANY, "metrics"), ("methods", ANY, "estimator")), ""),
+    **dict.fromkeys(
+        (
+            ("split",),
+            ("selection",),
+            ("grids",),
+            ("average",),
+            ("statistics",),
+            ("keep",),
+        ),
+        "",
+    ),
+    **dict.fromkeys(
+        (
+            ("datasets", ANY, "split"),
+            ("datasets", ANY, "metrics"),
+            ("methods", ANY, "estimator"),
+        ),
+        "",
+    ),
     **dict.fromkeys((("methods", ANY, "grid"), ("methods", ANY, "select_with")), ""),
-    **dict.fromkeys((("timing", name) for name in ("repeats", "warmup", "baseline")), "measures repeat by 'repeats'"),
+    **dict.fromkeys(
+        (("timing", name) for name in ("repeats", "warmup", "baseline")),
+        "measures repeat by 'repeats'",
+    ),
     ("sweep", "split"): "sweep an 'option' or 'params'",
 }
 _OF_MEASURES: dict[KeyPath, str] = {
     ("repeats",): "",
-    ("methods", ANY, "measure"): "kinds of measurements: inspect, trace, scaling, audit",
+    (
+        "methods",
+        ANY,
+        "measure",
+    ): "kinds of measurements: inspect, trace, scaling, audit",
 }
 _OF_TRAINING: dict[KeyPath, str] = {("refit",): ""}
 #: What training files have none of.
 _NOT_OF_TRAINING: dict[KeyPath, str] = {
-    **dict.fromkeys((("datasets", ANY, name) for name in ("split", "metrics", "features")), "give it on its own"),
+    **dict.fromkeys(
+        (("datasets", ANY, name) for name in ("split", "metrics", "features")),
+        "give it on its own",
+    ),
     ("split", "validation"): "a training file chooses parameters by folds",
 }
 
@@ -102,7 +143,11 @@ def _at(data: Any, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
         yield (), data
         return
     first, *rest = steps
-    entries = dict(enumerate(as_list(data))) if first == ANY else {first: _dict(data).get(str(first))}
+    entries = (
+        dict(enumerate(as_list(data)))
+        if first == ANY
+        else {first: _dict(data).get(str(first))}
+    )
     for name, entry in entries.items():
         if entry is not None:
             yield from (((name, *path), value) for path, value in _at(entry, *rest))
@@ -129,7 +174,11 @@ def _sections(data: dict[str, Any]) -> Iterator[Finding]:
 
 def _fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that there are data sets, each with a split, and that sections that need each other are there."""
-    kind, selection, given = data.get("kind", "evaluate"), _dict(data.get("selection")), data.get("split")
+    kind, selection, given = (
+        data.get("kind", "evaluate"),
+        _dict(data.get("selection")),
+        data.get("split"),
+    )
     if "datasets" not in data:
         yield (), True, f"missing key {shown(('datasets',), data)[0]!r}", ""
     elif data["datasets"] == []:
@@ -141,23 +190,56 @@ def _fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
             yield (), True, "missing key 'split'", ""
     for path, split in splits.items():
         how = split.get("kind", "random") if isinstance(split, dict) else "random"
-        parts = how == "balanced" or not isinstance(split, dict) or split.get("validation") is not None
+        parts = (
+            how == "balanced"
+            or not isinstance(split, dict)
+            or split.get("validation") is not None
+        )
         if selection.get("on") == "validation" and not parts:
             hint = "for instance split: {kind: random, train: 0.5, validation: 0.2}"
-            yield path, True, "selection on: validation needs a split with a part 'validation'", hint
+            yield (
+                path,
+                True,
+                "selection on: validation needs a split with a part 'validation'",
+                hint,
+            )
         if _values(data, "sweep", "split") and how not in ("random", "balanced"):
-            yield ("sweep", "split"), True, f"a {how} split has no 'train' that could change", ""
-    if selection.get("on") == "validation" and (kind == TRAIN or selection.get("folds") is not None):
-        yield ("selection", "on"), True, "a selection has either 'folds' or, outside training files, on: validation", ""
+            yield (
+                ("sweep", "split"),
+                True,
+                f"a {how} split has no 'train' that could change",
+                "",
+            )
+    if selection.get("on") == "validation" and (
+        kind == TRAIN or selection.get("folds") is not None
+    ):
+        yield (
+            ("selection", "on"),
+            True,
+            "a selection has either 'folds' or, outside training files, on: validation",
+            "",
+        )
     if kind == TRAIN and _dict(given).get("trials") not in (None, 1):
         hint = "leave 'trials' out; of a kfold split, the first fold is tested"
         yield ("split",), True, "a training file evaluates one split", hint
     swept = data.get("sweep") is not None
     if swept != (kind == "sweep") and not (swept and kind == "test"):
-        yield (), True, "kind: sweep and the section 'sweep' belong together (kind: test may have it)", ""
-    tests = "paired" in _values(data, "claims", ANY, "checks", ANY, "kind") or data.get("statistics")
+        yield (
+            (),
+            True,
+            "kind: sweep and the section 'sweep' belong together (kind: test may have it)",
+            "",
+        )
+    tests = "paired" in _values(data, "claims", ANY, "checks", ANY, "kind") or data.get(
+        "statistics"
+    )
     if kind == "test" and not tests:
-        yield (), True, "kind: test needs a claim with a check of the kind 'paired'", "or the section 'statistics'"
+        yield (
+            (),
+            True,
+            "kind: test needs a claim with a check of the kind 'paired'",
+            "or the section 'statistics'",
+        )
 
 
 def _measure_sections(data: dict[str, Any]) -> Iterator[Finding]:
@@ -168,19 +250,29 @@ def _measure_sections(data: dict[str, Any]) -> Iterator[Finding]:
         yield path, True, "there is no data set whose option could change", ""
     for path, measure in _at(data, "methods", ANY, "measure"):
         if isinstance(measure, str) and needs_data(measure):
-            yield path, False, f"the measure {measure!r} needs a data set", "add 'datasets'"
+            yield (
+                path,
+                False,
+                f"the measure {measure!r} needs a data set",
+                "add 'datasets'",
+            )
 
 
 # --- methods
 
 
-def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iterator[Finding]:
+def _method(
+    method: dict[str, Any], path: KeyPath, data: dict[str, Any]
+) -> Iterator[Finding]:
     """Check a row that fits an estimator: its parameters, and the values that are searched."""
     name, params = method.get("estimator"), _dict(method.get("params"))
     if "estimator" not in method:
         yield path, True, f"missing key 'estimator'{inside(shown(path, data))}", ""
     yield from _estimator(name, params, path)
-    grid, select_with, grids = (_dict(d) for d in (method.get("grid"), method.get("select_with"), data.get("grids")))
+    grid, select_with, grids = (
+        _dict(d)
+        for d in (method.get("grid"), method.get("select_with"), data.get("grids"))
+    )
     for key, values in grid.items():
         here: KeyPath = (*path, "grid", key)
         yield from _parameter(name, params, key, here)
@@ -191,18 +283,40 @@ def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iter
         for k, value in enumerate(searched if isinstance(searched, list) else ()):
             yield from _value(name, params, key, value, (*here, k))
     try:
-        few_candidates({key: grids.get(values) if isinstance(values, str) else values for key, values in grid.items()})
+        few_candidates(
+            {
+                key: grids.get(values) if isinstance(values, str) else values
+                for key, values in grid.items()
+            }
+        )
     except ValueError as error:
         yield (*path, "grid"), True, str(error), ""
     for key, value in select_with.items():
         yield from _parameter(name, params, key, (*path, "select_with", key))
         yield from _value(name, params, key, value, (*path, "select_with", key))
     if select_with and not grid:
-        yield (*path, "select_with"), True, "'select_with' without a 'grid' has no effect", "remove it or add a grid"
-    if method.get("halving") and (not grid or _dict(data.get("selection")).get("on") == "validation"):
-        yield (*path, "halving"), True, "'halving' needs a 'grid' and folds to score it on", "remove it, or add these"
+        yield (
+            (*path, "select_with"),
+            True,
+            "'select_with' without a 'grid' has no effect",
+            "remove it or add a grid",
+        )
+    if method.get("halving") and (
+        not grid or _dict(data.get("selection")).get("on") == "validation"
+    ):
+        yield (
+            (*path, "halving"),
+            True,
+            "'halving' needs a 'grid' and folds to score it on",
+            "remove it, or add these",
+        )
     if grid and not data.get("selection"):
-        yield (*path, "grid"), True, "a 'grid' needs the section 'selection'", "for instance selection: {folds: 3}"
+        yield (
+            (*path, "grid"),
+            True,
+            "a 'grid' needs the section 'selection'",
+            "for instance selection: {folds: 3}",
+        )
 
 
 def _estimator(name: Any, params: dict[str, Any], path: KeyPath) -> Iterator[Finding]:
@@ -219,7 +333,9 @@ def _estimator(name: Any, params: dict[str, Any], path: KeyPath) -> Iterator[Fin
             yield from _estimator(value["estimator"], _dict(value.get("params")), here)
 
 
-def _parameter(estimator: Any, params: dict[str, Any], name: str, path: KeyPath) -> Iterator[Finding]:
+def _parameter(
+    estimator: Any, params: dict[str, Any], name: str, path: KeyPath
+) -> Iterator[Finding]:
     """Check one parameter name; ``base__alpha`` is `alpha` of the estimator given as `base`."""
     known = _asked(parameter_names, estimator)
     first, _, rest = name.partition("__")
@@ -228,22 +344,33 @@ def _parameter(estimator: Any, params: dict[str, Any], name: str, path: KeyPath)
     elif rest and isinstance(estimator, str):
         inner = complete(estimator, params).get(first)
         if is_nested(inner):
-            yield from _parameter(inner["estimator"], _dict(inner.get("params")), rest, path)
+            yield from _parameter(
+                inner["estimator"], _dict(inner.get("params")), rest, path
+            )
         else:
             hint = f"give it as {first}: {{estimator: ...}}"
             yield path, True, f"{first!r} of {estimator} is not an estimator here", hint
 
 
-def _value(estimator: Any, params: dict[str, Any], name: str, value: Any, path: KeyPath) -> Iterator[Finding]:
+def _value(
+    estimator: Any, params: dict[str, Any], name: str, value: Any, path: KeyPath
+) -> Iterator[Finding]:
     """Check the value of one parameter by the rule that its class has for it."""
     rule = None if is_nested(value) else _asked(parameter_rule, estimator, params, name)
     if rule is not None and not rule.accepts(value):
         near = suggest(value, rule.names, 1) if isinstance(value, str) else []
         hint = f"did you mean {near[0]!r}?" if near else ""
-        yield path, False, f"{name} must be {rule.text}, not {shorten(repr(value), 200)}", hint
+        yield (
+            path,
+            False,
+            f"{name} must be {rule.text}, not {shorten(repr(value), 200)}",
+            hint,
+        )
 
 
-def _measure(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iterator[Finding]:
+def _measure(
+    method: dict[str, Any], path: KeyPath, data: dict[str, Any]
+) -> Iterator[Finding]:
     """Check a row of a measure: its name and its parameters."""
     name, params = method.get("measure"), _dict(method.get("params"))
     if name is None:
@@ -254,7 +381,9 @@ def _measure(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Ite
     known = _asked(measure_parameters, name)
     for key in params:
         if known is not None and key not in known:
-            yield _no_parameter(f"the measure {name}", key, known, (*path, "params", key))
+            yield _no_parameter(
+                f"the measure {name}", key, known, (*path, "params", key)
+            )
     for published in as_list(params.get(PUBLISHED)):
         if isinstance(published, str):
             yield from _refused(published_path, published, (*path, "params", PUBLISHED))
@@ -289,13 +418,19 @@ def _refused(question: Any, name: Any, path: KeyPath) -> Iterator[Finding]:
 def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
     """Check that everything that is named exists, and that labels and ids are there once."""
     labels = _values(data, "methods", ANY, "label")
-    entries = [e if isinstance(e, dict) else {"id": e} for e in as_list(data.get("datasets"))]
+    entries = [
+        e if isinstance(e, dict) else {"id": e} for e in as_list(data.get("datasets"))
+    ]
     names = [entry.get("label") or entry.get("id") for entry in entries]
     metrics = _all_metrics(data)
     quantities = [*metrics, *QUANTITIES]
     own: Iterable[str] | None = METRIC_FACTS
     if _measures(data):
-        own = quantities_of(name for name in _values(data, "methods", ANY, "measure") if isinstance(name, str))
+        own = quantities_of(
+            name
+            for name in _values(data, "methods", ANY, "measure")
+            if isinstance(name, str)
+        )
     for i, entry in enumerate(entries):
         yield from _known(entry.get("id"), cards, ("datasets", i, "id"), "data set")
         if isinstance(entry.get("id"), str) and entry["id"] in cards:
@@ -309,15 +444,25 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
         (("sweep", "quantities"), quantities, "quantity"),
         (("statistics", "metric"), metrics, "metric of this experiment"),
         (("statistics", "control"), labels, "method"),
-        *((("readings", name, "main", "of"), labels, "method") for name in _dict(data.get("readings"))),
+        *(
+            (("readings", name, "main", "of"), labels, "method")
+            for name in _dict(data.get("readings"))
+        ),
         (("claims", ANY, "expect", "verdict"), VERDICTS, "verdict"),
-        *((("claims", ANY, "checks", ANY, n), labels, "method") for n in ("of", "over", "methods", "control")),
+        *(
+            (("claims", ANY, "checks", ANY, n), labels, "method")
+            for n in ("of", "over", "methods", "control")
+        ),
         (("claims", ANY, "checks", ANY, "stopped", "below"), labels, "method"),
         (("claims", ANY, "checks", ANY, "stopped", "quantity"), metrics, "quantity"),
         (("claims", ANY, "checks", ANY, "quantity"), quantities, "quantity"),
         (("reference", ANY, "method"), labels, "method"),
         (("reference", ANY, "quantity"), quantities, "quantity"),
-        (("reference", ANY, "profile"), [*_dict(data.get("profiles")), FULL], "profile"),
+        (
+            ("reference", ANY, "profile"),
+            [*_dict(data.get("profiles")), FULL],
+            "profile",
+        ),
     ]
     for steps, allowed, kind in known:
         for path, name in _at(data, *steps):
@@ -325,7 +470,9 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
     yield from _duplicates(as_list(data.get("metrics")), "metrics", "metric")
     yield from _duplicates(labels, "methods", "method")
     yield from _duplicates(_values(data, "claims", ANY, "id"), "claims", "claim")
-    yield from _duplicates(names, "datasets", "data set", "give one of them another 'label'")
+    yield from _duplicates(
+        names, "datasets", "data set", "give one of them another 'label'"
+    )
 
 
 def _options(entry: dict[str, Any], card: Path, path: KeyPath) -> Iterator[Finding]:
@@ -334,17 +481,29 @@ def _options(entry: dict[str, Any], card: Path, path: KeyPath) -> Iterator[Findi
     known = interface(source_path(found)).keyword_only
     for name, value in entry.items():
         if name not in DatasetSpec.model_fields:
-            yield from _refused(lambda option: check_options(found.id, option, known), {name: value}, (*path, name))
+            yield from _refused(
+                lambda option: check_options(found.id, option, known),
+                {name: value},
+                (*path, name),
+            )
     if isinstance(entry.get("variant"), str):
         yield from _refused(found.variant, entry["variant"], (*path, "variant"))
 
 
-def _numbers_have_no_labels(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
+def _numbers_have_no_labels(
+    data: dict[str, Any], cards: dict[str, Path]
+) -> Iterator[Finding]:
     """Check that a training file whose data set has numbers as targets has no metrics for labels."""
     name = next(iter(_values(data, "datasets", ANY, "id")), None)
-    if data.get("kind") != TRAIN or name not in cards or read_card(cards[name]).task_type != "regression":
+    if (
+        data.get("kind") != TRAIN
+        or name not in cards
+        or read_card(cards[name]).task_type != "regression"
+    ):
         return
-    fitting = [metric for metric, facts in METRIC_FACTS.items() if facts.needs == "value"]
+    fitting = [
+        metric for metric, facts in METRIC_FACTS.items() if facts.needs == "value"
+    ]
     for path, metric in _at(data, "metrics", ANY):
         if metric in METRIC_FACTS and metric not in fitting:
             text = f"{metric!r} is for labels, but the targets of {name} are numbers"
@@ -356,15 +515,30 @@ def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
     sweep = _dict(data.get("sweep"))
     methods = [_dict(method) for method in as_list(data.get("methods"))]
     for name in as_list(sweep.get("params")):
-        having = [(i, method) for i, method in enumerate(methods) if isinstance(name, str) and _has(method, name)]
+        having = [
+            (i, method)
+            for i, method in enumerate(methods)
+            if isinstance(name, str) and _has(method, name)
+        ]
         if isinstance(name, str) and not having:
             yield ("sweep", "params"), False, f"no method has a parameter {name!r}", ""
         for i, method in having:
             if name in _dict(method.get("grid")):
                 hint = "remove it from the grid or from the sweep"
-                yield ("methods", i, "grid", name), True, f"{name!r} is the axis of the sweep and in a grid", hint
+                yield (
+                    ("methods", i, "grid", name),
+                    True,
+                    f"{name!r} is the axis of the sweep and in a grid",
+                    hint,
+                )
             for path, value in _at(data, "sweep", "values", ANY):
-                yield from _value(method.get("estimator"), _dict(method.get("params")), name, value, path)
+                yield from _value(
+                    method.get("estimator"),
+                    _dict(method.get("params")),
+                    name,
+                    value,
+                    path,
+                )
 
 
 def _has(method: dict[str, Any], parameter: str) -> bool:
@@ -372,29 +546,53 @@ def _has(method: dict[str, Any], parameter: str) -> bool:
         known = _asked(lambda name: measure_parameters(name) or (parameter,), measure)
         return known is not None and parameter in known
     params = _dict(method.get("params"))
-    found = _asked(lambda name: has_parameter(name, complete(name, params), parameter), method.get("estimator"))
+    found = _asked(
+        lambda name: has_parameter(name, complete(name, params), parameter),
+        method.get("estimator"),
+    )
     return bool(found)
 
 
 def _all_metrics(data: dict[str, Any]) -> list[str]:
     """Return the metrics of the experiment and of its data sets."""
-    names = [*_values(data, "metrics", ANY), *_values(data, "datasets", ANY, "metrics", ANY)]
+    names = [
+        *_values(data, "metrics", ANY),
+        *_values(data, "datasets", ANY, "metrics", ANY),
+    ]
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def _claims(data: dict[str, Any]) -> Iterator[Finding]:
     for path, claim in _at(data, "claims", ANY):
-        if isinstance(claim, dict) and not claim.get("checks") and not claim.get("not_testable"):
+        if (
+            isinstance(claim, dict)
+            and not claim.get("checks")
+            and not claim.get("not_testable")
+        ):
             yield path, True, "a claim needs 'checks' or 'not_testable'", ""
     for path, check in _at(data, "claims", ANY, "checks", ANY):
-        ranks = _dict(check).get("kind") == "rejections" or _dict(check).get("quantity") == AVERAGE_RANK
+        ranks = (
+            _dict(check).get("kind") == "rejections"
+            or _dict(check).get("quantity") == AVERAGE_RANK
+        )
         if ranks and not data.get("statistics"):
             yield (*path, "kind"), False, "ranks need the section 'statistics'", ""
         limit = _dict(_dict(check).get("stopped")).get("at_least")
-        for label in (*as_list(check.get("of")), *as_list(check.get("over"))) if limit else ():
-            given = (m for m in as_list(data.get("methods")) if _dict(m).get("label") == label)
+        for label in (
+            (*as_list(check.get("of")), *as_list(check.get("over"))) if limit else ()
+        ):
+            given = (
+                m
+                for m in as_list(data.get("methods"))
+                if _dict(m).get("label") == label
+            )
             if not any(limit in _dict(m.get("params")) for m in given):
-                yield (*path, "stopped"), False, f"method {label!r} does not set the parameter {limit!r}", ""
+                yield (
+                    (*path, "stopped"),
+                    False,
+                    f"method {label!r} does not set the parameter {limit!r}",
+                    "",
+                )
 
 
 def read_curves(name: str) -> dict[str, Any]:
@@ -415,15 +613,21 @@ def read_curves(name: str) -> dict[str, Any]:
     ConfigError
         If the file is missing or is not a list of curves.
     """
-    document = load_text(published_path(name).read_text(encoding="utf-8"), f"configs/{name}")
+    document = load_text(
+        published_path(name).read_text(encoding="utf-8"), f"configs/{name}"
+    )
     try:
         Curves.model_validate(document.data)
     except ValidationError as error:
-        raise ConfigError(rendered(schema_findings(error, document.data, Curves), document)) from None
+        raise ConfigError(
+            rendered(schema_findings(error, document.data, Curves), document)
+        ) from None
     return {"file": name, "curves": document.data["curves"]}
 
 
-def _known(name: Any, known: Iterable[Any], path: KeyPath, what: str) -> Iterator[Finding]:
+def _known(
+    name: Any, known: Iterable[Any], path: KeyPath, what: str
+) -> Iterator[Finding]:
     """Check a name, or every name in a list; what is not a string is left to the schema."""
     if isinstance(name, list):
         for k, entry in enumerate(name):
@@ -433,12 +637,20 @@ def _known(name: Any, known: Iterable[Any], path: KeyPath, what: str) -> Iterato
     names = [str(k) for k in known]
     if isinstance(name, str) and name not in names:
         near = suggest(name, names)
-        known_ones = f"known: {', '.join(sorted(names))}" if names else f"there is no {what}"
-        hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else known_ones
+        known_ones = (
+            f"known: {', '.join(sorted(names))}" if names else f"there is no {what}"
+        )
+        hint = (
+            f"did you mean {' or '.join(repr(n) for n in near)}?"
+            if near
+            else known_ones
+        )
         yield path, False, f"unknown {what} {name!r}", hint
 
 
-def _duplicates(names: list[Any], section: str, what: str, remedy: str = "") -> Iterator[Finding]:
+def _duplicates(
+    names: list[Any], section: str, what: str, remedy: str = ""
+) -> Iterator[Finding]:
     for i, name in enumerate(names):
         if isinstance(name, str) and name in names[:i]:
             yield (section, i), True, f"two entries for {what} {name!r}", remedy

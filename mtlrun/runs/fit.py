@@ -33,7 +33,15 @@ from mtlrun.evaluation import Part, Scores
 from mtlrun.metrics import get_metric
 from mtlrun.papers.measure import Declaration, Measurement, measure_path
 from mtlrun.record import NOT_CONVERGED, OK, Record, candidates, host_facts
-from mtlrun.runs.cell import HALVING, Cell, Features, Timing, mean_score, strong_to_weak, with_params
+from mtlrun.runs.cell import (
+    HALVING,
+    Cell,
+    Features,
+    Timing,
+    mean_score,
+    strong_to_weak,
+    with_params,
+)
 from mtlrun.utils.io import sha256_json
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.processes import limited_threads
@@ -55,7 +63,9 @@ class Fitted:
     record: Record
 
 
-def fit_cell(cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None) -> Fitted:
+def fit_cell(
+    cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None
+) -> Fitted:
     """Compute a fit.
 
     Parameters
@@ -79,11 +89,22 @@ def fit_cell(cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None)
     params = with_params(cell.method.params, chosen or {})
     timing = cell.scoring.timing or UNTIMED
     with limited_threads(timing.threads):
-        fitted = _timed_fit(lambda: build({"estimator": cell.method.estimator, "params": params}), cell, part, timing)
+        fitted = _timed_fit(
+            lambda: build({"estimator": cell.method.estimator, "params": params}),
+            cell,
+            part,
+            timing,
+        )
         begun = time.perf_counter()
         predicted = part.predict(fitted.model, many=not cell.timed)
-        seconds = {"fit": fitted.seconds, "fit_all": fitted.all_seconds, "predict": time.perf_counter() - begun}
-        scores = part.score(fitted.model, predicted, list(cell.scoring.metrics), cell.scoring.average)
+        seconds = {
+            "fit": fitted.seconds,
+            "fit_all": fitted.all_seconds,
+            "predict": time.perf_counter() - begun,
+        }
+        scores = part.score(
+            fitted.model, predicted, list(cell.scoring.metrics), cell.scoring.average
+        )
     converged, solver = _solver_facts(fitted)
     record = cell.record(
         status=OK if converged else NOT_CONVERGED,
@@ -92,7 +113,11 @@ def fit_cell(cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None)
         metrics={name: score.mean for name, score in scores.items()},
         per_task={name: score.per_task.tolist() for name, score in scores.items()},
         counts=_counts(part, scores),
-        seconds={**seconds, **_blocks(fitted.model), "total": time.perf_counter() - started},
+        seconds={
+            **seconds,
+            **_blocks(fitted.model),
+            "total": time.perf_counter() - started,
+        },
         solver={**solver, **_truth_error(fitted.model, part)},
         environment={**asdict(timing), **host_facts()},
         result={"tasks": list(data.tasks)},
@@ -122,7 +147,9 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
     found = candidates(cell.search.grid)
     warm = len(found) > 1 and _starts_warm(cell)
     with limited_threads(1):
-        results = (_halving if cell.search.on == HALVING else _visit_all)(cell, data, found, warm)
+        results = (_halving if cell.search.on == HALVING else _visit_all)(
+            cell, data, found, warm
+        )
     selection: dict[str, Any] = {
         "scores": [result["score"] for result in results],
         "undefined": [result["undefined"] for result in results],
@@ -131,12 +158,16 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
         "warm_started": warm,
     }
     seconds = {"total": time.perf_counter() - started}
-    return cell.record(selection=selection, seconds=seconds, environment={"threads": 1, **host_facts()})
+    return cell.record(
+        selection=selection, seconds=seconds, environment={"threads": 1, **host_facts()}
+    )
 
 
 def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:
     """Return the rows that a fit or a fold trains on and is scored on, and its feature step fitted on the former."""
-    split = {name: value for name, value in asdict(cell.split).items() if value is not None}
+    split = {
+        name: value for name, value in asdict(cell.split).items() if value is not None
+    }
     train, validation, test = split_rows(data, **split)
     if cell.fold is not None and cell.search is not None:
         if cell.search.on == "validation":
@@ -144,7 +175,9 @@ def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:
         else:
             data = data.subset(train)
             folds = list(fold_rows(data, cell.search.folds, cell.search.seed))
-            train, test = folds[cell.fold % len(folds)]  # few times or groups make fewer folds: some count twice
+            train, test = folds[
+                cell.fold % len(folds)
+            ]  # few times or groups make fewer folds: some count twice
     return with_features(Part.of(data, train, test), cell.features)
 
 
@@ -161,7 +194,9 @@ def _shared_part(cell: Cell, data: Dataset) -> tuple[Part, Any]:
     if key not in _parts:
         part, step = part_of(cell, data)
         _parts[key] = data, part, step, _bytes(part)
-        while len(_parts) > 1 and sum(size for *_, size in _parts.values()) > _PART_BYTES:
+        while (
+            len(_parts) > 1 and sum(size for *_, size in _parts.values()) > _PART_BYTES
+        ):
             _parts.popitem(last=False)
     _parts.move_to_end(key)
     return _parts[key][1:3]
@@ -170,7 +205,9 @@ def _shared_part(cell: Cell, data: Dataset) -> tuple[Part, Any]:
 def _bytes(part: Part) -> int:
     """Return the bytes of a prepared part: its rows, and what solvers keep of them, about as much again."""
     arrays = [part.train.X, part.test.X]
-    size = sum(X.data.nbytes + X.indices.nbytes if issparse(X) else X.nbytes for X in arrays)
+    size = sum(
+        X.data.nbytes + X.indices.nbytes if issparse(X) else X.nbytes for X in arrays
+    )
     return int(4 * (size + part.train.y.nbytes + part.test.y.nbytes))
 
 
@@ -180,7 +217,11 @@ def with_features(part: Part, features: Features | None) -> tuple[Part, Any]:
         return part, None
     step = make_step(features, part.train)
     train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
-    return replace(part, train=train, test=replace(part.test, X=step.transform(part.test.X), features=[])), step
+    return replace(
+        part,
+        train=train,
+        test=replace(part.test, X=step.transform(part.test.X), features=[]),
+    ), step
 
 
 def make_step(features: Features, data: Dataset) -> Any:
@@ -189,14 +230,23 @@ def make_step(features: Features, data: Dataset) -> Any:
     from mtlrun.features.table import TableFeatures
 
     if features.kind == "table":
-        return TableFeatures({data.features.index(name): words for name, words in data.categories.items()})
+        return TableFeatures(
+            {
+                data.features.index(name): words
+                for name, words in data.categories.items()
+            }
+        )
     if features.kind == "standardize":
         return StandardScaler(with_mean=isinstance(data.X, np.ndarray))
     if features.kind in _SCALERS:
         return _SCALERS[features.kind]()
     if features.kind == "one-hot":
         return WeightedDegree(degree=1)
-    options = {name: value for name, value in asdict(features).items() if name != "kind" and value is not None}
+    options = {
+        name: value
+        for name, value in asdict(features).items()
+        if name != "kind" and value is not None
+    }
     return WeightedDegree(**options)
 
 
@@ -210,7 +260,11 @@ def noted_warnings() -> Iterator[list[str]]:
             yield texts
         finally:
             for warning in caught:
-                mark = NOT_CONVERGED_MARK if issubclass(warning.category, ConvergenceWarning) else ""
+                mark = (
+                    NOT_CONVERGED_MARK
+                    if issubclass(warning.category, ConvergenceWarning)
+                    else ""
+                )
                 texts.append(f"{mark}{warning.message}")
 
 
@@ -230,10 +284,17 @@ class _TimedFit:
         return statistics.median(self.all_seconds)
 
 
-def _timed_fit(make: Callable[[], Any], cell: Cell, part: Part, timing: Timing) -> _TimedFit:
+def _timed_fit(
+    make: Callable[[], Any], cell: Cell, part: Part, timing: Timing
+) -> _TimedFit:
     """Fit `repeats` times after an untimed first fit, unless this process has fitted the method on such data before."""
     what = sha256_json(
-        [cell.method.estimator, _without_seeds(cell.method.params), part.train.id, type(part.train.X).__name__]
+        [
+            cell.method.estimator,
+            _without_seeds(cell.method.params),
+            part.train.id,
+            type(part.train.X).__name__,
+        ]
     )
     if timing.warmup and what not in _warm:
         with noted_warnings():
@@ -249,7 +310,9 @@ def _timed_fit(make: Callable[[], Any], cell: Cell, part: Part, timing: Timing) 
             seconds = time.perf_counter() - started
         runs.append((seconds, model, texts))
     middle = sorted(range(len(runs)), key=lambda i: runs[i][0])[(len(runs) - 1) // 2]
-    return _TimedFit(runs[middle][1], [seconds for seconds, _, _ in runs], runs[middle][2])
+    return _TimedFit(
+        runs[middle][1], [seconds for seconds, _, _ in runs], runs[middle][2]
+    )
 
 
 @contextmanager
@@ -267,7 +330,10 @@ def _no_collection() -> Iterator[None]:
 def _without_seeds(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters without random states: another seed runs the same code."""
     kept = {name: value for name, value in params.items() if name != "random_state"}
-    return {name: _without_seeds(value) if isinstance(value, Mapping) else value for name, value in kept.items()}
+    return {
+        name: _without_seeds(value) if isinstance(value, Mapping) else value
+        for name, value in kept.items()
+    }
 
 
 def _starts_warm(cell: Cell) -> bool:
@@ -277,11 +343,15 @@ def _starts_warm(cell: Cell) -> bool:
     """
     path = cell.method.estimator
     names = inspect.signature(load_class(path)).parameters
-    grows = "n_estimators" in names or path.startswith(("sklearn.ensemble", "sklearn.neural_network"))
+    grows = "n_estimators" in names or path.startswith(
+        ("sklearn.ensemble", "sklearn.neural_network")
+    )
     return "warm_start" in names and not grows
 
 
-def _halving(cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool) -> list[dict[str, Any]]:
+def _halving(
+    cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool
+) -> list[dict[str, Any]]:
     """Score candidates on one fold after the other, after each of them only the better half.
 
     A candidate that is dropped has no score; that of the others is their mean over all folds.
@@ -292,23 +362,44 @@ def _halving(cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool)
     left = list(range(len(found)))
     for k in range(cell.search.folds):
         fold = replace(cell, fold=k, search=replace(cell.search, on="folds"))
-        for i, result in zip(left, _visit_all(fold, data, [found[i] for i in left], warm), strict=True):
+        for i, result in zip(
+            left, _visit_all(fold, data, [found[i] for i in left], warm), strict=True
+        ):
             folds[i].append(result)
-        means = {i: mean_score([result["score"] for result in folds[i]]) for i in left if not folds[i][-1]["error"]}
-        ranked = sorted(means, key=lambda i: math.inf if (mean := means[i]) is None else sign * mean)
+        means = {
+            i: mean_score([result["score"] for result in folds[i]])
+            for i in left
+            if not folds[i][-1]["error"]
+        }
+        ranked = sorted(
+            means, key=lambda i: math.inf if (mean := means[i]) is None else sign * mean
+        )
         left = sorted(ranked[: math.ceil(len(left) / 2)])
-    return [_of_folds(results, means.get(i) if i in left else None) for i, results in enumerate(folds)]
+    return [
+        _of_folds(results, means.get(i) if i in left else None)
+        for i, results in enumerate(folds)
+    ]
 
 
 def _of_folds(results: list[dict[str, Any]], score: float | None) -> dict[str, Any]:
     """Return the result of a candidate on several folds with its mean score."""
     errors = [result["error"] for result in results if result["error"]]
     not_converged = any(result["not_converged"] for result in results)
-    undefined = max((result["undefined"] for result in results if result["undefined"] is not None), default=None)
-    return {"score": score, "undefined": undefined, "error": (errors or [None])[0], "not_converged": not_converged}
+    undefined = max(
+        (result["undefined"] for result in results if result["undefined"] is not None),
+        default=None,
+    )
+    return {
+        "score": score,
+        "undefined": undefined,
+        "error": (errors or [None])[0],
+        "not_converged": not_converged,
+    }
 
 
-def _visit_all(cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool) -> list[dict[str, Any]]:
+def _visit_all(
+    cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool
+) -> list[dict[str, Any]]:
     """Fit and score every candidate on one fold."""
     part, _ = _shared_part(cell, data)
     results: list[dict[str, Any]] = [{} for _ in found]
@@ -318,17 +409,26 @@ def _visit_all(cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: boo
     return results
 
 
-def _visit(cell: Cell, part: Part, values: Mapping[str, Any], model: Any, warm: bool) -> tuple[Any, dict[str, Any]]:
+def _visit(
+    cell: Cell, part: Part, values: Mapping[str, Any], model: Any, warm: bool
+) -> tuple[Any, dict[str, Any]]:
     """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
     assert cell.search is not None
     metric = cell.search.metric
-    result: dict[str, Any] = {"score": None, "undefined": None, "error": None, "not_converged": False}
+    result: dict[str, Any] = {
+        "score": None,
+        "undefined": None,
+        "error": None,
+        "not_converged": False,
+    }
     made = None
     with noted_warnings() as texts:
         try:
             made = _next_model(cell, values, model, warm)
             model = part.rows.fit(made)
-            scores = part.score(model, part.predict(model, many=True), [metric], cell.scoring.average)[metric]
+            scores = part.score(
+                model, part.predict(model, many=True), [metric], cell.scoring.average
+            )[metric]
             result["score"] = None if math.isnan(scores.mean) else scores.mean
             result["undefined"] = scores.undefined
         except Exception as error:  # a candidate may be impossible; the record says so and the search goes on
@@ -343,7 +443,12 @@ def _next_model(cell: Cell, values: Mapping[str, Any], model: Any, warm: bool) -
     if model is not None:
         return model.set_params(**values)
     params = with_params(cell.method.params, values)
-    return build({"estimator": cell.method.estimator, "params": {**params, **({"warm_start": True} if warm else {})}})
+    return build(
+        {
+            "estimator": cell.method.estimator,
+            "params": {**params, **({"warm_start": True} if warm else {})},
+        }
+    )
 
 
 def _counts(part: Part, scores: Mapping[str, Scores]) -> dict[str, int]:
@@ -359,24 +464,46 @@ def _counts(part: Part, scores: Mapping[str, Scores]) -> dict[str, int]:
 def _blocks(model: Any) -> dict[str, float]:
     """Return the seconds of a block method: one block after the other, and each on a worker of its own."""
     seconds = getattr(model, "block_seconds_", None)
-    return {} if seconds is None else {"blocks_sum": float(np.sum(seconds)), "blocks_max": float(np.max(seconds))}
+    return (
+        {}
+        if seconds is None
+        else {
+            "blocks_sum": float(np.sum(seconds)),
+            "blocks_max": float(np.max(seconds)),
+        }
+    )
 
 
 def _truth_error(model: Any, part: Part) -> dict[str, float]:
     """Return the relative error of the coefficients of a regression with known truth, else nothing."""
     truth, coef = part.train.truth.get("W"), getattr(model, "coef_", None)
-    if part.train.task_type != "regression" or truth is None or coef is None or np.shape(coef) != truth.T.shape:
+    if (
+        part.train.task_type != "regression"
+        or truth is None
+        or coef is None
+        or np.shape(coef) != truth.T.shape
+    ):
         return {}
-    return {"truth_error": float(np.linalg.norm(coef - truth.T) / np.linalg.norm(truth))}
+    return {
+        "truth_error": float(np.linalg.norm(coef - truth.T) / np.linalg.norm(truth))
+    }
 
 
 def _solver_facts(fitted: _TimedFit) -> tuple[bool, dict[str, Any]]:
     """Return whether the solver converged, and what it says of itself."""
     model = fitted.model
-    failed = [text.removeprefix(NOT_CONVERGED_MARK) for text in fitted.warnings if text.startswith(NOT_CONVERGED_MARK)]
+    failed = [
+        text.removeprefix(NOT_CONVERGED_MARK)
+        for text in fitted.warnings
+        if text.startswith(NOT_CONVERGED_MARK)
+    ]
     converged = not failed and getattr(model, "converged_", True) is not False
     facts: dict[str, Any] = {"converged": converged}
-    for name, attribute in (("n_iter", "n_iter_"), ("gap", "gap_"), ("stop_crit", "stop_crit_")):
+    for name, attribute in (
+        ("n_iter", "n_iter_"),
+        ("gap", "gap_"),
+        ("stop_crit", "stop_crit_"),
+    ):
         value = getattr(model, attribute, None)
         if value is not None:
             facts[name] = np.max(value).item()
@@ -410,27 +537,45 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     """
     started = time.perf_counter()
     if data is not None and cell.features is not None:
-        data = replace(data, X=make_step(cell.features, data).fit_transform(data.X), features=[])
+        data = replace(
+            data, X=make_step(cell.features, data).fit_transform(data.X), features=[]
+        )
     module, _, name = measure_path(cell.method.measure).partition(":")
     measure = getattr(import_named(module), name)
     threads = (cell.scoring.timing or UNTIMED).threads
     with threadpool_limits(limits=threads), noted_warnings() as texts:
         found = measure(data, seed=cell.split.seed, **cell.method.params)
     _check(found, cell.method.measure, getattr(measure, "declaration", None))
-    converged = found.solver.get("converged", not any(text.startswith(NOT_CONVERGED_MARK) for text in texts))
+    converged = found.solver.get(
+        "converged", not any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
+    )
     return cell.record(
         status=OK if converged else NOT_CONVERGED,
-        log="\n".join(dict.fromkeys(text.removeprefix(NOT_CONVERGED_MARK) for text in texts)) or None,
+        log="\n".join(
+            dict.fromkeys(text.removeprefix(NOT_CONVERGED_MARK) for text in texts)
+        )
+        or None,
         params=dict(cell.method.params),
         metrics={name: float(value) for name, value in found.values.items()},
         per_task=found.per_task,
         counts={}
         if data is None
-        else {"n_tasks": data.n_tasks, "n_samples": data.n_samples, "n_features": data.n_features},
+        else {
+            "n_tasks": data.n_tasks,
+            "n_samples": data.n_samples,
+            "n_features": data.n_features,
+        },
         seconds={"total": time.perf_counter() - started},
         solver=found.solver,
         environment={"threads": threads, **host_facts()},
-        result={**_result(found), **({} if data is None or not found.per_task else {"tasks": list(data.tasks)})},
+        result={
+            **_result(found),
+            **(
+                {}
+                if data is None or not found.per_task
+                else {"tasks": list(data.tasks)}
+            ),
+        },
     )
 
 
@@ -438,16 +583,26 @@ def _check(found: Any, path: str, declaration: Declaration | None) -> None:
     """Refuse what is no measurement, and quantities that the measure does not declare."""
     if not isinstance(found, Measurement):
         raise TypeError(f"{path} returned a {type(found).__name__}, not a Measurement")
-    unknown = [name for name in found.values if declaration and name not in declaration.quantities]
+    unknown = [
+        name
+        for name in found.values
+        if declaration and name not in declaration.quantities
+    ]
     if unknown:
-        raise ValueError(f"{path} returned quantities that it does not declare: {', '.join(unknown)}")
+        raise ValueError(
+            f"{path} returned quantities that it does not declare: {', '.join(unknown)}"
+        )
 
 
 def _result(found: Measurement) -> dict[str, Any]:
     """Return curves, matrices, rankings, lines and tables as plain data, without those that are empty."""
     plain: dict[str, Any] = {
-        "curves": {name: dataclasses.asdict(curve) for name, curve in found.curves.items()},
-        "matrices": {name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()},
+        "curves": {
+            name: dataclasses.asdict(curve) for name, curve in found.curves.items()
+        },
+        "matrices": {
+            name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()
+        },
         "rankings": [dataclasses.asdict(scores) for scores in found.rankings],
         "lines": list(found.lines),
         "tables": dict(found.tables),

@@ -91,8 +91,13 @@ def load_experiment(
     names = _readings(layers)
     main = _load(layers, chosen, given, seed, data_dir, names[0])
     documents = layers.document, layers.bases
-    others = (_load(Layers(*documents), chosen, given, seed, data_dir, name) for name in names[1:])
-    return replace(main, others=tuple(other for other in others if other.config != main.config))
+    others = (
+        _load(Layers(*documents), chosen, given, seed, data_dir, name)
+        for name in names[1:]
+    )
+    return replace(
+        main, others=tuple(other for other in others if other.config != main.config)
+    )
 
 
 def load_training(
@@ -109,11 +114,16 @@ def load_training(
     layers = Layers(_document(target)[1])
     if not layers.training:
         name = layers.document.name
-        raise ConfigError(f"{name}: not a training file (kind: train)", f"mtlrun reproduce {target} runs it.")
+        raise ConfigError(
+            f"{name}: not a training file (kind: train)",
+            f"mtlrun reproduce {target} runs it.",
+        )
     return _load(layers, FULL, overrides, seed, data_dir)
 
 
-def chunk_training(target: str, overrides: Iterable[str] = (), seed: int | None = None) -> ChunkTraining | None:
+def chunk_training(
+    target: str, overrides: Iterable[str] = (), seed: int | None = None
+) -> ChunkTraining | None:
     """Return a training file whose data come in chunks; None for any other file.
 
     Raises
@@ -133,7 +143,9 @@ def chunk_training(target: str, overrides: Iterable[str] = (), seed: int | None 
     try:
         spec = ChunkTraining.model_validate(layers.data)
     except ValidationError as error:
-        for place, at_key, message, hint in schema_findings(error, layers.data, ChunkTraining):
+        for place, at_key, message, hint in schema_findings(
+            error, layers.data, ChunkTraining
+        ):
             layers.problem(layers.place(place), message, hint, at_key=at_key)
     if spec is None or layers.problems:
         raise ConfigError(render(layers.problems, layers.document))
@@ -155,10 +167,14 @@ def run_of(target: str | Path, *, profile: str | None = None) -> Path:
         return Path(experiment_id(str(layers.document.data["id"])), chosen)
     except (KeyError, TypeError, ValueError) as error:
         name = layers.document.name
-        raise ConfigError(f"{name}: id: {error}", f"See all problems: mtlrun validate {target}") from None
+        raise ConfigError(
+            f"{name}: id: {error}", f"See all problems: mtlrun validate {target}"
+        ) from None
 
 
-def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> Document:
+def validate_file(
+    target: str | Path, *, data_dir: Path | str | None = None
+) -> Document:
     """Check a file with every one of its profiles, and return it when all is well.
 
     Raises
@@ -193,18 +209,27 @@ def bases_of(document: Document, path: Path) -> list[Document]:
     """
     bases: list[Document] = []
     seen = [path.resolve()]
-    while isinstance(document.data, dict) and isinstance(document.data.get("extends"), str):
+    while isinstance(document.data, dict) and isinstance(
+        document.data.get("extends"), str
+    ):
         name = document.data["extends"]
         path = _extended(document, path, name)
         if path.resolve() in seen:
-            raise ConfigError(f"{document.name}: extends {name!r}, which extends this file")
+            raise ConfigError(
+                f"{document.name}: extends {name!r}, which extends this file"
+            )
         seen.append(path.resolve())
         document = _read(path)
         if not isinstance(document.data, dict) or _is_training(document):
-            raise ConfigError(f"{document.name}: not an experiment, so none can extend it")
+            raise ConfigError(
+                f"{document.name}: not an experiment, so none can extend it"
+            )
         bases.insert(0, document)
     for base in bases:  # problems are shown in the file itself
-        base.places = {path: Position(where=shown_place(place, base)) for path, place in base.places.items()}
+        base.places = {
+            path: Position(where=shown_place(place, base))
+            for path, place in base.places.items()
+        }
     return bases
 
 
@@ -220,13 +245,17 @@ def _extended(document: Document, path: Path, name: str) -> Path:
         try:
             return find(name)
         except UnknownNameError as error:
-            raise ConfigError(f"{document.name}: extends an {error.message}", error.remedy) from None
+            raise ConfigError(
+                f"{document.name}: extends an {error.message}", error.remedy
+            ) from None
     try:
         there = (path.parent / name).is_file()
     except OSError:  # too long a name
         there = False
     if not there:
-        raise ConfigError(f"{document.name}: there is no file {shorten(name, 100)} to extend")
+        raise ConfigError(
+            f"{document.name}: there is no file {shorten(name, 100)} to extend"
+        )
     return path.parent / name
 
 
@@ -249,7 +278,10 @@ def _is_training(document: Document) -> bool:
 def _experiment_layers(target: str | Path) -> Layers:
     path, document = _document(target)
     if _is_training(document):
-        raise ConfigError(f"{document.name}: a training file, not an experiment", f"Run it with: mtlrun train {target}")
+        raise ConfigError(
+            f"{document.name}: a training file, not an experiment",
+            f"Run it with: mtlrun train {target}",
+        )
     return Layers(document, bases_of(document, path))
 
 
@@ -258,7 +290,9 @@ def _choose_profile(layers: Layers, profile: str | None) -> str:
     if profile is None:
         return DEFAULT_PROFILE if DEFAULT_PROFILE in known else FULL
     if profile not in known:
-        raise UnknownNameError(f"profile of {name_of(layers.document.name)}:", profile, known)
+        raise UnknownNameError(
+            f"profile of {name_of(layers.document.name)}:", profile, known
+        )
     return profile
 
 
@@ -268,7 +302,10 @@ def _readings(layers: Layers) -> list[str]:
     if not isinstance(readings, dict) or not readings:
         return [""]
     return sorted(
-        map(str, readings), key=lambda name: not (isinstance(readings[name], dict) and "main" in readings[name])
+        map(str, readings),
+        key=lambda name: (
+            not (isinstance(readings[name], dict) and "main" in readings[name])
+        ),
     )
 
 
@@ -281,8 +318,13 @@ def _load(
     reading: str = "",
 ) -> Experiment:
     """Apply a profile, a reading, overrides and the seed, and validate what comes out."""
-    entries = layers.data.get("datasets")  # may be wrong, or missing, where a profile or an override replaces it
-    ids = [e.get("id") if isinstance(e, dict) else e for e in (entries if isinstance(entries, list) else ())]
+    entries = layers.data.get(
+        "datasets"
+    )  # may be wrong, or missing, where a profile or an override replaces it
+    ids = [
+        e.get("id") if isinstance(e, dict) else e
+        for e in (entries if isinstance(entries, list) else ())
+    ]
     given = list(overrides)
     layers.apply_profile(profile)
     layers.apply_reading(reading)
@@ -294,7 +336,9 @@ def _load(
     spec = _validate(layers, data_dir)
     if layers.problems or spec is None:
         # What is wrong with an option comes first: the rest of the file may only look wrong because of it.
-        of_options = [problem for problem in layers.problems if problem.where.startswith("--")]
+        of_options = [
+            problem for problem in layers.problems if problem.where.startswith("--")
+        ]
         raise ConfigError(render(of_options or layers.problems, layers.document))
     return Experiment(
         spec,
@@ -303,7 +347,10 @@ def _load(
         profile,
         tuple(dict.fromkeys([*spec.profiles, FULL])),
         tuple(given),
-        tuple(shown_place(layers.place(("datasets", i)), layers.document) for i in range(len(spec.datasets))),
+        tuple(
+            shown_place(layers.place(("datasets", i)), layers.document)
+            for i in range(len(spec.datasets))
+        ),
         tuple(dict.fromkeys(name for name in ids if isinstance(name, str))),
         reading,
     )
@@ -326,11 +373,20 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
 
 def _unknown_in_training(layers: Layers) -> Iterator[Finding]:
     """Yield the keys that training files do not have, and take them out."""
-    sections: dict[KeyPath, Any] = {(): layers.data, ("method",): layers.data.get("method")}
+    sections: dict[KeyPath, Any] = {
+        (): layers.data,
+        ("method",): layers.data.get("method"),
+    }
     for path, section in sections.items():
         known = TRAIN_METHOD_KEYS if path else TRAIN_KEYS
-        for name in [key for key in section if key not in known] if isinstance(section, dict) else ():
-            yield unknown_key((*path, name), known, lambda path: shown(path, layers.data))
+        for name in (
+            [key for key in section if key not in known]
+            if isinstance(section, dict)
+            else ()
+        ):
+            yield unknown_key(
+                (*path, name), known, lambda path: shown(path, layers.data)
+            )
             del section[name]
 
 
@@ -359,10 +415,16 @@ def _expand_references(document: Document, folder: Path, name: str) -> None:
     data = document.data if isinstance(document.data, dict) else {}
     profiles = data.get("profiles")
     sections: dict[KeyPath, Any] = {(): data}
-    sections |= {("profiles", key): section for key, section in profiles.items()} if isinstance(profiles, dict) else {}
+    sections |= (
+        {("profiles", key): section for key, section in profiles.items()}
+        if isinstance(profiles, dict)
+        else {}
+    )
     axis = data["sweep"].get("name") if isinstance(data.get("sweep"), dict) else None
     for path, section in sections.items():
-        if isinstance(section, dict) and any(_is_file(entry) for entry in as_list(section.get("reference"))):
+        if isinstance(section, dict) and any(
+            _is_file(entry) for entry in as_list(section.get("reference"))
+        ):
             _expand(document, section, (*path, "reference"), folder, name, axis)
 
 
@@ -370,7 +432,14 @@ def _is_file(entry: Any) -> bool:
     return isinstance(entry, dict) and "file" in entry
 
 
-def _expand(document: Document, section: dict[str, Any], here: KeyPath, folder: Path, name: str, axis: Any) -> None:
+def _expand(
+    document: Document,
+    section: dict[str, Any],
+    here: KeyPath,
+    folder: Path,
+    name: str,
+    axis: Any,
+) -> None:
     """Replace the entries of one section; each number then stands where the table is named."""
     listed = isinstance(section["reference"], list)
     entries: list[Any] = []
@@ -378,16 +447,24 @@ def _expand(document: Document, section: dict[str, Any], here: KeyPath, folder: 
     for i, entry in enumerate(as_list(section["reference"])):
         source: KeyPath = (*here, i) if listed else here
         numbers = _numbers(entry, folder, name, axis) if _is_file(entry) else None
-        place = nearest(document.places, source if numbers is None else (*source, "file"))
+        place = nearest(
+            document.places, source if numbers is None else (*source, "file")
+        )
         for number in [entry] if numbers is None else numbers:
             places[(*here, len(entries))] = Position(place.value, place.value)
             entries.append(number)
-    outside = {path: place for path, place in document.places.items() if path[: len(here)] != here or path == here}
+    outside = {
+        path: place
+        for path, place in document.places.items()
+        if path[: len(here)] != here or path == here
+    }
     document.places = outside | places
     section["reference"] = entries
 
 
-def _numbers(entry: dict[str, Any], folder: Path, name: str, axis: Any) -> list[dict[str, Any]] | None:
+def _numbers(
+    entry: dict[str, Any], folder: Path, name: str, axis: Any
+) -> list[dict[str, Any]] | None:
     """Return the numbers of a printed table as entries of their own; None if the schema refuses the entry."""
     try:
         spec = ReferenceFile.model_validate(entry)
@@ -404,11 +481,18 @@ def _numbers(entry: dict[str, Any], folder: Path, name: str, axis: Any) -> list[
         if axis in number.where:
             place = f"{place} ({axis} {number.where[axis]})"
         quantity = number.where.get("quantity") or spec.quantity or number.head
-        new: dict[str, Any] = {"dataset": place, "method": spec.method or number.head, "quantity": quantity}
+        new: dict[str, Any] = {
+            "dataset": place,
+            "method": spec.method or number.head,
+            "quantity": quantity,
+        }
         if number.where.get("task"):
             new["task"] = number.where["task"]
         unit = Decimal(100 if spec.percent else 1)
-        new |= {"value": float(number.value / unit), "decimals": number.decimals + 2 * spec.percent}
+        new |= {
+            "value": float(number.value / unit),
+            "decimals": number.decimals + 2 * spec.percent,
+        }
         if number.std is not None:
             new["std"] = float(number.std / unit)
         found.append({**new, **shared})
@@ -448,7 +532,11 @@ class Layers:
 
     def __init__(self, document: Document, bases: Sequence[Document] = ()) -> None:
         if not isinstance(document.data, dict):
-            what = "is empty" if document.data is None else "must be a mapping with keys such as 'id' and 'methods'"
+            what = (
+                "is empty"
+                if document.data is None
+                else "must be a mapping with keys such as 'id' and 'methods'"
+            )
             raise ConfigError(f"{document.name}: an experiment file {what}")
         self.document, self.bases = document, bases
         self.sources = [*bases, document]
@@ -460,7 +548,9 @@ class Layers:
             for key, value in source.data.items():
                 if source is document or key not in OWN:
                     self._merge(value, (key,), (key,), source)
-        self.places[()] = nearest(document.places, ())  # what is missing is missing in the file that was given
+        self.places[()] = nearest(
+            document.places, ()
+        )  # what is missing is missing in the file that was given
         self.new_methods = False
         self.training = self.data.get("kind") == TRAIN
 
@@ -468,12 +558,23 @@ class Layers:
     def profiles(self) -> list[str]:
         """Names of the profiles of all files, and of the file as it stands."""
         found = [source.data.get("profiles") for source in self.sources]
-        names = [str(name) for section in found if isinstance(section, dict) for name in section]
+        names = [
+            str(name)
+            for section in found
+            if isinstance(section, dict)
+            for name in section
+        ]
         return list(dict.fromkeys([*names, FULL]))
 
-    def problem(self, place: Position, message: str, hint: str = "", *, at_key: bool = False) -> None:
+    def problem(
+        self, place: Position, message: str, hint: str = "", *, at_key: bool = False
+    ) -> None:
         """Note a problem of a value, or of its key."""
-        self.problems.append(YamlProblem(place.key if at_key else place.value, message, hint, place.where))
+        self.problems.append(
+            YamlProblem(
+                place.key if at_key else place.value, message, hint, place.where
+            )
+        )
 
     def apply_profile(self, name: str) -> None:
         """Merge a profile into the data: mappings are merged, lists replaced, methods merged by label."""
@@ -509,7 +610,9 @@ class Layers:
             except ConfigError as error:
                 self.problem(place, error.message.partition(": ")[2])
 
-    def _no_entry(self, place: Position, name: Any, known: Sequence[str], *, at_key: bool = False) -> None:
+    def _no_entry(
+        self, place: Position, name: Any, known: Sequence[str], *, at_key: bool = False
+    ) -> None:
         """Note that a list has no entry of a name, with the nearest one."""
         near = suggest(str(name), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
@@ -519,8 +622,15 @@ class Layers:
         """Set one value; mappings around it that are missing are added."""
         target: Any = self.data
         for i, step in enumerate(path):
-            if isinstance(target, list) and not (isinstance(step, int) and step < len(target)):
-                known = [str(e.get("label") or e.get("id")) if isinstance(e, dict) else str(e) for e in target]
+            if isinstance(target, list) and not (
+                isinstance(step, int) and step < len(target)
+            ):
+                known = [
+                    str(e.get("label") or e.get("id"))
+                    if isinstance(e, dict)
+                    else str(e)
+                    for e in target
+                ]
                 self._no_entry(place, step, known)
                 return
             if not isinstance(target, dict | list):
@@ -552,16 +662,24 @@ class Layers:
                 self.data[section] = {key: value}
                 self.places[(section, key)] = self.place((section,))
 
-    def _merge(self, value: Any, path: KeyPath, place: KeyPath, source: Document) -> None:
+    def _merge(
+        self, value: Any, path: KeyPath, place: KeyPath, source: Document
+    ) -> None:
         """Merge a value, which stands at `place` of a source, into the data at `path`."""
         current = self._get(path)
         if isinstance(current, dict) and isinstance(value, dict):
             for key, item in value.items():
                 self._merge(item, (*path, key), (*place, key), source)
-        elif isinstance(current, list) and path[0] in _NAMED and isinstance(value, dict):
+        elif (
+            isinstance(current, list) and path[0] in _NAMED and isinstance(value, dict)
+        ):
             for name, item in value.items():
                 self._merge_entry(name, item, path, (*place, name), source)
-        elif isinstance(current, list) and path == ("methods",) and isinstance(value, list):
+        elif (
+            isinstance(current, list)
+            and path == ("methods",)
+            and isinstance(value, list)
+        ):
             for i, item in enumerate(value):
                 label = item.get("label") if isinstance(item, dict) else None
                 self._merge_entry(label, item, path, (*place, i), source, listed=True)
@@ -575,7 +693,14 @@ class Layers:
                 self.places[path] = nearest(source.places, place)
 
     def _merge_entry(
-        self, name: Any, item: Any, path: KeyPath, place: KeyPath, source: Document, *, listed: bool = False
+        self,
+        name: Any,
+        item: Any,
+        path: KeyPath,
+        place: KeyPath,
+        source: Document,
+        *,
+        listed: bool = False,
     ) -> None:
         """Merge a value into the entries of a list with this label or id, or whose label or id a pattern matches.
 
@@ -585,20 +710,34 @@ class Layers:
         entries = self._get(path)
         found = [i for i, entry in enumerate(entries) if name in _names(entry)]
         if not found and not listed:
-            found = [i for i, entry in enumerate(entries) if name == "*" or _matches(_names(entry), name)]
+            found = [
+                i
+                for i, entry in enumerate(entries)
+                if name == "*" or _matches(_names(entry), name)
+            ]
         for i in found:
             if isinstance(entries[i], str):  # the short form of a data set
                 self.places[(*path, i, "id")] = self.place((*path, i))
                 entries[i] = {"id": entries[i]}
-            for target, below in [((), ())] if listed else _targets(entries[i], item, path):
-                self._merge(_at(item, below), (*path, i, *target), (*place, *below), source)
-        if found or (not listed and (name == "*" or _matches(self._known(str(path[0])), name))):
+            for target, below in (
+                [((), ())] if listed else _targets(entries[i], item, path)
+            ):
+                self._merge(
+                    _at(item, below), (*path, i, *target), (*place, *below), source
+                )
+        if found or (
+            not listed and (name == "*" or _matches(self._known(str(path[0])), name))
+        ):
             return
         if listed and self.new_methods:
             entries.append(copy.deepcopy(item))
             self._note((*path, len(entries) - 1), _below(source.places, place))
             return
-        known = [name for entry in entries for name in _names(entry)] if listed else self._known(str(path[0]))
+        known = (
+            [name for entry in entries for name in _names(entry)]
+            if listed
+            else self._known(str(path[0]))
+        )
         at = nearest(source.places, (*place, "label") if listed else place)
         self._no_entry(at, name, known, at_key=not listed)
 
@@ -607,7 +746,10 @@ class Layers:
         found: dict[str, None] = {}
         for source in self.sources:
             profiles = source.data.get("profiles")
-            for layer in (source.data, *(profiles.values() if isinstance(profiles, dict) else ())):
+            for layer in (
+                source.data,
+                *(profiles.values() if isinstance(profiles, dict) else ()),
+            ):
                 entries = layer.get(section) if isinstance(layer, dict) else None
                 for entry in entries if isinstance(entries, list) else ():
                     found |= dict.fromkeys(_names(entry))
@@ -631,13 +773,21 @@ class Layers:
 
     def _note(self, path: KeyPath, below: Positions) -> None:
         """Note the places of a value and of everything in it, forgetting what stood there."""
-        self.places = {known: place for known, place in self.places.items() if known[: len(path)] != path}
+        self.places = {
+            known: place
+            for known, place in self.places.items()
+            if known[: len(path)] != path
+        }
         self.places |= {(*path, *rest): place for rest, place in below.items()}
 
 
 def _below(places: Positions, path: KeyPath) -> Positions:
     """Return the places of what stands at a path, by path from there on."""
-    return {known[len(path) :]: place for known, place in places.items() if known[: len(path)] == path}
+    return {
+        known[len(path) :]: place
+        for known, place in places.items()
+        if known[: len(path)] == path
+    }
 
 
 def _at(value: Any, path: KeyPath) -> Any:
@@ -652,7 +802,9 @@ def _at(value: Any, path: KeyPath) -> Any:
 
 def _names(entry: Any) -> list[str]:
     """Return the label and the id of an entry of a list, or its text."""
-    names = (entry.get("label"), entry.get("id")) if isinstance(entry, dict) else (entry,)
+    names = (
+        (entry.get("label"), entry.get("id")) if isinstance(entry, dict) else (entry,)
+    )
     return [name for name in names if isinstance(name, str)]
 
 
@@ -667,15 +819,31 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> list[tuple[KeyPath, Key
     A parameter that a method does not have goes to the estimator inside it that has it; a field that a claim does not
     have goes to all of its checks.
     """
-    if not isinstance(changes, dict) or not isinstance(entry, dict) or path not in (("methods",), ("claims",)):
+    if (
+        not isinstance(changes, dict)
+        or not isinstance(entry, dict)
+        or path not in (("methods",), ("claims",))
+    ):
         return [((), ())]
     found: list[tuple[KeyPath, KeyPath]] = []
     checks = entry.get("checks")
     for key, value in changes.items():
-        if path == ("claims",) and key not in Claim.model_fields and isinstance(checks, list) and checks:
+        if (
+            path == ("claims",)
+            and key not in Claim.model_fields
+            and isinstance(checks, list)
+            and checks
+        ):
             found += [(("checks", k, key), (key,)) for k in range(len(checks))]
-        elif path == ("methods",) and key == "params" and isinstance(value, dict) and entry.get("params"):
-            found += [(_home(entry, name) or (key, name), (key, name)) for name in value]
+        elif (
+            path == ("methods",)
+            and key == "params"
+            and isinstance(value, dict)
+            and entry.get("params")
+        ):
+            found += [
+                (_home(entry, name) or (key, name), (key, name)) for name in value
+            ]
         else:
             found.append(((key,), (key,)))
     return found

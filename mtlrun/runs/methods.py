@@ -66,7 +66,9 @@ def parameter_names(name: str) -> tuple[str, ...] | None:
     return None if found.open else found.names
 
 
-def owner_of(name: str, params: Mapping[str, Any], parameter: str) -> tuple[str, Mapping[str, Any], str] | None:
+def owner_of(
+    name: str, params: Mapping[str, Any], parameter: str
+) -> tuple[str, Mapping[str, Any], str] | None:
     """Return the estimator that a parameter belongs to, its parameters and the name there.
 
     ``base__alpha`` is `alpha` of the estimator that is given, or set by default, as `base`; None if that is none.
@@ -75,7 +77,11 @@ def owner_of(name: str, params: Mapping[str, Any], parameter: str) -> tuple[str,
     if not rest:
         return name, params, first
     inner = complete(name, params).get(first)
-    return owner_of(inner["estimator"], inner.get("params") or {}, rest) if is_nested(inner) else None
+    return (
+        owner_of(inner["estimator"], inner.get("params") or {}, rest)
+        if is_nested(inner)
+        else None
+    )
 
 
 def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
@@ -108,10 +114,14 @@ def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
     `random_state` that is not given becomes `seed`, so that every fit can be repeated.
     """
     inner = {
-        key: resolved(value["estimator"], value.get("params") or {}, seed) if is_nested(value) else copy.deepcopy(value)
+        key: resolved(value["estimator"], value.get("params") or {}, seed)
+        if is_nested(value)
+        else copy.deepcopy(value)
         for key, value in complete(name, params).items()
     }
-    if inner.get("random_state") is None and "random_state" in (parameter_names(name) or ()):
+    if inner.get("random_state") is None and "random_state" in (
+        parameter_names(name) or ()
+    ):
         inner["random_state"] = seed
     return {"estimator": registry.short_name(class_path(name)), "params": inner}
 
@@ -152,7 +162,11 @@ def measure_path(name: str) -> str:
 def measure_parameters(name: str) -> tuple[str, ...] | None:
     """Return what a measure can be given in `params`; None when any name may be right; errors as `measure_path`."""
     found = _function(measure_path(name))
-    return None if found.open else tuple(n for n in found.keyword_only if n not in _RESERVED)
+    return (
+        None
+        if found.open
+        else tuple(n for n in found.keyword_only if n not in _RESERVED)
+    )
 
 
 def quantities_of(names: Iterable[str]) -> dict[str, dict[str, Any]] | None:
@@ -178,13 +192,20 @@ def declared(name: str) -> tuple[str, Declaration] | None:
         found = interface(measures.measure_path(name))
     except ConfigError:  # `measure_path` says what is wrong
         return None
-    return None if found.declaration is None else (found.summary, Declaration(**found.declaration))
+    return (
+        None
+        if found.declaration is None
+        else (found.summary, Declaration(**found.declaration))
+    )
 
 
 def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
     """Return ``{name: sha256}`` of the files that a measure is given as `published`, {} without any."""
     names = [name for name in as_list(params.get(PUBLISHED)) if isinstance(name, str)]
-    return {name: hashlib.sha256(published_path(name).read_bytes()).hexdigest() for name in names}
+    return {
+        name: hashlib.sha256(published_path(name).read_bytes()).hexdigest()
+        for name in names
+    }
 
 
 def _function(path: str) -> Interface:
@@ -202,7 +223,9 @@ OWN = "mtlrun"
 OWN_CODE = (".py", ".pyc", ".so", ".pyd")
 _INSTALLED = {"site-packages", "dist-packages"}
 #: Packages -> the distributions that they belong to; looked up once.
-_distributions = functools.lru_cache(maxsize=1)(importlib.metadata.packages_distributions)
+_distributions = functools.lru_cache(maxsize=1)(
+    importlib.metadata.packages_distributions
+)
 #: The package whose distribution every plan asks for, so that not all that is installed is read.
 _KNOWN = {"sklearn": "scikit-learn"}
 
@@ -235,7 +258,9 @@ def versions_of(paths: Iterable[str], source: str = "") -> Versions:
         top = module.partition(".")[0]
         if top == OWN:
             method = registry.short_name(path)
-            found[method if method != path else measures.measure_name(path)] = 1 + len(interface(path).changes)
+            found[method if method != path else measures.measure_name(path)] = 1 + len(
+                interface(path).changes
+            )
         elif (package := _package(top)) is not None:
             found[top] = package
         else:
@@ -251,7 +276,9 @@ def reason_of(name: str, old: int, new: int) -> str:
         changes = SOURCE_CHANGES.get(name, ())
     else:
         try:
-            changes = interface(MEASURES[name] if name in MEASURES else registry.class_path(name)).changes
+            changes = interface(
+                MEASURES[name] if name in MEASURES else registry.class_path(name)
+            ).changes
         except UserError:  # it has gone since
             changes = ()
     return "; ".join(changes[max(old, 1) - 1 : new - 1])
@@ -274,8 +301,14 @@ def own_files(module: str) -> dict[str, str]:
         if file is not None:
             tree = _parsed(file)
             base = name if file.name == "__init__.py" else package
-            content = file.read_bytes() if tree is None else ast.unparse(tree).encode("utf-8", "surrogatepass")
-            found["/".join([*filter(None, base.split(".")), file.name])] = hashlib.sha256(content).hexdigest()[:16]
+            content = (
+                file.read_bytes()
+                if tree is None
+                else ast.unparse(tree).encode("utf-8", "surrogatepass")
+            )
+            found["/".join([*filter(None, base.split(".")), file.name])] = (
+                hashlib.sha256(content).hexdigest()[:16]
+            )
             waiting += () if tree is None else _imports(tree, base)
     return found
 
@@ -285,8 +318,15 @@ def _parsed(file: Path) -> ast.AST | None:
     try:
         return ast.parse(file.read_bytes()) if file.suffix == ".py" else None
     except SyntaxError as error:
-        raise ConfigError(f"{file.name}:{error.lineno}:{error.offset}: {error.msg}") from None
-    except (OSError, ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested too deeply
+        raise ConfigError(
+            f"{file.name}:{error.lineno}:{error.offset}: {error.msg}"
+        ) from None
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ) as error:  # null bytes, or nested too deeply
         raise ConfigError(f"{file.name}: {error or 'the code is too large'}") from None
 
 
@@ -295,15 +335,29 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            base = importlib.util.resolve_name(
+                "." * node.level + (node.module or ""), package
+            )
             yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
-        elif isinstance(node, ast.Call) and node.args and _called(node.func) in ("import_module", "__import__"):
-            name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-            yield from (name,) if isinstance(name, str) and not name.startswith(".") else ()
+        elif (
+            isinstance(node, ast.Call)
+            and node.args
+            and _called(node.func) in ("import_module", "__import__")
+        ):
+            name = (
+                node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            )
+            yield from (
+                (name,) if isinstance(name, str) and not name.startswith(".") else ()
+            )
 
 
 def _called(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return (
+        function.attr
+        if isinstance(function, ast.Attribute)
+        else getattr(function, "id", "")
+    )
 
 
 def _own_file(name: str) -> Path | None:
@@ -311,14 +365,22 @@ def _own_file(name: str) -> Path | None:
     top = name.partition(".")[0]
     # Looked up first: to find a submodule imports what it is in.
     spec = None if top in ("", OWN) or _package(top) is not None else _spec(name)
-    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+    return (
+        Path(spec.origin)
+        if spec is not None and spec.has_location and spec.origin
+        else None
+    )
 
 
 def _spec(name: str) -> ModuleSpec | None:
     try:
         with current_folder():
             return importlib.util.find_spec(name)
-    except (ImportError, ValueError, AttributeError):  # no module, or one without a file such as __main__
+    except (
+        ImportError,
+        ValueError,
+        AttributeError,
+    ):  # no module, or one without a file such as __main__
         return None
 
 
@@ -327,7 +389,13 @@ def _package(top: str) -> str | None:
     if top in sys.stdlib_module_names:
         return "{}.{}".format(*sys.version_info)
     spec = _spec(top)
-    places = [] if spec is None else [spec.origin] if spec.has_location else spec.submodule_search_locations or []
+    places = (
+        []
+        if spec is None
+        else [spec.origin]
+        if spec.has_location
+        else spec.submodule_search_locations or []
+    )
     parts = {part for place in places if place for part in Path(place).parts}
     names = _names(top)
     if parts.isdisjoint(_INSTALLED) and not any(_lists(name, top) for name in names):
@@ -346,4 +414,6 @@ def _names(top: str) -> list[str]:
 def _lists(distribution: str, top: str) -> bool:
     """Whether a distribution holds the files of a package, as after ``pip install --target``; no editable one does."""
     record = importlib.metadata.distribution(distribution).read_text("RECORD") or ""
-    return any(line.startswith((f"{top}/", f"{top}.py,")) for line in record.split("\n"))
+    return any(
+        line.startswith((f"{top}/", f"{top}.py,")) for line in record.split("\n")
+    )

@@ -18,7 +18,12 @@ from typing import Any, Literal
 
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
-from mtlrun.data.load import check_options, dataset_fingerprint, source_name, source_path
+from mtlrun.data.load import (
+    check_options,
+    dataset_fingerprint,
+    source_name,
+    source_path,
+)
 from mtlrun.errors import ConfigError, UnknownNameError, counted, suggest
 from mtlrun.interfaces import interface
 from mtlrun.papers.measure import measure_name
@@ -26,7 +31,18 @@ from mtlrun.record import FAILED, PROTOCOL, Place, Record, Records, private_path
 from mtlrun.report.grid import show
 from mtlrun.report.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.runs.catalogue import name_of
-from mtlrun.runs.cell import HALVING, Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
+from mtlrun.runs.cell import (
+    HALVING,
+    Cell,
+    DatasetRef,
+    Features,
+    Method,
+    Scoring,
+    Search,
+    Split,
+    Timing,
+    with_params,
+)
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.methods import (
     OWN_CODE,
@@ -42,7 +58,16 @@ from mtlrun.runs.methods import (
     resolved,
     versions_of,
 )
-from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
+from mtlrun.runs.spec import (
+    PUBLISHED,
+    DatasetSpec,
+    Experiment,
+    FeatureStep,
+    MethodSpec,
+    Spec,
+    SplitSpec,
+    Sweep,
+)
 from mtlrun.runs.store import Store, settled, write_new
 from mtlrun.utils.io import derive_seed, file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
@@ -102,14 +127,22 @@ def settings(spec: Spec) -> list[Setting]:
             split.n_trials if split else spec.repeats,
             (dataset.metrics if dataset else None) or spec.metrics,
             (dataset.features if dataset else None) or spec.features,
-            tuple(method for method in spec.methods if dataset is None or method.takes(dataset)),
+            tuple(
+                method
+                for method in spec.methods
+                if dataset is None or method.takes(dataset)
+            ),
             {},
         )
         if spec.sweep is None:
             found.append(setting)
             continue
         without = spec.sweep.leave_out.get(setting.name, [])
-        found += [_at(setting, spec.sweep, value) for value in spec.sweep.values if value not in without]
+        found += [
+            _at(setting, spec.sweep, value)
+            for value in spec.sweep.values
+            if value not in without
+        ]
     return found
 
 
@@ -117,7 +150,9 @@ def _at(setting: Setting, sweep: Sweep, value: Any) -> Setting:
     """Return a setting at one value of the axis."""
     dataset, split = setting.dataset, setting.split
     if sweep.option is not None and dataset is not None:
-        dataset = DatasetSpec.model_validate({**dataset.model_dump(), sweep.option: value})
+        dataset = DatasetSpec.model_validate(
+            {**dataset.model_dump(), sweep.option: value}
+        )
     if sweep.split is not None and split is not None:
         split = split.model_copy(update={sweep.split: value})
     return replace(
@@ -125,7 +160,9 @@ def _at(setting: Setting, sweep: Sweep, value: Any) -> Setting:
         name=f"{setting.name} ({sweep.name} {show(value)})",
         dataset=dataset,
         split=split,
-        methods=tuple(_changed(method, sweep.params or [], value) for method in setting.methods),
+        methods=tuple(
+            _changed(method, sweep.params or [], value) for method in setting.methods
+        ),
         axis={"of": setting.name, "value": value},
     )
 
@@ -134,10 +171,17 @@ def _changed(method: MethodSpec, names: list[str], value: Any) -> MethodSpec:
     """Return a method with the value in those of the parameters that it has."""
     if method.measure:
         known = measure_parameters(method.measure)
-        params = {**method.params, **{name: value for name in names if known is None or name in known}}
+        params = {
+            **method.params,
+            **{name: value for name in names if known is None or name in known},
+        }
     else:
         params = complete(method.estimator, method.params)
-        changes = {name: value for name in names if has_parameter(method.estimator, params, name)}
+        changes = {
+            name: value
+            for name in names
+            if has_parameter(method.estimator, params, name)
+        }
         params = with_params(params, changes) if changes else method.params
     return method.model_copy(update={"params": params})
 
@@ -162,9 +206,22 @@ class PlannedCell(Place):
     @property
     def plain(self) -> dict[str, Any]:
         """The entry of `run.json`, which `Place.read` reads."""
-        entry = {"key": self.key, "family": self.cell.family, "dataset": self.dataset, "method": self.method}
-        more = {"trial": self.trial, "value": self.value, "was": self.was, "reading": self.reading or None}
-        return {**entry, **{name: value for name, value in more.items() if value is not None}}
+        entry = {
+            "key": self.key,
+            "family": self.cell.family,
+            "dataset": self.dataset,
+            "method": self.method,
+        }
+        more = {
+            "trial": self.trial,
+            "value": self.value,
+            "was": self.was,
+            "reading": self.reading or None,
+        }
+        return {
+            **entry,
+            **{name: value for name, value in more.items() if value is not None},
+        }
 
 
 @dataclass(frozen=True)
@@ -247,10 +304,14 @@ class Plan:
             about["published"] = read_curves(spec.published)
         if spec.measures:  # the report reads records only
             known = quantities_of(method.measure for method in spec.methods) or {}
-            about["quantities"] = {name: facts for name, facts in known.items() if name in spec.metrics}
+            about["quantities"] = {
+                name: facts for name, facts in known.items() if name in spec.metrics
+            }
         if spec.readings:
             about["reading"] = experiment.reading
-            about["readings"] = {name: self._reading_json(name) for name in spec.readings}
+            about["readings"] = {
+                name: self._reading_json(name) for name in spec.readings
+            }
         return sealed(jsonable(about))
 
     def _reading_json(self, name: str) -> dict[str, Any]:
@@ -259,7 +320,9 @@ class Plan:
         about = spec.readings[name].model_dump(exclude={"changes"}, exclude_unset=True)
         other = next((other for other in main.others if other.reading == name), None)
         if other is not None:
-            about["config"] = {k: v for k, v in other.config.items() if main.config.get(k) != v}
+            about["config"] = {
+                k: v for k, v in other.config.items() if main.config.get(k) != v
+            }
             about["datasets"] = self.datasets[name]
             about["methods"] = [m.label for m in other.spec.methods]
         return about
@@ -306,18 +369,52 @@ def plan(
         found = settings(one.spec)
         cells = sum(setting.trials * len(setting.methods) for setting in found)
         folds = one.spec.selection.folds if one.spec.selection else 0
-        allow(experiment.source, cells * (1 + folds), PLANNED, "cells and folds", "Lower trials, folds or values.")
+        allow(
+            experiment.source,
+            cells * (1 + folds),
+            PLANNED,
+            "cells and folds",
+            "Lower trials, folds or values.",
+        )
         for setting in found:
             facts_of[setting.name], source = _dataset_facts(one, setting, directory)
-            maker = CellMaker(one.spec, setting, facts_of[setting.name].get("fingerprint", ""), source, known)
+            maker = CellMaker(
+                one.spec,
+                setting,
+                facts_of[setting.name].get("fingerprint", ""),
+                source,
+                known,
+            )
             for method in setting.methods:
                 for trial in range(setting.trials):
-                    cell = maker.measure(method, trial) if method.measure else maker.fit(method, trial)
-                    key, was = before.get((name, setting.name, method.label, trial), (None, None))
+                    cell = (
+                        maker.measure(method, trial)
+                        if method.measure
+                        else maker.fit(method, trial)
+                    )
+                    key, was = before.get(
+                        (name, setting.name, method.label, trial), (None, None)
+                    )
                     was = was if key == cell.key else key
                     value = setting.axis.get("value")
-                    rows.append(PlannedCell(name, setting.name, value, method.label, trial, cell.key, cell, was))
-    chosen = zip(rows, _of_reading(experiment, rows, reading), _matching(rows, only or ()), strict=True)
+                    rows.append(
+                        PlannedCell(
+                            name,
+                            setting.name,
+                            value,
+                            method.label,
+                            trial,
+                            cell.key,
+                            cell,
+                            was,
+                        )
+                    )
+    chosen = zip(
+        rows,
+        _of_reading(experiment, rows, reading),
+        _matching(rows, only or ()),
+        strict=True,
+    )
     rows = [replace(row, wanted=asked and matching) for row, asked, matching in chosen]
     return Plan(experiment, folder, Path(output), directory, tuple(rows), about)
 
@@ -338,10 +435,22 @@ class CellMaker:
         assert given is not None  # only measures have none
         seed = self._seed(*purpose_of(given.kind, given.folds, trial))
         split = Split(**given.model_dump(exclude={"trials"}), trial=trial, seed=seed)
-        timing = Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup) if spec.timing else None
-        scoring = Scoring(tuple(self.setting.metrics), spec.average, tuple(sorted(set(spec.keep))), timing)
+        timing = (
+            Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup)
+            if spec.timing
+            else None
+        )
+        scoring = Scoring(
+            tuple(self.setting.metrics),
+            spec.average,
+            tuple(sorted(set(spec.keep))),
+            timing,
+        )
         return self._cell(
-            split, self._estimator(method, method.params, trial), scoring, search=self._search(method, trial)
+            split,
+            self._estimator(method, method.params, trial),
+            scoring,
+            search=self._search(method, trial),
         )
 
     def measure(self, method: MethodSpec, trial: int) -> Cell:
@@ -350,24 +459,51 @@ class CellMaker:
         threads = self.spec.timing.threads if self.spec.timing else 1
         return self._cell(
             Split("repeat", trial, self._seed(trial)),
-            Method(measure=measure_name(path), params=params, published=published_hash(params)),
+            Method(
+                measure=measure_name(path),
+                params=params,
+                published=published_hash(params),
+            ),
             Scoring(timing=Timing(1, threads, False) if self.spec.timed else None),
         )
 
-    def _cell(self, split: Split, method: Method, scoring: Scoring, search: Search | None = None) -> Cell:
+    def _cell(
+        self,
+        split: Split,
+        method: Method,
+        scoring: Scoring,
+        search: Search | None = None,
+    ) -> Cell:
         dataset, step = self.setting.dataset, self.setting.features
-        ref = DatasetRef(dataset.id, dataset.options, self.fingerprint) if dataset else None
+        ref = (
+            DatasetRef(dataset.id, dataset.options, self.fingerprint)
+            if dataset
+            else None
+        )
         features = None if step.kind == "none" else Features(**step.model_dump())
-        return Cell(ref, split, method, scoring, features, search, versions=self._versions(method))
+        return Cell(
+            ref,
+            split,
+            method,
+            scoring,
+            features,
+            search,
+            versions=self._versions(method),
+        )
 
     def _search(self, method: MethodSpec, trial: int) -> Search | None:
         selection = self.spec.selection
         if selection is None or not (method.grid or method.scored):
             return None
-        fast = with_params(complete(method.estimator, method.params), method.select_with)
+        fast = with_params(
+            complete(method.estimator, method.params), method.select_with
+        )
         searched = self._estimator(method, fast, trial)
         return Search(
-            {k: list(self.spec.grids[v]) if isinstance(v, str) else list(v) for k, v in method.grid.items()},
+            {
+                k: list(self.spec.grids[v]) if isinstance(v, str) else list(v)
+                for k, v in method.grid.items()
+            },
             1 if selection.on == "validation" else selection.folds,
             selection.metric or self.setting.metrics[0],
             self._seed(trial, "selection"),
@@ -376,8 +512,12 @@ class CellMaker:
             self._versions(searched),
         )
 
-    def _estimator(self, method: MethodSpec, params: Mapping[str, Any], trial: int) -> Method:
-        return Method(**resolved(method.estimator, params, self._seed(trial, "estimator")))
+    def _estimator(
+        self, method: MethodSpec, params: Mapping[str, Any], trial: int
+    ) -> Method:
+        return Method(
+            **resolved(method.estimator, params, self._seed(trial, "estimator"))
+        )
 
     def _versions(self, method: Method) -> Versions:
         paths = method_paths(method)
@@ -398,20 +538,39 @@ def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:
     return ("repeat", repeat) if repeat else ()
 
 
-def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:
+def _dataset_facts(
+    experiment: Experiment, setting: Setting, data_dir: Path | None
+) -> tuple[dict[str, Any], str]:
     """Return what `run.json` says of the data set of a setting, and the name of its reader or generator."""
     spec = setting.dataset
     if spec is None:
-        files = {name: digest for m in setting.methods for name, digest in published_hash(m.params).items()}
-        return _given(id=PUBLISHED, title="Published numbers", files=files, axis=setting.axis), ""
+        files = {
+            name: digest
+            for m in setting.methods
+            for name, digest in published_hash(m.params).items()
+        }
+        return _given(
+            id=PUBLISHED, title="Published numbers", files=files, axis=setting.axis
+        ), ""
     card = load_card(spec.id, data_directory(data_dir))
     try:
         variant = card.variant(spec.options.get("variant"))
-        check_options(spec.id, {**variant.options, **spec.options}, interface(source_path(card)).keyword_only)
+        check_options(
+            spec.id,
+            {**variant.options, **spec.options},
+            interface(source_path(card)).keyword_only,
+        )
         fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
     except (UnknownNameError, TypeError) as error:
-        place, *_ = (*experiment.places[setting.index : setting.index + 1], experiment.source)
-        message, remedy = (error.message, error.remedy) if isinstance(error, UnknownNameError) else (str(error), None)
+        place, *_ = (
+            *experiment.places[setting.index : setting.index + 1],
+            experiment.source,
+        )
+        message, remedy = (
+            (error.message, error.remedy)
+            if isinstance(error, UnknownNameError)
+            else (str(error), None)
+        )
         raise ConfigError(f"{place}: {message}", remedy) from None
     about = _given(
         id=spec.id,
@@ -420,7 +579,11 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         fingerprint=fingerprint,
         options=spec.options,
         statistics=variant.statistics,
-        files={file.name: file.sha256 for file in card.needed(variant.name or None) if file.sha256},
+        files={
+            file.name: file.sha256
+            for file in card.needed(variant.name or None)
+            if file.sha256
+        },
         licence=card.licence,
         citation=card.citation,
         notes=variant.notes,
@@ -430,13 +593,17 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
 
 
 def _given(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value not in (None, "", {})}
+    return {
+        name: value for name, value in fields.items() if value not in (None, "", {})
+    }
 
 
 # --- what `reading` and `only` choose
 
 
-def _of_reading(experiment: Experiment, rows: Sequence[PlannedCell], reading: str | None) -> list[bool]:
+def _of_reading(
+    experiment: Experiment, rows: Sequence[PlannedCell], reading: str | None
+) -> list[bool]:
     """Return whether each row is one of the reading asked for; raises what `check_reading` does."""
     check_reading(experiment, reading)
     name = "" if reading in (None, experiment.reading) else reading
@@ -452,10 +619,15 @@ def check_reading(experiment: Experiment, reading: str | None) -> None:
         If the experiment has no such reading, or no readings at all.
     """
     if reading not in (None, ALL_READINGS) and not experiment.spec.readings:
-        raise ConfigError(f"{name_of(experiment.source)}: has no readings", "Run it without --reading.")
+        raise ConfigError(
+            f"{name_of(experiment.source)}: has no readings",
+            "Run it without --reading.",
+        )
     if reading is not None and reading not in (ALL_READINGS, *experiment.spec.readings):
         raise UnknownNameError(
-            f"reading of {name_of(experiment.source)}:", reading, [*experiment.spec.readings, ALL_READINGS]
+            f"reading of {name_of(experiment.source)}:",
+            reading,
+            [*experiment.spec.readings, ALL_READINGS],
         )
 
 
@@ -475,21 +647,37 @@ def _matching(rows: Sequence[PlannedCell], only: Iterable[str]) -> list[bool]:
     OnlyError, NoMatchError
         For a part that is not ``key=pattern`` or has an unknown key, and for a pattern that matches no row.
     """
-    names = [{"dataset": row.dataset, "method": row.method, "trial": str(row.trial)} for row in rows]
+    names = [
+        {"dataset": row.dataset, "method": row.method, "trial": str(row.trial)}
+        for row in rows
+    ]
     wanted: dict[str, list[str]] = {}
     for part in (p for text in only for p in text.split(",")):
         key, equals, pattern = (text.strip() for text in part.partition("="))
         if not equals:
-            raise OnlyError(f"--only {part}: must be key=pattern", "for instance --only method=LADM*,dataset=enron")
+            raise OnlyError(
+                f"--only {part}: must be key=pattern",
+                "for instance --only method=LADM*,dataset=enron",
+            )
         if names and key not in names[0]:
-            raise OnlyError(f"--only {key}=...: unknown key {key!r}", f"Known: {', '.join(names[0])}.")
+            raise OnlyError(
+                f"--only {key}=...: unknown key {key!r}",
+                f"Known: {', '.join(names[0])}.",
+            )
         known = list(dict.fromkeys(row[key] for row in names))
         if not any(_matches(name, pattern) for name in known):
             near = suggest(pattern, known)
-            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join(known)}."
+            hint = (
+                f"Did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else f"Known: {', '.join(known)}."
+            )
             raise NoMatchError(f"--only {key}={pattern}: matches no {key}", hint)
         wanted.setdefault(key, []).append(pattern)
-    return [all(any(_matches(row[key], p) for p in some) for key, some in wanted.items()) for row in names]
+    return [
+        all(any(_matches(row[key], p) for p in some) for key, some in wanted.items())
+        for row in names
+    ]
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -524,7 +712,10 @@ def settings_text(overrides: Iterable[str]) -> str:
 
 
 def rerun_command(
-    experiment: Experiment, data_dir: Path | None = None, *, shown: Callable[[str], str] = lambda path: path
+    experiment: Experiment,
+    data_dir: Path | None = None,
+    *,
+    shown: Callable[[str], str] = lambda path: path,
 ) -> str:
     """Return one line that runs the experiment again, on the data of the same folder if an option named it.
 
@@ -543,23 +734,37 @@ def rerun_command(
     return shlex.join(words)
 
 
-def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, str, int], tuple[str, str | None]]:
+def _earlier_keys(
+    folder: Path, store: Store
+) -> dict[tuple[str, str, str, int], tuple[str, str | None]]:
     """Return (key, the key before it) of the rows of an earlier plan, by reading, data set, method and trial."""
     cells = read_sound(folder / RUN_FILE).get("cells")
     found = {}
     for entry in cells if isinstance(cells, list) else ():
-        key, was = (_key(entry, "key"), _key(entry, "was")) if isinstance(entry, dict) else (None, None)
+        key, was = (
+            (_key(entry, "key"), _key(entry, "was"))
+            if isinstance(entry, dict)
+            else (None, None)
+        )
         if key is not None:
             if was is not None and not store.has(key):
                 key = was  # planned and never computed: what was there before is still what there is
-            reading, dataset, method = (str(entry.get(name) or "") for name in ("reading", "dataset", "method"))
+            reading, dataset, method = (
+                str(entry.get(name) or "") for name in ("reading", "dataset", "method")
+            )
             found[reading, dataset, method, int(entry.get("trial") or 0)] = (key, was)
     return found
 
 
 def _key(entry: Mapping[str, Any], name: str) -> str | None:
     text = entry.get(name)
-    return text if isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef") else None
+    return (
+        text
+        if isinstance(text, str)
+        and len(text) == 64
+        and set(text) <= set("0123456789abcdef")
+        else None
+    )
 
 
 # ---------------------------------------------------------------------- the state of its cells
@@ -602,7 +807,9 @@ def survey(plan: Plan, store: Store | None = None) -> list[CellState]:
     return [_state(row, store, plan.limit, here) for row in plan.rows]
 
 
-def _state(row: PlannedCell, store: Store, limit: float | None, here: Mapping[str, str]) -> CellState:
+def _state(
+    row: PlannedCell, store: Store, limit: float | None, here: Mapping[str, str]
+) -> CellState:
     try:
         record = store.read(row.cell.key)
     except ValueError as error:
@@ -610,8 +817,15 @@ def _state(row: PlannedCell, store: Store, limit: float | None, here: Mapping[st
     if record is not None:
         good = settled(record, limit)
         packages = record.environment.get("packages") or {}
-        other = {name: str(packages[name]) for name in here if packages.get(name) not in (None, here[name])}
-        reason, commit = "" if good else f"{record.status}: {record.error}", record.made_by.get("commit")
+        other = {
+            name: str(packages[name])
+            for name in here
+            if packages.get(name) not in (None, here[name])
+        }
+        reason, commit = (
+            "" if good else f"{record.status}: {record.error}",
+            record.made_by.get("commit"),
+        )
         return CellState("done" if good else "failed", reason, other, commit)
     before = store.load(row.was) if row.was else None
     if before is None:
@@ -636,12 +850,26 @@ def rerun_reasons(plan: Plan, states: Sequence[CellState]) -> list[str]:
 
 def other_versions(plan: Plan, states: Sequence[CellState]) -> str | None:
     """Say which cells were computed with other versions of the numerical packages, None when none was."""
-    found = [state.versions for row, state in zip(plan.rows, states, strict=True) if row.wanted and state.versions]
+    found = [
+        state.versions
+        for row, state in zip(plan.rows, states, strict=True)
+        if row.wanted and state.versions
+    ]
     if not found:
         return None
     here = _versions()
-    names = sorted({f"{name} {version}" for versions in found for name, version in versions.items()})
-    now = ", ".join(f"{name} {here[name]}" for name in here if any(name in versions for versions in found))
+    names = sorted(
+        {
+            f"{name} {version}"
+            for versions in found
+            for name, version in versions.items()
+        }
+    )
+    now = ", ".join(
+        f"{name} {here[name]}"
+        for name in here
+        if any(name in versions for versions in found)
+    )
     return f"{counted(len(found), 'cell')} computed with {', '.join(names)} (here: {now}); --force computes them again"
 
 
@@ -654,7 +882,12 @@ def unused_cells(output: Path) -> list[str]:
     records = Records(output)
     found = {path.stem for path in records.cells.glob("*.json")}
     plans = [*output.glob(f"*/*/*/{RUN_FILE}"), *output.rglob(COMPARED)]
-    entries = [entry for plan in plans for entry in read_sound(plan).get("cells") or [] if isinstance(entry, dict)]
+    entries = [
+        entry
+        for plan in plans
+        for entry in read_sound(plan).get("cells") or []
+        if isinstance(entry, dict)
+    ]
     named = {str(entry.get("key")) for entry in entries}
     named |= {str(read_sound(path).get("cell")) for path in output.rglob(MODEL_FILE)}
     for key in named & found:
@@ -666,7 +899,11 @@ def unused_cells(output: Path) -> list[str]:
 
 def explain(old: Record, new: Record) -> str:
     """Say in a few words why two cells at the same place of a table have different keys."""
-    reasons = [text for name in sorted({*old.versions, *new.versions}) if (text := _raised(name, old, new))]
+    reasons = [
+        text
+        for name in sorted({*old.versions, *new.versions})
+        if (text := _raised(name, old, new))
+    ]
     differences = _differences("", old.inputs, new.inputs)
     reasons += differences[:NAMED]
     if len(differences) > NAMED:
@@ -683,7 +920,9 @@ def _raised(name: str, old: Record, new: Record) -> str:
     if name.endswith(OWN_CODE) and before != now:
         return f"{name} changed"
     packages = before is not None and now is not None and before != now
-    return f"{name} {before} -> {now}" if packages else ""  # else another method or reader: the inputs say so
+    return (
+        f"{name} {before} -> {now}" if packages else ""
+    )  # else another method or reader: the inputs say so
 
 
 def _differences(path: str, old: Any, new: Any) -> list[str]:
@@ -696,7 +935,11 @@ def _differences(path: str, old: Any, new: Any) -> list[str]:
         return [f"{path} {_short(old)} -> {_short(new)}"]
     before, after = old or {}, new or {}
     names = sorted({*before, *after})
-    return [d for n in names for d in _differences(f"{path}.{n}".lstrip("."), before.get(n), after.get(n))]
+    return [
+        d
+        for n in names
+        for d in _differences(f"{path}.{n}".lstrip("."), before.get(n), after.get(n))
+    ]
 
 
 def _short(value: Any) -> str:

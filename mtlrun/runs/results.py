@@ -83,8 +83,12 @@ def reproduce(
     <Report dcrmtl/table2, profile smoke: 10 of 10 cells done>
     """
     folder = None if data_dir is None else Path(data_dir)
-    experiment = load_experiment(target, profile=profile, overrides=overrides, seed=seed, data_dir=folder)
-    made = plan(experiment, data_dir=folder, only=only, reading=reading, output=Path(output))
+    experiment = load_experiment(
+        target, profile=profile, overrides=overrides, seed=seed, data_dir=folder
+    )
+    made = plan(
+        experiment, data_dir=folder, only=only, reading=reading, output=Path(output)
+    )
     with writing(made.folder, NO_ROOM):
         summary = run(made, jobs=jobs, force=force, retries=retries, progress=progress)
     report = write_results(made)
@@ -98,7 +102,9 @@ def write_results(made: Plan) -> Report:
     report = build_report(made.folder)
     with writing(made.folder, NO_ROOM):
         made.store().pack(row.cell.key for row in made.rows)
-        write_report(report, made.folder)  # last: a run with an up-to-date report is not written again
+        write_report(
+            report, made.folder
+        )  # last: a run with an up-to-date report is not written again
     return report
 
 
@@ -145,7 +151,10 @@ class Batch:
     @property
     def left_out(self) -> dict[str, str]:
         """Artefact -> why it is not run, the skipped ones first."""
-        refused = {name: f"{e.message.splitlines()[0]}. {e.remedy or ''}".strip() for name, e in self.refused.items()}
+        refused = {
+            name: f"{e.message.splitlines()[0]}. {e.remedy or ''}".strip()
+            for name, e in self.refused.items()
+        }
         return {**self.skipped, **refused}
 
 
@@ -195,30 +204,56 @@ def gather(
         try:
             experiment = load_experiment(entry.path, seed=seed, data_dir=data_dir)
             if profile is not None and profile not in experiment.profiles:
-                found.skipped[entry.id] = f"no profile {profile!r}; it has {', '.join(experiment.profiles)}"
+                found.skipped[entry.id] = (
+                    f"no profile {profile!r}; it has {', '.join(experiment.profiles)}"
+                )
                 continue
             if profile not in (None, experiment.profile):
-                experiment = load_experiment(entry.path, profile=profile, seed=seed, data_dir=data_dir)
+                experiment = load_experiment(
+                    entry.path, profile=profile, seed=seed, data_dir=data_dir
+                )
             prepare(experiment)
-            found.plans.append(plan(experiment, data_dir=data_dir, only=cells, reading=reading, output=output))
+            found.plans.append(
+                plan(
+                    experiment,
+                    data_dir=data_dir,
+                    only=cells,
+                    reading=reading,
+                    output=output,
+                )
+            )
         except OnlyError:
             raise
         except NoMatchError:
-            found.skipped[entry.id] = f"nothing in it that --only {','.join(cells)} names"
+            found.skipped[entry.id] = (
+                f"nothing in it that --only {','.join(cells)} names"
+            )
         except UserError as error:
             found.refused[entry.id] = error
     if not found.plans and not found.refused:
-        what = f"artefact has the profile {profile!r}" if not only else f"cell is named by --only {','.join(only)}"
-        raise ConfigError(f"no {what}", "`mtlrun list` shows the artefacts, `mtlrun show NAME` the profiles of one.")
+        what = (
+            f"artefact has the profile {profile!r}"
+            if not only
+            else f"cell is named by --only {','.join(only)}"
+        )
+        raise ConfigError(
+            f"no {what}",
+            "`mtlrun list` shows the artefacts, `mtlrun show NAME` the profiles of one.",
+        )
     return found
 
 
-def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[tuple[int, int, int]]:
+def to_compute(
+    plans: Sequence[Plan], *, force: bool = False
+) -> list[tuple[int, int, int]]:
     """Return for every plan how many cells and folds it computes, and how many a plan before it computes for it."""
     seen: set[str] = set()
     found: list[tuple[int, int, int]] = []
     for made in plans:
-        cells, folds = ([cell.key for cell in part] for part in todo(made, made.store(), force=force))
+        cells, folds = (
+            [cell.key for cell in part]
+            for part in todo(made, made.store(), force=force)
+        )
         new = [sum(key not in seen for key in part) for part in (cells, folds)]
         found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))
         seen.update(cells, folds)
@@ -293,11 +328,15 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
     wanted = dict.fromkeys(cell.key for cell in run.all_planned)
     store, merged = Store(Records.of_run(folder).cells.parent, folder), Merged()
     if not is_run:
-        merged.foreign = sum(path.stem not in wanted for path in theirs.cells.glob("*.json"))
+        merged.foreign = sum(
+            path.stem not in wanted for path in theirs.cells.glob("*.json")
+        )
     store.cells.mkdir(parents=True, exist_ok=True)
     with exclusive_lock(store.lock, wait):
         for key in wanted:
-            if not theirs.has(key) or (theirs.cells / f"{key}.json").is_symlink():  # a link may lead out of the folder
+            if (
+                not theirs.has(key) or (theirs.cells / f"{key}.json").is_symlink()
+            ):  # a link may lead out of the folder
                 continue
             record = _finished(theirs, key)
             if record is None:
@@ -311,7 +350,9 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
                 merged.copied += 1
         if merged.copied:
             store.pack(wanted)
-            store.add_provenance((read_json(other / PROVENANCE) or {}).get("runs") or [])
+            store.add_provenance(
+                (read_json(other / PROVENANCE) or {}).get("runs") or []
+            )
     return merged
 
 
@@ -330,9 +371,18 @@ def _finished(stored: Records, key: str) -> Record | None:
 def _refuse_other_plan(run: Run, there: Run, other: Path) -> None:
     """Refuse a run of another experiment, or one that has a cell of ours under another key."""
     if (theirs := there.info.get("id")) != (ours := run.info.get("id")):
-        raise DataError(f"{other} is a run of {theirs}, not of {ours}", "Merge runs of one experiment.")
-    here = {(one.reading, cell.name): cell.key for one in (run, *run.others) for cell in one.planned}
-    for reading, cell in ((one.reading, cell) for one in (there, *there.others) for cell in one.planned):
+        raise DataError(
+            f"{other} is a run of {theirs}, not of {ours}",
+            "Merge runs of one experiment.",
+        )
+    here = {
+        (one.reading, cell.name): cell.key
+        for one in (run, *run.others)
+        for cell in one.planned
+    }
+    for reading, cell in (
+        (one.reading, cell) for one in (there, *there.others) for cell in one.planned
+    ):
         if here.get((reading, cell.name), cell.key) != cell.key:
             raise DataError(
                 f"{other} has another plan: {cell.name} was planned there with other settings or another version",

@@ -14,15 +14,35 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record, command_line, host_facts, now, source_facts
+from mtlrun.record import (
+    DONE,
+    FAILED,
+    FOLD,
+    OK,
+    TIMEOUT,
+    Record,
+    command_line,
+    host_facts,
+    now,
+    source_facts,
+)
 from mtlrun.runs.cell import Cell, choice_of, search_key
-from mtlrun.runs.plan import Plan, other_settings, rerun_reasons, settings_text, survey, write_plan
+from mtlrun.runs.plan import (
+    Plan,
+    other_settings,
+    rerun_reasons,
+    settings_text,
+    survey,
+    write_plan,
+)
 from mtlrun.runs.pool import Outcome, Pool, Progress, compute_cells
 from mtlrun.runs.store import Store, settled
 from mtlrun.utils.processes import exclusive_lock, tidy_folders, timing_lock
 
 #: What to do when the run folder cannot be written.
-NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
+NO_ROOM = (
+    "Free some space, or choose another folder with --output; finished cells are kept."
+)
 #: Seconds of computing that a process is handed at once where single cells take less, but no fewer times than this:
 #: while it works on one part, the records of the last one are written.
 AT_ONCE, PARTS = 0.3, 2
@@ -119,10 +139,14 @@ def run(
         If the folders cannot be written.
     """
     pool = Pool(jobs, backend, scheduler, plan.limit)
-    return Runner(plan, pool, progress, force=force, fail_fast=fail_fast, retries=retries).run()
+    return Runner(
+        plan, pool, progress, force=force, fail_fast=fail_fast, retries=retries
+    ).run()
 
 
-def todo(plan: Plan, store: Store, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
+def todo(
+    plan: Plan, store: Store, *, force: bool = False
+) -> tuple[list[Cell], list[Cell]]:
     """Return the cells of the table and the folds of searches to compute, each key once."""
     cells = _missing((row.cell for row in plan.wanted), store, plan.limit, force)
     return cells, _missing_folds(cells, store, plan.limit, force)[0]
@@ -142,24 +166,39 @@ def _missing_folds(
     The folds of a search are not packed with a run, but its finished cells have what it found: a method that is new in
     a table and has the search of another one is not searched again.
     """
-    missing = _missing((fold for cell in cells for fold in cell.folds), store, limit, force)
+    missing = _missing(
+        (fold for cell in cells for fold in cell.folds), store, limit, force
+    )
     if force or not missing:
         return missing, {}
     keys, packed = {fold.key for fold in missing}, store.packed_choices
     open_ = [cell for cell in cells if any(fold.key in keys for fold in cell.folds)]
-    known = {cell.key: packed.get(search_key(fold.key for fold in cell.folds)) for cell in open_}
-    needed = {fold.key for cell in open_ if known[cell.key] is None for fold in cell.folds}
-    return [fold for fold in missing if fold.key in needed], {key: found for key, found in known.items() if found}
+    known = {
+        cell.key: packed.get(search_key(fold.key for fold in cell.folds))
+        for cell in open_
+    }
+    needed = {
+        fold.key for cell in open_ if known[cell.key] is None for fold in cell.folds
+    }
+    return [fold for fold in missing if fold.key in needed], {
+        key: found for key, found in known.items() if found
+    }
 
 
-def _missing(cells: Iterable[Cell], store: Store, limit: float | None, force: bool) -> list[Cell]:
+def _missing(
+    cells: Iterable[Cell], store: Store, limit: float | None, force: bool
+) -> list[Cell]:
     """Return the cells that have to be computed, each key once."""
 
     def done(key: str) -> bool:
         record = store.load(key)
         return record is not None and settled(record, limit)
 
-    return [cell for key, cell in {cell.key: cell for cell in cells}.items() if force or not done(key)]
+    return [
+        cell
+        for key, cell in {cell.key: cell for cell in cells}.items()
+        if force or not done(key)
+    ]
 
 
 class _Stop(Exception):
@@ -224,7 +263,8 @@ class Runner:
         """Lock the run, which another process may be computing, clear up after killed ones, and start processes."""
         own, cells = self.pool, self.store.cells
         wait = partial(
-            self.progress.message, f"waiting for another process, which is computing {self.plan.experiment.id} here"
+            self.progress.message,
+            f"waiting for another process, which is computing {self.plan.experiment.id} here",
         )
         try:
             cells.mkdir(parents=True, exist_ok=True)
@@ -235,7 +275,10 @@ class Runner:
                         "computes there, or choose a folder on another file system with --output"
                     )
                 tidy_folders(cells, self.plan.folder)
-                with own.keeping(len(self.plan.rows) + sum(len(row.cell.folds) for row in self.plan.rows)) as self.pool:
+                with own.keeping(
+                    len(self.plan.rows)
+                    + sum(len(row.cell.folds) for row in self.plan.rows)
+                ) as self.pool:
                     yield
         finally:
             self.pool = own
@@ -266,15 +309,28 @@ class Runner:
         """Say what will be computed and why."""
         for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
             self.progress.message(line)
-        self.progress.message(f"{self.plan.experiment.id}: {work_text(len(cells), len(folds), len(self.plan.wanted))}")
+        self.progress.message(
+            f"{self.plan.experiment.id}: {work_text(len(cells), len(folds), len(self.plan.wanted))}"
+        )
         if self.plan.timed and not self.pool.serial:
-            what = "only searches run in parallel" if folds else "nothing is left to run in parallel"
-            self.progress.message(f"timed cells run one after the other, whatever --jobs says: {what}")
+            what = (
+                "only searches run in parallel"
+                if folds
+                else "nothing is left to run in parallel"
+            )
+            self.progress.message(
+                f"timed cells run one after the other, whatever --jobs says: {what}"
+            )
 
     def fits(self, cells: list[Cell], pool: Pool | None = None) -> None:
         """Compute cells after the folds of their searches, timed ones last; a deadline of the pool may leave some."""
         lost = {record.key for record in self.search(cells, pool)}
-        ready = [cell for cell in cells if cell.key not in lost and (cell.search is None or cell.key in self.choices)]
+        ready = [
+            cell
+            for cell in cells
+            if cell.key not in lost
+            and (cell.search is None or cell.key in self.choices)
+        ]
         self._compute([cell for cell in ready if not cell.timed], pool or self.pool)
         if timed := [cell for cell in ready if cell.timed]:
             with timing_lock(self.progress.message):
@@ -300,7 +356,11 @@ class Runner:
         self._compute(folds, pool)
         cells = [cell for cell in cells if cell.key not in known]
         if pool.until is not None:
-            cells = [cell for cell in cells if all(self.store.has(fold.key) for fold in cell.folds)]
+            cells = [
+                cell
+                for cell in cells
+                if all(self.store.has(fold.key) for fold in cell.folds)
+            ]
         return self._choose_all(cells)
 
     def finish_fit(self, cell: Cell, record: Record) -> Record:
@@ -318,11 +378,16 @@ class Runner:
             self._batch(cells, pool)
             cells = [cell for cell in cells if self._may_retry(cell)]
             for cell in cells:
-                self.progress.message(f"trying {self._name(cell)} again: {self.tries[cell.key]} of {self.retries}")
+                self.progress.message(
+                    f"trying {self._name(cell)} again: {self.tries[cell.key]} of {self.retries}"
+                )
 
     def _may_retry(self, cell: Cell) -> bool:
         """Whether a cell was computed here, failed, and has a try left."""
-        return self.computed.get(cell.key) == FAILED and 0 < self.tries[cell.key] <= self.retries
+        return (
+            self.computed.get(cell.key) == FAILED
+            and 0 < self.tries[cell.key] <= self.retries
+        )
 
     def _batch(self, cells: list[Cell], pool: Pool) -> None:
         """Compute cells, each begun when a process has time for it."""
@@ -350,7 +415,9 @@ class Runner:
                     found = {}
                     died += [by_key[key] for key in keys]
                 for key, one in found.items():
-                    if one.status != TIMEOUT or not pool.stops:  # else it is known only that time was short
+                    if (
+                        one.status != TIMEOUT or not pool.stops
+                    ):  # else it is known only that time was short
                         self._finish(by_key[key], self._record(by_key[key], one, pool))
         if died:
             self.tries.subtract(cell.key for cell in died)
@@ -362,7 +429,9 @@ class Runner:
         if pool.serial or pool.backend is not None or pool.left() is not None:
             return 1
         parts = PARTS * max(len(pool.workers), 1)
-        return max(1, min(math.ceil(cells / parts), int(AT_ONCE / max(self.seconds, 1e-3))))
+        return max(
+            1, min(math.ceil(cells / parts), int(AT_ONCE / max(self.seconds, 1e-3)))
+        )
 
     def _begin(self, cell: Cell) -> None:
         self.tries[cell.key] += 1
@@ -377,12 +446,16 @@ class Runner:
     def _record(self, cell: Cell, outcome: Outcome, pool: Pool) -> Record:
         """Return the record of a cell from what became of it; the seconds of a stopped one name its limit."""
         if outcome.status != OK:
-            record = cell.record(status=outcome.status, error=outcome.error, log=outcome.log)
+            record = cell.record(
+                status=outcome.status, error=outcome.error, log=outcome.log
+            )
             if outcome.status == TIMEOUT and self.plan.limit is not None:
                 record.seconds = {"limit": self.plan.limit}
         else:
             record, scores = outcome.value
-            if scores is not None:  # written before the record: a finished cell has them
+            if (
+                scores is not None
+            ):  # written before the record: a finished cell has them
                 self.store.save_scores(record, scores)
         return self._complete(cell, record, pool)
 
@@ -401,7 +474,9 @@ class Runner:
         self.store.save(record)
         self.computed[cell.key] = record.status
         self.seconds = record.seconds.get("total", math.inf)
-        self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), _note(record))
+        self.progress.cell(
+            self._name(cell), record.status, record.seconds.get("total"), _note(record)
+        )
         if self._may_retry(cell):
             return
         self.finished(record)
@@ -426,15 +501,24 @@ class Runner:
         found = [record for record in records if record is not None]
         bad = next((record for record in found if not record.done), None)
         if bad is not None:
-            return cell.record(status=FAILED, error=f"selection: {bad.error}", log=bad.log)
+            return cell.record(
+                status=FAILED, error=f"selection: {bad.error}", log=bad.log
+            )
         if len(found) < len(records):
-            return cell.record(status=FAILED, error="selection: its record cannot be read")
+            return cell.record(
+                status=FAILED, error="selection: its record cannot be read"
+            )
         choice = choice_of(cell, found)
         if choice["chosen"] is None:
             texts = [text for errors in choice["errors"].values() for text in errors]
             why = texts[0] if texts else "the metric is undefined in every fold"
             error = f"selection: no candidate has a score: {why}"
-            return cell.record(status=FAILED, error=error, log="\n".join(texts) or None, selection=choice)
+            return cell.record(
+                status=FAILED,
+                error=error,
+                log="\n".join(texts) or None,
+                selection=choice,
+            )
         self.choices[cell.key] = choice
         return None
 
@@ -442,14 +526,18 @@ class Runner:
         """Make the failed search that ended the work a row of the table: its cells have failed with it."""
         failed = {key for key, status in self.computed.items() if status not in DONE}
         self.fail_fast = False
-        self._choose_all([cell for cell in cells if failed & {fold.key for fold in cell.folds}])
+        self._choose_all(
+            [cell for cell in cells if failed & {fold.key for fold in cell.folds}]
+        )
 
     def _name(self, cell: Cell) -> str:
         return self.plan.names.get(cell.key, cell.key[:16])
 
     def _count(self, summary: RunSummary) -> None:
         """Fill in the counts from what is on disk now."""
-        for row, state in zip(self.plan.rows, survey(self.plan, self.store), strict=True):
+        for row, state in zip(
+            self.plan.rows, survey(self.plan, self.store), strict=True
+        ):
             key = row.cell.key
             if not row.wanted:
                 continue
@@ -460,7 +548,11 @@ class Runner:
             elif state.name == "failed" and key in self.computed:
                 summary.n_failed += 1
                 record = self.store.load(key)
-                status, error = (record.status, record.error or "") if record else (FAILED, state.reason)
+                status, error = (
+                    (record.status, record.error or "")
+                    if record
+                    else (FAILED, state.reason)
+                )
                 file = self.store.path(key).relative_to(self.plan.output).as_posix()
                 summary.failures.append(Failure(row.name, status, error, file))
             else:
@@ -488,7 +580,11 @@ def _note(record: Record) -> str:
         return record.error or ""
     if record.family == FOLD:
         return counted(len(record.selection["scores"]), "candidate")
-    shown = [f"{name} {value:.4g}" for name, value in record.metrics.items() if value is not None and value == value]
+    shown = [
+        f"{name} {value:.4g}"
+        for name, value in record.metrics.items()
+        if value is not None and value == value
+    ]
     if record.seconds.get("fit") is not None:
         shown.append(f"fit {record.seconds['fit']:.3g} s")
     return ", ".join(shown[:SHOWN] + ["..."] * (len(shown) > SHOWN))

@@ -71,7 +71,9 @@ PUBLISHED = "published"
 def experiment_id(value: str) -> str:
     """Return the text when it is ``<paper>/<artefact>``; raises ValueError."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*/[A-Za-z0-9][A-Za-z0-9_-]*", value):
-        raise ValueError(f"must be <paper>/<artefact> in letters, digits, '-' and '_', not {value!r}")
+        raise ValueError(
+            f"must be <paper>/<artefact> in letters, digits, '-' and '_', not {value!r}"
+        )
     return value
 
 
@@ -82,9 +84,13 @@ def few_candidates(grid: dict[str, Any]) -> dict[str, Any]:
     ------
     ValueError
     """
-    count = math.prod(len(values) for values in grid.values() if isinstance(values, list))
+    count = math.prod(
+        len(values) for values in grid.values() if isinstance(values, list)
+    )
     if count > CANDIDATES:
-        raise ValueError(f"a grid may have {CANDIDATES:,} candidates, not {count:,}: leave out values")
+        raise ValueError(
+            f"a grid may have {CANDIDATES:,} candidates, not {count:,}: leave out values"
+        )
     return grid
 
 
@@ -123,9 +129,13 @@ class SplitSpec(StrictModel):
         }[self.kind]
         given = {name for name, value in self if value is not None} - {"kind"}
         if needs - given:
-            raise ValueError(f"a {self.kind} split needs {', '.join(sorted(needs - given))}")
+            raise ValueError(
+                f"a {self.kind} split needs {', '.join(sorted(needs - given))}"
+            )
         if given - needs - may:
-            raise ValueError(f"a {self.kind} split has no {', '.join(sorted(given - needs - may))}")
+            raise ValueError(
+                f"a {self.kind} split has no {', '.join(sorted(given - needs - may))}"
+            )
         if self.kind == "random" and (self.train or 0) + (self.validation or 0) >= 1:
             raise ValueError("'train' and 'validation' leave no rows to test on")
         return self
@@ -138,9 +148,16 @@ class FeatureStep(StrictModel):
     text; see `mtlrun.features.table`); for DNA strings: `one-hot` (a 0/1 column per position and base) and
     `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
 
-    kind: Literal["none", "standardize", "max-abs", "min-max", "unit-rows", "table", "one-hot", "weighted-degree"] = (
-        "none"
-    )
+    kind: Literal[
+        "none",
+        "standardize",
+        "max-abs",
+        "min-max",
+        "unit-rows",
+        "table",
+        "one-hot",
+        "weighted-degree",
+    ] = "none"
     degree: Annotated[int, Field(ge=1, le=31)] | None = None
     normalize: bool | None = None
     hash_bits: Annotated[int, Field(ge=1, le=28)] | None = None
@@ -199,7 +216,10 @@ class DatasetSpec(BaseModel):
     def own(self) -> dict[str, Any]:
         """The sections that replace those of the experiment, as plain data."""
         own = self.model_dump(include={"split", "metrics"}, exclude_none=True)
-        return {**own, **({} if self.features is None else {"features": self.features.plain})}
+        return {
+            **own,
+            **({} if self.features is None else {"features": self.features.plain}),
+        }
 
 
 class Selection(StrictModel):
@@ -229,7 +249,11 @@ class MethodSpec(StrictModel):
 
     def takes(self, dataset: DatasetSpec) -> bool:
         """Whether a data set has this row."""
-        return self.datasets is None or dataset.id in self.datasets or dataset.name in self.datasets
+        return (
+            self.datasets is None
+            or dataset.id in self.datasets
+            or dataset.name in self.datasets
+        )
 
 
 class Reading(StrictModel):
@@ -248,7 +272,9 @@ class Reading(StrictModel):
     @model_validator(mode="after")
     def _changes_or_main(self) -> Reading:
         if (self.main is None) != bool(self.changes):
-            raise ValueError("a reading needs either 'main' (the file as it stands) or 'changes'")
+            raise ValueError(
+                "a reading needs either 'main' (the file as it stands) or 'changes'"
+            )
         if self.main is not None and not self.plausible:
             raise ValueError("the main reading must be plausible")
         return self
@@ -273,13 +299,16 @@ class ReferenceFile(Tolerance):
 
 
 def _reference_kind(entry: Any) -> str:
-    in_file = isinstance(entry, ReferenceFile) or (isinstance(entry, dict) and "file" in entry)
+    in_file = isinstance(entry, ReferenceFile) or (
+        isinstance(entry, dict) and "file" in entry
+    )
     return "a table" if in_file else "a number"
 
 
 #: When experiments are loaded, the numbers of a file take the place of its entry (`mtlrun.runs.load`).
 AnyReference = Annotated[
-    Annotated[Reference, Tag("a number")] | Annotated[ReferenceFile, Tag("a table")], Discriminator(_reference_kind)
+    Annotated[Reference, Tag("a number")] | Annotated[ReferenceFile, Tag("a table")],
+    Discriminator(_reference_kind),
 ]
 
 
@@ -290,7 +319,9 @@ class Spec(StrictModel):
     schema_: Literal[1] = Field(alias="schema")
     id: Annotated[str, AfterValidator(experiment_id)]
     title: str
-    kind: Literal["evaluate", "sweep", "test", "inspect", "trace", "scaling", "audit", "train"] = "evaluate"
+    kind: Literal[
+        "evaluate", "sweep", "test", "inspect", "trace", "scaling", "audit", "train"
+    ] = "evaluate"
     extends: str | None = None
     description: str | None = None
     default_for: Names = []
@@ -323,7 +354,10 @@ class Spec(StrictModel):
     @field_validator("readings")
     @classmethod
     def _one_main(cls, readings: dict[str, Reading]) -> dict[str, Reading]:
-        if readings and sum(reading.main is not None for reading in readings.values()) != 1:
+        if (
+            readings
+            and sum(reading.main is not None for reading in readings.values()) != 1
+        ):
             raise ValueError("exactly one reading must have 'main'")
         return readings
 
@@ -373,7 +407,9 @@ class ChunkMethod(StrictModel):
 
     estimator: str
     params: dict[str, Any] = Field(default_factory=dict)
-    grid: Annotated[dict[str, Values], AfterValidator(few_candidates)] = Field(default_factory=dict)
+    grid: Annotated[dict[str, Values], AfterValidator(few_candidates)] = Field(
+        default_factory=dict
+    )
 
 
 class ChunkTraining(StrictModel):
@@ -408,7 +444,19 @@ class ChunkTraining(StrictModel):
 
 #: Keys of a training file and of its method.
 TRAIN_KEYS = (
-    *("schema", "id", "title", "kind", "description", "dataset", "method", "features", "split", "metrics", "average"),
+    *(
+        "schema",
+        "id",
+        "title",
+        "kind",
+        "description",
+        "dataset",
+        "method",
+        "features",
+        "split",
+        "metrics",
+        "average",
+    ),
     *("seed", "selection", "keep", "refit"),
 )
 TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with", "halving", "scored")
@@ -416,13 +464,20 @@ TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with", "halving", "s
 
 def as_experiment(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a training file, as plain data, as the experiment with one data set and one method that it stands for."""
-    made = {"title": "", **{name: value for name, value in data.items() if value is not None}}
+    made = {
+        "title": "",
+        **{name: value for name, value in data.items() if value is not None},
+    }
     if "dataset" in made:
         made["datasets"] = [made.pop("dataset")]
     if "method" in made:
         method = made.pop("method")
         row = {"estimator": method} if isinstance(method, str) else method
-        made["methods"] = [{"label": str(row.get("estimator") or TRAIN), **row} if isinstance(row, dict) else row]
+        made["methods"] = [
+            {"label": str(row.get("estimator") or TRAIN), **row}
+            if isinstance(row, dict)
+            else row
+        ]
     return made
 
 
@@ -431,7 +486,11 @@ def plain(spec: Spec) -> dict[str, Any]:
 
     That of a training file has the keys of a training file.
     """
-    config = spec.model_dump(by_alias=True, exclude={"profiles", "readings", "grids", "extends"}, exclude_unset=True)
+    config = spec.model_dump(
+        by_alias=True,
+        exclude={"profiles", "readings", "grids", "extends"},
+        exclude_unset=True,
+    )
     config = {name: value for name, value in config.items() if value is not None}
     config["seed"] = spec.seed
     config["methods"] = [_plain_method(spec, method) for method in spec.methods]
@@ -440,7 +499,8 @@ def plain(spec: Spec) -> dict[str, Any]:
     if not spec.measures:
         config["average"] = spec.average
     config["datasets"] = [
-        {"id": d.id, **({"label": d.label} if d.label else {}), **d.own, **d.options} for d in spec.datasets
+        {"id": d.id, **({"label": d.label} if d.label else {}), **d.own, **d.options}
+        for d in spec.datasets
     ]
     if spec.selection is not None:
         config["selection"] = _plain_selection(spec, spec.selection)
@@ -467,21 +527,35 @@ def plain(spec: Spec) -> dict[str, Any]:
 
 
 def _plain_selection(spec: Spec, selection: Selection) -> dict[str, Any]:
-    how = {"on": selection.on} if selection.on == "validation" else {"folds": selection.folds}
+    how = (
+        {"on": selection.on}
+        if selection.on == "validation"
+        else {"folds": selection.folds}
+    )
     one = all(dataset.metrics is None for dataset in spec.datasets)
-    metric = selection.metric or (spec.metrics[0] if one else None)  # else it is the first of each data set
+    metric = selection.metric or (
+        spec.metrics[0] if one else None
+    )  # else it is the first of each data set
     return {**how, **({"metric": metric} if metric else {})}
 
 
 def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
     where = {"datasets": method.datasets} if method.datasets else {}
     if method.measure:
-        return {"label": method.label, "measure": method.measure, "params": method.params, **where}
+        return {
+            "label": method.label,
+            "measure": method.measure,
+            "params": method.params,
+            **where,
+        }
     return {
         "label": method.label,
         "estimator": method.estimator,
         "params": method.params,
-        "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in method.grid.items()},
+        "grid": {
+            k: spec.grids[v] if isinstance(v, str) else v
+            for k, v in method.grid.items()
+        },
         "select_with": method.select_with,
         **{name: True for name in ("halving", "scored") if getattr(method, name)},
         **where,
@@ -529,7 +603,9 @@ class Experiment:
     @classmethod
     def of(cls, data: Mapping[str, Any], source: str) -> Experiment:
         """Return an experiment, or a training, of plain data that are known to be right."""
-        spec = Spec.model_validate(as_experiment(data) if data.get("kind") == TRAIN else data)
+        spec = Spec.model_validate(
+            as_experiment(data) if data.get("kind") == TRAIN else data
+        )
         return cls(spec, plain(spec), source)
 
     @property
@@ -559,12 +635,19 @@ def config_schema() -> dict[str, Any]:
     method["estimator"], method["measure"] = _name("Estimator"), _name("Measure")
     models["DatasetSpec"] = {"anyOf": [{"type": "string"}, models["DatasetSpec"]]}
     step = models["FeatureStep"]
-    models["FeatureStep"] = {"anyOf": [{"enum": step["properties"]["kind"]["enum"]}, step]}
+    models["FeatureStep"] = {
+        "anyOf": [{"enum": step["properties"]["kind"]["enum"]}, step]
+    }
     training = _training(schema, models["MethodSpec"])
     for name in ("tolerance", "reference"):
-        experiment[name] = {"anyOf": [experiment[name]["items"], experiment[name]], "default": []}
+        experiment[name] = {
+            "anyOf": [experiment[name]["items"], experiment[name]],
+            "default": [],
+        }
     experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}
-    own = {"required": ["schema", "id", "title"]}  # the rest may stand in the file that it extends
+    own = {
+        "required": ["schema", "id", "title"]
+    }  # the rest may stand in the file that it extends
     quantities = sorted({*METRIC_FACTS, *(quantities_of(MEASURES) or ())})
     named = {
         "EstimatorName": {
@@ -584,7 +667,12 @@ def config_schema() -> dict[str, Any]:
         "if": {"properties": {"kind": {"const": TRAIN}}, "required": ["kind"]},
         "then": {"$ref": "#/$defs/Training"},
         "else": {"$ref": "#/$defs/Experiment"},
-        "$defs": {**models, **named, "Training": training, "Experiment": {**schema, **own}},
+        "$defs": {
+            **models,
+            **named,
+            "Training": training,
+            "Experiment": {**schema, **own},
+        },
     }
 
 
@@ -594,14 +682,19 @@ def _name(kind: str) -> dict[str, str]:
 
 def _training(schema: dict[str, Any], method: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a training file: some sections of an experiment, one data set and one method."""
-    inner = {**method, "properties": {name: method["properties"][name] for name in TRAIN_METHOD_KEYS}}
+    inner = {
+        **method,
+        "properties": {name: method["properties"][name] for name in TRAIN_METHOD_KEYS},
+    }
     sections = {
         **schema["properties"],
         "metrics": {**schema["properties"]["metrics"], "items": _name("Metric")},
         "dataset": {"$ref": "#/$defs/DatasetSpec"},
         "method": {"anyOf": [_name("Estimator"), {**inner, "required": ["estimator"]}]},
     }
-    required = [ONE_OF.get(name, name) for name in schema["required"] if name != "title"]
+    required = [
+        ONE_OF.get(name, name) for name in schema["required"] if name != "title"
+    ]
     return {
         "type": "object",
         "additionalProperties": False,

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import UserError
-from mtlrun.record import MEASURE, PACKED, PREDICTIONS, SCORES, SCORES_DIGEST, TIMEOUT, Record, Records, pack
+from mtlrun.record import (
+    MEASURE,
+    PACKED,
+    PREDICTIONS,
+    SCORES,
+    SCORES_DIGEST,
+    TIMEOUT,
+    Record,
+    Records,
+    pack,
+)
 from mtlrun.report.stored import PROVENANCE
 from mtlrun.utils.arrays import array_digest, npz
 from mtlrun.utils.io import jsonable, write_atomic
@@ -48,7 +58,9 @@ class Store(Records):
 
     def shared(self) -> bool:
         """Whether another run is computed in this output folder now."""
-        return any(is_locked(path) for path in self.cells.glob("*.lock") if path != self.lock)
+        return any(
+            is_locked(path) for path in self.cells.glob("*.lock") if path != self.lock
+        )
 
     def read(self, key: str) -> Record | None:
         """Return a record, None when there is none.
@@ -60,7 +72,10 @@ class Store(Records):
         """
         record = super().read(key)
         if record is not None and SCORES in record.result:
-            state = (record.result.get(SCORES_DIGEST), *(_stamp(path) for path, _ in self.scores_files(key)))
+            state = (
+                record.result.get(SCORES_DIGEST),
+                *(_stamp(path) for path, _ in self.scores_files(key)),
+            )
             if self._sound.get(key) != state:
                 self.scores(record)
                 self._sound[key] = state
@@ -87,7 +102,9 @@ class Store(Records):
         OSError
             If the folder cannot be written.
         """
-        record.result[SCORES] = self.copy_scores(record.key, scores, durable=_durable(record))
+        record.result[SCORES] = self.copy_scores(
+            record.key, scores, durable=_durable(record)
+        )
         record.result[SCORES_DIGEST] = array_digest(scores)
 
     def copy_scores(self, key: str, scores: Any, *, durable: bool = True) -> str:
@@ -125,9 +142,17 @@ class Store(Records):
             If the file cannot be written.
         """
         path = self.run_folder / PROVENANCE
-        runs = {(str(run.get("started")), run.get("pid")): run for run in [*_runs(path), *entries]}
-        content = {"schema": 1, "runs": [runs[place] for place in sorted(runs, key=lambda place: place[0])]}
-        write_atomic(path, json.dumps(jsonable(content), indent=1, sort_keys=True) + "\n")
+        runs = {
+            (str(run.get("started")), run.get("pid")): run
+            for run in [*_runs(path), *entries]
+        }
+        content = {
+            "schema": 1,
+            "runs": [runs[place] for place in sorted(runs, key=lambda place: place[0])],
+        }
+        write_atomic(
+            path, json.dumps(jsonable(content), indent=1, sort_keys=True) + "\n"
+        )
 
 
 def _durable(record: Record) -> bool:
@@ -164,7 +189,9 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 def _runs(path: Path) -> list[dict[str, Any]]:
     """Return the entries of a provenance file; a damaged file is put aside, as `provenance.json.damaged`."""
     try:
-        return [dict(run) for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
+        return [
+            dict(run) for run in json.loads(path.read_text(encoding="utf-8"))["runs"]
+        ]
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError):
@@ -182,7 +209,9 @@ def refuse_file(folder: Path) -> Path:
     """
     place = _nearest(folder)
     if not place.is_dir():
-        raise UserError(f"{place} is a file, but results need a folder", "Choose another --output.")
+        raise UserError(
+            f"{place} is a file, but results need a folder", "Choose another --output."
+        )
     return folder
 
 
@@ -207,4 +236,6 @@ def check_folder(folder: Path) -> None:
 
 def _nearest(folder: Path) -> Path:
     """Return the folder, or the nearest of its parents that exists."""
-    return next((place for place in (folder, *folder.parents) if place.exists()), Path("."))
+    return next(
+        (place for place in (folder, *folder.parents) if place.exists()), Path(".")
+    )

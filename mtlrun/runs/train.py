@@ -18,7 +18,15 @@ from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.fitted import Model, tested_table, to_csv
-from mtlrun.models import COEFFICIENTS, FACTS, finished, load_model, read_facts, save_model, transformed_names
+from mtlrun.models import (
+    COEFFICIENTS,
+    FACTS,
+    finished,
+    load_model,
+    read_facts,
+    save_model,
+    transformed_names,
+)
 from mtlrun.record import Record
 from mtlrun.report.build import html_page
 from mtlrun.report.figures import Figure, Line, Panel
@@ -33,7 +41,12 @@ from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
 
-METRICS, PREDICTIONS, CONFIG, PAGE = "metrics.json", "predictions.csv", "config.json", "report.html"
+METRICS, PREDICTIONS, CONFIG, PAGE = (
+    "metrics.json",
+    "predictions.csv",
+    "config.json",
+    "report.html",
+)
 SCHEMA = 1
 
 
@@ -73,9 +86,17 @@ class Trained:
         """Return ``report.html``."""
         facts, model = self.model.about, self.model.estimator
         names = transformed_names(self.model)
-        coefficients = (np.asarray(model.coef_), names) if hasattr(model, "coef_") else None
+        coefficients = (
+            (np.asarray(model.coef_), names) if hasattr(model, "coef_") else None
+        )
         regression = facts["task_type"] == "regression"
-        return training_page(self.result, facts["config"], self.tested, coefficients, regression=regression)
+        return training_page(
+            self.result,
+            facts["config"],
+            self.tested,
+            coefficients,
+            regression=regression,
+        )
 
 
 def train(
@@ -125,9 +146,13 @@ def train(
     cell = made.rows[0].cell
     if not force and (result := _up_to_date(folder, training, cell)) is not None:
         return TrainingSummary(folder, result, up_to_date=True)
-    dataset = load_dataset(training.spec.dataset.id, data_dir=data_dir, **training.spec.dataset.options)
+    dataset = load_dataset(
+        training.spec.dataset.id, data_dir=data_dir, **training.spec.dataset.options
+    )
     check_training(training, dataset)
-    runner = Runner(made, Pool(jobs, seconds=made.limit), progress, force=force, retries=retries)
+    runner = Runner(
+        made, Pool(jobs, seconds=made.limit), progress, force=force, retries=retries
+    )
     trained = fit_training(training, cell, dataset, runner)
     with writing(folder, "Free some space, or choose another folder with --output."):
         save_training(trained, folder)
@@ -135,7 +160,9 @@ def train(
     return TrainingSummary(folder, trained.result)
 
 
-def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Runner) -> Trained:
+def fit_training(
+    training: Experiment, cell: Cell, dataset: Dataset, runner: Runner
+) -> Trained:
     """Train and evaluate the model of a cell on a data set that is at hand; see `train`.
 
     Raises
@@ -148,10 +175,15 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
         runner.progress.start(len(cell.folds))
         lost = runner.search([cell])
     if lost:
-        raise ConfigError(f"{training.source}: {spec.method.estimator}: {lost[0].error}")
+        raise ConfigError(
+            f"{training.source}: {spec.method.estimator}: {lost[0].error}"
+        )
     choice = runner.choices.get(cell.key, {})
     chosen = choice.get("chosen") or {}
-    say(f"fitting {spec.method.estimator}" + "".join(f" {name}={value}" for name, value in chosen.items()))
+    say(
+        f"fitting {spec.method.estimator}"
+        + "".join(f" {name}={value}" for name, value in chosen.items())
+    )
     try:
         fitted = fit_cell(cell, dataset, chosen)
         record = runner.finish_fit(cell, fitted.record)
@@ -162,7 +194,9 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
         )
         result = _result(training, record)
         facts = _facts(training, cell, dataset, fitted.model, result)
-        tested_rows = tested_table(Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows)
+        tested_rows = tested_table(
+            Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows
+        )
         predictions = to_csv(tested_rows, safe=False)
         model, step = fitted.model, fitted.step
         if spec.refit:
@@ -170,9 +204,13 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
             rows = np.arange(dataset.n_samples)
             whole, step = with_features(Part.of(dataset, rows, rows[:1]), cell.features)
             params = with_params(cell.method.params, chosen)
-            model = whole.fit(build({"estimator": cell.method.estimator, "params": params}))
+            model = whole.fit(
+                build({"estimator": cell.method.estimator, "params": params})
+            )
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
+        raise ConfigError(
+            f"{training.source}: {spec.method.estimator}: {error}"
+        ) from error
     return Trained(Model(model, step, facts), result, predictions, tested(fitted))
 
 
@@ -184,9 +222,13 @@ def tested(fitted: Fitted) -> Tested:
         return [(test.tasks[t], test.y[rows], scores[rows]) for t, rows in groups]
     if test.y.ndim == 1 and scores.ndim == 1:
         return [(test.tasks[0], test.y, scores)]
-    truth = test.y if test.y.ndim == 2 else test.y[:, None] == np.arange(scores.shape[1])
+    truth = (
+        test.y if test.y.ndim == 2 else test.y[:, None] == np.arange(scores.shape[1])
+    )
     known = [~np.isnan(column) for column in np.asarray(truth, dtype=float).T]
-    return [(test.tasks[t], truth[rows, t], scores[rows, t]) for t, rows in enumerate(known)]
+    return [
+        (test.tasks[t], truth[rows, t], scores[rows, t]) for t, rows in enumerate(known)
+    ]
 
 
 def check_training(training: Experiment, dataset: Dataset) -> None:
@@ -199,15 +241,32 @@ def check_training(training: Experiment, dataset: Dataset) -> None:
     """
     spec, features, method = training.spec, training.spec.features, training.spec.method
     kind = None if features.kind == "none" else features.kind
-    gaps = dataset.X.dtype.kind == "f" and bool(np.isnan(getattr(dataset.X, "data", dataset.X)).any())
+    gaps = dataset.X.dtype.kind == "f" and bool(
+        np.isnan(getattr(dataset.X, "data", dataset.X)).any()
+    )
     if (dataset.categories or gaps) and kind != "table":
-        raise ConfigError(f"{spec.id}: {dataset.id} has text or missing values", "Add the line: features: table")
-    if kind is None and dataset.strings and ":" not in method.estimator and "features" not in method.params:
-        raise ConfigError(f"{spec.id}: the rows of {dataset.id} are strings", "Add the line: features: one-hot")
+        raise ConfigError(
+            f"{spec.id}: {dataset.id} has text or missing values",
+            "Add the line: features: table",
+        )
+    if (
+        kind is None
+        and dataset.strings
+        and ":" not in method.estimator
+        and "features" not in method.params
+    ):
+        raise ConfigError(
+            f"{spec.id}: the rows of {dataset.id} are strings",
+            "Add the line: features: one-hot",
+        )
     if kind is not None and dataset.strings != features.strings:
         what = "strings" if dataset.strings else "numbers"
-        raise ConfigError(f"{spec.id}: features: {kind} cannot be used with {dataset.id}, whose rows are {what}")
-    if dataset.zero_one and not is_classifier(build({"estimator": method.estimator, "params": method.params})):
+        raise ConfigError(
+            f"{spec.id}: features: {kind} cannot be used with {dataset.id}, whose rows are {what}"
+        )
+    if dataset.zero_one and not is_classifier(
+        build({"estimator": method.estimator, "params": method.params})
+    ):
         text = f"{spec.id}: a regression model that is saved takes labels from the signs of its predictions"
         raise ConfigError(text, "Leave out coding: 0/1, or use a classifier.")
     if dataset.task_type == "multiclass":
@@ -230,7 +289,10 @@ def save_training(trained: Trained, folder: Path) -> None:
         If the folder cannot be written.
     """
     with publish(folder, obsolete=[COEFFICIENTS]) as new:
-        for name, value in ((CONFIG, trained.model.about["config"]), (METRICS, trained.result)):
+        for name, value in (
+            (CONFIG, trained.model.about["config"]),
+            (METRICS, trained.result),
+        ):
             write_atomic(new / name, file_json(value))
         if trained.predictions:  # none of rows in chunks
             write_atomic(new / PREDICTIONS, trained.predictions)
@@ -259,15 +321,21 @@ def check_settings(folder: Path, training: Any, force: bool) -> None:
         )
 
 
-def _up_to_date(folder: Path, training: Experiment, cell: Cell) -> dict[str, Any] | None:
+def _up_to_date(
+    folder: Path, training: Experiment, cell: Cell
+) -> dict[str, Any] | None:
     """Return the results in a folder, None unless they are those of the cell and all files are there."""
     try:
         facts = read_facts(folder)
         result = json.loads((folder / METRICS).read_text(encoding="utf-8"))
     except (DataError, OSError, ValueError):
         return None
-    same = facts.get("cell") == cell.key and facts.get("config") == jsonable(training.config)
-    whole = all((folder / name).is_file() for name in (PREDICTIONS, CONFIG, *facts["files"]))
+    same = facts.get("cell") == cell.key and facts.get("config") == jsonable(
+        training.config
+    )
+    whole = all(
+        (folder / name).is_file() for name in (PREDICTIONS, CONFIG, *facts["files"])
+    )
     return result if same and whole and isinstance(result, dict) else None
 
 
@@ -278,25 +346,62 @@ def load_trained(folder: Path, training: Experiment, cell: Cell) -> Trained | No
         result = _up_to_date(folder, training, cell)
         if result is None:
             return None
-        return Trained(load_model(folder), result, (folder / PREDICTIONS).read_text(encoding="utf-8"))
-    except (UserError, OSError, ValueError):  # damaged, or of types that only the user can trust
+        return Trained(
+            load_model(folder),
+            result,
+            (folder / PREDICTIONS).read_text(encoding="utf-8"),
+        )
+    except (
+        UserError,
+        OSError,
+        ValueError,
+    ):  # damaged, or of types that only the user can trust
         return None
 
 
 def _result(training: Experiment, record: Record) -> dict[str, Any]:
     """Return the content of `metrics.json`."""
-    names = ("status", "params", "metrics", "per_task", "counts", "seconds", "solver", "environment", "log")
+    names = (
+        "status",
+        "params",
+        "metrics",
+        "per_task",
+        "counts",
+        "seconds",
+        "solver",
+        "environment",
+        "log",
+    )
     known = asdict(record)
     head = {"schema": SCHEMA, "id": training.id, "dataset": training.spec.dataset.name}
-    more = {"selection": record.selection, "refit": training.spec.refit, "cell": record.key}
-    return {**head, "method": training.spec.method.estimator, **{name: known[name] for name in names}, **more}
+    more = {
+        "selection": record.selection,
+        "refit": training.spec.refit,
+        "cell": record.key,
+    }
+    return {
+        **head,
+        "method": training.spec.method.estimator,
+        **{name: known[name] for name in names},
+        **more,
+    }
 
 
 def _facts(
-    training: Experiment, cell: Cell, dataset: Dataset, estimator: Any, result: Mapping[str, Any]
+    training: Experiment,
+    cell: Cell,
+    dataset: Dataset,
+    estimator: Any,
+    result: Mapping[str, Any],
 ) -> dict[str, Any]:
     features = training.spec.features
-    design = "ragged" if dataset.task_id is not None else "shared" if dataset.y.ndim == 2 else "single"
+    design = (
+        "ragged"
+        if dataset.task_id is not None
+        else "shared"
+        if dataset.y.ndim == 2
+        else "single"
+    )
     return {
         "name": training.id,
         "cell": cell.key,
@@ -366,12 +471,27 @@ def training_page(
         With the names of the features, which may be empty; None for a model that has none.
     regression : bool
     """
-    tasks = Grid([Column("task"), Column("test rows", "count"), *(Column(m, "score") for m in result["metrics"])])
+    tasks = Grid(
+        [
+            Column("task"),
+            Column("test rows", "count"),
+            *(Column(m, "score") for m in result["metrics"]),
+        ]
+    )
     for place, (name, truth, _) in enumerate(tested):
-        scores = [values[place] if place < len(values) else None for values in result["per_task"].values()]
+        scores = [
+            values[place] if place < len(values) else None
+            for values in result["per_task"].values()
+        ]
         tasks.rows.append([name, len(truth), *scores])
-    params = Grid([Column("parameter"), Column("value")], [[k, json.dumps(v)] for k, v in result["params"].items()])
-    settings = Grid([Column("setting"), Column("value")], [[k, json.dumps(v)] for k, v in config.items()])
+    params = Grid(
+        [Column("parameter"), Column("value")],
+        [[k, json.dumps(v)] for k, v in result["params"].items()],
+    )
+    settings = Grid(
+        [Column("setting"), Column("value")],
+        [[k, json.dumps(v)] for k, v in config.items()],
+    )
     sections = [
         Section("Parameters", grids=[params]),
         Section("Largest coefficients", *_largest(coefficients, tested)),
@@ -379,9 +499,15 @@ def training_page(
         Section("Settings", grids=[settings]),
     ]
     draw = prediction_figure if regression else roc_figure
-    figures = [draw(tested)] if any(len(np.unique(truth)) > 1 for _, truth, _ in tested) else []
+    figures = (
+        [draw(tested)]
+        if any(len(np.unique(truth)) > 1 for _, truth, _ in tested)
+        else []
+    )
     title = f"{result['id']}: {result['method']} on {result['dataset']}"
-    return html_page(title, training_lines(result), [s for s in sections if not s.empty], figures)
+    return html_page(
+        title, training_lines(result), [s for s in sections if not s.empty], figures
+    )
 
 
 def training_lines(result: Mapping[str, Any]) -> list[str]:
@@ -390,14 +516,24 @@ def training_lines(result: Mapping[str, Any]) -> list[str]:
     found = result["selection"]
     if found:
         chosen = ", ".join(f"{name}={value}" for name, value in found["chosen"].items())
-        lines.append(f"chosen: {chosen} (cross-validated {found['metric']} {found['score']:.4g})")
+        lines.append(
+            f"chosen: {chosen} (cross-validated {found['metric']} {found['score']:.4g})"
+        )
         for name, end in found["edges"].items():
-            lines.append(f"  {name} is at the {end} end of its grid: consider widening it")
+            lines.append(
+                f"  {name} is at the {end} end of its grid: consider widening it"
+            )
     width = max(len(name) for name in result["metrics"])
     for name, mean in result["metrics"].items():
         undefined = result["counts"][f"undefined_{name}"]
-        note = f"  (undefined for {undefined} of {counted(result['counts']['n_tasks'], 'task')})" if undefined else ""
-        lines.append(f"{name:{width}}  {'undefined' if mean != mean else f'{mean:.4f}'}{note}")
+        note = (
+            f"  (undefined for {undefined} of {counted(result['counts']['n_tasks'], 'task')})"
+            if undefined
+            else ""
+        )
+        lines.append(
+            f"{name:{width}}  {'undefined' if mean != mean else f'{mean:.4f}'}{note}"
+        )
     lines.append(f"fitted in {result['seconds']['fit']:.3g} s")
     return lines
 
@@ -407,7 +543,10 @@ def prediction_figure(tested: Tested) -> Figure:
     step = -(-sum(len(truth) for _, truth, _ in tested) // MOST_POINTS)
     curves = []
     for name, truth, predicted in _groups(tested):
-        x, y = (np.asarray(values, dtype=float)[::step].tolist() for values in (truth, predicted))
+        x, y = (
+            np.asarray(values, dtype=float)[::step].tolist()
+            for values in (truth, predicted)
+        )
         curves.append(Line(name, x, y, points="filled"))
     panel = Panel("predicted", False, curves, axis="true", x_log=False, diagonal=True)
     title = "Predictions of the test rows" + f" (one of {step})" * (step > 1)
@@ -423,7 +562,14 @@ def roc_figure(tested: Tested) -> Figure:
         if len(np.unique(truth)) == 2:
             x, y, _ = roc_curve(truth, scores)
             curves.append(Line(name, x.tolist(), y.tolist()))
-    panel = Panel("true positive rate", False, curves, axis="false positive rate", x_log=False, diagonal=True)
+    panel = Panel(
+        "true positive rate",
+        False,
+        curves,
+        axis="false positive rate",
+        x_log=False,
+        diagonal=True,
+    )
     return Figure("roc", "ROC curves of the test rows", [panel])
 
 
@@ -435,7 +581,9 @@ def _groups(tested: Tested) -> Tested:
     return [(TOGETHER, np.concatenate(truths), np.concatenate(scores))]
 
 
-def _largest(coefficients: tuple[np.ndarray, Sequence[str]] | None, tested: Tested) -> tuple[list[str], list[Grid]]:
+def _largest(
+    coefficients: tuple[np.ndarray, Sequence[str]] | None, tested: Tested
+) -> tuple[list[str], list[Grid]]:
     """Return the features with the largest coefficients, shared and own.
 
     What tasks share of a feature is the mean of its coefficients, what is a task's own is the difference from it.
@@ -443,22 +591,37 @@ def _largest(coefficients: tuple[np.ndarray, Sequence[str]] | None, tested: Test
     if coefficients is None:
         return [], []
     matrix, names = np.atleast_2d(coefficients[0]), coefficients[1]
-    tasks = [name for name, *_ in tested] if len(tested) == len(matrix) else [str(t) for t in range(len(matrix))]
+    tasks = (
+        [name for name, *_ in tested]
+        if len(tested) == len(matrix)
+        else [str(t) for t in range(len(matrix))]
+    )
     size = np.abs(matrix).mean(axis=0)
     order = [int(j) for j in np.argsort(-size, kind="stable")[:MOST_FEATURES]]
     heads = ("mean absolute value", "shared (mean)", "smallest", "largest")
     grid = Grid([Column("feature"), *(Column(n, "score") for n in heads)])
-    found = np.stack([size, matrix.mean(axis=0), matrix.min(axis=0), matrix.max(axis=0)])
-    grid.rows = [[names[j] if len(names) else show(j), *found[:, j].tolist()] for j in order]
-    lines = [f"Over {counted(len(matrix), 'task')}, of features as the model gets them."]
-    return [*lines, OWN_LINE] if len(tasks) > 1 else lines, [grid, _own(matrix, names, tasks)][: len(tasks)]
+    found = np.stack(
+        [size, matrix.mean(axis=0), matrix.min(axis=0), matrix.max(axis=0)]
+    )
+    grid.rows = [
+        [names[j] if len(names) else show(j), *found[:, j].tolist()] for j in order
+    ]
+    lines = [
+        f"Over {counted(len(matrix), 'task')}, of features as the model gets them."
+    ]
+    return [*lines, OWN_LINE] if len(tasks) > 1 else lines, [
+        grid,
+        _own(matrix, names, tasks),
+    ][: len(tasks)]
 
 
 def _own(matrix: np.ndarray, names: Sequence[str], tasks: Sequence[str]) -> Grid:
     """Return for every task the features with the largest coefficients of its own."""
     grid = Grid([Column("task"), Column("largest weights of its own")])
     for task, own in zip(tasks, matrix - matrix.mean(axis=0), strict=True):
-        order = [int(j) for j in np.argsort(-np.abs(own), kind="stable")[:MOST_OWN] if own[j]]
+        order = [
+            int(j) for j in np.argsort(-np.abs(own), kind="stable")[:MOST_OWN] if own[j]
+        ]
         texts = [f"{names[j] if len(names) else show(j)} {own[j]:+.3g}" for j in order]
         grid.rows.append([task, ", ".join(texts) or "none"])
     return grid

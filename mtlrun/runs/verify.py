@@ -83,7 +83,11 @@ class Trial:
     @property
     def plain(self) -> dict[str, Any]:
         """What is written of it."""
-        worst = min(self.digits, key=lambda name: self.digits[name]) if self.digits else None
+        worst = (
+            min(self.digits, key=lambda name: self.digits[name])
+            if self.digits
+            else None
+        )
         return {
             "key": self.record.key,
             "digits": math.floor(10 * self.least) / 10,
@@ -133,8 +137,15 @@ def verify(
     chosen = _sampled(possible, sample, seconds, search)
     yield from (trial for trial in trials if trial.refused)
     done = []
-    for trial in sorted(chosen, key=lambda trial: json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)):
-        if seconds is None or _cost(trial.record, search) <= seconds - (time.monotonic() - begun):
+    for trial in sorted(
+        chosen,
+        key=lambda trial: json.dumps(
+            trial.record.inputs.get("dataset"), sort_keys=True
+        ),
+    ):
+        if seconds is None or _cost(trial.record, search) <= seconds - (
+            time.monotonic() - begun
+        ):
             _try(trial, search, data_dir)
             done.append(trial)
             yield trial
@@ -153,7 +164,9 @@ def _trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
         own = _by_turns(read_run(folder))
         for position, (name, record) in enumerate(own):
             if record.key not in found:
-                found[record.key] = Trial(record, {}, _refusal(record, sources, data_dir))
+                found[record.key] = Trial(
+                    record, {}, _refusal(record, sources, data_dir)
+                )
                 ranked.append((position, _cost(record, False), found[record.key]))
             found[record.key].names.setdefault(folder, name)
     return [trial for *_, trial in sorted(ranked, key=lambda entry: entry[:2])]
@@ -161,17 +174,30 @@ def _trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
 
 def _by_turns(run: Run) -> list[tuple[str, Record]]:
     """Return names and records of the finished cells of a run: the cheapest of every data set and method, then more."""
-    planned = {cell.key: cell for cell in run.all_planned if cell.key in run.cells and run.cells[cell.key].done}
+    planned = {
+        cell.key: cell
+        for cell in run.all_planned
+        if cell.key in run.cells and run.cells[cell.key].done
+    }
     seen: Counter[tuple[str, str]] = Counter()
     ranked = []
-    for cell in sorted(planned.values(), key=lambda cell: _cost(run.cells[cell.key], False)):
+    for cell in sorted(
+        planned.values(), key=lambda cell: _cost(run.cells[cell.key], False)
+    ):
         record = run.cells[cell.key]
-        ranked.append((seen[cell.dataset, cell.method], _cost(record, False), cell.name, record))
+        ranked.append(
+            (seen[cell.dataset, cell.method], _cost(record, False), cell.name, record)
+        )
         seen[cell.dataset, cell.method] += 1
-    return [(name, record) for *_, name, record in sorted(ranked, key=lambda entry: entry[:2])]
+    return [
+        (name, record)
+        for *_, name, record in sorted(ranked, key=lambda entry: entry[:2])
+    ]
 
 
-def _sampled(trials: Sequence[Trial], sample: int | None, seconds: float | None, search: bool) -> list[Trial]:
+def _sampled(
+    trials: Sequence[Trial], sample: int | None, seconds: float | None, search: bool
+) -> list[Trial]:
     """Return those of the sample of every run that the seconds suffice for."""
     taken: Counter[Path] = Counter()
     left = math.inf if seconds is None else seconds
@@ -189,7 +215,9 @@ def _sampled(trials: Sequence[Trial], sample: int | None, seconds: float | None,
 def _cost(record: Record, search: bool) -> float:
     """Return the seconds that computing a cell again takes, about."""
     own = record.seconds.get("total") or 0.0
-    return ALLOWANCE * (own + (record.selection.get("seconds") or 0.0 if search else 0.0))
+    return ALLOWANCE * (
+        own + (record.selection.get("seconds") or 0.0 if search else 0.0)
+    )
 
 
 def _refusal(record: Record, sources: dict[str, str], data_dir: Path | None) -> str:
@@ -207,7 +235,11 @@ def _refusal(record: Record, sources: dict[str, str], data_dir: Path | None) -> 
         present = versions_of(method_paths(Method(**record.inputs["method"])), source)
     except UserError as error:
         return error.message.splitlines()[0]
-    raised = [name for name, version in present.items() if record.versions.get(name) != version]
+    raised = [
+        name
+        for name, version in present.items()
+        if record.versions.get(name) != version
+    ]
     return f"{', '.join(raised)} changed since" if raised else ""
 
 
@@ -215,7 +247,10 @@ def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> str:
     """Return the name of the reader or generator of a data set, or after ``!`` why it cannot be read."""
     try:
         options = dataset.get("options", {})
-        if dataset_fingerprint(dataset["id"], data_dir=data_dir, **options) != dataset["fingerprint"]:
+        if (
+            dataset_fingerprint(dataset["id"], data_dir=data_dir, **options)
+            != dataset["fingerprint"]
+        ):
             return f"!{dataset['id']} is another data set than it was"
         return source_name(load_card(dataset["id"], data_directory(data_dir)))
     except DataError:
@@ -232,30 +267,46 @@ def _try(trial: Trial, search: bool, data_dir: Path | None) -> None:
     chosen = record.selection.get("chosen") or {}
     try:
         if search and cell.search is not None:
-            again = choice_of(cell, [compute_cell(fold, None, folder)[0] for fold in cell.folds])
-            trial.digits["chosen parameters"] = ALL_DIGITS * (again["chosen"] == record.selection.get("chosen"))
+            again = choice_of(
+                cell, [compute_cell(fold, None, folder)[0] for fold in cell.folds]
+            )
+            trial.digits["chosen parameters"] = ALL_DIGITS * (
+                again["chosen"] == record.selection.get("chosen")
+            )
         found, _ = compute_cell(cell, chosen, folder)
     except Exception as error:  # whatever the code raises now where it did not
         trial.error = f"{type(error).__name__}: {error}"
         return
     trial.digits |= _agreement(record, found)
-    before, after = (one.seconds.get("fit") or one.seconds.get("total") for one in (record, found))
+    before, after = (
+        one.seconds.get("fit") or one.seconds.get("total") for one in (record, found)
+    )
     trial.ratio = after / before if before and after else None
 
 
 def _agreement(record: Record, found: Record) -> dict[str, float]:
     """Return by quantity the digits to which two records agree; clocks and rounding are left out."""
-    known = declared(record.inputs["method"]["measure"]) if record.family == MEASURE else None
+    known = (
+        declared(record.inputs["method"]["measure"])
+        if record.family == MEASURE
+        else None
+    )
     varies, differences = (known[1].varies, known[1].differences) if known else ((), ())
     digits = {
-        name: digits_of(value, found.metrics.get(name), scale=1.0 if _among(name, differences) else 0.0)
+        name: digits_of(
+            value,
+            found.metrics.get(name),
+            scale=1.0 if _among(name, differences) else 0.0,
+        )
         for name, value in record.metrics.items()
         if not _among(name, varies)
     }
     for name, values in record.per_task.items():
         again = found.per_task.get(name) or [None] * len(values)
         if len(again) == len(values):
-            digits[f"{name} per task"] = min(map(digits_of, values, again), default=ALL_DIGITS)
+            digits[f"{name} per task"] = min(
+                map(digits_of, values, again), default=ALL_DIGITS
+            )
         else:
             digits[f"{name} per task"] = 0.0
     return digits
@@ -265,7 +316,9 @@ def _among(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
-def digits_of(before: float | None, after: float | None, *, scale: float = 0.0) -> float:
+def digits_of(
+    before: float | None, after: float | None, *, scale: float = 0.0
+) -> float:
     """Return the decimal digits to which two numbers agree, 16 where they are equal.
 
     Relative to the larger one, or to `scale` where that is larger still.
@@ -275,28 +328,42 @@ def digits_of(before: float | None, after: float | None, *, scale: float = 0.0) 
         return ALL_DIGITS
     if not all(map(math.isfinite, values)):
         return 0.0
-    return min(ALL_DIGITS, max(0.0, -math.log10(abs(values[0] - values[1]) / max(scale, *map(abs, values)))))
+    return min(
+        ALL_DIGITS,
+        max(
+            0.0, -math.log10(abs(values[0] - values[1]) / max(scale, *map(abs, values)))
+        ),
+    )
 
 
 def _names(method: Mapping[str, Any]) -> list[str]:
     inner = [
-        value for value in (method.get("params") or {}).values() if isinstance(value, dict) and "estimator" in value
+        value
+        for value in (method.get("params") or {}).values()
+        if isinstance(value, dict) and "estimator" in value
     ]
-    return [str(method.get("estimator")), *(name for value in inner for name in _names(value))]
+    return [
+        str(method.get("estimator")),
+        *(name for value in inner for name in _names(value)),
+    ]
 
 
 def _write(folder: Path, done: Sequence[Trial], known: Sequence[Trial]) -> None:
     """Write what was found beside a run; what was found with the same code before is kept."""
     before = read_sound(folder / VERIFIED)
     same = before.get("made_by") == made_by()
-    cells = {entry["key"]: entry for entry in (before.get("cells") or [] if same else [])}
+    cells = {
+        entry["key"]: entry for entry in (before.get("cells") or [] if same else [])
+    }
     cells |= {trial.record.key: trial.plain for trial in done}
     refused = Counter(trial.refused for trial in known if trial.refused)
     content = {
         "schema": 1,
         "made_by": made_by(),
         "date": now(),
-        "host": {name: host_facts()[name] for name in ("cpu", "cores", "python", "packages")},
+        "host": {
+            name: host_facts()[name] for name in ("cpu", "cores", "python", "packages")
+        },
         "finished": len(known),
         "not_tried": dict(sorted(refused.items())),
         "cells": [cells[key] for key in sorted(cells)],

@@ -34,8 +34,12 @@ _ROUNDING = 1e-12
 def penalty_values(P: np.ndarray, Q: np.ndarray, k: int) -> tuple[float, float]:
     """Return sum_t ||p_t - mean||^2 and sum_{i>k} sigma_i(Q)^2 of P, Q (d, T)."""
     deviations = P - P.mean(axis=1, keepdims=True)
-    squares = np.sort(np.linalg.eigvalsh(Q.T @ Q if Q.shape[1] <= Q.shape[0] else Q @ Q.T))[::-1]
-    return float(np.vdot(deviations, deviations)), float(np.maximum(squares[k:], 0.0).sum())
+    squares = np.sort(
+        np.linalg.eigvalsh(Q.T @ Q if Q.shape[1] <= Q.shape[0] else Q @ Q.T)
+    )[::-1]
+    return float(np.vdot(deviations, deviations)), float(
+        np.maximum(squares[k:], 0.0).sum()
+    )
 
 
 def solve_coclus(
@@ -103,7 +107,10 @@ def solve_coclus(
             break
     Q = W @ share
     parts = np.stack([W - Q, Q])
-    stalls = space.rotation.graded and equations.gain(W, b, tasks.coupling(subspace)) > _STALLED * objective[-1]
+    stalls = (
+        space.rotation.graded
+        and equations.gain(W, b, tasks.coupling(subspace)) > _STALLED * objective[-1]
+    )
     message = f"relative decrease {crit:.2e} against tol {tol:g}"
     return SolverResult(
         parts=space.lift(parts),
@@ -112,7 +119,9 @@ def solve_coclus(
         n_iter=max(1, len(objective) - 1),
         objective=objective,
         stop_crit=float(crit),
-        message=f"{message}, but steps stall: X is too badly scaled" if stalls else message,
+        message=f"{message}, but steps stall: X is too badly scaled"
+        if stalls
+        else message,
         info={BADLY_SCALED: stalls},
     )
 
@@ -140,7 +149,9 @@ class _TaskSpace:
         A = share @ of_Q
         return np.asarray(0.5 * (A + A.T)) + self.ridge * np.eye(self.n_tasks)
 
-    def match(self, W: np.ndarray, subspace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def match(
+        self, W: np.ndarray, subspace: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the subspace and share that a few alternations lead to; the penalty does not rise."""
         gram = W.T @ W
         for _ in range(_MATCHES):
@@ -153,7 +164,11 @@ class _TaskSpace:
         """Return the penalty of the parts W - W S and W S."""
         Q = W @ share
         of_P, of_Q = penalty_values(W - Q, Q, self.k)
-        return self.shared * of_P + self.low_rank * of_Q + self.ridge * float(np.vdot(W, W))
+        return (
+            self.shared * of_P
+            + self.low_rank * of_Q
+            + self.ridge * float(np.vdot(W, W))
+        )
 
 
 class _Equations:
@@ -168,7 +183,9 @@ class _Equations:
         """Return the loss; b are the intercepts for the centred designs."""
         return self.loss.value(self._scores(W, b), self.data.targets, self.weights)
 
-    def solve(self, W: np.ndarray, b: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def solve(
+        self, W: np.ndarray, b: np.ndarray, A: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return W and b after the conjugate gradients have lowered the quadratic from there."""
         c, rotation = float(self.loss.curvature), self.rotation
         slope, residual = self._slopes(W, b, A)
@@ -177,13 +194,20 @@ class _Equations:
 
         def apply(v: np.ndarray) -> np.ndarray:
             V = v.reshape(W.shape)
-            return np.ravel(c * rotation.lift(rotation.squares * rotation.rotate(V)) + 2.0 * (V @ A))
+            return np.ravel(
+                c * rotation.lift(rotation.squares * rotation.rotate(V)) + 2.0 * (V @ A)
+            )
 
         def precondition(v: np.ndarray) -> np.ndarray:
             return np.ravel(self._alone(v.reshape(W.shape), A))
 
-        hessian, about = (LinearOperator((W.size, W.size), f, dtype=np.float64) for f in (apply, precondition))
-        move, _ = cg(hessian, residual.ravel(), rtol=_INNER, maxiter=_INNER_STEPS, M=about)
+        hessian, about = (
+            LinearOperator((W.size, W.size), f, dtype=np.float64)
+            for f in (apply, precondition)
+        )
+        move, _ = cg(
+            hessian, residual.ravel(), rtol=_INNER, maxiter=_INNER_STEPS, M=about
+        )
         return W + move.reshape(W.shape), b
 
     def gain(self, W: np.ndarray, b: np.ndarray, A: np.ndarray) -> float:
@@ -191,19 +215,27 @@ class _Equations:
         residual = self._slopes(W, b, A)[1]
         return 0.5 * float(np.vdot(residual, self._alone(residual, A)))
 
-    def _slopes(self, W: np.ndarray, b: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _slopes(
+        self, W: np.ndarray, b: np.ndarray, A: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the gradient in the predictions, and minus the gradient in W."""
         slope = self.loss.gradient(self._scores(W, b), self.data.targets, self.weights)
         return slope, -self.rotation.operator.adjoint(slope) - 2.0 * (W @ A)
 
     def _alone(self, V: np.ndarray, A: np.ndarray) -> np.ndarray:
         """Return the solution for the right-hand side V if the tasks were not coupled."""
-        below, own = float(self.loss.curvature) * self.rotation.squares, 2.0 * np.diag(A)
+        below, own = (
+            float(self.loss.curvature) * self.rotation.squares,
+            2.0 * np.diag(A),
+        )
         with np.errstate(divide="ignore"):
             inverse = np.where(below + own > 0, 1.0 / (below + own), 0.0)
             outside = np.where(own > 0, 1.0 / own, 0.0)
         seen = self.rotation.rotate(V)
-        return np.asarray(self.rotation.lift(inverse * seen) + outside * (V - self.rotation.lift(seen)))
+        return np.asarray(
+            self.rotation.lift(inverse * seen)
+            + outside * (V - self.rotation.lift(seen))
+        )
 
     def intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the intercepts for the designs as given."""
@@ -242,11 +274,15 @@ class LeastSquares(TaskTerm):
         V = (weight / (weight + self.ridge)) * V
         weight = weight + self.ridge
         q = self.rotation.rotate(V.T)
-        moved = (self.rotation.cross - self.rotation.squares * q) / (self.rotation.squares + weight)
+        moved = (self.rotation.cross - self.rotation.squares * q) / (
+            self.rotation.squares + weight
+        )
         return V + self.rotation.lift(moved).T
 
     def value(self, W: np.ndarray) -> float:
-        return self.rotation.value(self.rotation.rotate(W.T)) + 0.5 * self.ridge * float(np.vdot(W, W))
+        return self.rotation.value(
+            self.rotation.rotate(W.T)
+        ) + 0.5 * self.ridge * float(np.vdot(W, W))
 
     def bound(self, W: np.ndarray, flows: Flows, lam: float) -> float:
         return self._conjugate(flows) if self.ridge > 0 else self._dual(W, flows, lam)
@@ -256,8 +292,13 @@ class LeastSquares(TaskTerm):
         pull = flows.divergence().T
         inside = self.rotation.rotate(pull)
         outside = float(np.sum(pull * pull)) - float(np.sum(inside * inside))
-        gain = np.square(self.rotation.cross - inside) / (self.rotation.squares + self.ridge)
-        return 0.5 * float(self.rotation.energy.sum() - gain.sum()) - 0.5 * max(outside, 0.0) / self.ridge
+        gain = np.square(self.rotation.cross - inside) / (
+            self.rotation.squares + self.ridge
+        )
+        return (
+            0.5 * float(self.rotation.energy.sum() - gain.sum())
+            - 0.5 * max(outside, 0.0) / self.ridge
+        )
 
     def _dual(self, W: np.ndarray, flows: Flows, lam: float) -> float:
         """Return the dual value at the residuals of W, shifted and scaled to be feasible.
@@ -270,7 +311,11 @@ class LeastSquares(TaskTerm):
         slope = self._negative_gradient(W)
         rest = (slope - flows.divergence()) / len(W)
         first, second = np.triu_indices(len(W), 1)
-        peak = float(np.linalg.norm(flows.values + rest[first] - rest[second], axis=1).max(initial=0.0))
+        peak = float(
+            np.linalg.norm(flows.values + rest[first] - rest[second], axis=1).max(
+                initial=0.0
+            )
+        )
         c = 1.0 if peak <= lam else lam / peak
         return max(0.0, rotation.dual_fit(rotation.rotate(W.T), c))
 
@@ -286,7 +331,9 @@ class LeastSquares(TaskTerm):
 
     def alone(self) -> np.ndarray:
         """Return the solution of each task, of smallest norm, (T, d)."""
-        return self.rotation.lift(quotient(self.rotation.cross, self.rotation.squares + self.ridge)).T
+        return self.rotation.lift(
+            quotient(self.rotation.cross, self.rotation.squares + self.ridge)
+        ).T
 
     def flows(self, W: np.ndarray) -> Flows:
         """Return the flows that hold W in place, whatever their length: for equal coefficients the best ones."""
@@ -298,7 +345,10 @@ class LeastSquares(TaskTerm):
     def _negative_gradient(self, W: np.ndarray) -> np.ndarray:
         """Return minus the gradient of the loss and the ridge, (T, r)."""
         q = self.rotation.rotate(W.T)
-        return self.rotation.lift(self.rotation.cross - self.rotation.squares * q).T - self.ridge * W
+        return (
+            self.rotation.lift(self.rotation.cross - self.rotation.squares * q).T
+            - self.ridge * W
+        )
 
 
 def solve_metag(
@@ -344,7 +394,10 @@ def solve_metag(
         gaps.append((1, term.value(W), term.bound(*at, 0.0)))
     else:
         places = [_equal(term)] if start is None else [_equal(term), start.info["at"]]
-        at = min(places, key=lambda place: term.value(place.W) + lam * pair_distances(place.W))
+        at = min(
+            places,
+            key=lambda place: term.value(place.W) + lam * pair_distances(place.W),
+        )
         at = _descend(term, at, lam, tol, max_iter, gaps)
     it, primal, dual = gaps[-1]
     gap = relative_gap(primal, dual)
@@ -371,12 +424,19 @@ class Node(NamedTuple):
 
 def _equal(term: LeastSquares) -> Node:
     """Return the best place where all tasks have equal coefficients: the solution if no flow is longer than lam."""
-    W = term.centre(np.zeros((term.rotation.data.n_tasks, term.rotation.data.n_features)))
+    W = term.centre(
+        np.zeros((term.rotation.data.n_tasks, term.rotation.data.n_features))
+    )
     return Node(W, term.flows(W))
 
 
 def _descend(
-    term: LeastSquares, at: Node, lam: float, tol: float, max_iter: int, gaps: list[tuple[int, float, float]]
+    term: LeastSquares,
+    at: Node,
+    lam: float,
+    tol: float,
+    max_iter: int,
+    gaps: list[tuple[int, float, float]],
 ) -> Node:
     """Run `fuse` in rounds, each beginning with short trials of the step of the flows; append to `gaps`."""
 
@@ -386,7 +446,11 @@ def _descend(
     W, flows = at.W, at.flows.copy()
     flows.shrink_to(lam)
     squares = term.rotation.squares
-    sigma = _FIRST * float(squares[squares > 0].mean()) / len(W) if np.any(squares > 0) else 1.0
+    sigma = (
+        _FIRST * float(squares[squares > 0].mean()) / len(W)
+        if np.any(squares > 0)
+        else 1.0
+    )
     done, best, bound = 0, value(W), term.bound(W, flows, lam)
     gaps.append((1, best, bound))
     while done < max_iter and relative_gap(best, bound) > tol:
@@ -395,16 +459,32 @@ def _descend(
         for factor in _TRIALS:
             own, length = flows.copy(), min(_TRIAL_LENGTH, max_iter - done)
             trials.append(
-                (fuse(W, term, lam, own, sigma=factor * sigma, tol=goal, max_iter=length), own, factor * sigma)
+                (
+                    fuse(
+                        W,
+                        term,
+                        lam,
+                        own,
+                        sigma=factor * sigma,
+                        tol=goal,
+                        max_iter=length,
+                    ),
+                    own,
+                    factor * sigma,
+                )
             )
             if trials[-1][0].converged:
                 break
-        found, flows, sigma = min(trials, key=lambda trial: trial[0].primal - trial[0].bound)
+        found, flows, sigma = min(
+            trials, key=lambda trial: trial[0].primal - trial[0].bound
+        )
         done += found.n_iter
         bound = max(bound, found.bound)
         if not found.converged:
             length = min(_ROUND, max(max_iter - done, 1))
-            found = fuse(found.W, term, lam, flows, sigma=sigma, tol=goal, max_iter=length)
+            found = fuse(
+                found.W, term, lam, flows, sigma=sigma, tol=goal, max_iter=length
+            )
             done += found.n_iter
             bound = max(bound, found.bound)
         if found.primal < best:
@@ -435,7 +515,9 @@ def _root(W: np.ndarray) -> np.ndarray:
 def random_groups(n_tasks: int, n_groups: int, rng: np.random.RandomState) -> Groups:
     """Return random groups, none of them empty."""
     order = rng.permutation(n_tasks)
-    owner = np.append(np.arange(n_groups), rng.randint(n_groups, size=n_tasks - n_groups))
+    owner = np.append(
+        np.arange(n_groups), rng.randint(n_groups, size=n_tasks - n_groups)
+    )
     return sorted(sorted(order[owner == g].tolist()) for g in range(n_groups))
 
 
@@ -483,7 +565,9 @@ def move_tasks(W: np.ndarray, groups: Groups) -> Groups:
                 continue
             left = _price(root, rest)
             joined = [_price(root, [*g, t]) for g in groups]
-            change = [joined[k] - price[k] + left - price[home] for k in range(len(groups))]
+            change = [
+                joined[k] - price[k] + left - price[home] for k in range(len(groups))
+            ]
             change[home] = 0.0
             best = int(np.argmin(change))
             if change[best] < -_GAIN * sum(price):

@@ -56,7 +56,9 @@ class SimplexQuadratic(TaskTerm):
     curvature: np.ndarray
 
     def prox(self, V: np.ndarray, weight: float) -> np.ndarray:
-        return project_simplex_ball((weight * V - self.linear) / (weight + self.curvature))
+        return project_simplex_ball(
+            (weight * V - self.linear) / (weight + self.curvature)
+        )
 
     def value(self, W: np.ndarray) -> float:
         return float(np.sum((0.5 * self.curvature * W + self.linear) * W))
@@ -221,7 +223,9 @@ def _lower_rows(W: np.ndarray) -> None:
 
 
 @compiled
-def _exchange(W: np.ndarray, P: np.ndarray, sigma: float, lam: float, push: np.ndarray) -> None:
+def _exchange(
+    W: np.ndarray, P: np.ndarray, sigma: float, lam: float, push: np.ndarray
+) -> None:
     """Update the flows in place and add the divergence of 2 new - old to `push`."""
     T, d = W.shape
     p = np.empty(d)

@@ -13,15 +13,33 @@ import numpy as np
 
 from mtlrun.penalties.norms import TraceNorm, svt_full
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
-from mtlrun.problem.objective import centre, dual_point, dual_value, relative_gap, value_at_dual
+from mtlrun.problem.objective import (
+    centre,
+    dual_point,
+    dual_value,
+    relative_gap,
+    value_at_dual,
+)
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import BADLY_SCALED, EXACT_SIZE, confirm
-from mtlrun.problem.result import Callback, SolverResult, Tracker, relative_changes, start_parts
+from mtlrun.problem.result import (
+    Callback,
+    SolverResult,
+    Tracker,
+    relative_changes,
+    start_parts,
+)
 from mtlrun.problem.rotation import Rotation, find_basis
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import RELAXATION
-from mtlrun.solvers.convex.fista import FieldLoss, ProximalRun, QuadraticLoss, SmoothLoss, smooth_loss
+from mtlrun.solvers.convex.fista import (
+    FieldLoss,
+    ProximalRun,
+    QuadraticLoss,
+    SmoothLoss,
+    smooth_loss,
+)
 
 #: Of the value of the loss: what rounding may take from the quadratic bound.
 _ROUNDING = 1e-13
@@ -132,16 +150,24 @@ def solve_apg(
     check_choice("stop", stop, "paper", "gap")
     check_choice("form", form, "eigenbasis", "paper")
     if variant == "backtracking" and form != "paper":
-        raise ValueError(f"variant='backtracking' needs form='paper', got form={form!r}")
+        raise ValueError(
+            f"variant='backtracking' needs form='paper', got form={form!r}"
+        )
     if variant == "paper" or form == "paper":
         penalties = with_full_svd(penalties)
-    basis = None if form == "paper" else find_basis(data, loss, penalties, fit_intercept, rotation)
+    basis = (
+        None
+        if form == "paper"
+        else find_basis(data, loss, penalties, fit_intercept, rotation)
+    )
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     smooth: SmoothLoss
     if form == "paper":
         smooth, rows = FieldLoss(data, loss, fit_intercept), data.n_features
     elif basis is None or not isinstance(loss, SquaredLoss):
-        smooth = smooth_loss(data, loss, fit_intercept, sharp=data.n_features <= EXACT_SIZE)
+        smooth = smooth_loss(
+            data, loss, fit_intercept, sharp=data.n_features <= EXACT_SIZE
+        )
         rows = data.n_features
     else:
         smooth, rows = QuadraticLoss(basis, loss.scale), basis.rank
@@ -159,14 +185,24 @@ def solve_apg(
         tracker = Tracker(tol, max_iter, callback)
         run.until(tracker)
         parts, at = tracker.best
-        result = tracker.result(parts, smooth.intercept(at), rule="gap" if tracker.converged else None)
+        result = tracker.result(
+            parts, smooth.intercept(at), rule="gap" if tracker.converged else None
+        )
         if isinstance(smooth, QuadraticLoss):
             dual_at = partial(smooth.form.lift, tracker.best_dual[1].W)
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
     if isinstance(smooth, QuadraticLoss) and result.gap is not None:
         allowed = tol if stop == "gap" else max(2.0 * result.gap, tol)
-        confirm(result, smooth.form, penalties, result.parts, scale=smooth.scale, tol=allowed, at=dual_at)
+        confirm(
+            result,
+            smooth.form,
+            penalties,
+            result.parts,
+            scale=smooth.scale,
+            tol=allowed,
+            at=dual_at,
+        )
     return result
 
 
@@ -179,12 +215,18 @@ class _BacktrackingRun(ProximalRun):
         b = self.at.b + momentum * (self.at.b - self.before.b)
         at = self.smooth.point(origin.sum(axis=0), b)
         gradient = self.smooth.gradient(at)
-        value = self.smooth.value(self.smooth.point(at.W, b))  # a product of its own: value and gradient are apart
+        value = self.smooth.value(
+            self.smooth.point(at.W, b)
+        )  # a product of its own: value and gradient are apart
         while True:
             parts, new, _ = self._proximal_step(origin, at, gradient)
             moved, moved_b = parts - origin, new.b - at.b
-            slope = sum(float(np.vdot(gradient.W, part)) for part in moved) + float(np.vdot(gradient.b, moved_b))
-            square = float(np.vdot(moved, moved)) + self.b_units * float(np.vdot(moved_b, moved_b))
+            slope = sum(float(np.vdot(gradient.W, part)) for part in moved) + float(
+                np.vdot(gradient.b, moved_b)
+            )
+            square = float(np.vdot(moved, moved)) + self.b_units * float(
+                np.vdot(moved_b, moved_b)
+            )
             bound = value + slope + 0.5 * self.curvature * square
             if self.smooth.value(new) <= bound + _ROUNDING * abs(value):
                 break
@@ -200,17 +242,30 @@ class _BacktrackingRun(ProximalRun):
         return penalty.value(W)
 
 
-def _until_paper_rule(run: ProximalRun, eps: float, max_iter: int, callback: Callback | None) -> SolverResult:
+def _until_paper_rule(
+    run: ProximalRun, eps: float, max_iter: int, callback: Callback | None
+) -> SolverResult:
     smooth = run.smooth
-    objective = [smooth.value(run.at) + sum(p.value(W) for p, W in zip(run.penalties, run.parts, strict=True))]
+    objective = [
+        smooth.value(run.at)
+        + sum(p.value(W) for p, W in zip(run.penalties, run.parts, strict=True))
+    ]
     rule, crit, it = None, np.inf, 0
     message = f"stopped after max_iter={max_iter} iterations"
     for it in range(1, max_iter + 1):
         values = run.step()
         objective.append(smooth.value(run.at) + sum(values))
         change = max(relative_changes(run.parts, run.parts_before))
-        decrease = abs(objective[-1] - objective[-2]) / max(abs(objective[-2]), float(np.finfo(np.float64).tiny))
-        rule, crit = ("25", change) if change <= eps else ("26", decrease) if decrease <= eps else (None, crit)
+        decrease = abs(objective[-1] - objective[-2]) / max(
+            abs(objective[-2]), float(np.finfo(np.float64).tiny)
+        )
+        rule, crit = (
+            ("25", change)
+            if change <= eps
+            else ("26", decrease)
+            if decrease <= eps
+            else (None, crit)
+        )
         if rule is not None:
             message = f"rule ({rule}): {crit:.2e} <= eps {eps:g}"
             break
@@ -255,7 +310,9 @@ def solve_ladm(
     loss: Loss,
     penalties: Sequence[Penalty],
     *,
-    variant: Literal["accelerated", "balanced", "corrected", "sequential", "paper", "paper-past-zero"] = "corrected",
+    variant: Literal[
+        "accelerated", "balanced", "corrected", "sequential", "paper", "paper-past-zero"
+    ] = "corrected",
     form: Literal["eigenbasis", "paper"] = "eigenbasis",
     stop: Literal["paper", "gap"] = "paper",
     eps: float = 1e-5,
@@ -346,12 +403,24 @@ def solve_ladm(
     if form == "paper":
         penalties = with_full_svd(penalties)
     else:
-        basis = find_basis(data, loss, penalties, fit_intercept, rotation, weighted=False)
-    working, centred = (data, fit_intercept) if basis is None else (basis.diagonal_data(), False)
+        basis = find_basis(
+            data, loss, penalties, fit_intercept, rotation, weighted=False
+        )
+    working, centred = (
+        (data, fit_intercept) if basis is None else (basis.diagonal_data(), False)
+    )
     printed = _ConstrainedRun if isinstance(loss, SquaredLoss) else _PrintedHingeRun
-    falling = {"accelerated": _AcceleratedRun, "balanced": _BalancedRun} if np.isfinite(loss.curvature) else {}
+    falling = (
+        {"accelerated": _AcceleratedRun, "balanced": _BalancedRun}
+        if np.isfinite(loss.curvature)
+        else {}
+    )
     joint = falling.get(variant, _PenalisedRun)
-    kind = {"paper": printed, "paper-past-zero": printed, "sequential": _SequentialRun}.get(variant, joint)
+    kind = {
+        "paper": printed,
+        "paper-past-zero": printed,
+        "sequential": _SequentialRun,
+    }.get(variant, joint)
     run = kind(working, loss, penalties, centred)
     run.may_be_zero, run.rotated = variant != "paper-past-zero", basis is not None
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
@@ -370,7 +439,14 @@ def solve_ladm(
         result.intercept = basis.intercept(result.W)
         if result.gap is not None:
             # The dual point here is not that of the multiplier: only gross errors are told from it.
-            confirm(result, basis, penalties, result.parts, scale=loss.scale, tol=max(_GROSS, tol))
+            confirm(
+                result,
+                basis,
+                penalties,
+                result.parts,
+                scale=loss.scale,
+                tol=max(_GROSS, tol),
+            )
     return result
 
 
@@ -379,15 +455,31 @@ class _LadmIteration:
 
     printed, constrained, may_be_zero, rotated = False, False, True, False
 
-    def __init__(self, data: TaskData, loss: Loss, penalties: Sequence[Penalty], fit_intercept: bool) -> None:
+    def __init__(
+        self,
+        data: TaskData,
+        loss: Loss,
+        penalties: Sequence[Penalty],
+        fit_intercept: bool,
+    ) -> None:
         self.loss, self.penalties = loss, penalties
-        self.centred = centre(data) if fit_intercept and isinstance(loss, SquaredLoss) else None
+        self.centred = (
+            centre(data) if fit_intercept and isinstance(loss, SquaredLoss) else None
+        )
         self.with_b = fit_intercept and self.centred is None
         self.data = data if self.centred is None else self.centred.data
-        self.operator = TaskOperator(data) if self.centred is None else self.centred.operator
+        self.operator = (
+            TaskOperator(data) if self.centred is None else self.centred.operator
+        )
         self.weights = self.data.effective_weights()
-        self.observed = None if self.weights is None else (self.weights > 0).astype(np.float64)
-        square = _stacked_square(self.operator) if self.printed else self.operator.norm() ** 2
+        self.observed = (
+            None if self.weights is None else (self.weights > 0).astype(np.float64)
+        )
+        square = (
+            _stacked_square(self.operator)
+            if self.printed
+            else self.operator.norm() ** 2
+        )
         self.tau = 1.0 / (_STEP_MARGIN * square) if square > 0 else 1.0
         self.size = max(1.0, float(np.linalg.norm(self.data.targets)))
         self.mu = MU_FIRST
@@ -408,12 +500,19 @@ class _LadmIteration:
 
     def adapt_mu(self, before: np.ndarray, slow: float) -> None:
         """Let mu grow, if the parts have moved slowly since `before`."""
-        moved = max(float(np.linalg.norm(a - b)) for a, b in zip(self.parts, before, strict=True))
+        moved = max(
+            float(np.linalg.norm(a - b))
+            for a, b in zip(self.parts, before, strict=True)
+        )
         if self.printed or self.mu * moved < slow:
             self.mu = min(MU_GROWTH * self.mu, MU_MAX)
 
     def objective(self) -> float:
-        fit = 0.0 if self.constrained else self.loss.value(self.image, self.data.targets, self.weights)
+        fit = (
+            0.0
+            if self.constrained
+            else self.loss.value(self.image, self.data.targets, self.weights)
+        )
         return fit + sum(self.values)
 
     def theta(self) -> np.ndarray:
@@ -423,7 +522,12 @@ class _LadmIteration:
     def dual(self) -> float:
         """Return the value of the dual of the penalised objective at the point that the multiplier gives."""
         return dual_value(
-            self.theta(), self.data, self.loss, self.penalties, intercept=self.with_b, operator=self.operator
+            self.theta(),
+            self.data,
+            self.loss,
+            self.penalties,
+            intercept=self.with_b,
+            operator=self.operator,
         )
 
     def intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -431,21 +535,32 @@ class _LadmIteration:
 
     def facts(self) -> dict[str, Any]:
         objective = "constrained" if self.constrained else "penalised"
-        return {"objective": objective, "mu": self.mu, "tau": self.tau, "feasibility": self.violation}
+        return {
+            "objective": objective,
+            "mu": self.mu,
+            "tau": self.tau,
+            "feasibility": self.violation,
+        }
 
     def _observed_only(self, field: np.ndarray) -> np.ndarray:
         """Return D . field: zero where targets are missing."""
         return field if self.observed is None else self.observed * field
 
-    def _prox(self, k: int, gradient: np.ndarray, tau: float) -> tuple[np.ndarray, float]:
-        return self.penalties[k].prox_value(self.parts[k] - tau * gradient, tau / self.mu)
+    def _prox(
+        self, k: int, gradient: np.ndarray, tau: float
+    ) -> tuple[np.ndarray, float]:
+        return self.penalties[k].prox_value(
+            self.parts[k] - tau * gradient, tau / self.mu
+        )
 
     def _sequential_parts(self, offset: np.ndarray, sign: np.ndarray | float) -> None:
         """Update part after part on mu/2 ||sign . A(W) + offset||^2, linearised."""
         self.parts, self.values = self.parts.copy(), []
         for k in range(len(self.parts)):
             residual = self._observed_only(sign * self.image + offset)
-            self.parts[k], value = self._prox(k, self.operator.adjoint(sign * residual), self.tau)
+            self.parts[k], value = self._prox(
+                k, self.operator.adjoint(sign * residual), self.tau
+            )
             self.values.append(value)
             self.image = self.operator.forward(self.parts.sum(axis=0))
 
@@ -467,7 +582,13 @@ class _PrintedHingeRun(_LadmIteration):
 
     printed = True
 
-    def __init__(self, data: TaskData, loss: Loss, penalties: Sequence[Penalty], fit_intercept: bool) -> None:
+    def __init__(
+        self,
+        data: TaskData,
+        loss: Loss,
+        penalties: Sequence[Penalty],
+        fit_intercept: bool,
+    ) -> None:
         super().__init__(data, loss, penalties, fit_intercept)
         self.M = np.zeros_like(data.targets)
 
@@ -476,7 +597,9 @@ class _PrintedHingeRun(_LadmIteration):
         F = self._observed_only(self.data.targets)
         self._sequential_parts(self.M - D + self.C / self.mu, F)
         B = D - F * self.image - self.C / self.mu
-        shrink = self.mu / (self.loss.scale * (1.0 if self.weights is None else self.weights) + self.mu)
+        shrink = self.mu / (
+            self.loss.scale * (1.0 if self.weights is None else self.weights) + self.mu
+        )
         self.M = np.where(B <= 0, B, shrink * B)
         residual = self.M - D + F * self.image
         self.C = self.C + self.mu * residual
@@ -493,7 +616,9 @@ class _PenalisedRun(_LadmIteration):
         self.M = self.image
         self.C = self.loss.gradient(self.image, self.data.targets, self.weights)
         # Too small a mu would blow up what the multiplier lacks in accuracy.
-        self.mu = 1.0 / max(float(np.linalg.norm(self.operator.adjoint(self.data.targets))), 1.0)
+        self.mu = 1.0 / max(
+            float(np.linalg.norm(self.operator.adjoint(self.data.targets))), 1.0
+        )
 
     def step(self) -> None:
         before = self._update_M(self.image) if self.M is None else self.M
@@ -502,18 +627,31 @@ class _PenalisedRun(_LadmIteration):
         self.violation = float(np.linalg.norm(self.image - M)) / self.size
 
     def theta(self) -> np.ndarray:
-        return -self.C if self.weights is None else np.where(self.weights > 0, -self.C, 0.0)
+        return (
+            -self.C
+            if self.weights is None
+            else np.where(self.weights > 0, -self.C, 0.0)
+        )
 
     def _update_parts(self, M: np.ndarray) -> None:
         blocks = len(self.penalties) + (1 if self.with_b else 0)
         residual = self.image - M + self.C / self.mu
         gradient = self.operator.adjoint(residual)
-        found = [self._prox(k, gradient, self.tau / blocks) for k in range(len(self.parts))]
-        self.parts, self.values = np.stack([part for part, _ in found]), [value for _, value in found]
+        found = [
+            self._prox(k, gradient, self.tau / blocks) for k in range(len(self.parts))
+        ]
+        self.parts, self.values = (
+            np.stack([part for part, _ in found]),
+            [value for _, value in found],
+        )
         if self.with_b:
             rows = self.data.n_rows if self.data.shared else self.data.sizes.max()
-            self.b = self.b - self.data.sum_by_task(residual) / (_STEP_MARGIN * blocks * rows)
-        self.image = self.operator.forward(self.parts.sum(axis=0), self.b if self.with_b else None)
+            self.b = self.b - self.data.sum_by_task(residual) / (
+                _STEP_MARGIN * blocks * rows
+            )
+        self.image = self.operator.forward(
+            self.parts.sum(axis=0), self.b if self.with_b else None
+        )
 
     def _relaxed(self, M: np.ndarray) -> np.ndarray:
         return RELAXATION * self.image + (1.0 - RELAXATION) * M
@@ -529,10 +667,18 @@ class _PenalisedRun(_LadmIteration):
 class _AcceleratedRun(_PenalisedRun):
     """The same steps with a mu that falls from the curvature of the loss on, as its strongly convex dual allows."""
 
-    def __init__(self, data: TaskData, loss: Loss, penalties: Sequence[Penalty], fit_intercept: bool) -> None:
+    def __init__(
+        self,
+        data: TaskData,
+        loss: Loss,
+        penalties: Sequence[Penalty],
+        fit_intercept: bool,
+    ) -> None:
         super().__init__(data, loss, penalties, fit_intercept)
         # Weights of rows scale the loss, whose curvature is that of the heaviest.
-        self.curvature = loss.curvature * (1.0 if self.weights is None else float(self.weights.max()))
+        self.curvature = loss.curvature * (
+            1.0 if self.weights is None else float(self.weights.max())
+        )
         self.mu = self.curvature
 
     def begin_at(self, parts: np.ndarray) -> None:
@@ -561,7 +707,12 @@ class _BalancedRun(_AcceleratedRun):
 
     def dual(self) -> float:
         theta, Z = dual_point(
-            self.theta(), self.data, self.penalties, intercept=self.with_b, loss=self.loss, operator=self.operator
+            self.theta(),
+            self.data,
+            self.penalties,
+            intercept=self.with_b,
+            loss=self.loss,
+            operator=self.operator,
         )
         if self.rotated:
             # The last row of an eigenbasis holds what no coefficients can fit: its part need not be scaled.
@@ -579,7 +730,9 @@ class _SequentialRun(_PenalisedRun):
         return self.image
 
 
-def _until_rule(run: _LadmIteration, eps: float, max_iter: int, callback: Callback | None) -> SolverResult:
+def _until_rule(
+    run: _LadmIteration, eps: float, max_iter: int, callback: Callback | None
+) -> SolverResult:
     slow = _slow_change(run, eps)
     objective: list[float] = []
     converged, crit, it = False, np.inf, 0
@@ -618,14 +771,21 @@ def _until_rule(run: _LadmIteration, eps: float, max_iter: int, callback: Callba
 
 def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResult:
     if run.constrained:
-        raise ValueError("stop='gap' needs the penalised objective: the constrained one has no certificate")
+        raise ValueError(
+            "stop='gap' needs the penalised objective: the constrained one has no certificate"
+        )
     slow = _slow_change(run, eps)
     for it in range(1, tracker.max_iter + 1):
         before = run.parts
         run.step()
-        if tracker.due(it) and tracker.check(it, run.objective(), run.dual(), (run.parts, run.b)):
+        if tracker.due(it) and tracker.check(
+            it, run.objective(), run.dual(), (run.parts, run.b)
+        ):
             break
-        if max(relative_changes(run.parts, before)) <= eps and run.violation <= _FEASIBILITY:
+        if (
+            max(relative_changes(run.parts, before)) <= eps
+            and run.violation <= _FEASIBILITY
+        ):
             # Rule (25) holds too early: a smaller mu takes longer steps, and must not grow for as little.
             eps, slow, run.mu = _FINER * eps, _FINER * slow, _FINER * run.mu
         else:
@@ -650,12 +810,31 @@ def _stacked_square(operator: TaskOperator) -> float:
     return float(np.linalg.eigvalsh(operator.gram().sum(axis=0))[-1])
 
 
-def _check_options(variant: str, form: str, stop: str, loss: Loss, fit_intercept: bool) -> None:
-    check_choice("variant", variant, "accelerated", "balanced", "corrected", "sequential", "paper", "paper-past-zero")
+def _check_options(
+    variant: str, form: str, stop: str, loss: Loss, fit_intercept: bool
+) -> None:
+    check_choice(
+        "variant",
+        variant,
+        "accelerated",
+        "balanced",
+        "corrected",
+        "sequential",
+        "paper",
+        "paper-past-zero",
+    )
     check_choice("form", form, "eigenbasis", "paper")
     check_choice("stop", stop, "paper", "gap")
     printed = variant in ("paper", "paper-past-zero")
     if printed and not isinstance(loss, SquaredLoss | SquaredHingeLoss):
-        raise ValueError(f"the paper's LADM has the squared or the squared hinge loss, not {type(loss).__name__}")
-    if (printed or variant == "sequential") and fit_intercept and not isinstance(loss, SquaredLoss):
-        raise ValueError(f"variant={variant!r} has intercepts with the squared loss only; use variant='accelerated'")
+        raise ValueError(
+            f"the paper's LADM has the squared or the squared hinge loss, not {type(loss).__name__}"
+        )
+    if (
+        (printed or variant == "sequential")
+        and fit_intercept
+        and not isinstance(loss, SquaredLoss)
+    ):
+        raise ValueError(
+            f"variant={variant!r} has intercepts with the squared loss only; use variant='accelerated'"
+        )

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 _END = ".npy"
 #: What the modules of archives raise about damaged, forged and encrypted ones.
 _DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, SyntaxError, EOFError),
+    *(
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        tokenize.TokenError,
+        SyntaxError,
+        EOFError,
+    ),
     *(LookupError, TypeError, ValueError, RuntimeError),
 )
 
@@ -55,7 +62,9 @@ def _floats(values: Any) -> np.ndarray:
     import numpy as np
 
     array = np.asarray(values)
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    return (
+        array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    )
 
 
 class NpzArchive(zipfile.ZipFile):
@@ -80,13 +89,17 @@ class NpzArchive(zipfile.ZipFile):
         self.name = name
         self.size = len(source) if isinstance(source, bytes) else source.stat().st_size
         try:
-            super().__init__(io.BytesIO(source) if isinstance(source, bytes) else source)
+            super().__init__(
+                io.BytesIO(source) if isinstance(source, bytes) else source
+            )
         except _DAMAGE as error:
             raise ValueError(f"{name} is no .npz archive: {error}") from None
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all arrays by name; see `array`."""
-        names = [name.removesuffix(_END) for name in self.namelist() if name.endswith(_END)]
+        names = [
+            name.removesuffix(_END) for name in self.namelist() if name.endswith(_END)
+        ]
         return {name: self.array(name) for name in names}
 
     def array(self, name: str) -> np.ndarray:

@@ -46,7 +46,13 @@ def file_json(value: Any) -> str:
 
 def canonical_json(value: Any) -> str:
     """Return JSON with sorted keys and no blanks, the same on every machine."""
-    return json.dumps(jsonable(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return json.dumps(
+        jsonable(value),
+        sort_keys=True,
+        separators=(",", ":"),
+        allow_nan=False,
+        ensure_ascii=False,
+    )
 
 
 def sha256_json(value: Any) -> str:
@@ -73,7 +79,9 @@ def unsealed(content: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def write_atomic(path: Path, data: str | bytes, *, durable: bool = True, mode: int | None = None) -> None:
+def write_atomic(
+    path: Path, data: str | bytes, *, durable: bool = True, mode: int | None = None
+) -> None:
     """Write a whole file or nothing: a temporary file in the same folder, flushed, then renamed.
 
     A process that is killed in between leaves ``.<host>-<pid>-<random>.tmp`` behind (`writer_of`).
@@ -118,7 +126,9 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 def _new_file(folder: Path) -> Path:
     """Create a temporary file with the permissions that the umask allows; those of `tempfile` are the user's alone."""
     while True:
-        made = folder / "{prefix}{random}{suffix}".format(random=secrets.token_hex(4), **temporary(folder))
+        made = folder / "{prefix}{random}{suffix}".format(
+            random=secrets.token_hex(4), **temporary(folder)
+        )
         with contextlib.suppress(FileExistsError):
             os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
             return made
@@ -154,13 +164,19 @@ def unwritable(place: Path | str, error: OSError, remedy: str) -> UserError:
 
 def temporary(folder: Path) -> dict[str, Any]:
     """Return arguments for `tempfile` that put host and pid into the name (see `writer_of`)."""
-    return {"dir": folder, "prefix": f".{socket.gethostname()}-{os.getpid()}-", "suffix": TEMPORARY}
+    return {
+        "dir": folder,
+        "prefix": f".{socket.gethostname()}-{os.getpid()}-",
+        "suffix": TEMPORARY,
+    }
 
 
 def writer_of(path: Path) -> tuple[str, int] | None:
     """Return host and pid of the process that made a temporary file or folder, None for any other one."""
     host, _, rest = path.name[1:].rpartition("-")[0].rpartition("-")
-    return (host, int(rest)) if host and rest.isdecimal() and path.name[0] == "." else None
+    return (
+        (host, int(rest)) if host and rest.isdecimal() and path.name[0] == "." else None
+    )
 
 
 def as_list(value: Any) -> list[Any]:
@@ -202,7 +218,11 @@ def datasets_dir() -> Path:
 def checkout_dir() -> Path | None:
     """Return the root of the checkout that the package is imported from, None for an installed wheel."""
     root = _PACKAGE.parent
-    return root if (root / "pyproject.toml").is_file() and not (_PACKAGE / "_configs").is_dir() else None
+    return (
+        root
+        if (root / "pyproject.toml").is_file() and not (_PACKAGE / "_configs").is_dir()
+        else None
+    )
 
 
 def _shipped(name: str) -> Path:
@@ -212,7 +232,9 @@ def _shipped(name: str) -> Path:
     root = checkout_dir()
     if root is not None and (root / name).is_dir():
         return root / name
-    raise MtlrunError(f"this installation of mtlrun has no {name} folder (looked for {inside}); reinstall mtlrun")
+    raise MtlrunError(
+        f"this installation of mtlrun has no {name} folder (looked for {inside}); reinstall mtlrun"
+    )
 
 
 # ---------------------------------------------------------------------- seeds

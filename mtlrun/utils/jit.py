@@ -23,7 +23,11 @@ class Compiled(Generic[P, R]):
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
         self.function = function
         self.options = options
-        self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+        self.__name__, self.__doc__, self.__module__ = (
+            function.__name__,
+            function.__doc__,
+            function.__module__,
+        )
         self.__wrapped__ = function
         self._made: Callable[P, R] | None = None
 

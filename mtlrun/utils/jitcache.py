@@ -32,11 +32,23 @@ def source_digest(module: str) -> bytes:
     while waiting:
         name = waiting.pop()
         file = getattr(sys.modules.get(name), "__file__", None)
-        if name not in found and name.partition(".")[0] == package and file and Path(file).is_file():
+        if (
+            name not in found
+            and name.partition(".")[0] == package
+            and file
+            and Path(file).is_file()
+        ):
             found[name] = Path(file).read_text(encoding="utf-8")
-            for place, names in re.findall(r"^(?:from ([\w.]+) )?import ([\w., ]*)", found[name], re.MULTILINE):
-                waiting += [place, *(f"{place}.{one}".strip(".") for one in names.split(", "))]
-    return hashlib.sha256("\n".join(found[name] for name in sorted(found)).encode()).digest()
+            for place, names in re.findall(
+                r"^(?:from ([\w.]+) )?import ([\w., ]*)", found[name], re.MULTILINE
+            ):
+                waiting += [
+                    place,
+                    *(f"{place}.{one}".strip(".") for one in names.split(", ")),
+                ]
+    return hashlib.sha256(
+        "\n".join(found[name] for name in sorted(found)).encode()
+    ).digest()
 
 
 class SourceCache(FunctionCache):
@@ -51,7 +63,9 @@ class SourceCache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         stamp = source_digest(function.__module__)
-        self._cache_file = _SealedFile(self._cache_path, self._impl.filename_base, stamp)
+        self._cache_file = _SealedFile(
+            self._cache_path, self._impl.filename_base, stamp
+        )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled function, None where there is none that is whole."""
@@ -72,7 +86,9 @@ class SourceCache(FunctionCache):
         """Remove what was compiled when the function stood at another line of its file."""
         base = self._impl.filename_base  # module.function-LINE.PYTHON
         name, _, place = base.rpartition("-")
-        for file in Path(self._cache_path).glob(f"{glob.escape(name)}-*.{place.partition('.')[2]}.*"):
+        for file in Path(self._cache_path).glob(
+            f"{glob.escape(name)}-*.{place.partition('.')[2]}.*"
+        ):
             if not file.name.startswith(f"{base}."):
                 file.unlink(missing_ok=True)
 

@@ -30,7 +30,15 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 #: What mtlrun reads of the folders of runs, comparisons and models: never written at the user's request.
 RESULTS = frozenset(
-    {"run.json", "provenance.json", "compare.json", "model.json", "metrics.json", "config.json", "unfinished.json"}
+    {
+        "run.json",
+        "provenance.json",
+        "compare.json",
+        "model.json",
+        "metrics.json",
+        "config.json",
+        "unfinished.json",
+    }
     | {"cells.jsonl.gz", "model.skops", "coefficients.npz"}
 )
 
@@ -68,7 +76,11 @@ def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) 
             stream.write(content)
         return
     place = Path(os.path.realpath(path))
-    write_atomic(place, content, mode=stat.S_IMODE(place.stat().st_mode) if place.exists() else None)
+    write_atomic(
+        place,
+        content,
+        mode=stat.S_IMODE(place.stat().st_mode) if place.exists() else None,
+    )
     tidy_folders(place.parent)
 
 
@@ -77,10 +89,16 @@ def refuse_inputs(path: Path, inputs: Iterable[Path]) -> None:
     remedy = "Choose another file."
     for one in inputs:
         if _same(path, one):
-            raise UserError(f"{path} is read by this command and would be overwritten", remedy)
-    place = Path(os.path.realpath(path))  # under its own name: a link may be called otherwise
+            raise UserError(
+                f"{path} is read by this command and would be overwritten", remedy
+            )
+    place = Path(
+        os.path.realpath(path)
+    )  # under its own name: a link may be called otherwise
     if (place.name in RESULTS or place.parent.name == "cells") and place.is_file():
-        raise UserError(f"{path} holds results that mtlrun reads, and would be overwritten", remedy)
+        raise UserError(
+            f"{path} holds results that mtlrun reads, and would be overwritten", remedy
+        )
 
 
 def check_ending(path: Path, known: Sequence[str], remedy: str) -> None:
@@ -101,7 +119,10 @@ def check_ending(path: Path, known: Sequence[str], remedy: str) -> None:
     if other or str(path) == "-" or _descriptor(path) is not None:
         return
     if path.suffix.lower() not in ("", *known):
-        raise UserError(f"{path}: the format of {path.suffix} is not written here, but {' or '.join(known)}", remedy)
+        raise UserError(
+            f"{path}: the format of {path.suffix} is not written here, but {' or '.join(known)}",
+            remedy,
+        )
 
 
 def _descriptor(path: Path) -> int | None:
@@ -165,8 +186,12 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
             targets = [target for _, target in _moves(files, folder)]
             for target in targets:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if target.is_dir():  # found out now: from the renaming on there is no way back
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+                if (
+                    target.is_dir()
+                ):  # found out now: from the renaming on there is no way back
+                    raise IsADirectoryError(
+                        errno.EISDIR, os.strerror(errno.EISDIR), str(target)
+                    )
             made.rename(folder / READY)
             _flush_folder(folder)
             _move(folder)
@@ -197,7 +222,9 @@ def _move(folder: Path) -> None:
         return
     moves = list(_moves(ready / FILES, folder))
     if (ready / OBSOLETE).is_file():
-        for name in filter(None, (ready / OBSOLETE).read_text(encoding="utf-8").split("\n")):
+        for name in filter(
+            None, (ready / OBSOLETE).read_text(encoding="utf-8").split("\n")
+        ):
             path = _inside(folder, name)
             if path.is_file() or path.is_symlink():
                 path.unlink()
@@ -220,7 +247,11 @@ def _inside(folder: Path, name: str) -> Path:
     """Return a path in a folder, which no link leads out of."""
     path = folder / name
     between = [parent for parent in path.parents if folder in parent.parents]
-    if folder not in path.parents or ".." in Path(name).parts or any(parent.is_symlink() for parent in between):
+    if (
+        folder not in path.parents
+        or ".." in Path(name).parts
+        or any(parent.is_symlink() for parent in between)
+    ):
         raise OSError(errno.ELOOP, "a link leads out of the folder", str(path))
     return path
 

@@ -35,18 +35,30 @@ class Plugin:
 @functools.cache
 def plugins(group: str) -> tuple[Plugin, ...]:
     """Return what installed packages declare for a group, sorted by name, each name once; nothing is imported."""
-    from importlib import metadata  # with the modules of e-mail: slower than all else that a command loads first
+    from importlib import (
+        metadata,
+    )  # with the modules of e-mail: slower than all else that a command loads first
 
     found: dict[str, Plugin] = {}
     for point in metadata.entry_points(group=group):
-        source = f"{point.dist.name} {point.dist.version}" if point.dist else "an installed package"
-        found.setdefault(point.name, Plugin(point.name, point.value.replace(" ", ""), source))
+        source = (
+            f"{point.dist.name} {point.dist.version}"
+            if point.dist
+            else "an installed package"
+        )
+        found.setdefault(
+            point.name, Plugin(point.name, point.value.replace(" ", ""), source)
+        )
     return tuple(found[name] for name in sorted(found))
 
 
 def card_folders() -> list[Path]:
     """Return the folders of the packages that bring data cards."""
-    return [folder for plugin in plugins(DATASETS_GROUP) if (folder := _folder(plugin.value)) is not None]
+    return [
+        folder
+        for plugin in plugins(DATASETS_GROUP)
+        if (folder := _folder(plugin.value)) is not None
+    ]
 
 
 def _folder(package: str) -> Path | None:
@@ -93,7 +105,9 @@ def current_folder() -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(ValueError):  # the module itself may have changed the path
+        with contextlib.suppress(
+            ValueError
+        ):  # the module itself may have changed the path
             del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
 
 
@@ -136,4 +150,6 @@ class _Neighbours:
             frame = frame.f_back
         path = Path(frame.f_code.co_filename)
         inside = path.is_relative_to(self.folder)
-        return inside and not {"site-packages", "dist-packages"}.intersection(path.parts)
+        return inside and not {"site-packages", "dist-packages"}.intersection(
+            path.parts
+        )

@@ -29,7 +29,9 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @contextlib.contextmanager
-def exclusive_lock(path: Path, wait: Callable[[], None] = lambda: None) -> Iterator[str | None]:
+def exclusive_lock(
+    path: Path, wait: Callable[[], None] = lambda: None
+) -> Iterator[str | None]:
     """Hold a lock on a file, which is made and stays, or on a folder; the kernel releases the locks of dead processes.
 
     Parameters
@@ -51,7 +53,11 @@ def exclusive_lock(path: Path, wait: Callable[[], None] = lambda: None) -> Itera
         yield "this system has no flock"
         return
     refused = None
-    held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    held = os.open(
+        path,
+        os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW,
+        0o666,
+    )
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,7 +80,10 @@ def is_locked(path: Path) -> bool:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except (OSError, AttributeError):  # it is gone or not ours to read, or there are no locks here
+    except (
+        OSError,
+        AttributeError,
+    ):  # it is gone or not ours to read, or there are no locks here
         return False
     return False
 
@@ -90,17 +99,24 @@ def timing_lock(tell: Callable[[str], None]) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         try:
-            folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(), f"mtlrun-{os.getuid()}")
+            folder = Path(
+                os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(),
+                f"mtlrun-{os.getuid()}",
+            )
             folder.mkdir(exist_ok=True, mode=0o700)
             lock = exclusive_lock(
                 folder / "timing.lock",
-                lambda: tell("another timed run is in progress; waiting so that timings stay valid"),
+                lambda: tell(
+                    "another timed run is in progress; waiting so that timings stay valid"
+                ),
             )
             refused: object = stack.enter_context(lock)
         except (OSError, AttributeError) as error:  # Windows has no numbers of users
             refused = error
         if refused:
-            tell(f"cannot tell whether other timed runs are in progress on this machine: {refused}")
+            tell(
+                f"cannot tell whether other timed runs are in progress on this machine: {refused}"
+            )
         yield
 
 

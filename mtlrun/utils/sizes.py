@@ -65,7 +65,13 @@ def allow_expansion(place: object, expanded: int, size: int) -> None:
     SizeError
     """
     most = expansion(size)
-    allow(place, expanded, most, f"bytes out of {size:,}", "If that is right, decompress the file yourself.")
+    allow(
+        place,
+        expanded,
+        most,
+        f"bytes out of {size:,}",
+        "If that is right, decompress the file yourself.",
+    )
 
 
 def expansion(size: int) -> int:
@@ -80,9 +86,21 @@ def allow_cells(place: object, rows: int, columns: int, size: int) -> None:
     ------
     SizeError
     """
-    allow(place, columns, COLUMNS, "columns", "Hash the features, or use a sparse format such as svmlight.")
+    allow(
+        place,
+        columns,
+        COLUMNS,
+        "columns",
+        "Hash the features, or use a sparse format such as svmlight.",
+    )
     most = max(CELLS, CELLS_PER_BYTE * size)
-    allow(place, rows * columns, most, f"cells out of {size:,} bytes", "If that is right, save the table as csv.")
+    allow(
+        place,
+        rows * columns,
+        most,
+        f"cells out of {size:,} bytes",
+        "If that is right, save the table as csv.",
+    )
 
 
 def allow_simulated(*shapes: tuple[int, ...], itemsize: int = 8) -> None:
@@ -103,7 +121,13 @@ def allow_json(place: object, size: int) -> None:
     ------
     SizeError
     """
-    allow(place, size, JSON_BYTES, "bytes of JSON", "mtlrun writes no such files: take it from where it was made.")
+    allow(
+        place,
+        size,
+        JSON_BYTES,
+        "bytes of JSON",
+        "mtlrun writes no such files: take it from where it was made.",
+    )
 
 
 def allow_members(place: object, members: Sequence[ZipInfo], size: int) -> None:
@@ -114,7 +138,13 @@ def allow_members(place: object, members: Sequence[ZipInfo], size: int) -> None:
     SizeError
     """
     allow_expansion(place, sum(info.file_size for info in members), size)
-    allow(place, len(members), MEMBERS, "files in one archive", "Unpack what is needed of it.")
+    allow(
+        place,
+        len(members),
+        MEMBERS,
+        "files in one archive",
+        "Unpack what is needed of it.",
+    )
 
 
 # ---------------------------------------------------------------------- ranges of numbers

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 #: C0 and C1 controls without tab and line feed, separators of lines and paragraphs, marks of direction, surrogates.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 #: Endings of files that are no part of their names, those of compression at the very end.
 _ENDINGS = re.compile(
-    r"\.(csv|tsv|txt|parquet|xlsx|arff|mat|svm|svmlight|libsvm|npz|fa|fasta|xml|ya?ml|json)?(\.(gz|bz2|xz))?$", re.I
+    r"\.(csv|tsv|txt|parquet|xlsx|arff|mat|svm|svmlight|libsvm|npz|fa|fasta|xml|ya?ml|json)?(\.(gz|bz2|xz))?$",
+    re.I,
 )
 #: Characters of a name, at most: with an ending it must stay below 255 bytes.
 _LONGEST_NAME = 48
@@ -26,7 +29,11 @@ _LONGEST_NAME = 48
 def sanitize(text: str) -> str:
     """Return a text with its control characters and direction marks escaped: ``\\x1b``, ``\\u202e``."""
     # No character that is hidden is printable; most texts are.
-    return text if text.isprintable() else _HIDDEN.sub(lambda found: _written(found[0]), text)
+    return (
+        text
+        if text.isprintable()
+        else _HIDDEN.sub(lambda found: _written(found[0]), text)
+    )
 
 
 def hidden(text: str) -> str | None:

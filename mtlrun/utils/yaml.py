@@ -126,13 +126,19 @@ _RESOLVERS = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"[-+]?[0-9]+", list("-+0123456789")),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
+        list("-+.0123456789"),
+    ),
     ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", list("-+.")),
     ("merge", r"<<", ["<"]),
 )
 for _tag, _pattern, _first in _RESOLVERS:
     for _loader in (_Loader, _FastLoader):
-        _loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})\Z"), _first)
+        _loader.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})\Z"), _first
+        )
 
 
 class _Refused(Exception):
@@ -143,7 +149,9 @@ class _Refused(Exception):
         self.problem = problem
 
 
-def load_file(path: Path, name: str | None = None, error: type[UserError] = ConfigError) -> Document:
+def load_file(
+    path: Path, name: str | None = None, error: type[UserError] = ConfigError
+) -> Document:
     """Read and parse one file; see `load_text`.
 
     Raises
@@ -160,12 +168,16 @@ def load_file(path: Path, name: str | None = None, error: type[UserError] = Conf
     except OSError as problem:
         raise error(f"{shown}: cannot be read: {problem.strerror}") from None
     if len(raw) > MAX_BYTES:
-        raise error(f"{shown}: more than {MAX_BYTES} bytes, which is the limit of a YAML file")
+        raise error(
+            f"{shown}: more than {MAX_BYTES} bytes, which is the limit of a YAML file"
+        )
     try:
         return load_text(raw.decode("utf-8-sig"), shown, error)
     except UnicodeDecodeError as problem:
         line = raw[: problem.start].count(b"\n") + 1
-        raise error(f"{shown}:{line}:1: not UTF-8 text (byte {raw[problem.start]:#04x})") from None
+        raise error(
+            f"{shown}:{line}:1: not UTF-8 text (byte {raw[problem.start]:#04x})"
+        ) from None
 
 
 def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Document:
@@ -193,7 +205,9 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
     try:
         node = _compose(text)
         if node is not None:
-            document.data = _Builder(document.places, problems).build(node, (), _mark(node))
+            document.data = _Builder(document.places, problems).build(
+                node, (), _mark(node)
+            )
     except yaml.YAMLError as problem:
         problems.append(_yaml_problem(problem, text))
     except _Refused as refusal:
@@ -205,9 +219,14 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
 
 def render(problems: Iterable[YamlProblem], document: Document) -> str:
     """Write problems in the order of their lines: place, message, two lines of the file, caret and hint."""
-    ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.mark.line, p.mark.column) if p.mark else (0, 0))
+    ordered = sorted(
+        dict.fromkeys(problems),
+        key=lambda p: (p.mark.line, p.mark.column) if p.mark else (0, 0),
+    )
     lines = _BREAKS.split(document.text)
-    blocks = [_render_one(problem, document.name, lines) for problem in ordered[:_SHOWN]]
+    blocks = [
+        _render_one(problem, document.name, lines) for problem in ordered[:_SHOWN]
+    ]
     if len(ordered) > _SHOWN:
         blocks.append(f"{len(ordered) - _SHOWN} more problems in {document.name}")
     return "\n".join(blocks)
@@ -224,10 +243,14 @@ def _render_one(problem: YamlProblem, name: str, lines: list[str]) -> str:
     for number in range(max(1, mark.line - 1), mark.line + 1):
         line = lines[number - 1].replace("\t", " ") if number <= len(lines) else ""
         part = line[cut : cut + _WIDTH]
-        shown.append(f"  {number:>{width}} | {'...' if cut and part else ''}{part}".rstrip())
+        shown.append(
+            f"  {number:>{width}} | {'...' if cut and part else ''}{part}".rstrip()
+        )
     indent = mark.column - 1 - cut + (3 if cut else 0)
     caret = "^" * max(1, min(mark.length, _WIDTH))
-    shown.append(f"  {' ' * width}   {' ' * indent}{caret}{' ' + problem.hint if problem.hint else ''}")
+    shown.append(
+        f"  {' ' * width}   {' ' * indent}{caret}{' ' + problem.hint if problem.hint else ''}"
+    )
     return "\n".join(shown)
 
 
@@ -235,7 +258,9 @@ def _compose(text: str) -> yaml.Node | None:
     try:
         return _compose_with(text, _FastLoader)
     except (yaml.YAMLError, UnicodeEncodeError):
-        return _compose_with(text, _Loader)  # its messages are the same with and without libyaml
+        return _compose_with(
+            text, _Loader
+        )  # its messages are the same with and without libyaml
 
 
 def _compose_with(text: str, loader: type) -> yaml.Node | None:
@@ -247,9 +272,17 @@ def _compose_with(text: str, loader: type) -> yaml.Node | None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH:
-            raise _Refused(YamlProblem(_mark(event), f"nested more than {MAX_DEPTH} levels deep"))
+            raise _Refused(
+                YamlProblem(_mark(event), f"nested more than {MAX_DEPTH} levels deep")
+            )
         if getattr(event, "tag", None) is not None:
-            raise _Refused(YamlProblem(_mark(event), "tags ('!...') are not supported", "write plain values"))
+            raise _Refused(
+                YamlProblem(
+                    _mark(event),
+                    "tags ('!...') are not supported",
+                    "write plain values",
+                )
+            )
     node: yaml.Node | None = yaml.compose(text, Loader=loader)
     return node
 
@@ -265,7 +298,12 @@ class _Builder:
     def build(self, node: yaml.Node, path: KeyPath, key: Mark) -> Any:
         self.n_nodes += 1
         if self.n_nodes > MAX_NODES:
-            raise _Refused(YamlProblem(_mark(node), f"more than {MAX_NODES} values once all aliases are expanded"))
+            raise _Refused(
+                YamlProblem(
+                    _mark(node),
+                    f"more than {MAX_NODES} values once all aliases are expanded",
+                )
+            )
         if len(path) > MAX_DEPTH:
             raise _Refused(YamlProblem(_mark(node), "an alias that contains itself"))
         self.places[path] = Position(key, _mark(node))
@@ -273,18 +311,33 @@ class _Builder:
             return self._mapping(node, path)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
-        return [self.build(item, (*path, i), _mark(item)) for i, item in enumerate(node.value)]
+        return [
+            self.build(item, (*path, i), _mark(item))
+            for i, item in enumerate(node.value)
+        ]
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
             mark = _mark(key_node)
             if key_node.tag.endswith(":merge"):
-                self.problems.append(YamlProblem(mark, "merge keys ('<<') are not supported", "write the keys out"))
+                self.problems.append(
+                    YamlProblem(
+                        mark,
+                        "merge keys ('<<') are not supported",
+                        "write the keys out",
+                    )
+                )
                 continue
-            key = self._scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
+            key = (
+                self._scalar(key_node)
+                if isinstance(key_node, yaml.ScalarNode)
+                else None
+            )
             if not isinstance(key, str):
-                self.problems.append(YamlProblem(mark, "a key must be a text", "put it in quotes"))
+                self.problems.append(
+                    YamlProblem(mark, "a key must be a text", "put it in quotes")
+                )
                 continue
             if key in found:
                 first = self.places[(*path, key)].key
@@ -297,18 +350,34 @@ class _Builder:
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         kind = node.tag.rpartition(":")[2]
         if found := hidden(node.value):
-            self.problems.append(YamlProblem(_mark(node), f"the invisible character {found}", "remove it"))
+            self.problems.append(
+                YamlProblem(
+                    _mark(node), f"the invisible character {found}", "remove it"
+                )
+            )
         if kind in ("int", "float"):
             return self._number(node, kind)
-        return {"null": None, "bool": node.value.lower() == "true"}.get(kind, node.value)
+        return {"null": None, "bool": node.value.lower() == "true"}.get(
+            kind, node.value
+        )
 
     def _number(self, node: yaml.ScalarNode, kind: str) -> int | float | None:
         try:
-            value = int(node.value) if kind == "int" else float(node.value.lower().replace(".inf", "inf"))
+            value = (
+                int(node.value)
+                if kind == "int"
+                else float(node.value.lower().replace(".inf", "inf"))
+            )
         except ValueError:  # .nan, or more digits than Python converts
             value = math.nan
-        if not abs(value) <= sys.float_info.max:  # nor NaN, nor a whole number beyond all floats
-            self.problems.append(YamlProblem(_mark(node), "numbers must be finite and of reasonable length"))
+        if (
+            not abs(value) <= sys.float_info.max
+        ):  # nor NaN, nor a whole number beyond all floats
+            self.problems.append(
+                YamlProblem(
+                    _mark(node), "numbers must be finite and of reasonable length"
+                )
+            )
             return None
         return value
 
@@ -322,15 +391,23 @@ def _mark(node: Any) -> Mark:
 def _yaml_problem(error: yaml.YAMLError, text: str) -> YamlProblem:
     if isinstance(error, yaml.reader.ReaderError):
         before = text[: error.position]
-        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-        return YamlProblem(Mark(line, column), f"the character {sanitize(chr(error.character))} may not stand in YAML")
+        line, column = (
+            before.count("\n") + 1,
+            len(before) - (before.rfind("\n") + 1) + 1,
+        )
+        return YamlProblem(
+            Mark(line, column),
+            f"the character {sanitize(chr(error.character))} may not stand in YAML",
+        )
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     place = Mark(mark.line + 1, mark.column + 1) if mark is not None else None
     text = str(getattr(error, "problem", None) or error)
     if "'\\t'" in text:
         return YamlProblem(place, "a tab where blanks are needed", "indent with blanks")
     context = getattr(error, "context", None)
-    return YamlProblem(place, f"not valid YAML: {text}" + (f" {context}" if context else ""))
+    return YamlProblem(
+        place, f"not valid YAML: {text}" + (f" {context}" if context else "")
+    )
 
 
 # ---------------------------------------------------------------------- what pydantic finds in a file, in plain words
@@ -376,7 +453,10 @@ def _as_it_is(path: KeyPath) -> KeyPath:
 
 
 def schema_findings(
-    error: ValidationError, data: Any, model: type[BaseModel], shown: Callable[[KeyPath], KeyPath] = _as_it_is
+    error: ValidationError,
+    data: Any,
+    model: type[BaseModel],
+    shown: Callable[[KeyPath], KeyPath] = _as_it_is,
 ) -> Iterator[Finding]:
     """Yield what pydantic found, with its paths mapped onto the data that were validated.
 
@@ -395,13 +475,34 @@ def schema_findings(
         path, rest = _locate(data, finding["loc"])
         if finding["type"] == "extra_forbidden":
             part = _model_at(path[:-1], data, model)
-            yield unknown_key(path, [i.alias or n for n, i in part.model_fields.items()] if part else [], shown)
+            yield unknown_key(
+                path,
+                [i.alias or n for n, i in part.model_fields.items()] if part else [],
+                shown,
+            )
         elif finding["type"] == "missing":
-            yield path, True, f"missing key {shown(rest[-1:])[0]!r}{inside(shown(path))}", ""
-        elif path not in seen:  # one message per value, not one per alternative of a union
+            yield (
+                path,
+                True,
+                f"missing key {shown(rest[-1:])[0]!r}{inside(shown(path))}",
+                "",
+            )
+        elif (
+            path not in seen
+        ):  # one message per value, not one per alternative of a union
             text, value = reworded(finding), finding.get("input")
-            hint = f"write [{value}]" if finding["type"] == "list_type" and isinstance(value, str | int | float) else ""
-            yield path, False, f"{_titled(shown(path))} {text}" if text.startswith("must") else text, hint
+            hint = (
+                f"write [{value}]"
+                if finding["type"] == "list_type"
+                and isinstance(value, str | int | float)
+                else ""
+            )
+            yield (
+                path,
+                False,
+                f"{_titled(shown(path))} {text}" if text.startswith("must") else text,
+                hint,
+            )
         seen.add(path)
 
 
@@ -410,11 +511,15 @@ def rendered(found: Iterable[Finding], document: Document) -> str:
     problems = []
     for path, at_key, message, hint in found:
         place = nearest(document.places, path)
-        problems.append(YamlProblem(place.key if at_key else place.value, message, hint))
+        problems.append(
+            YamlProblem(place.key if at_key else place.value, message, hint)
+        )
     return render(problems, document)
 
 
-def unknown_key(path: KeyPath, known: Iterable[str], shown: Callable[[KeyPath], KeyPath] = _as_it_is) -> Finding:
+def unknown_key(
+    path: KeyPath, known: Iterable[str], shown: Callable[[KeyPath], KeyPath] = _as_it_is
+) -> Finding:
     """Return the finding of a key that does not exist, with the nearest one that does."""
     near = suggest(str(path[-1]), known, 1)
     hint = f"did you mean {near[0]!r}?   " if near else ""
@@ -424,11 +529,15 @@ def unknown_key(path: KeyPath, known: Iterable[str], shown: Callable[[KeyPath], 
 
 def inside(path: KeyPath) -> str:
     """Return `` in methods[0].params``, or nothing for the whole file."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+    text = "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}" for step in path
+    ).lstrip(".")
     return f" in {text}" if text else ""
 
 
-def _locate(data: Any, location: tuple[str | int, ...]) -> tuple[KeyPath, tuple[str | int, ...]]:
+def _locate(
+    data: Any, location: tuple[str | int, ...]
+) -> tuple[KeyPath, tuple[str | int, ...]]:
     """Split a pydantic location into the part that exists in the data and the rest; union tags are skipped."""
     path: list[str | int] = []
     rest: list[str | int] = []
@@ -445,29 +554,51 @@ def _titled(path: KeyPath) -> str:
     if not path:
         return "the file"
     names = [step for step in path if isinstance(step, str)]
-    return f"an entry of {names[-1]!r}" if isinstance(path[-1], int) and names else repr(path[-1])
+    return (
+        f"an entry of {names[-1]!r}"
+        if isinstance(path[-1], int) and names
+        else repr(path[-1])
+    )
 
 
 def reworded(finding: Any) -> str:
     """Return what pydantic found wrong with one value, in plain words: ``must be a number, not 'ten'``."""
-    text = _EXPECTED.get(finding["type"]) or str(finding["msg"]).removeprefix("Value error, ")
+    text = _EXPECTED.get(finding["type"]) or str(finding["msg"]).removeprefix(
+        "Value error, "
+    )
     for wording, words in _WORDS.items():
         text = text.replace(wording, words)
     value = finding.get("input")
-    if not text.startswith("must be ") or ", not " in text or isinstance(value, dict | list):
+    if (
+        not text.startswith("must be ")
+        or ", not " in text
+        or isinstance(value, dict | list)
+    ):
         return text
     return f"{text}, not {'null' if value is None else str(value).lower() if isinstance(value, bool) else repr(value)}"
 
 
-def _model_at(path: KeyPath, data: Any, root: type[BaseModel]) -> type[BaseModel] | None:
+def _model_at(
+    path: KeyPath, data: Any, root: type[BaseModel]
+) -> type[BaseModel] | None:
     """Return the model of what is at a path; of several alternatives the one that knows most of its keys."""
     models: list[type[BaseModel]] = [root]
     for step in path:
         data = data[step]
-        found = [m.model_fields[str(step)].annotation for m in models if step in m.model_fields]
-        models = [model for annotation in found for model in _models_in(annotation)] if found else models
+        found = [
+            m.model_fields[str(step)].annotation
+            for m in models
+            if step in m.model_fields
+        ]
+        models = (
+            [model for annotation in found for model in _models_in(annotation)]
+            if found
+            else models
+        )
     keys = set(data) if isinstance(data, dict) else set()
-    return max(models, key=lambda model: len(keys & set(model.model_fields)), default=None)
+    return max(
+        models, key=lambda model: len(keys & set(model.model_fields)), default=None
+    )
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -98,7 +98,9 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def begin(tmp_path: Path, environment: dict[str, str], forked: Callable[..., Any]) -> Callable[..., Any]:
+def begin(
+    tmp_path: Path, environment: dict[str, str], forked: Callable[..., Any]
+) -> Callable[..., Any]:
     """Begin a command line in a process of its own, a copy of this one: ``begin("reproduce", "table.yaml")``."""
 
     def run(*args: str, own_group: bool = False) -> Any:
@@ -125,13 +127,17 @@ def until() -> Callable[..., None]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+def shell(
+    tmp_path: Path, environment: dict[str, str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run ``python -m mtlrun`` in a process of its own, in the same empty folder."""
 
     def run(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "mtlrun", *args]
         env = {**environment, **variables}
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
 
     return run
 
@@ -150,10 +156,16 @@ def write_experiment(tmp_path: Path) -> Callable[..., Path]:
         for key, line in changes.items():
             (place,) = [i for i, old in enumerate(lines) if old.startswith(f"{key}:")]
             lines[place] = line
-        more = [f"  - {{label: {name}, estimator: 'made_methods:{name}'}}" for name in methods]
+        more = [
+            f"  - {{label: {name}, estimator: 'made_methods:{name}'}}"
+            for name in methods
+        ]
         place = lines.index("profiles:")
         path = tmp_path / "table.yaml"
-        path.write_text("\n".join([*lines[:place], *more, *lines[place:]]) + "\n" + extra, encoding="utf-8")
+        path.write_text(
+            "\n".join([*lines[:place], *more, *lines[place:]]) + "\n" + extra,
+            encoding="utf-8",
+        )
         return path
 
     return write

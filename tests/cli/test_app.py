@@ -44,17 +44,32 @@ for command in {commands!r}:
     found[" ".join(command)], before = sorted(now - before), now
 print(json.dumps(found))
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     return dict(json.loads(run.stdout.splitlines()[-1]))
 
 
 def test_no_heavy_import():
     # Some versions of Typer import pydantic by themselves: that is all which may be there.
-    unavoidable = {name for names in heavy_after(EMPTY, ["--help"], ["a"]).values() for name in names}
+    unavoidable = {
+        name
+        for names in heavy_after(EMPTY, ["--help"], ["a"]).values()
+        for name in names
+    }
     assert unavoidable <= {"pydantic"}
-    light = [["--version"], ["--help"], ["list"], ["list", "methods"], ["reproduce", "--help"], ["data", "--help"]]
+    light = [
+        ["--version"],
+        ["--help"],
+        ["list"],
+        ["list", "methods"],
+        ["reproduce", "--help"],
+        ["data", "--help"],
+    ]
     found = heavy_after("from mtlrun.cli.app import app", *light)
-    assert [command for command, names in found.items() if set(names) - unavoidable] == []
+    assert [
+        command for command, names in found.items() if set(names) - unavoidable
+    ] == []
 
 
 def test_a_missing_table_is_named_before_anything_heavy_is_imported():
@@ -63,14 +78,26 @@ def test_a_missing_table_is_named_before_anything_heavy_is_imported():
         "try:\n    app()\nexcept SystemExit as end:\n    assert end.code == 2\n"
         "print({'numpy', 'pandas', 'sklearn'} & set(sys.modules))"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert run.stdout == "set()\n"
     assert "no-such.csv" in run.stderr
 
 
 def test_every_command_is_mounted_and_has_help(mtlrun):
     text = mtlrun("--help").output
-    names = ["reproduce", "status", "report", "show", "validate", "list", "verify", "data", "env"]
+    names = [
+        "reproduce",
+        "status",
+        "report",
+        "show",
+        "validate",
+        "list",
+        "verify",
+        "data",
+        "env",
+    ]
     for name in names:
         assert f" {name} " in text
         result = mtlrun(name, "--help")
@@ -83,7 +110,13 @@ def test_module_and_version(shell):
 
 
 @pytest.mark.parametrize(
-    "args", [["no-such-command"], ["reproduce"], ["list", "nonsense"], ["reproduce", "table2", "--jobs", "x"]]
+    "args",
+    [
+        ["no-such-command"],
+        ["reproduce"],
+        ["list", "nonsense"],
+        ["reproduce", "table2", "--jobs", "x"],
+    ],
 )
 def test_usage_errors_end_with_2(mtlrun, args):
     run = mtlrun(*args)
@@ -141,12 +174,16 @@ def test_errors_are_one_message_and_a_code(mtlrun, failing, error, code, text):
     assert (result.exit_code, result.stderr, result.stdout) == (code, text, "")
 
 
-@pytest.mark.parametrize("error", [DataError("x.csv: damaged"), ZeroDivisionError("by zero")])
+@pytest.mark.parametrize(
+    "error", [DataError("x.csv: damaged"), ZeroDivisionError("by zero")]
+)
 def test_debug_shows_where(mtlrun, failing, error):
     failing(error)
     result = mtlrun("show", "x", "--debug")
     assert result.exception is error
-    assert not mtlrun("show", "x").stderr.startswith("Traceback")  # --debug is not remembered for the next command
+    assert not mtlrun("show", "x").stderr.startswith(
+        "Traceback"
+    )  # --debug is not remembered for the next command
 
 
 def test_closed_pipe_is_no_error():
@@ -164,27 +201,40 @@ def test_closed_pipe_is_no_error():
 
 def test_messages_have_no_markup(mtlrun, failing):
     failing(DataError("[bold]x[/bold] :smile: " + "long " * 60 + "end"))
-    assert mtlrun("show", "x").stderr == "error: [bold]x[/bold] :smile: " + "long " * 60 + "end\n"
+    assert (
+        mtlrun("show", "x").stderr
+        == "error: [bold]x[/bold] :smile: " + "long " * 60 + "end\n"
+    )
 
 
 def test_list_is_one_line_per_entry_outside_a_terminal(mtlrun):
     result = mtlrun("list")
     assert result.exit_code == 0
-    assert any(line.startswith("dcrmtl/table2  ") for line in result.stdout.splitlines())
+    assert any(
+        line.startswith("dcrmtl/table2  ") for line in result.stdout.splitlines()
+    )
     for kind in ("methods", "datasets"):
         lines = mtlrun("list", kind).stdout.splitlines()
         assert len(lines) == len({line.split()[0] for line in lines}) > 5
 
 
 @pytest.mark.parametrize(
-    ("variables", "coloured"), [({}, True), ({"CI": "1"}, False), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+    ("variables", "coloured"),
+    [
+        ({}, True),
+        ({"CI": "1"}, False),
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
 )
 def test_colours_on_a_terminal_only_when_welcome(environment, variables, coloured):
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mtlrun", "list"]
     env = {**environment, "TERM": "xterm-256color", **variables}
-    with subprocess.Popen(command, env=env, stdout=theirs, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, env=env, stdout=theirs, stderr=subprocess.PIPE
+    ) as process:
         os.close(theirs)
         text = b""
         while True:
@@ -206,6 +256,8 @@ def test_run_from_anywhere(shell, tmp_path):
     assert not list(Path(tmp_path).iterdir())
 
 
-@pytest.mark.parametrize("words", [["compare"], ["report"], ["data", "verify"], ["reproduce"]])
+@pytest.mark.parametrize(
+    "words", [["compare"], ["report"], ["data", "verify"], ["reproduce"]]
+)
 def test_flags_take_nothing_in_the_help(mtlrun, words):
     assert "<bool>" not in mtlrun(*words, "--help").stdout

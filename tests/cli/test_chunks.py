@@ -26,7 +26,9 @@ def rows(tmp_path):
     frame["store"] = [f"s{t}" for t in task]
     (tmp_path / "rows").mkdir()
     for k in range(3):
-        frame[200 * k : 200 * (k + 1)].to_csv(tmp_path / "rows" / f"part{k}.csv", index=False)
+        frame[200 * k : 200 * (k + 1)].to_csv(
+            tmp_path / "rows" / f"part{k}.csv", index=False
+        )
     (tmp_path / "shops.yaml").write_text(TRAINING)
     return frame
 
@@ -38,7 +40,10 @@ def test_train_and_predict(mtlrun, rows, tmp_path):
     assert "600 rows of 3 of 3 files" in result.stderr
     saved = json.loads((tmp_path / "out/own/shops/metrics.json").read_text())
     assert 0.9 < saved["metrics"]["rmse"] < 1.2
-    assert mtlrun("predict", "out/own/shops", "rows/part0.csv", "--out", "p.csv").exit_code == 0
+    assert (
+        mtlrun("predict", "out/own/shops", "rows/part0.csv", "--out", "p.csv").exit_code
+        == 0
+    )
     assert np.std(pd.read_csv("p.csv")["prediction"] - rows.y[:200]) < 1.1
     other = mtlrun("train", "shops.yaml", "-o", "out", "--set", "folds=3")
     assert other.exit_code == 2
@@ -61,11 +66,24 @@ def test_a_training_file_that_is_wrong(mtlrun, rows, tmp_path, old, new, place):
     assert result.exit_code == 2
     assert place in result.stderr
     assert mtlrun("validate", "shops.yaml").exit_code == 0
-    assert mtlrun("validate", "bad.yaml").exit_code == (2 if place.startswith("bad.yaml") else 0)
+    assert mtlrun("validate", "bad.yaml").exit_code == (
+        2 if place.startswith("bad.yaml") else 0
+    )
 
 
 def test_compare(mtlrun, rows, tmp_path):
-    result = mtlrun("compare", "rows", "--target", "y", "--task", "store", "--methods", "GraphMTL", "-o", "out")
+    result = mtlrun(
+        "compare",
+        "rows",
+        "--target",
+        "y",
+        "--task",
+        "store",
+        "--methods",
+        "GraphMTL",
+        "-o",
+        "out",
+    )
     assert result.exit_code == 0, result.output
     assert "PooledRidge" in result.stdout
     assert (tmp_path / "out/compare/rows/leaderboard.html").is_file()
@@ -74,6 +92,28 @@ def test_compare(mtlrun, rows, tmp_path):
     refused = mtlrun("compare", "rows", "--target", "y", "--task", "store", "-o", "out")
     assert refused.exit_code == 2
     assert "part1.csv: column 'c' has 'many' in row 201" in refused.stderr
-    for options in (["--group", "a"], ["--metric", "r2"], ["--calibrate"], ["--test", "rows/part0.csv"]):
-        assert mtlrun("compare", "rows", "--target", "y", "--task", "store", *options).exit_code == 2
-    assert mtlrun("compare", "rows/part0.csv", "--target", "y", "--task", "store", "--backend", "dask").exit_code == 2
+    for options in (
+        ["--group", "a"],
+        ["--metric", "r2"],
+        ["--calibrate"],
+        ["--test", "rows/part0.csv"],
+    ):
+        assert (
+            mtlrun(
+                "compare", "rows", "--target", "y", "--task", "store", *options
+            ).exit_code
+            == 2
+        )
+    assert (
+        mtlrun(
+            "compare",
+            "rows/part0.csv",
+            "--target",
+            "y",
+            "--task",
+            "store",
+            "--backend",
+            "dask",
+        ).exit_code
+        == 2
+    )

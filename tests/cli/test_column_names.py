@@ -6,7 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-TAKEN = ["intercept", "task", "row", "index", "target", "prediction", "task_id", "y", "intercept (2)", "club=chess"]
+TAKEN = [
+    "intercept",
+    "task",
+    "row",
+    "index",
+    "target",
+    "prediction",
+    "task_id",
+    "y",
+    "intercept (2)",
+    "club=chess",
+]
 
 
 @pytest.fixture
@@ -21,10 +32,32 @@ def frame():
 
 def use(mtlrun, folder, *columns, train=False):
     """Compare, predict, and train what was chosen; returns the folder of the comparison."""
-    compare = ("compare", "s.csv", *columns, "--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1")
-    commands = [(*compare, "-o", "out"), ("predict", "out/compare/s/model", "s.csv", "--output", "new.csv")]
+    compare = (
+        "compare",
+        "s.csv",
+        *columns,
+        "--methods",
+        "JointFeatureMTL",
+        "--splits",
+        "2",
+        "--repeats",
+        "1",
+    )
+    commands = [
+        (*compare, "-o", "out"),
+        ("predict", "out/compare/s/model", "s.csv", "--output", "new.csv"),
+    ]
     if train:
-        commands.append(("train", "out/compare/s/chosen.yaml", "--data-dir", "out/compare/s/data", "-o", "out"))
+        commands.append(
+            (
+                "train",
+                "out/compare/s/chosen.yaml",
+                "--data-dir",
+                "out/compare/s/data",
+                "-o",
+                "out",
+            )
+        )
     for words in commands:
         result = mtlrun(*words)
         assert result.exit_code == 0, result.output
@@ -57,8 +90,21 @@ def test_a_task_column_of_any_name(mtlrun, tmp_path, frame, task):
 @pytest.mark.slow
 def test_targets_of_any_name(mtlrun, tmp_path, frame):
     frame.to_csv(tmp_path / "s.csv", index=False)
-    folder = use(mtlrun, tmp_path, "--targets", "intercept,task,row,index", "--drop", "school", train=True)
-    assert json.loads((folder / "model/model.json").read_text())["tasks"] == ["intercept", "task", "row", "index"]
+    folder = use(
+        mtlrun,
+        tmp_path,
+        "--targets",
+        "intercept,task,row,index",
+        "--drop",
+        "school",
+        train=True,
+    )
+    assert json.loads((folder / "model/model.json").read_text())["tasks"] == [
+        "intercept",
+        "task",
+        "row",
+        "index",
+    ]
     header = (tmp_path / "new.csv").read_text().splitlines()[0].split(",")
     assert header[:1] == ["row"]
     assert len(set(header)) == len(header) == 5

@@ -47,8 +47,20 @@ def grades(tmp_path):
     for k in range(10):
         hours, age = rng.normal(size=(2, 16))
         club = rng.choice(["chess", "choir", ""], 16)
-        grade = 2 * hours + 0.1 * k * age + (club == "chess") + 0.5 * rng.normal(size=16)
-        frames.append(pd.DataFrame({"school": f"s{k}", "hours": hours, "age": age, "club": club, "grade": grade}))
+        grade = (
+            2 * hours + 0.1 * k * age + (club == "chess") + 0.5 * rng.normal(size=16)
+        )
+        frames.append(
+            pd.DataFrame(
+                {
+                    "school": f"s{k}",
+                    "hours": hours,
+                    "age": age,
+                    "club": club,
+                    "grade": grade,
+                }
+            )
+        )
     table = pd.concat(frames)
     table.loc[table.index == 3, "age"] = np.nan
     table.to_csv(tmp_path / "grades.csv", index=False)
@@ -56,11 +68,19 @@ def grades(tmp_path):
 
 
 def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path, lacking):
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *FAST)
+    result = mtlrun(
+        "compare", "grades.csv", "--target", "grade", "--task", "school", *FAST
+    )
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].split()[:3] == ["rank", "method", "kind"]
-    names = {"JointFeatureMTL", "IndependentRidge", "IndependentRidgeCV", "PooledRidge", "TaskMean"}
+    names = {
+        "JointFeatureMTL",
+        "IndependentRidge",
+        "IndependentRidgeCV",
+        "PooledRidge",
+        "TaskMean",
+    }
     assert {line.split()[1] for line in lines[1:6]} == names
     assert "p is not corrected for multiple tests" in result.stdout
     assert "independent: IndependentRidge, IndependentRidgeCV" in result.stderr
@@ -68,34 +88,70 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path, lacking):
     folder = tmp_path / "results/runs/compare/grades"
     report = json.loads((folder / "leaderboard.json").read_text())
     assert report["verdict"] in result.stdout
-    assert [m["method"] for m in report["methods"]] == [line.split()[1] for line in lines[1:6]]
+    assert [m["method"] for m in report["methods"]] == [
+        line.split()[1] for line in lines[1:6]
+    ]
     assert report["answer"]["provisional"]
-    assert not lacking(result.stdout, "p = ", "overlapping training rows", "leaderboard.html")
+    assert not lacking(
+        result.stdout, "p = ", "overlapping training rows", "leaderboard.html"
+    )
     assert "Nadeau-Bengio" not in result.stdout
     text = (folder / "leaderboard.md").read_text()
-    assert not lacking(text, report["verdict"], "Nadeau-Bengio, c = 2", "squared error of IndependentRidge")
+    assert not lacking(
+        text,
+        report["verdict"],
+        "Nadeau-Bengio, c = 2",
+        "squared error of IndependentRidge",
+    )
     assert "one-hot encoded (club)" in text
     page = (folder / "leaderboard.html").read_text()
     assert html.escape(report["verdict"]).replace("&#x27;", "&#39;") in page
     assert page.count("<img alt") == 2
     coefficients = pd.read_csv(folder / "coefficients.csv", index_col="task")
     assert list(coefficients.index) == [f"s{k}" for k in range(10)]
-    assert {"intercept", "hours", "age is missing", "club=chess"} <= set(coefficients.columns)
+    assert {"intercept", "hours", "age is missing", "club=chess"} <= set(
+        coefficients.columns
+    )
 
 
 @pytest.mark.slow
-def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, grades, tmp_path):
-    options = ("--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1", "--unseen", "mean", "-q")
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *options)
+def test_train_repeats_the_chosen_method_and_predict_loads_the_model(
+    mtlrun, grades, tmp_path
+):
+    options = (
+        "--methods",
+        "JointFeatureMTL",
+        "--splits",
+        "2",
+        "--repeats",
+        "1",
+        "--unseen",
+        "mean",
+        "-q",
+    )
+    result = mtlrun(
+        "compare", "grades.csv", "--target", "grade", "--task", "school", *options
+    )
     assert result.exit_code == 0, result.output
     folder = tmp_path / "results/runs/compare/grades"
     report = json.loads((folder / "leaderboard.json").read_text())
-    trained = mtlrun("train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data"))
+    trained = mtlrun(
+        "train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data")
+    )
     assert trained.exit_code == 0, trained.output
     assert f"rmse  {report['methods'][0]['scores']['0']:.4f}" in trained.stdout
-    again = json.loads((tmp_path / "results/runs/compare/own-grades/metrics.json").read_text())
+    again = json.loads(
+        (tmp_path / "results/runs/compare/own-grades/metrics.json").read_text()
+    )
     assert again["selection"]["chosen"] == report["methods"][0]["chosen"]["0"]
-    new = pd.DataFrame({"age": [0.5, None], "hours": [1.0, 1.0], "club": ["golf", ""], "school": ["s1", "new"]})
+    new = pd.DataFrame(
+        {
+            "age": [0.5, None],
+            "hours": [1.0, 1.0],
+            "club": ["golf", ""],
+            "school": ["s1", "new"],
+        }
+    )
     new.to_csv(tmp_path / "new.csv", index=False)
     predicted = mtlrun("predict", str(folder / "model"), "new.csv", "-o", "-", "-q")
     assert predicted.exit_code == 0, predicted.output
@@ -106,63 +162,118 @@ def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, gra
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--group", "team"), ("--time", "day")])
-def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(mtlrun, grades, tmp_path, more):
+def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(
+    mtlrun, grades, tmp_path, more
+):
     """In `train`, and in `reproduce`, whose cell is that of the comparison."""
     table = pd.read_csv(grades)
-    table.assign(team=np.arange(160) % 7, day=np.tile(np.arange(16), 10)).to_csv(grades, index=False)
-    options = ("--methods", "GraphMTL,GradientBoosting+Task", "--splits", "3", "--repeats", "1", "--seed", "3", "-q")
+    table.assign(team=np.arange(160) % 7, day=np.tile(np.arange(16), 10)).to_csv(
+        grades, index=False
+    )
+    options = (
+        "--methods",
+        "GraphMTL,GradientBoosting+Task",
+        "--splits",
+        "3",
+        "--repeats",
+        "1",
+        "--seed",
+        "3",
+        "-q",
+    )
     result = mtlrun("compare", "grades.csv", *RAGGED, *options, *more)
     assert result.exit_code == 0, result.output
     folder = tmp_path / "results/runs/compare/grades"
     best = json.loads((folder / "leaderboard.json").read_text())["methods"][0]
     planned = json.loads((folder / "compare.json").read_text())["cells"]
-    (key,) = [cell["key"] for cell in planned if (cell["method"], cell["trial"]) == (best["method"], 0)]
+    (key,) = [
+        cell["key"]
+        for cell in planned
+        if (cell["method"], cell["trial"]) == (best["method"], 0)
+    ]
     where = ("--data-dir", str(folder / "data"))
     for output in (folder, tmp_path / "elsewhere"):
-        trained = mtlrun("train", str(folder / "chosen.yaml"), *where, "-o", str(output))
+        trained = mtlrun(
+            "train", str(folder / "chosen.yaml"), *where, "-o", str(output)
+        )
         assert trained.exit_code == 0, trained.output
         found = json.loads((output / "compare/own-grades/metrics.json").read_text())
         assert found["cell"] == key
-        assert found["metrics"]["rmse"] == pytest.approx(best["scores"]["0"], rel=1e-9)  # which is written rounded
+        assert found["metrics"]["rmse"] == pytest.approx(
+            best["scores"]["0"], rel=1e-9
+        )  # which is written rounded
         assert found["per_task"]["rmse"] == pytest.approx(best["tasks"]["0"], rel=1e-9)
         compared = Record.from_line((folder / f"cells/{key}.json").read_text())
         assert found["per_task"] == compared.per_task
         assert found["selection"].get("chosen", {}) == best["chosen"]["0"]
     training = yaml.safe_load((folder / "chosen.yaml").read_text())
-    method, dataset = {"label": "Chosen", **training.pop("method")}, training.pop("dataset")
-    experiment = {**training, "kind": "evaluate", "id": "own/again", "methods": [method], "datasets": [dataset]}
+    method, dataset = (
+        {"label": "Chosen", **training.pop("method")},
+        training.pop("dataset"),
+    )
+    experiment = {
+        **training,
+        "kind": "evaluate",
+        "id": "own/again",
+        "methods": [method],
+        "datasets": [dataset],
+    }
     del experiment["refit"]
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(experiment))
-    cells = sorted((path, path.stat().st_mtime_ns) for path in (folder / "cells").glob("*.json"))
+    cells = sorted(
+        (path, path.stat().st_mtime_ns) for path in (folder / "cells").glob("*.json")
+    )
     done = mtlrun("reproduce", "again.yaml", *where, "-o", str(folder))
     assert done.exit_code == 0, done.output
     assert "up to date" in done.stderr
-    assert cells == sorted((path, path.stat().st_mtime_ns) for path in (folder / "cells").glob("*.json"))
+    assert cells == sorted(
+        (path, path.stat().st_mtime_ns) for path in (folder / "cells").glob("*.json")
+    )
     run = json.loads((folder / "own/again/full/run.json").read_text())
     assert run["cells"][0]["key"] == key
     assert unused_cells(folder) == []  # what the comparison needs
 
 
 @pytest.mark.slow
-def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades, tmp_path, lacking):
+def test_a_comparison_with_test_rows_is_repeated_from_its_folder(
+    mtlrun, grades, tmp_path, lacking
+):
     """The folder holds both tables: training rows and test rows stay apart in ``train chosen.yaml``."""
     table = pd.read_csv(grades)
     table.iloc[::4].to_csv(tmp_path / "later.csv", index=False)
     options = ("--test", "later.csv", "--methods", "PooledRidge", "-q")
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *options)
+    result = mtlrun(
+        "compare", "grades.csv", "--target", "grade", "--task", "school", *options
+    )
     assert result.exit_code == 0, result.output
     folder = tmp_path / "results/runs/compare/grades"
     report = json.loads((folder / "leaderboard.json").read_text())
-    trained = mtlrun("train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data"))
+    trained = mtlrun(
+        "train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data")
+    )
     assert trained.exit_code == 0, trained.output
-    assert not lacking(trained.stderr, "own-grades: 200 rows", "160 for training", "40 for test")
+    assert not lacking(
+        trained.stderr, "own-grades: 200 rows", "160 for training", "40 for test"
+    )
     assert f"rmse  {report['methods'][0]['score']:.4f}" in trained.stdout
     chosen = (folder / "chosen.yaml").read_text().splitlines()
-    (folder / "chosen.yaml").write_text("\n".join(line for line in chosen if not line.startswith("features:")))
-    refused = mtlrun("train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data"), "--force")
+    (folder / "chosen.yaml").write_text(
+        "\n".join(line for line in chosen if not line.startswith("features:"))
+    )
+    refused = mtlrun(
+        "train",
+        str(folder / "chosen.yaml"),
+        "--data-dir",
+        str(folder / "data"),
+        "--force",
+    )
     assert refused.exit_code == 2
-    assert refused.stderr.endswith("own-grades has text or missing values\nAdd the line: features: table\n")
-    refused = mtlrun("predict", str(folder / "model"), "later.csv", "--proba", "-o", "-", "-q")
+    assert refused.stderr.endswith(
+        "own-grades has text or missing values\nAdd the line: features: table\n"
+    )
+    refused = mtlrun(
+        "predict", str(folder / "model"), "later.csv", "--proba", "-o", "-", "-q"
+    )
     assert refused.exit_code == 2
     assert not lacking(refused.stderr, "error:", "probabilities", "--proba")
 
@@ -172,17 +283,36 @@ def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 3))
     Y = (X @ rng.normal(size=(3, 2)) + rng.normal(size=(60, 2)) > 0).astype(int)
-    rows = "\n".join(",".join(map(str, [*x.round(3), *y])) for x, y in zip(X, Y, strict=True))
-    head = "".join(f"@attribute x{j} numeric\n" for j in range(3)) + "@attribute A {0,1}\n@attribute B {0,1}\n"
+    rows = "\n".join(
+        ",".join(map(str, [*x.round(3), *y])) for x, y in zip(X, Y, strict=True)
+    )
+    head = (
+        "".join(f"@attribute x{j} numeric\n" for j in range(3))
+        + "@attribute A {0,1}\n@attribute B {0,1}\n"
+    )
     (tmp_path / "set.arff").write_text(f"@relation set\n{head}@data\n{rows}\n")
-    (tmp_path / "set.xml").write_text('<labels><label name="A"></label><label name="B"></label></labels>')
-    result = mtlrun("compare", "set.arff", "--labels", "set.xml", *FAST, "--calibrate", "-q")
+    (tmp_path / "set.xml").write_text(
+        '<labels><label name="A"></label><label name="B"></label></labels>'
+    )
+    result = mtlrun(
+        "compare", "set.arff", "--labels", "set.xml", *FAST, "--calibrate", "-q"
+    )
     assert result.exit_code == 0, result.output
     assert "JointFeatureMTLClassifier" in result.stdout
-    predicted = mtlrun("predict", "results/runs/compare/set", "set.arff", "--proba", "-o", "-", "-q")
+    predicted = mtlrun(
+        "predict", "results/runs/compare/set", "set.arff", "--proba", "-o", "-", "-q"
+    )
     assert predicted.exit_code == 0, predicted.output
     table = pd.read_csv(io.StringIO(predicted.stdout))
-    assert list(table.columns) == ["row", "A", "B", "A:score", "B:score", "A:probability", "B:probability"]
+    assert list(table.columns) == [
+        "row",
+        "A",
+        "B",
+        "A:score",
+        "B:score",
+        "A:probability",
+        "B:probability",
+    ]
     chances = table[["A:probability", "B:probability"]].to_numpy()
     assert ((chances > 0.5) == table[["A", "B"]]).mean(axis=None) > 0.9
     assert ((chances > 0) & (chances < 1)).all()
@@ -191,24 +321,38 @@ def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
 
 #: Three schools, of which the last one has later rows only.
 DAYS = "school,day,early,grade\n" + "".join(
-    f"{school},{day},{int(day > 15)},{(7 * day) % 5}\n" for day in range(18) for school in ("ab" if day < 12 else "abc")
+    f"{school},{day},{int(day > 15)},{(7 * day) % 5}\n"
+    for day in range(18)
+    for school in ("ab" if day < 12 else "abc")
 )
 
 RAGGED = ("--target", "grade", "--task", "school")
 BAD = {
-    "unknown column": (TABLE, ("--target", "grades", "--task", "school"), ["t.csv", "'grades'", "'grade'?"]),
+    "unknown column": (
+        TABLE,
+        ("--target", "grades", "--task", "school"),
+        ["t.csv", "'grades'", "'grade'?"],
+    ),
     "target with one value": (
         "a,b,y\n1,2,7\n1,3,7\n",
         ("--target", "y", "--task", "a"),
         ["t.csv: ", "target 'y'", "single value (7)"],
     ),
-    "task with one row": (TABLE + "c,1,chess,3.0\n", RAGGED, ["t.csv: task 'c' has 1 row", "--min-rows 4"]),
+    "task with one row": (
+        TABLE + "c,1,chess,3.0\n",
+        RAGGED,
+        ["t.csv: task 'c' has 1 row", "--min-rows 4"],
+    ),
     "mixed types": (
         TABLE.replace("b,1,", "b,one,"),
         RAGGED,
         ["t.csv:6: column 'hours'", "'one'", "--categorical hours"],
     ),
-    "duplicated header": (TABLE.replace("club", "hours", 1), RAGGED, ["t.csv:1: ", "'hours' twice", "columns 2 and 3"]),
+    "duplicated header": (
+        TABLE.replace("club", "hours", 1),
+        RAGGED,
+        ["t.csv:1: ", "'hours' twice", "columns 2 and 3"],
+    ),
     "empty file": ("", RAGGED, ["t.csv: no rows"]),
     "header alone": ("school,grade\n", RAGGED, ["t.csv: no rows below the header"]),
     "wrong encoding": (
@@ -216,23 +360,51 @@ BAD = {
         RAGGED,
         ["t.csv:2:8: byte 0xe4", "Save the file as UTF-8"],
     ),
-    "short row": (TABLE.replace("a,2,none,3.5", "a,2,none"), RAGGED, ["t.csv:3: 3 cells", "quote cells"]),
-    "no task": (TABLE, ("--target", "grade"), ["'grade'", "--task COLUMN", "--targets"]),
+    "short row": (
+        TABLE.replace("a,2,none,3.5", "a,2,none"),
+        RAGGED,
+        ["t.csv:3: 3 cells", "quote cells"],
+    ),
+    "no task": (
+        TABLE,
+        ("--target", "grade"),
+        ["'grade'", "--task COLUMN", "--targets"],
+    ),
     "one class in every task": (
         "school,x,size\n" + "".join(f"{s},{k},{s}\n" for s in "abc" for k in range(4)),
         ("--target", "size", "--task", "school"),
         ["t.csv", "more than one class", "another task column"],
     ),
-    "budget of nothing": (TABLE, (*RAGGED, "--budget", "0"), ["budget must be more than 0 minutes, not 0"]),
-    "metric of labels": (TABLE, (*RAGGED, "--metric", "auc"), ["metric 'auc'", "mse, rmse, nmse"]),
-    "calibrated numbers": (TABLE, (*RAGGED, "--calibrate"), ["--calibrate needs", "Leave it out"]),
+    "budget of nothing": (
+        TABLE,
+        (*RAGGED, "--budget", "0"),
+        ["budget must be more than 0 minutes, not 0"],
+    ),
+    "metric of labels": (
+        TABLE,
+        (*RAGGED, "--metric", "auc"),
+        ["metric 'auc'", "mse, rmse, nmse"],
+    ),
+    "calibrated numbers": (
+        TABLE,
+        (*RAGGED, "--calibrate"),
+        ["--calibrate needs", "Leave it out"],
+    ),
     "targets named twice": (
         TABLE,
         (*RAGGED, "--targets", "grade,hours"),
         ["named more than once", "--target, --targets, --targets-last and --labels"],
     ),
-    "tasks without earlier rows": (DAYS, (*RAGGED, "--time", "day"), ["1 of 3 tasks", ": c\n", "--unseen mean"]),
-    "training rows of one day": (DAYS, (*RAGGED, "--time", "early"), ["same time", "another column with --time."]),
+    "tasks without earlier rows": (
+        DAYS,
+        (*RAGGED, "--time", "day"),
+        ["1 of 3 tasks", ": c\n", "--unseen mean"],
+    ),
+    "training rows of one day": (
+        DAYS,
+        (*RAGGED, "--time", "early"),
+        ["same time", "another column with --time."],
+    ),
     "training rows of one group": (
         DAYS,
         (*RAGGED, "--group", "early"),
@@ -244,10 +416,26 @@ BAD = {
         ("--target", "grade"),
         ["single task, 'grade'", "--task club", "--targets A,B,C"],
     ),
-    "target and task swapped": (TABLE, ("--target", "school", "--task", "grade"), ["--min-rows", "swapped?"]),
-    "a label of numbers": (TABLE, (*RAGGED, "--positive", "yes"), ["'grade'", "Leave out --positive"]),
-    "labels of numbers": (TABLE, (*RAGGED, "--task-type", "binary"), ["'grade'", "Leave out --task-type"]),
-    "no fraction": (TABLE, (*RAGGED, "--smallest-gain", "7"), ["--smallest-gain", "0.07"]),
+    "target and task swapped": (
+        TABLE,
+        ("--target", "school", "--task", "grade"),
+        ["--min-rows", "swapped?"],
+    ),
+    "a label of numbers": (
+        TABLE,
+        (*RAGGED, "--positive", "yes"),
+        ["'grade'", "Leave out --positive"],
+    ),
+    "labels of numbers": (
+        TABLE,
+        (*RAGGED, "--task-type", "binary"),
+        ["'grade'", "Leave out --task-type"],
+    ),
+    "no fraction": (
+        TABLE,
+        (*RAGGED, "--smallest-gain", "7"),
+        ["--smallest-gain", "0.07"],
+    ),
     "a method of another name": (
         TABLE,
         (*RAGGED, "--methods", "RidgeMTL"),
@@ -267,7 +455,14 @@ def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
     """The types that it must be told to trust are in it."""
     rng = np.random.default_rng(0)
     hours, age = rng.normal(size=(2, 240))
-    frame = pd.DataFrame({"school": np.arange(240) % 3, "hours": hours, "age": age, "grade": np.sign(hours * age)})
+    frame = pd.DataFrame(
+        {
+            "school": np.arange(240) % 3,
+            "hours": hours,
+            "age": age,
+            "grade": np.sign(hours * age),
+        }
+    )
     frame.to_csv(tmp_path / "grades.csv", index=False)
     forest = "sklearn.ensemble:RandomForestRegressor"
     words = (
@@ -285,7 +480,10 @@ def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
     )
     result = mtlrun("compare", "grades.csv", *words)
     assert result.exit_code == 0, result.output
-    assert "RandomForest" in (tmp_path / "results/runs/compare/grades/chosen.yaml").read_text(), result.output
+    assert (
+        "RandomForest"
+        in (tmp_path / "results/runs/compare/grades/chosen.yaml").read_text()
+    ), result.output
     (line,) = [line for line in result.stdout.splitlines() if "mtlrun predict" in line]
     command = line[line.index("mtlrun predict") :].replace("FILE", "grades.csv").split()
     predicted = mtlrun(*command[1:], "-o", "-", "-q")
@@ -296,7 +494,9 @@ def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named_with_its_remedy(mtlrun, tmp_path, case, lacking):
     content, arguments, words = BAD[case]
-    (tmp_path / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "t.csv").write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+    )
     result = mtlrun("compare", "t.csv", *arguments, "-q")
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -307,7 +507,9 @@ def test_bad_input_is_named_with_its_remedy(mtlrun, tmp_path, case, lacking):
 
 def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path, lacking):
     (tmp_path / "set.arff").write_text(ARFF)
-    (tmp_path / "set.xml").write_text('<labels><label name="red"></label><label name="bleu"></label></labels>')
+    (tmp_path / "set.xml").write_text(
+        '<labels><label name="red"></label><label name="bleu"></label></labels>'
+    )
     result = mtlrun("compare", "set.arff", "--labels", "set.xml")
     assert result.exit_code == 2
     assert not lacking(result.stderr, "set.xml", "set.arff", "bleu", "'blue'?")
@@ -316,10 +518,22 @@ def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path, lacking):
 @pytest.mark.slow
 def test_a_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
     own = "sklearn.linear_model:Ridge"
-    words = ("--methods", own, "--family", f"multi-task={own}", "--smallest-gain", "0.5", "--splits", "3", "-q")
+    words = (
+        "--methods",
+        own,
+        "--family",
+        f"multi-task={own}",
+        "--smallest-gain",
+        "0.5",
+        "--splits",
+        "3",
+        "-q",
+    )
     result = mtlrun("compare", "grades.csv", *RAGGED, *words)
     assert result.exit_code == 0, result.output
-    report = json.loads((tmp_path / "results/runs/compare/grades/leaderboard.json").read_text())
+    report = json.loads(
+        (tmp_path / "results/runs/compare/grades/leaderboard.json").read_text()
+    )
     assert report["answer"]["smallest_gain"] == 0.5
     assert report["answer"]["chosen"]["multi-task"] == {"Ridge": 6}
     assert "50%" in report["verdict"]
@@ -329,7 +543,10 @@ def test_a_budget_that_is_too_small_leaves_a_board(mtlrun, grades):
     result = mtlrun("compare", "grades.csv", *RAGGED, "--budget", "0.00001", "-q")
     assert result.exit_code == 0, result.output
     assert "TaskMean" in result.stdout
-    assert "left out: no time was left for 10 of 10 splits of IndependentRidge, " in result.stdout
+    assert (
+        "left out: no time was left for 10 of 10 splits of IndependentRidge, "
+        in result.stdout
+    )
     assert "No verdict yet: no multi-task method is finished" in result.stdout
 
 
@@ -340,8 +557,14 @@ def test_a_budget_that_is_too_small_leaves_a_board(mtlrun, grades):
         (("--jobs", "0", "--budget", "1"), ("--jobs", "not 0", "-1")),
         (("--jobs", "-2"), ("--jobs", "not -2")),
         (("--methods", "Nope"), ("Nope", "mtlrun list methods", "TaskMean, ")),
-        (("--methods", "nowhere.at_all:Model"), ("'nowhere.at_all'", "'nowhere.at_all:Model'")),
-        (("--methods", "json.decoder:JSONDecoder"), ("'json.decoder:JSONDecoder'", "fit")),
+        (
+            ("--methods", "nowhere.at_all:Model"),
+            ("'nowhere.at_all'", "'nowhere.at_all:Model'"),
+        ),
+        (
+            ("--methods", "json.decoder:JSONDecoder"),
+            ("'json.decoder:JSONDecoder'", "fit"),
+        ),
         (("-o", "grades.csv"), ("grades.csv", "folder")),
         (("-o", "grades.csv/below"), ("grades.csv", "folder")),
         (("-o", "taken"), ("taken/compare", "folder")),
@@ -352,7 +575,9 @@ def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(
 ):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken/compare").touch()
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *more)
+    result = mtlrun(
+        "compare", "grades.csv", "--target", "grade", "--task", "school", *more
+    )
     assert result.exit_code == 2, result.output
     assert not lacking(result.stderr, *words)
     assert "TaskMean: rmse" not in result.stderr
@@ -370,8 +595,18 @@ def test_one_task_is_nothing_to_compare(mtlrun, grades, tmp_path, lacking):
 def test_classes_of_one_name_are_rows_of_their_own(mtlrun, grades, tmp_path):
     code = "import sklearn.linear_model\nclass Ridge(sklearn.linear_model.Ridge): ...\n"
     (tmp_path / "made_methods.py").write_text(code)
-    options = ("--methods", "made_methods:Ridge,sklearn.linear_model:Ridge", "--splits", "2", "--repeats", "1", "-q")
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *options)
+    options = (
+        "--methods",
+        "made_methods:Ridge,sklearn.linear_model:Ridge",
+        "--splits",
+        "2",
+        "--repeats",
+        "1",
+        "-q",
+    )
+    result = mtlrun(
+        "compare", "grades.csv", "--target", "grade", "--task", "school", *options
+    )
     assert result.exit_code == 0, result.output
     board = pd.read_csv(tmp_path / "results/runs/compare/grades/leaderboard.csv")
     assert {"Ridge", "sklearn.linear_model:Ridge"} <= set(board["method"])

@@ -10,9 +10,15 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 
 SHELLS = {
-    "bash": lambda words: {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)},
+    "bash": lambda words: {
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    },
     "zsh": lambda words: {"_TYPER_COMPLETE_ARGS": words},
-    "fish": lambda words: {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    "fish": lambda words: {
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    },
 }
 
 
@@ -44,7 +50,11 @@ def complete(tmp_path, monkeypatch):
         ("mtlrun list methods Gra", "GraphMTL", "TraceNormMTL"),
         ("mtlrun data info sch", "school", "enron"),
         ("mtlrun compare x.csv --metric r", "rmse", "auc"),
-        ("mtlrun compare x.csv --methods GraphMTL,Trace", "GraphMTL,TraceNormMTL", "GraphMTL"),
+        (
+            "mtlrun compare x.csv --methods GraphMTL,Trace",
+            "GraphMTL,TraceNormMTL",
+            "GraphMTL",
+        ),
         ("mtlrun plot table2 --kind tr", "trace", "path"),
     ],
 )
@@ -65,12 +75,28 @@ def test_own_files_are_offered_and_damaged_ones_offer_nothing(complete, tmp_path
     assert complete("mtlrun reproduce mine.yaml --profile d").split() == []
 
 
-@pytest.mark.parametrize("words", ["mtlrun reproduce t", "mtlrun init school --method T", "mtlrun data info s"])
+@pytest.mark.parametrize(
+    "words",
+    ["mtlrun reproduce t", "mtlrun init school --method T", "mtlrun data info s"],
+)
 def test_nothing_heavy_is_imported(words, tmp_path):
-    environment = {**os.environ, "_MTLRUN_COMPLETE": "complete_bash", **SHELLS["bash"](words)}
+    environment = {
+        **os.environ,
+        "_MTLRUN_COMPLETE": "complete_bash",
+        **SHELLS["bash"](words),
+    }
     command = [sys.executable, "-X", "importtime", "-m", "mtlrun"]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert run.stdout
     loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
     assert "mtlrun.cli.options" in loaded
-    assert loaded.isdisjoint({"numpy", "scipy", "pandas", "sklearn", "matplotlib", "numba"})
+    assert loaded.isdisjoint(
+        {"numpy", "scipy", "pandas", "sklearn", "matplotlib", "numba"}
+    )

@@ -21,12 +21,17 @@ def _shown(mtlrun, *args):
     return found["profile"], found["folder"]
 
 
-def test_the_command_line_beats_a_variable_which_beats_what_is_built_in(mtlrun, monkeypatch):
+def test_the_command_line_beats_a_variable_which_beats_what_is_built_in(
+    mtlrun, monkeypatch
+):
     assert _shown(mtlrun) == ("quick", "results/runs/dcrmtl/table2/quick")
     monkeypatch.setenv("MTLRUN_PROFILE", "demo")
     monkeypatch.setenv("MTLRUN_OUTPUT", "elsewhere")
     assert _shown(mtlrun) == ("demo", "elsewhere/dcrmtl/table2/demo")
-    assert _shown(mtlrun, "--profile", "full", "-o", "here") == ("full", "here/dcrmtl/table2/full")
+    assert _shown(mtlrun, "--profile", "full", "-o", "here") == (
+        "full",
+        "here/dcrmtl/table2/full",
+    )
     monkeypatch.setenv("MTLRUN_DATA", "data")
     assert json.loads(mtlrun("data", "list", "--json").stdout)["folder"] == "data"
 

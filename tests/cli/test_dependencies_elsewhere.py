@@ -71,10 +71,26 @@ def test_no_source_of_a_dependency_is_read(tmp_path):
     (tmp_path / "own_helper.py").write_text("def same(y):\n    return y\n")
     (tmp_path / "table.yaml").write_text(EXPERIMENT)
     (tmp_path / "watch.py").write_text(WATCH)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder), str(tmp_path)])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder), str(tmp_path)]),
+    }
     command = [sys._base_executable, "-S", "watch.py", "status", "table.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    read = [line.removeprefix("READ ") for line in done.stdout.splitlines() if line.startswith("READ ")]
-    assert str(tmp_path / "own_helper.py") in read  # imports of the user's own code are followed
+    read = [
+        line.removeprefix("READ ")
+        for line in done.stdout.splitlines()
+        if line.startswith("READ ")
+    ]
+    assert (
+        str(tmp_path / "own_helper.py") in read
+    )  # imports of the user's own code are followed
     assert [path for path in read if Path(path).is_relative_to(folder)] == []

@@ -9,15 +9,31 @@ import yaml
 BROKEN = {
     "unknown key": (
         {"title": "titel: A small table"},
-        ("table.yaml:1:1: ", "'title'", "table.yaml:3:1: ", "\n  3 | titel: A small table\n      ^^^^^ ", "'title'?"),
+        (
+            "table.yaml:1:1: ",
+            "'title'",
+            "table.yaml:3:1: ",
+            "\n  3 | titel: A small table\n      ^^^^^ ",
+            "'title'?",
+        ),
     ),
     "wrong type": (
         {"split": "split: {kind: random, train: half, trials: 2}"},
-        ("table.yaml:6:30: 'train'", "number", "'half'", "\n                                   ^^^^\n"),
+        (
+            "table.yaml:6:30: 'train'",
+            "number",
+            "'half'",
+            "\n                                   ^^^^\n",
+        ),
     ),
     "unknown data set": (
         {"datasets": "datasets: [enorn]"},
-        ("table.yaml:5:12: ", "'enorn'", "\n  5 | datasets: [enorn]\n                 ^^^^^ ", "'enron'?"),
+        (
+            "table.yaml:5:12: ",
+            "'enorn'",
+            "\n  5 | datasets: [enorn]\n                 ^^^^^ ",
+            "'enron'?",
+        ),
     ),
     "duplicate key": (
         {"title": "title: A\ntitle: B"},
@@ -28,8 +44,17 @@ BROKEN = {
         ("table.yaml:7:1: ", "tab", "\n  7 |  kind: random\n      ^ "),
     ),
     "several problems": (
-        {"metrics": "metrics: [mes]", "timing": "timing: {repeats: 0, baseline: Rigde}"},
-        ("table.yaml:7:11: ", "'mse'?", "table.yaml:8:19: 'repeats'", "table.yaml:8:32: ", "'Ridge'?"),
+        {
+            "metrics": "metrics: [mes]",
+            "timing": "timing: {repeats: 0, baseline: Rigde}",
+        },
+        (
+            "table.yaml:7:11: ",
+            "'mse'?",
+            "table.yaml:8:19: 'repeats'",
+            "table.yaml:8:32: ",
+            "'Ridge'?",
+        ),
     ),
 }
 
@@ -62,7 +87,9 @@ def test_wrong_names(mtlrun, write_experiment, lacking, args, words):
 
 def test_wrong_overrides_are_all_named(mtlrun, write_experiment, lacking):
     write_experiment()
-    result = mtlrun("show", "table.yaml", "--set", "split.trails=3", "--set", "nonsense")
+    result = mtlrun(
+        "show", "table.yaml", "--set", "split.trails=3", "--set", "nonsense"
+    )
     assert result.exit_code == 2
     assert "--set split.trails=3" in result.stderr
     assert "trials" in result.stderr
@@ -111,7 +138,11 @@ def test_show_prints_every_setting(mtlrun, write_experiment, tmp_path):
         "run folder: results/runs/made/table1/full",
     ]
     settings = yaml.safe_load("\n".join(lines[5 : lines.index("Claims") - 1]))
-    assert (settings["split"]["trials"], settings["seed"], settings["average"]) == (9, 3, "task")
+    assert (settings["split"]["trials"], settings["seed"], settings["average"]) == (
+        9,
+        3,
+        "task",
+    )
     assert "  made-1: it is so [no figures]" in lines
     assert "  simulated-rmtl / Ridge: mse 0.25 ± 0.5" in lines
     assert not (tmp_path / "results").exists()
@@ -119,18 +150,29 @@ def test_show_prints_every_setting(mtlrun, write_experiment, tmp_path):
 
 def test_status_counts_and_explains(mtlrun, write_experiment):
     write_experiment("Broken")
-    assert mtlrun("status", "table.yaml").stdout.splitlines()[-1] == "6 cells: 6 missing"
+    assert (
+        mtlrun("status", "table.yaml").stdout.splitlines()[-1] == "6 cells: 6 missing"
+    )
     mtlrun("reproduce", "table.yaml")
-    write_experiment("Broken", timing="timing: {repeats: 2, warmup: false, baseline: Ridge}")
+    write_experiment(
+        "Broken", timing="timing: {repeats: 2, warmup: false, baseline: Ridge}"
+    )
     result = mtlrun("status", "table.yaml", "--only", "method=Ridge,method=Broken")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "made/table1, profile full: results/runs/made/table1/full"
-    assert any(line.startswith("rerun simulated-rmtl/Ridge/2 trials: scoring.timing.repeats 1 -> 2") for line in lines)
+    assert any(
+        line.startswith(
+            "rerun simulated-rmtl/Ridge/2 trials: scoring.timing.repeats 1 -> 2"
+        )
+        for line in lines
+    )
     assert lines[-1] == "4 cells: 4 outdated"
 
 
-def test_the_option_o_names_the_file_where_a_command_writes_one(mtlrun, write_experiment, tmp_path):
+def test_the_option_o_names_the_file_where_a_command_writes_one(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment()
     assert mtlrun("reproduce", "table.yaml", "-o", "runs").exit_code == 0
     folder = "runs/made/table1/full"
@@ -138,7 +180,9 @@ def test_the_option_o_names_the_file_where_a_command_writes_one(mtlrun, write_ex
         result = mtlrun("report", folder, "-o", name)
         assert result.exit_code == 0, result.output
         assert (tmp_path / name).stat().st_size > 0
-    assert mtlrun("report", "table.yaml", "-o", "runs").exit_code == 0  # a folder stays the root of the results
+    assert (
+        mtlrun("report", "table.yaml", "-o", "runs").exit_code == 0
+    )  # a folder stays the root of the results
     assert mtlrun("plot", folder, "--kind", "path").exit_code == 2
     for command in ("predict", "init"):
         assert "--out" in mtlrun(command, "--help").output

@@ -44,16 +44,29 @@ def on_full_disk(tmp_path, environment, own_mounts, forked):
     def run(size, *words):
         def command():
             own_mounts()
-            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", "full"], check=True)
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", "full"],
+                check=True,
+            )
             sys.argv = ["mtlrun", *words]
             try:
                 main()
             finally:
-                sys.stdout.write("".join(f"{path}\n" for path in Path("full").rglob("*") if path.is_file()))
+                sys.stdout.write(
+                    "".join(
+                        f"{path}\n"
+                        for path in Path("full").rglob("*")
+                        if path.is_file()
+                    )
+                )
 
         process = forked(command, tmp_path, environment)
         out, err = process.communicate()
-        return process.returncode, err, [line for line in out.splitlines() if line.startswith("full/")]
+        return (
+            process.returncode,
+            err,
+            [line for line in out.splitlines() if line.startswith("full/")],
+        )
 
     return run
 
@@ -63,7 +76,13 @@ def table(tmp_path):
     """A table of 1 MB, most of it in a column that is no feature."""
     rng = np.random.default_rng(0)
     rows = 400
-    frame = pd.DataFrame({"task": np.arange(rows) % 4, "x": rng.normal(size=rows), "y": rng.normal(size=rows)})
+    frame = pd.DataFrame(
+        {
+            "task": np.arange(rows) % 4,
+            "x": rng.normal(size=rows),
+            "y": rng.normal(size=rows),
+        }
+    )
     frame["note"] = [f"{k} " * 600 for k in range(rows)]
     path = tmp_path / "grades.csv"
     frame.to_csv(path, index=False)
@@ -109,7 +128,9 @@ def test_compare(on_full_disk, table):
     before = table.read_bytes()
     words = ("--target", "y", "--task", "task", "--drop", "note")
     fast = ("--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1", "-q")
-    code, err, _ = on_full_disk(600, "compare", "grades.csv", *words, *fast, "-o", "full")
+    code, err, _ = on_full_disk(
+        600, "compare", "grades.csv", *words, *fast, "-o", "full"
+    )
     assert_told(code, err, "full/compare/grades", "folder")
     assert table.read_bytes() == before
 
@@ -126,31 +147,41 @@ def test_predict(on_full_disk, mtlrun, tmp_path):
     assert mtlrun("train", "wide.yaml", "-q").exit_code == 0
     rows = np.random.default_rng(0).normal(size=(5000, 3))
     np.savetxt(tmp_path / "new.csv", rows, delimiter=",")
-    code, err, files = on_full_disk(200, "predict", "results/runs/train/wide", "new.csv", "-o", "full/out.csv")
+    code, err, files = on_full_disk(
+        200, "predict", "results/runs/train/wide", "new.csv", "-o", "full/out.csv"
+    )
     assert_told(code, err, "full/out.csv", "--output")
     assert not files
 
 
 def test_data_add(on_full_disk, table):
-    code, err, files = on_full_disk(400, "data", "add", "mine", "grades.csv", "--data-dir", ".")
+    code, err, files = on_full_disk(
+        400, "data", "add", "mine", "grades.csv", "--data-dir", "."
+    )
     assert_told(code, err, "full/t.csv", "--data-dir")
     assert not files
 
 
 def test_data_fetch(on_full_disk, table, address):
-    code, err, files = on_full_disk(400, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes")
+    code, err, files = on_full_disk(
+        400, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes"
+    )
     assert_told(code, err, "full/", "--data-dir")
     assert "full/t.csv" not in files
 
 
 def test_data_fetch_without_room_for_the_copy(on_full_disk, table, address):
     """The download fits, what is made of it does not."""
-    code, err, files = on_full_disk(1600, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes")
+    code, err, files = on_full_disk(
+        1600, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes"
+    )
     assert_told(code, err, "full/t.csv", "--data-dir")
     assert not files
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read is made with /proc")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="a file that cannot be read is made with /proc"
+)
 @pytest.mark.parametrize(
     "words",
     [
@@ -160,7 +191,9 @@ def test_data_fetch_without_room_for_the_copy(on_full_disk, table, address):
     ],
     ids=lambda words: words[0],
 )
-def test_a_file_that_cannot_be_read_is_named_and_not_to_be_deleted(mtlrun, table, tmp_path, words):
+def test_a_file_that_cannot_be_read_is_named_and_not_to_be_deleted(
+    mtlrun, table, tmp_path, words
+):
     """The other way round: an error of the disk from which is read."""
     if words[0] == "predict":
         (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))

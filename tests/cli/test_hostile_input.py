@@ -50,9 +50,17 @@ metrics: [auc]
 @pytest.fixture
 def write_card(tmp_path):
     def write(**changes):
-        facts = {"title": "Mine", "folder": "mine", "name": "a.csv", "url": "https://example.org/a.csv", **changes}
+        facts = {
+            "title": "Mine",
+            "folder": "mine",
+            "name": "a.csv",
+            "url": "https://example.org/a.csv",
+            **changes,
+        }
         (tmp_path / "data" / "cards").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "data" / "cards" / "mine.yaml").write_text(CARD.format(**facts), encoding="utf-8")
+        (tmp_path / "data" / "cards" / "mine.yaml").write_text(
+            CARD.format(**facts), encoding="utf-8"
+        )
 
     return write
 
@@ -65,11 +73,26 @@ def _harmless(result, code=2):
 
 
 @pytest.mark.parametrize(
-    "id", ["../../etc/passwd", "/etc/passwd", "a\x1b[2J", "\u202emine", "", "a" * 5000, "-x", "mine\n"]
+    "id",
+    [
+        "../../etc/passwd",
+        "/etc/passwd",
+        "a\x1b[2J",
+        "\u202emine",
+        "",
+        "a" * 5000,
+        "-x",
+        "mine\n",
+    ],
 )
-@pytest.mark.parametrize("command", [("data", "fetch", "--yes"), ("data", "info"), ("data", "verify")])
+@pytest.mark.parametrize(
+    "command", [("data", "fetch", "--yes"), ("data", "info"), ("data", "verify")]
+)
 def test_ids_are_no_paths_and_no_escapes(mtlrun, command, id):
-    assert "is not the name of a data set" in _harmless(mtlrun(*command, "--", id)) or len(id) > 1000
+    assert (
+        "is not the name of a data set" in _harmless(mtlrun(*command, "--", id))
+        or len(id) > 1000
+    )
 
 
 @pytest.mark.every(3)
@@ -78,7 +101,10 @@ def test_ids_are_no_paths_and_no_escapes(mtlrun, command, id):
     [
         ({"title": r'"x\e[31m"'}, r"2:8: the invisible character \x1b"),
         ({"title": "\u202eeniM"}, r"2:8: the invisible character \u202e"),
-        ({"title": "!!python/object/apply:os.system [id]"}, "2:8: tags ('!...') are not supported"),
+        (
+            {"title": "!!python/object/apply:os.system [id]"},
+            "2:8: tags ('!...') are not supported",
+        ),
         ({"title": "&a [" + "*a, " * 9 + "*a]"}, "an alias that contains itself"),
         ({"folder": "../elsewhere"}, "6:9: 'folder' must be a path below"),
         ({"folder": "cards"}, "6:9: 'folder' must not be"),
@@ -93,53 +119,89 @@ def test_cards_of_someone_else(mtlrun, write_card, changes, text):
         assert text in _harmless(mtlrun("data", *command, "--data-dir", "data"))
 
 
-@pytest.mark.parametrize("url", ["http://example.org/a", "ftp://x/a", "https://a\\@127.0.0.1/", "https://[", "/etc/x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org/a",
+        "ftp://x/a",
+        "https://a\\@127.0.0.1/",
+        "https://[",
+        "/etc/x",
+    ],
+)
 def test_addresses_that_are_not_fetched(mtlrun, write_card, tmp_path, url):
     write_card()
-    text = _harmless(mtlrun("data", "fetch", "mine", "--data-dir", "data", "--url", url, "--yes"))
+    text = _harmless(
+        mtlrun("data", "fetch", "mine", "--data-dir", "data", "--url", url, "--yes")
+    )
     assert "only https addresses are fetched" in text or "no address" in text
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["cards"]
 
 
-def test_an_archive_with_paths_is_unpacked_below_the_data_directory_only(mtlrun, write_card, tmp_path):
+def test_an_archive_with_paths_is_unpacked_below_the_data_directory_only(
+    mtlrun, write_card, tmp_path
+):
     write_card()
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("../../../a.csv", "x,y\n1,2\n")
     before = set(tmp_path.rglob("*"))
     assert mtlrun("data", "add", "mine", "a.zip", "--data-dir", "data").exit_code == 0
-    new = {str(path.relative_to(tmp_path)) for path in set(tmp_path.rglob("*")) - before}
+    new = {
+        str(path.relative_to(tmp_path)) for path in set(tmp_path.rglob("*")) - before
+    }
     assert new == {"data/mine", "data/mine/a.csv"}
 
 
-@pytest.mark.parametrize("id", ["../../x", "/tmp/x", "a/../b", "a/b/c", r'"a/\e[2J"', "a/<b>", "a/b.c"])
+@pytest.mark.parametrize(
+    "id", ["../../x", "/tmp/x", "a/../b", "a/b/c", r'"a/\e[2J"', "a/<b>", "a/b.c"]
+)
 def test_ids_of_training_files_lead_nowhere_else(mtlrun, tmp_path, id):
     (tmp_path / "t.yaml").write_text(TRAIN.format(id=id, method="IndependentRidge"))
     assert "t.yaml:3:5: " in _harmless(mtlrun("train", "t.yaml"))
     assert [path.name for path in tmp_path.iterdir()] == ["t.yaml"]
 
 
-@pytest.mark.parametrize("method", ["'os:system'", "'../x:Y'", r'"a\eb"', "<script>", "'json.decoder:JSONDecoder'"])
+@pytest.mark.parametrize(
+    "method",
+    ["'os:system'", "'../x:Y'", r'"a\eb"', "<script>", "'json.decoder:JSONDecoder'"],
+)
 def test_methods_that_are_none(mtlrun, tmp_path, method):
     (tmp_path / "t.yaml").write_text(TRAIN.format(id="a/b", method=method))
     assert "t.yaml" in _harmless(mtlrun("train", "t.yaml"))
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize("text", ["a: &a [*a]", "\0", "[" * 5000, "a: 1\na: 2", "a: " + "9" * 5000, "? [a]\n: b"])
+@pytest.mark.parametrize(
+    "text",
+    ["a: &a [*a]", "\0", "[" * 5000, "a: 1\na: 2", "a: " + "9" * 5000, "? [a]\n: b"],
+)
 @pytest.mark.parametrize("command", ["train", "reproduce", "validate"])
 def test_files_that_are_no_experiments(mtlrun, tmp_path, command, text):
     (tmp_path / "t.yaml").write_text(text, encoding="utf-8")
     assert "t.yaml" in _harmless(mtlrun(command, "t.yaml"))
 
 
-def test_an_experiment_with_hostile_labels_and_words(mtlrun, write_experiment, tmp_path):
+def test_an_experiment_with_hostile_labels_and_words(
+    mtlrun, write_experiment, tmp_path
+):
     labels = [name for name in NAMES if "\x1b" not in name]
-    methods = [f"  - {{label: {json.dumps(name)}, estimator: IndependentRidge}}" for name in labels]
+    methods = [
+        f"  - {{label: {json.dumps(name)}, estimator: IndependentRidge}}"
+        for name in labels
+    ]
     path = write_experiment(title='title: "<script>alert(1)</script>"')
-    path.write_text(path.read_text().replace("profiles:", "\n".join([*methods, "profiles:"]), 1))
-    result = mtlrun("reproduce", "table.yaml", "--profile", "demo", "--format", "html", "--quiet")
+    path.write_text(
+        path.read_text().replace("profiles:", "\n".join([*methods, "profiles:"]), 1)
+    )
+    result = mtlrun(
+        "reproduce", "table.yaml", "--profile", "demo", "--format", "html", "--quiet"
+    )
     assert result.exit_code == 0, result.output
-    assert {path.name for path in tmp_path.iterdir()} == {"table.yaml", "made_methods.py", "results"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "table.yaml",
+        "made_methods.py",
+        "results",
+    }
     folder = tmp_path / "results/runs/made/table1/demo"
     for name in ("report.md", "report.html"):
         text = (folder / name).read_text()
@@ -152,7 +214,9 @@ def test_an_experiment_with_hostile_labels_and_words(mtlrun, write_experiment, t
     assert {"'=cmd()", "'@sum"} <= cells
 
 
-def test_a_table_with_hostile_names_is_trained_on_and_predicted(mtlrun, write_card, tmp_path):
+def test_a_table_with_hostile_names_is_trained_on_and_predicted(
+    mtlrun, write_card, tmp_path
+):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 2)), columns=['=1+1"<b>', "b"])
     table["task"] = [NAMES[k % 6] for k in range(60)]
@@ -160,14 +224,22 @@ def test_a_table_with_hostile_names_is_trained_on_and_predicted(mtlrun, write_ca
     (tmp_path / "data" / "mine").mkdir(parents=True)
     write_card()
     card = tmp_path / "data/cards/mine.yaml"
-    card.write_text(card.read_text().replace("target: y", "target: y, task: task").replace("shared", "ragged"))
+    card.write_text(
+        card.read_text()
+        .replace("target: y", "target: y, task: task")
+        .replace("shared", "ragged")
+    )
     table.to_csv(tmp_path / "data/mine/a.csv", index=False)
     text = TRAIN.format(id="a/b", method="IndependentRidge").replace("[auc]", "[mse]")
-    (tmp_path / "t.yaml").write_text(text.replace("id: simulated-rmtl, n: 40, d: 5, m: 3", "id: mine"))
+    (tmp_path / "t.yaml").write_text(
+        text.replace("id: simulated-rmtl, n: 40, d: 5, m: 3", "id: mine")
+    )
     result = mtlrun("train", "t.yaml", "--data-dir", "data")
     _harmless(result, 0)
     for safe in ([], ["--safe-csv"]):  # labels as they are, and for spreadsheets
-        result = mtlrun("predict", "results/runs/a/b", "data/mine/a.csv", "-o", "-", *safe)
+        result = mtlrun(
+            "predict", "results/runs/a/b", "data/mine/a.csv", "-o", "-", *safe
+        )
         assert result.exit_code == 0, result.output
         cells = {cell for row in csv.reader(result.stdout.splitlines()) for cell in row}
         assert any(cell.startswith(("=", "@")) for cell in cells) == (not safe)
@@ -185,7 +257,9 @@ class Spy:
 def model(mtlrun, tmp_path):
     (tmp_path / "t.yaml").write_text(TRAIN.format(id="a/b", method="IndependentRidge"))
     assert mtlrun("train", "t.yaml", "-q").exit_code == 0
-    pd.DataFrame(np.zeros((2, 5))).to_csv(tmp_path / "new.csv", index=False, header=False)
+    pd.DataFrame(np.zeros((2, 5))).to_csv(
+        tmp_path / "new.csv", index=False, header=False
+    )
     return tmp_path / "results/runs/a/b"
 
 
@@ -221,7 +295,14 @@ def _write_facts(model, facts):
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     "change",
-    [{"tasks": [1]}, {"tasks": "ab"}, {"input": []}, {"input": {"n_features": "5"}}, {"files": 3}, {"schema": "x"}],
+    [
+        {"tasks": [1]},
+        {"tasks": "ab"},
+        {"input": []},
+        {"input": {"n_features": "5"}},
+        {"files": 3},
+        {"schema": "x"},
+    ],
 )
 def test_descriptions_of_models_that_are_none(mtlrun, model, change):
     facts = json.loads((model / "model.json").read_text())
@@ -241,11 +322,21 @@ def test_a_results_folder_of_someone_else(mtlrun, write_experiment, tmp_path):
     content = json.loads(plan)
     for cell in content["cells"]:
         cell["key"] = "../../../../../secret"
-    for bad in (json.dumps(content), "{", "[]", "[" * 100_000, plan.replace('"trial": 0', '"trial": NaN')):
+    for bad in (
+        json.dumps(content),
+        "{",
+        "[]",
+        "[" * 100_000,
+        plan.replace('"trial": 0', '"trial": NaN'),
+    ):
         (folder / "run.json").write_text(bad)
         for command in (("report",), ("plot", "--kind", "path", "--out", "x.svg")):
-            assert "run.json" in _harmless(mtlrun(command[0], str(folder), *command[1:]))
-        assert "run.json" in _harmless(mtlrun("report", str(folder), "--merge", str(folder)))
+            assert "run.json" in _harmless(
+                mtlrun(command[0], str(folder), *command[1:])
+            )
+        assert "run.json" in _harmless(
+            mtlrun("report", str(folder), "--merge", str(folder))
+        )
     content = json.loads(plan)
     content["title"] = content["config"]["title"] = f"x{ESCAPE}<script>"
     (folder / "run.json").write_text(json.dumps(content))
@@ -258,10 +349,22 @@ def test_predict_refuses_a_model_whose_trees_go_in_a_circle(mtlrun, tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = PerTask(HistGradientBoostingRegressor(max_iter=2)).fit(X, X)
     model.estimators_[0]._predictors[0][0].nodes["left"][0] = 0
-    facts = {"name": "a", "task_type": "regression", "design": "shared", "tasks": ["a", "b"]}
-    facts |= {"input": {"n_features": 2, "names": ["v", "w"], "strings": False}, "estimator": {}, "dataset": {}}
+    facts = {
+        "name": "a",
+        "task_type": "regression",
+        "design": "shared",
+        "tasks": ["a", "b"],
+    }
+    facts |= {
+        "input": {"n_features": 2, "names": ["v", "w"], "strings": False},
+        "estimator": {},
+        "dataset": {},
+    }
     save_model(tmp_path / "model", Model(model, None, facts))
     (tmp_path / "rows.csv").write_text("v,w\n1,2\n")
     text = _harmless(mtlrun("predict", "model", "rows.csv"))
-    assert "model.skops: a HistGradientBoostingRegressor in it is damaged or forged" in text
+    assert (
+        "model.skops: a HistGradientBoostingRegressor in it is damaged or forged"
+        in text
+    )
     assert "get it from somebody you trust" in " ".join(text.split())

@@ -38,13 +38,18 @@ def test_every_method_gives_a_valid_file(tmp_path, name):
 def test_a_written_file_can_be_trained(mtlrun):
     result = mtlrun("init", "simulated-rmtl", "--method", "PooledRidge")
     assert result.exit_code == 0, result.output
-    assert "written: simulated-rmtl.yaml\nnext: mtlrun train simulated-rmtl.yaml" in result.output
+    assert (
+        "written: simulated-rmtl.yaml\nnext: mtlrun train simulated-rmtl.yaml"
+        in result.output
+    )
     result = mtlrun("train", "simulated-rmtl.yaml", "-q")
     assert result.exit_code == 0, result.output
 
 
 def test_an_estimator_of_ones_own(mtlrun):
-    result = mtlrun("init", "simulated-fetr", "-m", "sklearn.linear_model:Lasso", "-o", "-")
+    result = mtlrun(
+        "init", "simulated-fetr", "-m", "sklearn.linear_model:Lasso", "-o", "-"
+    )
     assert result.exit_code == 0, result.output
     assert "  estimator: sklearn.linear_model:Lasso\n" in result.stdout
 
@@ -62,18 +67,25 @@ def test_nothing_is_overwritten_without_force(mtlrun, tmp_path):
 def test_files_on_one_data_set_keep_their_results_apart(mtlrun, tmp_path):
     assert mtlrun("init", "simulated-rmtl", "-o", "first try.yaml").exit_code == 0
     text = (tmp_path / "first try.yaml").read_text()
-    name = re.search(r"id: train/(first-try-[0-9a-f]{6})    # results are written to results/runs/train/(.*)\n", text)
+    name = re.search(
+        r"id: train/(first-try-[0-9a-f]{6})    # results are written to results/runs/train/(.*)\n",
+        text,
+    )
     assert name[1] == name[2], "the hash tells it from first-try.yaml"
     assert "id: train/simulated-rmtl " in training_file(
         read_card(datasets_dir() / "simulated-rmtl.yaml"), None, "simulated-rmtl.yaml"
     )
-    shown = mtlrun("init", "simulated-rmtl", "-m", "sklearn.linear_model:Lasso", "-o", "-").stdout
+    shown = mtlrun(
+        "init", "simulated-rmtl", "-m", "sklearn.linear_model:Lasso", "-o", "-"
+    ).stdout
     assert "id: train/simulated-rmtl-Lasso " in shown
 
 
 def test_features_are_standardised_unless_they_are_strings(mtlrun):
     assert "\nfeatures: standardize\n" in mtlrun("init", "school", "-o", "-").stdout
-    assert "\nfeatures: one-hot\n" in mtlrun("init", "simulated-splice", "-o", "-").stdout
+    assert (
+        "\nfeatures: one-hot\n" in mtlrun("init", "simulated-splice", "-o", "-").stdout
+    )
 
 
 def test_schema_for_editors(mtlrun, tmp_path):
@@ -104,11 +116,17 @@ def test_errors_end_with_2(mtlrun, tmp_path, args, text):
 
 @pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize("path", [path for path in CARDS if not read_card(path).simulated], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in CARDS if not read_card(path).simulated],
+    ids=lambda path: path.stem,
+)
 def test_sources_of_strings_are_known(path):
     card = read_card(path)
     try:
-        dataset = load_dataset(card.id, data_dir=os.environ.get("MTLRUN_DATA"), sample=10)
+        dataset = load_dataset(
+            card.id, data_dir=os.environ.get("MTLRUN_DATA"), sample=10
+        )
     except DataError as error:
         pytest.skip(error.message)
     assert dataset.strings == card.source.name.startswith(STRING_SOURCES)
@@ -116,4 +134,6 @@ def test_sources_of_strings_are_known(path):
 
 def test_simulated_strings_are_known():
     assert load_dataset("simulated-splice", n=300).strings
-    assert read_card(datasets_dir() / "simulated-splice.yaml").source.name.startswith(STRING_SOURCES)
+    assert read_card(datasets_dir() / "simulated-splice.yaml").source.name.startswith(
+        STRING_SOURCES
+    )

@@ -43,7 +43,9 @@ COLUMNS = ("--target", "grade", "--task", "school", "--splits", "2", "--repeats"
 @pytest.fixture
 def grades(tmp_path):
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")).assign(school=list("xyz") * 20)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")).assign(
+        school=list("xyz") * 20
+    )
     table["grade"] = table.a + 0.1 * rng.normal(size=60)
     table.to_csv(tmp_path / "grades.csv", index=False)
     return table
@@ -53,12 +55,24 @@ def compared(table, method):
     """Compare; TaskMean is the best where grades are noise, and has no coefficients."""
     if method == "TaskMean":
         table = table.assign(grade=np.random.default_rng(1).normal(size=60))
-    return compare(table, target="grade", task="school", methods=[method], splits=2, repeats=1, folds=2)
+    return compare(
+        table,
+        target="grade",
+        task="school",
+        methods=[method],
+        splits=2,
+        repeats=1,
+        folds=2,
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", [("PooledRidge", "TaskMean"), ("TaskMean", "PooledRidge")])
-def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, tmp_path, killed, monkeypatch, order):
+@pytest.mark.parametrize(
+    "order", [("PooledRidge", "TaskMean"), ("TaskMean", "PooledRidge")]
+)
+def test_a_comparison_killed_while_it_writes_leaves_one_result(
+    mtlrun, grades, tmp_path, killed, monkeypatch, order
+):
     first, second = (compared(grades, method) for method in order)
     monkeypatch.setattr(Comparison, "page", lambda self: f"<html>{self.verdict}</html>")
     first.save(tmp_path / "first")
@@ -70,18 +84,36 @@ def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, t
         folder = tmp_path / str(n)
         shutil.copytree(tmp_path / "first", folder)
         dead = killed(lambda: second.save(folder), n)  # noqa: B023
-        done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task-column", "school", "-o", "-")
+        done = mtlrun(
+            "predict",
+            str(folder / "model"),
+            "grades.csv",
+            "--task-column",
+            "school",
+            "-o",
+            "-",
+        )
         assert done.exit_code == 0, (n, done.output)
-        seen.append(json.loads((folder / "model/model.json").read_text())["dataset"]["fingerprint"])
+        seen.append(
+            json.loads((folder / "model/model.json").read_text())["dataset"][
+                "fingerprint"
+            ]
+        )
         result = results[seen[-1]]
         board = json.loads((folder / "leaderboard.json").read_text())
         assert board["verdict"] == result.verdict, n
         assert result.verdict in (folder / "leaderboard.html").read_text(), n
-        chosen = yaml.safe_load((folder / "chosen.yaml").read_text())["method"]["estimator"]
+        chosen = yaml.safe_load((folder / "chosen.yaml").read_text())["method"][
+            "estimator"
+        ]
         assert chosen == result.config["method"]["estimator"]
-        assert (folder / "coefficients.csv").exists() == (result.coefficients is not None), n
+        assert (folder / "coefficients.csv").exists() == (
+            result.coefficients is not None
+        ), n
         rows = read_table(next((folder / "data").glob("own-*/rows.npz")))
-        np.testing.assert_allclose(rows.frame["grade"], result.source.table.frame["grade"])
+        np.testing.assert_allclose(
+            rows.frame["grade"], result.source.table.frame["grade"]
+        )
         assert (folder / "notes.txt").read_text() == "mine"
         if not dead:
             break
@@ -92,7 +124,10 @@ def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, t
 @pytest.mark.slow
 def test_a_training_killed_while_it_writes_leaves_one_model(mtlrun, tmp_path, killed):
     (tmp_path / "small.yaml").write_text(TRAINING)
-    wide, narrow = (load_training(tmp_path / "small.yaml", overrides=[f"method.params.alpha={a}"]) for a in (2.0, 50.0))
+    wide, narrow = (
+        load_training(tmp_path / "small.yaml", overrides=[f"method.params.alpha={a}"])
+        for a in (2.0, 50.0)
+    )
     train(wide, output=tmp_path / "first")
     seen = []
     for n in count(1):
@@ -107,14 +142,21 @@ def test_a_training_killed_while_it_writes_leaves_one_model(mtlrun, tmp_path, ki
         result = json.loads((folder / "metrics.json").read_text())
         assert result["params"]["alpha"] == seen[-1]
         assert result["metrics"] == facts["metrics"]
-        assert json.loads((folder / "config.json").read_text())["method"]["params"]["alpha"] == seen[-1]
+        assert (
+            json.loads((folder / "config.json").read_text())["method"]["params"][
+                "alpha"
+            ]
+            == seen[-1]
+        )
         if not dead:
             break
     assert sorted(set(seen)) == [2.0, 50.0]
 
 
 @pytest.mark.slow
-def test_results_that_cannot_be_completed_are_refused_not_mixed(mtlrun, grades, tmp_path, killed, monkeypatch):
+def test_results_that_cannot_be_completed_are_refused_not_mixed(
+    mtlrun, grades, tmp_path, killed, monkeypatch
+):
     result = compared(grades, "PooledRidge")
     monkeypatch.setattr(Comparison, "page", lambda self: "")
     for n in count(1):
@@ -123,7 +165,15 @@ def test_results_that_cannot_be_completed_are_refused_not_mixed(mtlrun, grades, 
         if (folder / ".publish").is_dir():
             break
     (folder / "leaderboard.md").mkdir(exist_ok=True)
-    done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task-column", "school", "-o", "-")
+    done = mtlrun(
+        "predict",
+        str(folder / "model"),
+        "grades.csv",
+        "--task-column",
+        "school",
+        "-o",
+        "-",
+    )
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: {folder}: ")
 
@@ -134,10 +184,22 @@ def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
     mtlrun, grades, tmp_path, write_experiment, begin, until, stop
 ):
     folder = tmp_path / "results/runs/compare/grades"
-    assert mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge", "-q").exit_code == 0
+    assert (
+        mtlrun(
+            "compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge", "-q"
+        ).exit_code
+        == 0
+    )
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     write_experiment()  # with the module of methods
-    process = begin("compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge,made_methods:Slow", "-q")
+    process = begin(
+        "compare",
+        "grades.csv",
+        *COLUMNS,
+        "--methods",
+        "PooledRidge,made_methods:Slow",
+        "-q",
+    )
     until((tmp_path / "begun").exists)
     process.send_signal(stop)
     _, err = process.communicate()
@@ -160,19 +222,31 @@ def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
     assert {path for path in folder.rglob("*") if path.is_file()} == set(before)
 
 
-def test_a_leaderboard_is_shown_and_kept_where_the_model_cannot_be_saved(mtlrun, grades, tmp_path):
+def test_a_leaderboard_is_shown_and_kept_where_the_model_cannot_be_saved(
+    mtlrun, grades, tmp_path
+):
     (tmp_path / "made_methods.py").write_text(UNSAVED)
-    grades.assign(grade=grades.a**2).to_csv(tmp_path / "grades.csv", index=False)  # which only this class can fit
-    done = mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "made_methods:Unsaved", "-q")
+    grades.assign(grade=grades.a**2).to_csv(
+        tmp_path / "grades.csv", index=False
+    )  # which only this class can fit
+    done = mtlrun(
+        "compare", "grades.csv", *COLUMNS, "--methods", "made_methods:Unsaved", "-q"
+    )
     assert done.exit_code == 2, done.output
     assert "cannot be saved without pickle" in done.stderr
     assert "Unsaved" in done.stdout.splitlines()[1]
     folder = tmp_path / "results/runs/compare/grades"
-    assert sorted(path.name for path in folder.iterdir()) == ["cells", "unfinished.json", "unfinished.md"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "cells",
+        "unfinished.json",
+        "unfinished.md",
+    ]
     assert "Unsaved" in (folder / "unfinished.md").read_text()
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder here in which nobody can write")
+@pytest.mark.skipif(
+    not os.path.isdir("/proc/self"), reason="no folder here in which nobody can write"
+)
 @pytest.mark.parametrize("command", ["compare", "train"])
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_fitted(
     mtlrun, grades, tmp_path, command, lacking

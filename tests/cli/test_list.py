@@ -12,7 +12,13 @@ def test_one_method_with_everything_that_is_known(mtlrun):
     assert result.exit_code == 0, result.output
     info = METHODS["JointFeatureMTL"]
     first, second = result.stdout.split("\n\n")
-    for text in (info.summary, info.objective, info.complexity, info.source, info.bibtex):
+    for text in (
+        info.summary,
+        info.objective,
+        info.complexity,
+        info.source,
+        info.bibtex,
+    ):
         assert text in first
     assert "losses         squared, logistic, squared_hinge" in first
     assert "designs        shared, ragged, masked" in first
@@ -24,7 +30,10 @@ def test_one_method_with_everything_that_is_known(mtlrun):
 def test_all_methods_as_json_and_bibtex(mtlrun):
     records = json.loads(mtlrun("list", "methods", "--format", "json").stdout)
     assert [record["name"] for record in records] == list(METHODS)
-    assert all(record["objective"] and record["designs"] and record["bibtex"].startswith("@") for record in records)
+    assert all(
+        record["objective"] and record["designs"] and record["bibtex"].startswith("@")
+        for record in records
+    )
     sources = mtlrun("list", "methods", "--format", "bibtex").stdout
     keys = {key for info in METHODS.values() for key in info.cite}
     assert sources.count("\n@") + 1 == len(keys)
@@ -48,5 +57,7 @@ def test_errors_end_with_2(mtlrun, args, text):
 
 def test_measures_are_listed_with_their_quantities(mtlrun):
     lines = mtlrun("list", "measures").stdout.splitlines()
-    (place,) = [i for i, line in enumerate(lines) if line.startswith("data-set-statistics ")]
+    (place,) = [
+        i for i, line in enumerate(lines) if line.startswith("data-set-statistics ")
+    ]
     assert "positive_share" in lines[place + 1]

@@ -14,46 +14,79 @@ from mtlrun.runs.pool import Pool, end_with
 def table(folder):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
-    frame["school"], frame["grade"] = np.repeat(["x", "y", "z"], 20), frame.a + rng.normal(size=60)
+    frame["school"], frame["grade"] = (
+        np.repeat(["x", "y", "z"], 20),
+        frame.a + rng.normal(size=60),
+    )
     frame.to_csv(folder / "grades.csv", index=False)
-    return ("compare", "grades.csv", "--target", "grade", "--task", "school", "--splits", "2")
+    return (
+        "compare",
+        "grades.csv",
+        "--target",
+        "grade",
+        "--task",
+        "school",
+        "--splits",
+        "2",
+    )
 
 
 @pytest.mark.slow
-def test_a_method_that_does_not_fit_is_a_row_with_the_reason(mtlrun, tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.estimators.convex.ConvexMTL._bytes", lambda self, data: 1e15)
+def test_a_method_that_does_not_fit_is_a_row_with_the_reason(
+    mtlrun, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "mtlrun.estimators.convex.ConvexMTL._bytes", lambda self, data: 1e15
+    )
     result = mtlrun(*table(tmp_path), "--methods", "JointFeatureMTL", "-o", "out")
     assert result.exit_code == 0, result.output
-    board = json.loads((tmp_path / "out" / "compare" / "grades" / "leaderboard.json").read_text())
+    board = json.loads(
+        (tmp_path / "out" / "compare" / "grades" / "leaderboard.json").read_text()
+    )
     rows = {row["method"]: row for row in board["methods"]}
     assert rows["JointFeatureMTL"]["score"] is None
-    assert "3 features and 3 tasks needs 1e+06 GB" in rows["JointFeatureMTL"]["errors"][0]
+    assert (
+        "3 features and 3 tasks needs 1e+06 GB" in rows["JointFeatureMTL"]["errors"][0]
+    )
     assert "Use fewer features" in rows["JointFeatureMTL"]["errors"][0]
     assert rows["IndependentRidge"]["score"] is not None
 
 
 @pytest.mark.slow
-def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(mtlrun, tmp_path, monkeypatch):
+def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(
+    mtlrun, tmp_path, monkeypatch
+):
     monkeypatch.setattr(
         "mtlrun.estimators.base.BaseMTL._require_memory",
-        lambda self, data: require(1e15 if data.n_rows > 50 else 0, type(self).__name__, "Use fewer rows."),
+        lambda self, data: require(
+            1e15 if data.n_rows > 50 else 0, type(self).__name__, "Use fewer rows."
+        ),
     )
     result = mtlrun(*table(tmp_path), "--methods", "JointFeatureMTL", "-o", "out")
     assert result.exit_code == 2
     assert "needs 1e+06 GB" in result.output
     assert "Use fewer rows." in result.output
     assert "Traceback" not in result.output
-    board = json.loads((tmp_path / "out" / "compare" / "grades" / "unfinished.json").read_text())
+    board = json.loads(
+        (tmp_path / "out" / "compare" / "grades" / "unfinished.json").read_text()
+    )
     assert all(row["score"] is not None for row in board["methods"])
 
 
 @pytest.mark.slow
 def test_processes_share_the_memory(monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.pool._prepare", end_with)  # which spares the workers the import of the solvers
+    monkeypatch.setattr(
+        "mtlrun.runs.pool._prepare", end_with
+    )  # which spares the workers the import of the solvers
     pool = Pool(jobs=2)
-    shares = [outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])]
+    shares = [
+        outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])
+    ]
     limited = Pool(jobs=2, seconds=60)
-    shares += [outcome.value for _, outcome in limited.run(granted, [(k, ()) for k in range(2)])]
+    shares += [
+        outcome.value
+        for _, outcome in limited.run(granted, [(k, ()) for k in range(2)])
+    ]
     assert shares == [False] * 4
     assert granted()
 
@@ -67,13 +100,23 @@ def granted():
     return True
 
 
-def test_where_nothing_fits_the_message_has_sizes_and_remedy(mtlrun, tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.estimators.base.BaseMTL._bytes", lambda self, data: 1e15)
+def test_where_nothing_fits_the_message_has_sizes_and_remedy(
+    mtlrun, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "mtlrun.estimators.base.BaseMTL._bytes", lambda self, data: 1e15
+    )
     for name in ("_Independent", "_Pooled"):
-        monkeypatch.setattr(f"mtlrun.estimators.independent.{name}._bytes", lambda self, data: 1e15)
-    monkeypatch.setattr("mtlrun.estimators.independent.IndependentRidge._bytes", lambda self, data: 1e15)
+        monkeypatch.setattr(
+            f"mtlrun.estimators.independent.{name}._bytes", lambda self, data: 1e15
+        )
+    monkeypatch.setattr(
+        "mtlrun.estimators.independent.IndependentRidge._bytes", lambda self, data: 1e15
+    )
     for name in ("baselines.TaskMean", "tuned.TunedRidge"):
-        monkeypatch.setattr(f"mtlrun.estimators.{name}.fit", lambda *args, **kwargs: 1 / 0)
+        monkeypatch.setattr(
+            f"mtlrun.estimators.{name}.fit", lambda *args, **kwargs: 1 / 0
+        )
     result = mtlrun(*table(tmp_path), "--methods", "IndependentRidge")
     assert result.exit_code == 2
     assert "3 features and 3 tasks" in result.output

@@ -20,7 +20,17 @@ from mtlrun.errors import UserError
 from mtlrun.report.cells import write_parquet
 from mtlrun.utils.outputs import write_output
 
-FEW = ("--methods", "TraceNormMTL", "--splits", "3", "--repeats", "1", "--folds", "2", "-q")
+FEW = (
+    "--methods",
+    "TraceNormMTL",
+    "--splits",
+    "3",
+    "--repeats",
+    "1",
+    "--folds",
+    "2",
+    "-q",
+)
 
 
 def mtlrun(*words):
@@ -42,7 +52,10 @@ def place(tmp_path_factory):
     before = Path.cwd()
     os.chdir(root)
     table("t.csv")
-    assert mtlrun("compare", "t.csv", "--target", "y", "--task", "task", *FEW).exit_code == 0
+    assert (
+        mtlrun("compare", "t.csv", "--target", "y", "--task", "task", *FEW).exit_code
+        == 0
+    )
     assert mtlrun("reproduce", "table2", "--profile", "smoke", "-q").exit_code == 0
     os.chdir(before)
     return root
@@ -53,7 +66,10 @@ COMMANDS = {
     "predict": (("predict", "results/runs/compare/t/model", "t.csv", "-q"), "csv"),
     "report": (("report", "results/runs/dcrmtl/table2/smoke", "--format", "md"), "md"),
     "report all": (("report", "all", "--format", "json"), "json"),
-    "report parquet": (("report", "results/runs/compare/t", "--format", "parquet"), "parquet"),
+    "report parquet": (
+        ("report", "results/runs/compare/t", "--format", "parquet"),
+        "parquet",
+    ),
     "plot": (("plot", "results/runs/compare/t/model", "--kind", "coefficients"), "svg"),
     "init": (("init", "school", "--force"), "yaml"),
     "init schema": (("init", "--schema", "--force"), "json"),
@@ -76,7 +92,10 @@ def command(request, place, monkeypatch, tmp_path):
 
 @pytest.mark.every(8)
 def test_a_link_stays_and_its_target_is_written(command, tmp_path):
-    target, link = tmp_path / f"target.{command.ending}", tmp_path / f"link.{command.ending}"
+    target, link = (
+        tmp_path / f"target.{command.ending}",
+        tmp_path / f"link.{command.ending}",
+    )
     link.symlink_to(target)
     for _ in range(2):  # a dangling link, and one that leads to a file
         assert command(link).exit_code == 0
@@ -89,7 +108,9 @@ def test_a_named_pipe_is_written_through(command, tmp_path):
     pipe = tmp_path / f"pipe.{command.ending}"
     os.mkfifo(pipe)
     read = []
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader = threading.Thread(
+        target=lambda: read.append(pipe.read_bytes()), daemon=True
+    )
     reader.start()
     result = command(pipe)
     assert result.exit_code == 0, result.output
@@ -108,20 +129,28 @@ def test_a_device_stays_a_device(command, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
-@pytest.mark.parametrize("name", ["/dev/fd/7", pytest.param("/proc/self/fd/7", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["/dev/fd/7", pytest.param("/proc/self/fd/7", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("what", ["predict", "report"])
 def test_a_descriptor_is_written_after_what_is_there(place, tmp_path, what, name):
     words, _ = COMMANDS[what]
     target = tmp_path / "log"
-    command = " ".join(map(shlex.quote, [sys.executable, "-m", "mtlrun", *words, "--out", name]))
+    command = " ".join(
+        map(shlex.quote, [sys.executable, "-m", "mtlrun", *words, "--out", name])
+    )
     script = f"(echo first >&7; {command}) 7> {shlex.quote(str(target))}"
-    done = subprocess.run(["sh", "-c", script], cwd=place, capture_output=True, text=True)
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=place, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert target.read_bytes().startswith(b"first\n")
     assert len(target.read_bytes()) > 50
 
 
-def test_a_replaced_file_keeps_its_permissions_and_a_new_one_has_those_of_the_umask(tmp_path):
+def test_a_replaced_file_keeps_its_permissions_and_a_new_one_has_those_of_the_umask(
+    tmp_path,
+):
     path = tmp_path / "a.csv"
     before = os.umask(0o077)
     try:
@@ -143,22 +172,32 @@ def test_predictions_never_replace_their_rows(place, monkeypatch, tmp_path):
     (tmp_path / "hard.csv").hardlink_to(rows)
     (tmp_path / "soft.csv").symlink_to(rows)
     for name in ("new.csv", "hard.csv", "soft.csv"):
-        result = mtlrun("predict", "results/runs/compare/t/model", rows, "-o", tmp_path / name)
+        result = mtlrun(
+            "predict", "results/runs/compare/t/model", rows, "-o", tmp_path / name
+        )
         assert result.exit_code == 2
         assert name in result.stderr
     assert rows.read_bytes() == before
 
 
-def test_predictions_never_replace_their_model_or_its_comparison(place, monkeypatch, tmp_path):
+def test_predictions_never_replace_their_model_or_its_comparison(
+    place, monkeypatch, tmp_path
+):
     monkeypatch.chdir(place)
     rows, folder = table(tmp_path / "new.csv"), Path("results/runs/compare/t")
     mine = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     archive = folder / "model" / "model.skops"
     (tmp_path / "hard.csv").hardlink_to(archive)
     (tmp_path / "soft.csv").symlink_to(archive.resolve())
-    (tmp_path / "cell.csv").symlink_to(next(path for path in mine if path.parent.name == "cells").resolve())
+    (tmp_path / "cell.csv").symlink_to(
+        next(path for path in mine if path.parent.name == "cells").resolve()
+    )
     for given in (folder, folder / "model", archive):
-        for out in (*tmp_path.glob("*.csv"), folder / "leaderboard.csv", folder / "model" / "predictions.csv"):
+        for out in (
+            *tmp_path.glob("*.csv"),
+            folder / "leaderboard.csv",
+            folder / "model" / "predictions.csv",
+        ):
             if out != rows:
                 result = mtlrun("predict", given, rows, "-o", out)
                 assert (result.exit_code, out.name in result.stderr) == (2, True)
@@ -192,13 +231,18 @@ def test_a_comparison_does_not_write_over_its_table(place, tmp_path, monkeypatch
         (("predict", "results/runs/compare/t/model", "t.csv"), "p.csv.gz"),
         (("predict", "results/runs/compare/t/model", "t.csv"), "p.parquet"),
         (("report", "results/runs/dcrmtl/table2/smoke", "--format", "md"), "r.json"),
-        (("report", "results/runs/dcrmtl/table2/smoke", "--format", "parquet"), "r.csv"),
+        (
+            ("report", "results/runs/dcrmtl/table2/smoke", "--format", "parquet"),
+            "r.csv",
+        ),
         (("plot", "results/runs/compare/t/model", "--kind", "coefficients"), "p.gif"),
         (("init", "school"), "school.json"),
         (("init", "--schema"), "schema.yaml"),
     ],
 )
-def test_an_ending_that_says_another_format_is_refused(place, monkeypatch, tmp_path, words, name):
+def test_an_ending_that_says_another_format_is_refused(
+    place, monkeypatch, tmp_path, words, name
+):
     monkeypatch.chdir(place)
     result = mtlrun(*words, "--out", tmp_path / name)
     assert result.exit_code == 2
@@ -231,7 +275,10 @@ def test_tables_of_different_names_have_folders_and_ids_of_their_own():
     ids = {check_id(id_of(stem_of(f"{name}.csv"))) for name in NAMES}
     assert len(folders) == len(ids) == len(NAMES)
     assert {"sales.2023", "données", "数据", "Sales"} <= folders
-    assert all(len(name.encode()) < 200 and "/" not in name and name.strip(".") == name for name in folders)
+    assert all(
+        len(name.encode()) < 200 and "/" not in name and name.strip(".") == name
+        for name in folders
+    )
     assert short_name("rows/*.csv") != short_name("other/*.csv")
     assert short_name("..") not in ("", ".", "..")
 
@@ -251,11 +298,16 @@ def test_two_tables_of_one_name_are_not_exchanged_in_silence(tmp_path, monkeypat
     assert "replaced" not in texts[2]
 
 
-def test_predictions_of_files_with_dots_have_names_of_their_own(place, monkeypatch, tmp_path):
+def test_predictions_of_files_with_dots_have_names_of_their_own(
+    place, monkeypatch, tmp_path
+):
     model = place / "results/runs/compare/t/model"
     monkeypatch.chdir(tmp_path)
     for year in (2023, 2024):
-        assert mtlrun("predict", model, table(tmp_path / f"sales.{year}.csv")).exit_code == 0
+        assert (
+            mtlrun("predict", model, table(tmp_path / f"sales.{year}.csv")).exit_code
+            == 0
+        )
     assert {path.name for path in tmp_path.glob("*-predictions.csv")} == {
         "sales.2023-predictions.csv",
         "sales.2024-predictions.csv",
@@ -267,7 +319,11 @@ def test_training_files_with_dots_have_ids_of_their_own(tmp_path, monkeypatch):
     ids = set()
     for name in ("a.2023.yaml", "a.2024.yaml", "a-2023.yaml", "β.yaml", "γ.yaml"):
         assert mtlrun("init", "school", "-o", name).exit_code == 0
-        ids |= {line for line in Path(name).read_text().splitlines() if line.startswith("id:")}
+        ids |= {
+            line
+            for line in Path(name).read_text().splitlines()
+            if line.startswith("id:")
+        }
     assert len(ids) == 5
 
 
@@ -296,12 +352,21 @@ def test_what_killed_commands_left_is_tidied_by_the_next(place, monkeypatch, tmp
 
 
 @pytest.mark.parametrize("name", ["tasks.csv", "cells/rows.csv"])
-def test_a_comparison_from_python_does_not_write_over_its_table_either(place, tmp_path, name):
+def test_a_comparison_from_python_does_not_write_over_its_table_either(
+    place, tmp_path, name
+):
     """Before the fits where the folder is known, else when it is saved; a table of another name may lie there."""
     from mtlrun import compare
 
     (tmp_path / "cells").mkdir()
-    options = {"target": "y", "task": "task", "methods": ["TraceNormMTL"], "splits": 2, "repeats": 1, "folds": 2}
+    options = {
+        "target": "y",
+        "task": "task",
+        "methods": ["TraceNormMTL"],
+        "splits": 2,
+        "repeats": 1,
+        "folds": 2,
+    }
     rows = table(tmp_path / name)
     before = rows.read_bytes()
     with pytest.raises(UserError, match=r"another folder"):
@@ -322,6 +387,8 @@ def test_a_comparison_of_a_folder_does_not_write_over_its_tables(tmp_path):
 
     for name in ("tasks.csv", "others.csv"):
         table(tmp_path / name)
-    result = compare(tmp_path, target="y", task="task", methods=["TraceNormMTL"], splits=3)
+    result = compare(
+        tmp_path, target="y", task="task", methods=["TraceNormMTL"], splits=3
+    )
     with pytest.raises(UserError, match=r"another folder"):
         result.save(tmp_path)

@@ -9,7 +9,19 @@ import pandas as pd
 import pytest
 
 #: Packages that others import where they are installed.
-OPTIONAL = ("pyarrow", "polars", "numexpr", "bottleneck", "cupy", "jax", "xarray", "tables", "lxml", "torch", "dask")
+OPTIONAL = (
+    "pyarrow",
+    "polars",
+    "numexpr",
+    "bottleneck",
+    "cupy",
+    "jax",
+    "xarray",
+    "tables",
+    "lxml",
+    "torch",
+    "dask",
+)
 MINE = """
 import helpers
 from sklearn.linear_model import Ridge
@@ -38,7 +50,13 @@ def folder(tmp_path):
     """A folder with a table, and files called like packages, each of which leaves a mark when it is run."""
     rng = np.random.default_rng(0)
     hours = rng.normal(size=60)
-    frame = pd.DataFrame({"school": np.arange(60) % 3, "hours": hours, "grade": hours + rng.normal(size=60)})
+    frame = pd.DataFrame(
+        {
+            "school": np.arange(60) % 3,
+            "hours": hours,
+            "grade": hours + rng.normal(size=60),
+        }
+    )
     frame.to_csv(tmp_path / "grades.csv", index=False)
     for name in OPTIONAL:
         (tmp_path / f"{name}.py").write_text(f"open('ran-{name}', 'w').close()\n")
@@ -51,7 +69,12 @@ def run(folder, environment):
 
     def run(start, *words):
         done = subprocess.run(
-            [*start, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            [*start, *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -69,12 +92,16 @@ def marks(folder):
 
 @pytest.mark.slow
 def test_files_called_like_optional_packages_are_not_run(run, folder):
-    run(MODULE, *COMPARE, "--methods", "PooledRidge")  # reads and writes tables, draws figures, writes pages
+    run(
+        MODULE, *COMPARE, "--methods", "PooledRidge"
+    )  # reads and writes tables, draws figures, writes pages
     assert marks(folder) == []
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SCRIPT.exists(), reason="the script mtlrun is not installed beside this Python")
+@pytest.mark.skipif(
+    not SCRIPT.exists(), reason="the script mtlrun is not installed beside this Python"
+)
 def test_a_class_that_is_named_is_found_and_trusted_at_prediction(run, folder):
     (folder / "mine.py").write_text(MINE)
     (folder / "helpers.py").write_text("ALPHA = 1.0\n")
@@ -83,15 +110,35 @@ def test_a_class_that_is_named_is_found_and_trusted_at_prediction(run, folder):
         "method: mine:Mine\nsplit: {kind: random, train: 0.5}\nmetrics: [auc]\n"
     )
     run([SCRIPT], "train", "train.yaml", "-q")
-    run(MODULE, "predict", "results/runs/train/own", "simulated-rmtl", "--trust", "mine.Mine", "-q")
+    run(
+        MODULE,
+        "predict",
+        "results/runs/train/own",
+        "simulated-rmtl",
+        "--trust",
+        "mine.Mine",
+        "-q",
+    )
     assert marks(folder) == []
 
 
 @pytest.mark.slow
 def test_workers_run_no_files_that_are_called_like_modules(run, folder):
-    names = ["joblib", "json", "random", "statistics", "numpy", "pandas", "sklearn", "loky", "queue"]
+    names = [
+        "joblib",
+        "json",
+        "random",
+        "statistics",
+        "numpy",
+        "pandas",
+        "sklearn",
+        "loky",
+        "queue",
+    ]
     for name in names:
-        (folder / f"{name}.py").write_text(f"open('ran-{name}', 'w').close()\nraise ImportError\n")
+        (folder / f"{name}.py").write_text(
+            f"open('ran-{name}', 'w').close()\nraise ImportError\n"
+        )
     run([SCRIPT], *COMPARE, "--methods", "TraceNormMTL", "--folds", "2", "--jobs", "2")
     run([SCRIPT], "reproduce", "table2", "--profile", "smoke", "--jobs", "2", "-q")
     assert not list(folder.glob("ran-*"))

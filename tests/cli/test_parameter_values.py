@@ -36,7 +36,12 @@ split: {kind: random, train: 0.5, trials: 1}
 metrics: [auc]
 """
 CASES = {
-    "grid": (TRAIN, "[0.1, 1]", "[-1, ten]", ("a.yaml:7:18: alpha must be", "a.yaml:7:22: alpha must be")),
+    "grid": (
+        TRAIN,
+        "[0.1, 1]",
+        "[-1, ten]",
+        ("a.yaml:7:18: alpha must be", "a.yaml:7:22: alpha must be"),
+    ),
     "bool": (TRAIN, "[0.1, 1]", "[true]", ("a.yaml:7:18: alpha must be",)),
     "misspelt": (
         TRAIN.replace("alpha: [0.1, 1]", "loss: [logistic]"),
@@ -45,10 +50,30 @@ CASES = {
         ("a.yaml:7:17: loss must be", "did you mean 'logistic'"),
     ),
     "named grid": (EVALUATE, "[0.1, 1]", "[0.1, -1]", ("a.yaml:4:26: alpha must be",)),
-    "inner parameter": (EVALUATE, "lam: 0.5", "lam: -0.5", ("a.yaml:11:67: lam must be",)),
-    "inner grid": (EVALUATE, "[1, 2], n_blocks", "[1, 0], n_blocks", ("a.yaml:12:28: base__beta must be",)),
-    "whole numbers": (EVALUATE, "n_blocks: [1, 2]", "n_blocks: [1, 0.5]", ("a.yaml:12:46: n_blocks must be",)),
-    "select_with": (EVALUATE, "projection: first", "projection: last", ("a.yaml:13:31: projection must be",)),
+    "inner parameter": (
+        EVALUATE,
+        "lam: 0.5",
+        "lam: -0.5",
+        ("a.yaml:11:67: lam must be",),
+    ),
+    "inner grid": (
+        EVALUATE,
+        "[1, 2], n_blocks",
+        "[1, 0], n_blocks",
+        ("a.yaml:12:28: base__beta must be",),
+    ),
+    "whole numbers": (
+        EVALUATE,
+        "n_blocks: [1, 2]",
+        "n_blocks: [1, 0.5]",
+        ("a.yaml:12:46: n_blocks must be",),
+    ),
+    "select_with": (
+        EVALUATE,
+        "projection: first",
+        "projection: last",
+        ("a.yaml:13:31: projection must be",),
+    ),
 }
 
 
@@ -77,7 +102,8 @@ def test_overrides_and_the_axis_of_a_sweep_are_checked(mtlrun, tmp_path):
     assert result.exit_code == 2
     assert "--set method.grid.alpha=[-1]: alpha must be" in result.stderr
     sweep = EVALUATE.replace(
-        "schema: 1\n", "schema: 1\nkind: sweep\nsweep: {name: blocks, params: n_blocks, values: [1, 0]}\n"
+        "schema: 1\n",
+        "schema: 1\nkind: sweep\nsweep: {name: blocks, params: n_blocks, values: [1, 0]}\n",
     )
     (tmp_path / "a.yaml").write_text(sweep.replace(", n_blocks: [1, 2]", ""))
     result = mtlrun("validate", "a.yaml")
@@ -108,11 +134,17 @@ def test_rules_of_a_class_of_the_user_may_be_anything(mtlrun, tmp_path, monkeypa
         'class Worst(JointFeatureMTL):\n    _rules = {**JointFeatureMTL._rules, "alpha": "positive", "tol": [1]}\n'
     )
     for name, ok in (("Mine", False), ("Odd", False), ("Worse", True), ("Worst", True)):
-        text = TRAIN.replace("JointFeatureMTLClassifier", f"own_rules:{name}").replace("[auc]", "[mse]")
+        text = TRAIN.replace("JointFeatureMTLClassifier", f"own_rules:{name}").replace(
+            "[auc]", "[mse]"
+        )
         (tmp_path / "a.yaml").write_text(
-            text.replace("[0.1, 1]", "[2, nonsense]").replace("simulated-rmtl, n: 60, d: 5, m: 3", "school")
+            text.replace("[0.1, 1]", "[2, nonsense]").replace(
+                "simulated-rmtl, n: 60, d: 5, m: 3", "school"
+            )
         )
         result = mtlrun("validate", "a.yaml")
-        assert ("a.yaml:7:18: alpha must be a float in [0, 1)" in result.stderr) == (not ok), result.output
+        assert ("a.yaml:7:18: alpha must be a float in [0, 1)" in result.stderr) == (
+            not ok
+        ), result.output
         assert "internal" not in result.output
         assert "Traceback" not in result.output

@@ -63,21 +63,33 @@ json.dump(printed, sys.stdout)
 @pytest.fixture
 def other(tmp_path):
     """Install a package into a folder of its own; returns a function that runs commands with it on the path."""
-    package, info = tmp_path / "site" / "plugged_package", tmp_path / "site" / "plugged_package-1.5.dist-info"
+    package, info = (
+        tmp_path / "site" / "plugged_package",
+        tmp_path / "site" / "plugged_package-1.5.dist-info",
+    )
     (package / "cards").mkdir(parents=True)
     info.mkdir()
     (package / "__init__.py").write_text("")
     (package / "methods.py").write_text(METHOD)
     (package / "cards" / "__init__.py").write_text("")
     (package / "cards" / "plugged.yaml").write_text(CARD)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged-package\nVersion: 1.5\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: plugged-package\nVersion: 1.5\n"
+    )
     (info / "entry_points.txt").write_text(POINTS)
 
     def run(*commands, **variables):
         environment = {**os.environ, "PYTHONPATH": str(package.parent)}
         asked = json.dumps([(command.split(), variables) for command in commands])
         command = [sys.executable, "-c", RUN, asked]
-        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+        result = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
@@ -87,7 +99,10 @@ def other(tmp_path):
 @pytest.mark.slow
 def test_they_are_listed_and_completed(other):
     listed, described, datasets, environment = other(
-        "list methods --json", "list methods GrandMean", "list datasets --json", "env --json"
+        "list methods --json",
+        "list methods GrandMean",
+        "list datasets --json",
+        "env --json",
     )
     methods = {record["name"]: record for record in json.loads(listed)}
     assert methods["GrandMean"]["class_path"] == "plugged_package.methods:GrandMean"
@@ -96,7 +111,9 @@ def test_they_are_listed_and_completed(other):
     assert "plugged" in [entry["name"] for entry in json.loads(datasets)]
     assert "plugged-package 1.5" in json.loads(environment)["plug-ins"]
     words = "mtlrun compare x.csv --methods Gra"
-    (completed,) = other("", _MTLRUN_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD="4")
+    (completed,) = other(
+        "", _MTLRUN_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD="4"
+    )
     assert "GrandMean" in completed.split()
 
 

@@ -51,10 +51,14 @@ def test_csv_of_new_rows(trained, tmp_path):
     assert list(table.columns) == ["row", *tasks, *(f"{task}:score" for task in tasks)]
     np.testing.assert_array_equal(table[tasks], model.labels(X))
     assert set(np.unique(table[tasks])) <= {-1, 1}
-    np.testing.assert_allclose(table[[f"{task}:score" for task in tasks]], model.scores(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        table[[f"{task}:score" for task in tasks]], model.scores(X), rtol=1e-6
+    )
     predictions = pd.read_csv(tmp_path / MODEL / "predictions.csv")
     assert list(predictions.columns) == list(table.columns)
-    assert (np.sign(predictions.to_numpy()[:, 4:]) == predictions.to_numpy()[:, 1:4]).all()
+    assert (
+        np.sign(predictions.to_numpy()[:, 4:]) == predictions.to_numpy()[:, 1:4]
+    ).all()
 
 
 def test_labels_and_the_terminal(trained, tmp_path):
@@ -65,7 +69,9 @@ def test_labels_and_the_terminal(trained, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0].split(",") == ["row", *load_model(tmp_path / MODEL).facts["tasks"]]
     labels = load_model(tmp_path / MODEL).labels(X)
-    assert [line.split(",")[1:] for line in lines[1:]] == [[f"{v:.15g}" for v in row] for row in labels]
+    assert [line.split(",")[1:] for line in lines[1:]] == [
+        [f"{v:.15g}" for v in row] for row in labels
+    ]
 
 
 def test_whole_data_set_with_the_options_of_the_training(trained, tmp_path):
@@ -75,7 +81,9 @@ def test_whole_data_set_with_the_options_of_the_training(trained, tmp_path):
     data = load_dataset("simulated-rmtl", n=60, d=5, m=3)
     table = pd.read_csv("simulated-rmtl-predictions.csv")
     scores = table[[f"{task}:score" for task in data.tasks]]
-    np.testing.assert_allclose(scores, load_model(tmp_path / MODEL).scores(data.X), rtol=1e-6)
+    np.testing.assert_allclose(
+        scores, load_model(tmp_path / MODEL).scores(data.X), rtol=1e-6
+    )
 
 
 def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
@@ -90,12 +98,27 @@ def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
     table = pd.read_csv("new-predictions.csv")
     assert list(table.columns) == ["row", "task", "label", "score"]
     assert table["task"].tolist() == names
-    np.testing.assert_allclose(table["score"], model.scores(data.X[rows], data.task_id[rows]), rtol=1e-6)
-    (tmp_path / "new.fa").write_text("".join(f">{i}\n{row}\n" for i, row in enumerate(text)))
-    result = trained("predict", STRINGS, "new.fa", "--task-name", data.tasks[1], "-o", "one.csv")
+    np.testing.assert_allclose(
+        table["score"], model.scores(data.X[rows], data.task_id[rows]), rtol=1e-6
+    )
+    (tmp_path / "new.fa").write_text(
+        "".join(f">{i}\n{row}\n" for i, row in enumerate(text))
+    )
+    result = trained(
+        "predict", STRINGS, "new.fa", "--task-name", data.tasks[1], "-o", "one.csv"
+    )
     assert result.exit_code == 0, result.output
     assert set(pd.read_csv("one.csv")["task"]) == {data.tasks[1]}
-    result = trained("predict", STRINGS, "new.csv", "--task-column", "organism", "--labels", "-o", "labels.csv")
+    result = trained(
+        "predict",
+        STRINGS,
+        "new.csv",
+        "--task-column",
+        "organism",
+        "--labels",
+        "-o",
+        "labels.csv",
+    )
     assert result.exit_code == 0, result.output
     assert pd.read_csv("labels.csv").equals(table[["row", "task", "label"]])
     result = trained("predict", STRINGS, "simulated-splice", "-o", "all.csv")
@@ -115,8 +138,14 @@ def test_errors_end_with_2(trained, tmp_path):
         (["predict", MODEL, "simulated-rmlt"], "Did you mean 'simulated-rmtl'"),
         (["predict", MODEL, "digits"], "data set digits has 64 features"),
         (["predict", STRINGS, "new.fa"], "--task-name NAME"),
-        (["predict", STRINGS, "other.csv"], "other.csv: unknown task of the model in row 1: 'horse'"),
-        (["predict", MODEL, "simulated-rmtl", "-o", "narrow.csv/x.csv"], "cannot write narrow.csv/x.csv"),
+        (
+            ["predict", STRINGS, "other.csv"],
+            "other.csv: unknown task of the model in row 1: 'horse'",
+        ),
+        (
+            ["predict", MODEL, "simulated-rmtl", "-o", "narrow.csv/x.csv"],
+            "cannot write narrow.csv/x.csv",
+        ),
     ]
     for args, text in cases:
         result = trained(*args)
@@ -130,7 +159,9 @@ def test_columns_that_are_no_features_are_named(trained, mtlrun, tmp_path):
     folder = tmp_path / "data"
     (folder / "cards").mkdir(parents=True)
     (folder / "mine").mkdir()
-    table = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 3)), columns=["a", "b", "y"])
+    table = pd.DataFrame(
+        np.random.default_rng(0).standard_normal((40, 3)), columns=["a", "b", "y"]
+    )
     table.insert(0, "task", np.repeat(["n", "s"], 20))
     table.to_csv(folder / "mine" / "a.csv", index=False)
     (folder / "cards" / "mine.yaml").write_text(
@@ -150,13 +181,17 @@ def test_columns_that_are_no_features_are_named(trained, mtlrun, tmp_path):
     assert "new.csv: ignored note" in result.stderr
     model = load_model(tmp_path / "results/runs/train/mine")
     expected = model.scores(table[["a", "b"]].to_numpy(), np.repeat([0, 1], 20))
-    np.testing.assert_allclose(pd.read_csv("new-predictions.csv")["prediction"], expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        pd.read_csv("new-predictions.csv")["prediction"], expected, rtol=1e-6
+    )
     result = mtlrun("predict", "results/runs/train/mine", "new.csv", "--labels")
     assert result.exit_code == 2
     assert "--labels" in result.stderr
 
 
-def test_other_files_are_proposed_by_their_names_not_by_their_suffixes(trained, tmp_path):
+def test_other_files_are_proposed_by_their_names_not_by_their_suffixes(
+    trained, tmp_path
+):
     for name in ("notes.csv", "rows.csv", "pairs.csv", "results.csv"):
         (tmp_path / name).write_text("a\n1\n")
     result = trained("predict", MODEL, "grades.csv")
@@ -164,4 +199,7 @@ def test_other_files_are_proposed_by_their_names_not_by_their_suffixes(trained, 
     assert "Did you mean" not in result.stderr
     (tmp_path / "grade.csv").write_text("a\n1\n")
     assert "Did you mean 'grade.csv'?" in trained("predict", MODEL, "grades.csv").stderr
-    assert "Did you mean 'grade.csv'?" in trained("compare", "grade.cvs", "--target", "y").stderr
+    assert (
+        "Did you mean 'grade.csv'?"
+        in trained("compare", "grade.cvs", "--target", "y").stderr
+    )

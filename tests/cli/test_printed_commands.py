@@ -43,7 +43,9 @@ def own(tmp_path):
     for name in ("cards", "plants"):
         (data / name).mkdir(parents=True)
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"sun": rng.normal(size=60), "garden": np.repeat(list("abc"), 20)})
+    frame = pd.DataFrame(
+        {"sun": rng.normal(size=60), "garden": np.repeat(list("abc"), 20)}
+    )
     frame["height"] = frame.sun + 0.1 * rng.normal(size=60)
     frame.to_csv(data / "plants/plants.csv", index=False)
     (data / "cards/plants.yaml").write_text(CARD)
@@ -75,7 +77,9 @@ def test_report_of_an_unknown_profile_names_those_there_are(mtlrun, own):
     assert "quick" in result.stderr
 
 
-@pytest.mark.parametrize("text", ["schema: 1\n", "id: ../../else\n", "id: [1]\n", "- 1\n"])
+@pytest.mark.parametrize(
+    "text", ["schema: 1\n", "id: ../../else\n", "id: [1]\n", "- 1\n"]
+)
 def test_report_of_a_file_that_names_no_run(mtlrun, tmp_path, text):
     (tmp_path / "bad.yaml").write_text(text)
     result = mtlrun("report", "bad.yaml")
@@ -84,7 +88,14 @@ def test_report_of_a_file_that_names_no_run(mtlrun, tmp_path, text):
 
 
 def test_how_to_rerun_runs_as_printed(mtlrun, own):
-    words = ("reproduce", "mine.yaml", "--data-dir", "my data", "--set", "split.train=0.6")
+    words = (
+        "reproduce",
+        "mine.yaml",
+        "--data-dir",
+        "my data",
+        "--set",
+        "split.train=0.6",
+    )
     assert mtlrun(*words).exit_code == 0
     page = mtlrun("report", "mine.yaml", "--format", "md").stdout
     lines = re.findall(r"mtlrun reproduce [^`|\n]+", page.partition("How to rerun")[2])
@@ -96,7 +107,9 @@ def test_how_to_rerun_runs_as_printed(mtlrun, own):
 
 
 def test_next_step_of_init_runs_as_printed(mtlrun, own):
-    made = mtlrun("init", "plants", "--data-dir", str(own), "--output", "my plants.yaml")
+    made = mtlrun(
+        "init", "plants", "--data-dir", str(own), "--output", "my plants.yaml"
+    )
     assert made.exit_code == 0, made.output
     (line,) = [line for line in made.stdout.splitlines() if line.startswith("next: ")]
     result = printed(mtlrun, line.removeprefix("next: "))
@@ -122,8 +135,12 @@ def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
     )
     made = mtlrun("compare", "new.csv", *words)
     assert made.exit_code == 0, made.output
-    (line,) = [line for line in made.stdout.splitlines() if "predict new rows: " in line]
-    result = printed(mtlrun, line.partition("predict new rows: ")[2].replace("FILE", "new.csv"))
+    (line,) = [
+        line for line in made.stdout.splitlines() if "predict new rows: " in line
+    ]
+    result = printed(
+        mtlrun, line.partition("predict new rows: ")[2].replace("FILE", "new.csv")
+    )
     assert result.exit_code == 0, result.output
 
 
@@ -131,8 +148,12 @@ def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
 def test_what_is_missing_is_added_as_printed(mtlrun, own, tmp_path, command):
     file = own / "plants/plants.csv"
     file.rename(tmp_path / "plants.csv")
-    words = ("data", "info", "plants") if command == "info" else ("reproduce", "mine.yaml")
+    words = (
+        ("data", "info", "plants") if command == "info" else ("reproduce", "mine.yaml")
+    )
     result = mtlrun(*words, "--data-dir", str(own))
     (line,) = re.findall(r"mtlrun data add [^\n]+", result.output)
-    assert printed(mtlrun, line.replace("FILE", "plants.csv").rstrip(".")).exit_code == 0
+    assert (
+        printed(mtlrun, line.replace("FILE", "plants.csv").rstrip(".")).exit_code == 0
+    )
     assert file.is_file()

@@ -22,11 +22,28 @@ def compared(tmp_path, monkeypatch):
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     rows = tmp_path / "secret" / "t.csv"
-    pd.DataFrame({"x": range(60), "task": ["a", "b"] * 30, "y": range(60)}).to_csv(rows, index=False)
+    pd.DataFrame({"x": range(60), "task": ["a", "b"] * 30, "y": range(60)}).to_csv(
+        rows, index=False
+    )
     before = os.umask(0o077)
     try:
-        words = ["compare", str(rows), "--target", "y", "--task", "task", "--methods", "TraceNormMTL", "-q"]
-        assert CliRunner().invoke(app, [*words, "--splits", "3", "--repeats", "1", "--folds", "2"]).exit_code == 0
+        words = [
+            "compare",
+            str(rows),
+            "--target",
+            "y",
+            "--task",
+            "task",
+            "--methods",
+            "TraceNormMTL",
+            "-q",
+        ]
+        assert (
+            CliRunner()
+            .invoke(app, [*words, "--splits", "3", "--repeats", "1", "--folds", "2"])
+            .exit_code
+            == 0
+        )
     finally:
         os.umask(before)
     return tmp_path / "work" / "results" / "runs" / "compare" / "t"
@@ -39,7 +56,9 @@ def test_files_have_the_permissions_of_the_umask(compared):
 
 
 def test_what_is_written_names_no_folder_of_the_user(compared):
-    assert list(json.loads((compared / "compare.json").read_text())["dataset"]["files"]) == ["t.csv"]
+    assert list(
+        json.loads((compared / "compare.json").read_text())["dataset"]["files"]
+    ) == ["t.csv"]
     assert "secret" not in (compared / "compare.json").read_text()
 
 
@@ -47,12 +66,25 @@ def test_the_command_in_the_provenance_names_no_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     inside, outside = str(tmp_path / "a" / "b.csv"), "/home/someone/c.csv"
     monkeypatch.setattr(
-        sys, "argv", ["/usr/bin/mtlrun", "reproduce", inside, "--data-dir", outside, f"--out={outside}"]
+        sys,
+        "argv",
+        [
+            "/usr/bin/mtlrun",
+            "reproduce",
+            inside,
+            "--data-dir",
+            outside,
+            f"--out={outside}",
+        ],
     )
     words = command_line()
     assert words[:3] == ["mtlrun", "reproduce", "a/b.csv"]
     assert not any("someone" in word for word in words)
-    assert private_path(outside) == private_path(outside) != private_path("/home/other/c.csv")
+    assert (
+        private_path(outside)
+        == private_path(outside)
+        != private_path("/home/other/c.csv")
+    )
     assert Path(private_path(outside)).name == "c.csv"
 
 
@@ -71,23 +103,38 @@ def test_the_command_in_the_provenance_names_no_folder(monkeypatch, tmp_path):
 def test_no_word_of_a_command_names_a_folder_or_a_host(word, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["mtlrun", "reproduce", word])
     kept = command_line()[-1]
-    assert not {"/home", ".example"} & {part for part in ("/home", ".example") if part in kept}
+    assert not {"/home", ".example"} & {
+        part for part in ("/home", ".example") if part in kept
+    }
     assert kept.split("=")[0] == word.split("=")[0] or "=" not in word
 
 
-def test_a_training_of_a_folder_of_files_names_no_folder_of_the_user(tmp_path, monkeypatch):
+def test_a_training_of_a_folder_of_files_names_no_folder_of_the_user(
+    tmp_path, monkeypatch
+):
     """Files are kept as the training file names them; absolute ones lose their folder."""
     (tmp_path / "secret" / "rows").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     for k in range(2):
-        rows = {"x": range(60), "task": ["a", "b"] * 30, "y": [v * v % 7 for v in range(60)]}
-        pd.DataFrame(rows).to_csv(tmp_path / "secret" / "rows" / f"{k}.csv", index=False)
+        rows = {
+            "x": range(60),
+            "task": ["a", "b"] * 30,
+            "y": [v * v % 7 for v in range(60)],
+        }
+        pd.DataFrame(rows).to_csv(
+            tmp_path / "secret" / "rows" / f"{k}.csv", index=False
+        )
     for name, files in (("here", "rows"), ("there", tmp_path / "secret" / "rows")):
         text = f"schema: 1\nid: own/{name}\nkind: train\ndata: {{files: {files}, target: y, task: task}}\n"
         file = tmp_path / "secret" / f"{name}.yaml"
         file.write_text(f"{text}method: IndependentRidge\nfolds: 3\n")
-        assert CliRunner().invoke(app, ["train", str(file), "-q", "-o", "out"]).exit_code == 0
-        written = [path.read_text() for path in (tmp_path / "out/own" / name).glob("*.json")]
+        assert (
+            CliRunner().invoke(app, ["train", str(file), "-q", "-o", "out"]).exit_code
+            == 0
+        )
+        written = [
+            path.read_text() for path in (tmp_path / "out/own" / name).glob("*.json")
+        ]
         assert len(written) > 2
         assert not [text for text in written if str(tmp_path) in text]
 
@@ -101,10 +148,17 @@ def test_processes_are_no_more_than_cores_cells_and_memory(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", [("predict", "MODEL", "LONG"), ("compare", "LONG", "--target", "y"), ("report", "LONG")]
+    "words",
+    [
+        ("predict", "MODEL", "LONG"),
+        ("compare", "LONG", "--target", "y"),
+        ("report", "LONG"),
+    ],
 )
 def test_names_that_no_file_can_have_are_messages(words):
-    result = CliRunner().invoke(app, [word.replace("LONG", "x" * 300) for word in words])
+    result = CliRunner().invoke(
+        app, [word.replace("LONG", "x" * 300) for word in words]
+    )
     assert (result.exit_code, "bug" in result.stderr) == (2, False)
 
 
@@ -112,13 +166,29 @@ def test_a_run_of_an_own_experiment_names_no_folder_of_the_user(compared, tmp_pa
     """The experiment and the data lie elsewhere: their folders are a hash in what is kept, in the report too."""
     data = str(compared / "data")
     file = tmp_path / "secret" / "e.yaml"
-    lines = ["schema: 1", "id: own/e", "kind: evaluate", "title: t", "datasets: [own-t]", "metrics: [rmse]"]
-    more = ["split: {kind: kfold, folds: 3}", "methods: [{label: T, estimator: TaskMean}]"]
+    lines = [
+        "schema: 1",
+        "id: own/e",
+        "kind: evaluate",
+        "title: t",
+        "datasets: [own-t]",
+        "metrics: [rmse]",
+    ]
+    more = [
+        "split: {kind: kfold, folds: 3}",
+        "methods: [{label: T, estimator: TaskMean}]",
+    ]
     file.write_text("\n".join([*lines, *more, ""]))
     (tmp_path / "elsewhere").mkdir()
     os.chdir(tmp_path / "elsewhere")
-    result = CliRunner().invoke(app, ["reproduce", str(file), "--data-dir", data, "-o", str(tmp_path / "out")])
+    result = CliRunner().invoke(
+        app, ["reproduce", str(file), "--data-dir", data, "-o", str(tmp_path / "out")]
+    )
     assert result.exit_code == 0, result.output
-    written = [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".json", ".md", ".html", ".csv")]
+    written = [
+        path
+        for path in (tmp_path / "out").rglob("*")
+        if path.suffix in (".json", ".md", ".html", ".csv")
+    ]
     assert len(written) > 4
     assert [path.name for path in written if str(tmp_path) in path.read_text()] == []

@@ -10,23 +10,49 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "message", "remedy"),
     [
-        (["data", "fetch", "sarcos", "--yes"], "sarcos", "mtlrun data add sarcos FILE --data-dir empty"),
+        (
+            ["data", "fetch", "sarcos", "--yes"],
+            "sarcos",
+            "mtlrun data add sarcos FILE --data-dir empty",
+        ),
         (["show", "fetr"], "'fetr' is a paper", "fetr/table1"),
         (["reproduce", "mtsvm/"], "'mtsvm/' is a paper", "mtsvm/fig1"),
-        (["show", "TraceNormMTL"], "'TraceNormMTL' is a method", "mtlrun list methods TraceNormMTL"),
-        (["report", "no/such/folder"], "no/such/folder: no folder", "mtlrun report <output>"),
+        (
+            ["show", "TraceNormMTL"],
+            "'TraceNormMTL' is a method",
+            "mtlrun list methods TraceNormMTL",
+        ),
+        (
+            ["report", "no/such/folder"],
+            "no/such/folder: no folder",
+            "mtlrun report <output>",
+        ),
         (["reproduce", "empty"], "empty: a folder", "mtlrun report <output>"),
         (["show", "fetr/table2"], "unknown experiment", "'mtmkl/table2'"),
         (["train", "none.yaml"], "none.yaml: no such file", "mtlrun init DATASET"),
         (["predict", "empty", "rows.csv"], "empty: no model here", "mtlrun compare"),
         (["report", "empty"], "empty: no run.json", "mtlrun reproduce TARGET"),
-        (["reproduce", "fetr/fig2b", "--reading", "foo"], "reading of fetr/fig2b: 'foo'", "all"),
-        (["reproduce", "fetr/fig2b", "--profile", "foo"], "profile of fetr/fig2b: 'foo'", "quick"),
-        (["plot", "empty", "--kind", "line", "--out", "x.svg"], "kind of figure of a run 'line'", "scaling"),
+        (
+            ["reproduce", "fetr/fig2b", "--reading", "foo"],
+            "reading of fetr/fig2b: 'foo'",
+            "all",
+        ),
+        (
+            ["reproduce", "fetr/fig2b", "--profile", "foo"],
+            "profile of fetr/fig2b: 'foo'",
+            "quick",
+        ),
+        (
+            ["plot", "empty", "--kind", "line", "--out", "x.svg"],
+            "kind of figure of a run 'line'",
+            "scaling",
+        ),
         (["report", "table2", "--format", "foo"], "unknown format 'foo'", "parquet"),
     ],
 )
-def test_a_wrong_name_is_told_with_what_helps(mtlrun, tmp_path, monkeypatch, words, message, remedy):
+def test_a_wrong_name_is_told_with_what_helps(
+    mtlrun, tmp_path, monkeypatch, words, message, remedy
+):
     (tmp_path / "empty").mkdir()
     where = ["--data-dir", "empty"] if words[0] in ("data", "reproduce") else []
     result = mtlrun(*words, *where)
@@ -39,31 +65,69 @@ def test_a_wrong_name_is_told_with_what_helps(mtlrun, tmp_path, monkeypatch, wor
 @pytest.mark.parametrize(
     ("line", "place", "remedy"),
     [
-        ("compare t.csv --target grade --task school --smallest-gain 7%", "--smallest-gain must be a number", "0.07"),
+        (
+            "compare t.csv --target grade --task school --smallest-gain 7%",
+            "--smallest-gain must be a number",
+            "0.07",
+        ),
         (
             "compare t.csv --target grade --task school --budget ten",
             "--budget must be a number, not 'ten'",
             "Time limit",
         ),
-        ("compare t.csv --target grade --task school --repeats 0", "--repeats must be at least 1", "folds are drawn"),
-        ("compare t.csv --target grade,age --task school", "t.csv has no column 'grade,age'", "--targets grade,age"),
-        ("compare t.csv --target grades --task school", "t.csv has no column 'grades'", "'grade'"),
-        ("compare t.csv --targt grade", "mtlrun compare has no option --targt", "--target"),
+        (
+            "compare t.csv --target grade --task school --repeats 0",
+            "--repeats must be at least 1",
+            "folds are drawn",
+        ),
+        (
+            "compare t.csv --target grade,age --task school",
+            "t.csv has no column 'grade,age'",
+            "--targets grade,age",
+        ),
+        (
+            "compare t.csv --target grades --task school",
+            "t.csv has no column 'grades'",
+            "'grade'",
+        ),
+        (
+            "compare t.csv --targt grade",
+            "mtlrun compare has no option --targt",
+            "--target",
+        ),
         ("compare t.csv --target", "--target needs a value", "--help"),
         ("compare", "mtlrun compare needs DATA", ".csv"),
         ("comapre t.csv", "no such command 'comapre'", "'compare'"),
         ("data ftch", "mtlrun data: no such command 'ftch'", "'fetch'"),
-        ("train t.csv --target grade", "mtlrun train has no option --target", "mtlrun compare has it"),
+        (
+            "train t.csv --target grade",
+            "mtlrun train has no option --target",
+            "mtlrun compare has it",
+        ),
         ("validate t.csv", "t.csv: not an experiment", "mtlrun compare t.csv"),
         ("list method", "KIND must be one of 'experiments', 'methods'", "methods"),
         ("plot table2", "mtlrun plot needs --kind", "heatmap"),
         ("predict", "mtlrun predict needs MODEL", "mtlrun compare"),
-        ("reproduce table2 again", "takes no further argument (again)", "mtlrun reproduce --help"),
-        ("reproduce table2 --jobs two", "--jobs must be a whole number, not 'two'", "all cores"),
-        ("reproduce table2 --profile demo --set metrics=AUC", "--set metrics=AUC: unknown metric 'AUC'", "[AUC]"),
+        (
+            "reproduce table2 again",
+            "takes no further argument (again)",
+            "mtlrun reproduce --help",
+        ),
+        (
+            "reproduce table2 --jobs two",
+            "--jobs must be a whole number, not 'two'",
+            "all cores",
+        ),
+        (
+            "reproduce table2 --profile demo --set metrics=AUC",
+            "--set metrics=AUC: unknown metric 'AUC'",
+            "[AUC]",
+        ),
     ],
 )
-def test_a_careless_command_line_is_answered_with_its_place_and_a_remedy(mtlrun, tmp_path, line, place, remedy):
+def test_a_careless_command_line_is_answered_with_its_place_and_a_remedy(
+    mtlrun, tmp_path, line, place, remedy
+):
     (tmp_path / "t.csv").write_text("school,age,grade\n" + "a,1,2.5\nb,2,3.5\n" * 10)
     result = mtlrun(*line.split())
     assert result.exit_code == 2
@@ -79,20 +143,32 @@ def test_help_has_no_types_of_python(mtlrun):
     for words in (["compare"], ["list"], ["data"], ["data", "fetch"], ["reproduce"]):
         text = mtlrun(*words, "--help").stdout
         assert "--help" in text
-        assert not {mark for mark in ("<str>", "<bool>", "<list[", "{DATA}", "{TARGET}") if mark in text}
+        assert not {
+            mark
+            for mark in ("<str>", "<bool>", "<list[", "{DATA}", "{TARGET}")
+            if mark in text
+        }
 
 
-def test_a_run_without_its_data_names_the_command_with_the_options_that_were_given(mtlrun, tmp_path):
+def test_a_run_without_its_data_names_the_command_with_the_options_that_were_given(
+    mtlrun, tmp_path
+):
     given = ["--reading", "60 epochs", "--output", "my runs", "--jobs", "2"]
     result = mtlrun("reproduce", "fetr/table1", "--data-dir", str(tmp_path), *given)
     assert result.exit_code == 2
     assert "mtlrun data add sarcos FILE" in result.stderr
-    (line,) = (line for line in result.stderr.splitlines() if line.startswith("To run without any download"))
+    (line,) = (
+        line
+        for line in result.stderr.splitlines()
+        if line.startswith("To run without any download")
+    )
     assert "--profile demo" in line
     assert line.endswith("--reading '60 epochs' --jobs 2 --output 'my runs'")
 
 
-def test_a_folder_that_holds_runs_or_is_a_comparison_names_their_reports(mtlrun, write_experiment, tmp_path):
+def test_a_folder_that_holds_runs_or_is_a_comparison_names_their_reports(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment()
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
     above = mtlrun("report", "results/runs/made/table1")

@@ -25,7 +25,11 @@ def test_report_by_name_and_by_folder(mtlrun, two_runs):
     by_name = mtlrun("report", "table.yaml", "--profile", "demo", "--format", "csv")
     by_folder = mtlrun("report", str(two_runs / "demo"), "--format", "csv")
     assert by_name.exit_code == by_folder.exit_code == 0
-    assert by_name.stdout == by_folder.stdout == (two_runs / "demo" / "table.csv").read_text()
+    assert (
+        by_name.stdout
+        == by_folder.stdout
+        == (two_runs / "demo" / "table.csv").read_text()
+    )
 
 
 def test_report_of_nothing(mtlrun, write_experiment, tmp_path, lacking):
@@ -40,20 +44,36 @@ def test_report_of_nothing(mtlrun, write_experiment, tmp_path, lacking):
 
 def test_a_summary_has_the_comparisons_too(mtlrun, tmp_path):
     """Of ``mtlrun compare``; one that is damaged is left out, with the reason."""
-    for name, content in {"mine": {"title": "On mine", "verdict": "It helped."}, "old": {}, "torn": None}.items():
+    for name, content in {
+        "mine": {"title": "On mine", "verdict": "It helped."},
+        "old": {},
+        "torn": None,
+    }.items():
         folder = tmp_path / OUTPUT / "compare" / name
         folder.mkdir(parents=True)
-        (folder / "leaderboard.json").write_text("{" if content is None else json.dumps(content))
+        (folder / "leaderboard.json").write_text(
+            "{" if content is None else json.dumps(content)
+        )
         (folder / "leaderboard.html").touch()
     result = mtlrun("report", "all")
     assert result.exit_code == 0, result.output
-    assert ["compare/mine", "On mine", "It helped."] in [re.split(r"\s{2,}", s) for s in result.stdout.splitlines()]
+    assert ["compare/mine", "On mine", "It helped."] in [
+        re.split(r"\s{2,}", s) for s in result.stdout.splitlines()
+    ]
     assert "compare/torn/leaderboard.json" in result.stdout
-    assert "[compare/mine](compare/mine/leaderboard.md) | On mine" in (tmp_path / OUTPUT / "index.md").read_text()
-    assert 'href="compare/mine/leaderboard.html"' in (tmp_path / OUTPUT / "index.html").read_text()
+    assert (
+        "[compare/mine](compare/mine/leaderboard.md) | On mine"
+        in (tmp_path / OUTPUT / "index.md").read_text()
+    )
+    assert (
+        'href="compare/mine/leaderboard.html"'
+        in (tmp_path / OUTPUT / "index.html").read_text()
+    )
 
 
-def test_a_report_to_a_file_needs_a_format_and_a_place(mtlrun, two_runs, tmp_path, lacking):
+def test_a_report_to_a_file_needs_a_format_and_a_place(
+    mtlrun, two_runs, tmp_path, lacking
+):
     refused = mtlrun("report", "table.yaml", "--out", "report.md")
     assert refused.exit_code == 2
     assert not lacking(refused.stderr, "--out", "--format", "html", "tex")
@@ -67,10 +87,20 @@ def test_a_report_to_a_file_needs_a_format_and_a_place(mtlrun, two_runs, tmp_pat
 def test_env_names_versions_and_folders(mtlrun):
     result = mtlrun("env", "--data-dir", "here")
     assert result.exit_code == 0
-    shown = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
+    shown = dict(
+        re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines()
+    )
     assert shown["mtlrun"] == "0.1.0"
     assert shown["data directory"] == "here"
-    assert {"numpy", "scipy", "scikit-learn", "blas", "cpu", "cores", "OMP_NUM_THREADS"} <= set(shown)
+    assert {
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "blas",
+        "cpu",
+        "cores",
+        "OMP_NUM_THREADS",
+    } <= set(shown)
 
 
 def test_status_names_cells_that_nobody_needs(mtlrun, two_runs, tmp_path):
@@ -78,7 +108,10 @@ def test_status_names_cells_that_nobody_needs(mtlrun, two_runs, tmp_path):
     cells = tmp_path / OUTPUT / "cells"
     some = next(path for path in cells.glob("*.json"))
     (cells / f"{'0' * 64}.json").write_text(some.read_text())
-    assert f"needs 1 cell of {OUTPUT}: they may be deleted" in mtlrun("status", "table.yaml").stdout
+    assert (
+        f"needs 1 cell of {OUTPUT}: they may be deleted"
+        in mtlrun("status", "table.yaml").stdout
+    )
     for folder in ("full", "demo"):
         (two_runs / folder / "run.json").unlink()
     assert "they may be deleted" in mtlrun("status", "table.yaml").stdout

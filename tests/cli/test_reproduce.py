@@ -39,13 +39,35 @@ def test_table_claims_report_and_exit_code(mtlrun, write_experiment, tmp_path):
     write_experiment(extra=CLAIM.format(text="Ridge errs less", order="Ridge, Pooled"))
     result = mtlrun("reproduce", "table.yaml")
     assert result.exit_code == 0, result.output
-    assert "profile full: 1 data set x 2 methods x 2 splits; data: simulated-rmtl" in result.stderr
-    assert len(re.findall(r"^\[\d/4\] simulated-rmtl/(Ridge|Pooled)/trial [01]  ok", result.stderr, re.M)) == 4
+    assert (
+        "profile full: 1 data set x 2 methods x 2 splits; data: simulated-rmtl"
+        in result.stderr
+    )
+    assert (
+        len(
+            re.findall(
+                r"^\[\d/4\] simulated-rmtl/(Ridge|Pooled)/trial [01]  ok",
+                result.stderr,
+                re.M,
+            )
+        )
+        == 4
+    )
     assert "holds: made-1: Ridge errs less." in result.stdout
     assert result.stdout.splitlines()[-1].startswith(f"report: {RUN / 'report.html'} (")
-    assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {"Ridge": "ok", "Pooled": "ok"}
+    assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {
+        "Ridge": "ok",
+        "Pooled": "ok",
+    }
     made = {path.name for path in (tmp_path / RUN).iterdir()}
-    assert made == {"cells.jsonl.gz", "run.json", "provenance.json", "table.csv", "report.md", "report.html"}
+    assert made == {
+        "cells.jsonl.gz",
+        "run.json",
+        "provenance.json",
+        "table.csv",
+        "report.md",
+        "report.html",
+    }
 
 
 def test_a_method_that_raises_is_a_row(mtlrun, write_experiment, tmp_path):
@@ -53,21 +75,41 @@ def test_a_method_that_raises_is_a_row(mtlrun, write_experiment, tmp_path):
     result = mtlrun("reproduce", "table.yaml")
     assert result.exit_code == 1
     rows = rows_of(tmp_path)
-    assert (rows["Broken"]["status"], rows["Broken"]["n"], rows["Broken"]["mse_mean"]) == ("failed", "0", "")
+    assert (
+        rows["Broken"]["status"],
+        rows["Broken"]["n"],
+        rows["Broken"]["mse_mean"],
+    ) == ("failed", "0", "")
     assert rows["Ridge"]["status"] == "ok"
-    (failure,) = [line for line in result.stdout.splitlines() if line.startswith("failed: ")]
-    assert "simulated-rmtl / Broken / trials 0, 1: ValueError: broken on purpose [cells/" in failure
+    (failure,) = [
+        line for line in result.stdout.splitlines() if line.startswith("failed: ")
+    ]
+    assert (
+        "simulated-rmtl / Broken / trials 0, 1: ValueError: broken on purpose [cells/"
+        in failure
+    )
     assert result.stdout.index(failure) > result.stdout.index("Pooled")
     assert "Traceback" not in result.output
 
 
-def test_failed_cells_are_tried_again_and_finished_ones_are_not(mtlrun, write_experiment, tmp_path):
+def test_failed_cells_are_tried_again_and_finished_ones_are_not(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment("Broken")
     mtlrun("reproduce", "table.yaml")
-    before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "results" / "runs" / "cells").glob("*.json")}
+    before = {
+        p.name: p.stat().st_mtime_ns
+        for p in (tmp_path / "results" / "runs" / "cells").glob("*.json")
+    }
     result = mtlrun("reproduce", "table.yaml")
-    assert "rerun simulated-rmtl/Broken/2 trials: failed: ValueError: broken on purpose" in result.stderr
-    after = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "results" / "runs" / "cells").glob("*.json")}
+    assert (
+        "rerun simulated-rmtl/Broken/2 trials: failed: ValueError: broken on purpose"
+        in result.stderr
+    )
+    after = {
+        p.name: p.stat().st_mtime_ns
+        for p in (tmp_path / "results" / "runs" / "cells").glob("*.json")
+    }
     assert sum(before[name] != after[name] for name in before) == 2
 
 
@@ -88,7 +130,9 @@ def test_a_run_that_was_killed_while_its_records_were_packed_is_packed_by_the_ne
     assert (tmp_path / RUN / "report.md").exists()
 
 
-def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(mtlrun, write_experiment, tmp_path):
+def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment()
     first = mtlrun("reproduce", "table.yaml")
     assert first.exit_code == 0, first.stderr
@@ -96,7 +140,9 @@ def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(mtlrun, writ
     second = mtlrun("reproduce", "table.yaml")
     assert "all 4 cells up to date" in second.stderr.splitlines()
     assert second.stdout == first.stdout
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / RUN).rglob("*")} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in (tmp_path / RUN).rglob("*")
+    } == before
     report = tmp_path / RUN / "report.md"
     text = report.read_text()
     report.write_text("of another version")
@@ -110,7 +156,9 @@ def test_status_starts_no_solver(write_experiment, tmp_path, environment):
     # A process that has just started, with a cache of its own, learns what `status` then knows without importing it.
     environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml", "-q"]
-    subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
+    subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, check=True
+    )
     code = (
         "import sys\nsys.argv = ['mtlrun', 'status', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code or 0\n"
@@ -120,7 +168,12 @@ def test_status_starts_no_solver(write_experiment, tmp_path, environment):
         "print('HEAVY', heavy, file=sys.stderr)\nsys.exit(code)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0
     assert "HEAVY []" in run.stderr
@@ -177,14 +230,20 @@ def test_set_beats_the_file_and_the_plan_says_so(mtlrun, write_experiment, tmp_p
     about = json.loads((tmp_path / RUN / "run.json").read_text())
     assert about["overrides"] == ["split.trials=1", "seed=7"]
     assert (about["config"]["split"]["trials"], about["config"]["seed"]) == (1, 7)
-    shown = mtlrun("show", "table.yaml", "--set", "split.trials=1", "--seed", "7").stdout
-    assert {"seed: 7", "trials: 1"} <= {line.strip().strip("{}") for line in re.split(r"[\n,]", shown)}
+    shown = mtlrun(
+        "show", "table.yaml", "--set", "split.trials=1", "--seed", "7"
+    ).stdout
+    assert {"seed: 7", "trials: 1"} <= {
+        line.strip().strip("{}") for line in re.split(r"[\n,]", shown)
+    }
 
 
 def test_small_numbers_survive_show(mtlrun, write_experiment):
     """YAML 1.1 reads 1e-05 as a text: the point is needed."""
     write_experiment()
-    shown = mtlrun("show", "table.yaml", "--set", "methods.Ridge.params.alpha=1e-05").stdout
+    shown = mtlrun(
+        "show", "table.yaml", "--set", "methods.Ridge.params.alpha=1e-05"
+    ).stdout
     assert "1.0e-05" in shown
 
 
@@ -199,7 +258,9 @@ def test_check_names_cell_numbers_and_tolerance(mtlrun, write_experiment, tmp_pa
         "check: all numbers are within tolerance and no claim is contradicted",
     )
     write_experiment(extra=REFERENCE.format(value=round(found + 0.5, 4)))
-    assert mtlrun("reproduce", "table.yaml").exit_code == 0  # verdicts alone never change the exit code
+    assert (
+        mtlrun("reproduce", "table.yaml").exit_code == 0
+    )  # verdicts alone never change the exit code
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
@@ -213,19 +274,32 @@ def test_check_refuses_a_contradicted_claim(mtlrun, write_experiment, lacking):
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert result.exit_code == 1
-    assert not lacking(result.stderr, "claim made-1: not confirmed", "mse of Pooled, Ridge on simulated-rmtl")
+    assert not lacking(
+        result.stderr,
+        "claim made-1: not confirmed",
+        "mse of Pooled, Ridge on simulated-rmtl",
+    )
 
 
 @pytest.mark.parametrize("form", ["md", "json", "csv", "tex"])
-def test_format_prints_the_file_and_nothing_else(mtlrun, write_experiment, tmp_path, form):
+def test_format_prints_the_file_and_nothing_else(
+    mtlrun, write_experiment, tmp_path, form
+):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--format", form)
     assert result.stdout == render(build_report(tmp_path / RUN), form)
     if form in ("md", "csv"):
-        assert result.stdout == (tmp_path / RUN / ("table.csv" if form == "csv" else "report.md")).read_text()
+        assert (
+            result.stdout
+            == (
+                tmp_path / RUN / ("table.csv" if form == "csv" else "report.md")
+            ).read_text()
+        )
 
 
-def test_wrong_format_is_refused_before_anything_runs(mtlrun, write_experiment, tmp_path, lacking):
+def test_wrong_format_is_refused_before_anything_runs(
+    mtlrun, write_experiment, tmp_path, lacking
+):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--format", "markdown")
     assert result.exit_code == 2
@@ -241,7 +315,10 @@ def test_interrupt_writes_a_partial_report(write_experiment, tmp_path, begin, un
     out, err = process.communicate()
     assert process.returncode == 130
     assert "PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
-    assert "interrupted with 2 cells left; finished cells are kept: run the same command to continue" in err
+    assert (
+        "interrupted with 2 cells left; finished cells are kept: run the same command to continue"
+        in err
+    )
     assert "Traceback" not in err
     assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {
         "Ridge": "ok",
@@ -250,13 +327,16 @@ def test_interrupt_writes_a_partial_report(write_experiment, tmp_path, begin, un
     }
 
 
-def test_missing_data_ends_with_the_remedy_and_the_demo(mtlrun, write_experiment, tmp_path):
+def test_missing_data_ends_with_the_remedy_and_the_demo(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment(datasets="datasets: [enron]", metrics="metrics: [auc]")
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "empty")
     assert result.exit_code == 2
     lines = result.stderr.splitlines()[2:]
     assert re.fullmatch(
-        r"data set enron is not in empty: enron\.arff.* \(\d files?, \d+\.\d MB unpacked\); licence: .+", lines[0]
+        r"data set enron is not in empty: enron\.arff.* \(\d files?, \d+\.\d MB unpacked\); licence: .+",
+        lines[0],
     )
     assert lines[1:] == [
         "error: nothing was downloaded: there is no terminal to ask for confirmation",
@@ -271,7 +351,10 @@ def test_missing_data_ends_with_the_remedy_and_the_demo(mtlrun, write_experiment
     )
 
 
-ARFF = b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n" + b"1,5\n0,6\n1,7\n0,4\n" * 6
+ARFF = (
+    b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n"
+    + b"1,5\n0,6\n1,7\n0,4\n" * 6
+)
 CARD = f"""\
 id: mine
 title: My set
@@ -317,8 +400,13 @@ def test_missing_data_are_fetched_when_allowed(mtlrun, served, tmp_path):
     assert rows_of(tmp_path)["Ridge"]["status"] == "ok"
 
 
-@pytest.mark.parametrize(("content", "words"), [(None, "no connection"), (b"@relation other", "expected sha256")])
-def test_what_cannot_be_fetched_ends_with_the_remedy(mtlrun, served, tmp_path, content, words):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "no connection"), (b"@relation other", "expected sha256")],
+)
+def test_what_cannot_be_fetched_ends_with_the_remedy(
+    mtlrun, served, tmp_path, content, words
+):
     served(content)
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
     assert result.exit_code == 2
@@ -332,13 +420,19 @@ def test_what_cannot_be_fetched_ends_with_the_remedy(mtlrun, served, tmp_path, c
 
 
 def test_data_without_an_address_are_added_by_hand(mtlrun, served, tmp_path, lacking):
-    lines = [line for line in CARD.splitlines() if "urls" not in line and "bytes" not in line]
+    lines = [
+        line for line in CARD.splitlines() if "urls" not in line and "bytes" not in line
+    ]
     (tmp_path / "data" / "cards" / "mine.yaml").write_text("\n".join(lines) + "\n")
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
     assert result.exit_code == 2
-    assert not lacking(result.stderr, "mine", "t.arff", "licence: free", "mtlrun data add mine FILE")
+    assert not lacking(
+        result.stderr, "mine", "t.arff", "licence: free", "mtlrun data add mine FILE"
+    )
     (tmp_path / "mine.arff").write_bytes(ARFF)
-    assert mtlrun("data", "add", "mine", "mine.arff", "--data-dir", "data").exit_code == 0
+    assert (
+        mtlrun("data", "add", "mine", "mine.arff", "--data-dir", "data").exit_code == 0
+    )
     assert mtlrun("reproduce", "table.yaml", "--data-dir", "data").exit_code == 0
 
 
@@ -358,11 +452,16 @@ def test_output_folder_that_cannot_be_written(mtlrun, write_experiment, tmp_path
     (tmp_path / "file").write_text("")
     result = mtlrun("reproduce", "table.yaml", "--output", "file")
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-2] == "error: file is a file, but results need a folder"
+    assert (
+        result.stderr.splitlines()[-2]
+        == "error: file is a file, but results need a folder"
+    )
     assert "--output" in result.stderr.splitlines()[-1]
 
 
-def test_paper_file_rebuilt_elsewhere_has_the_same_bytes(mtlrun, write_experiment, tmp_path):
+def test_paper_file_rebuilt_elsewhere_has_the_same_bytes(
+    mtlrun, write_experiment, tmp_path
+):
     write_experiment("Broken")
     mtlrun("reproduce", "table.yaml")
     folder = tmp_path / RUN
@@ -376,4 +475,9 @@ def test_paper_file_rebuilt_elsewhere_has_the_same_bytes(mtlrun, write_experimen
     result = mtlrun("report", "other")
     assert result.exit_code == 1  # a cell failed
     assert {name: (moved / name).read_bytes() for name in names} == before
-    assert json.loads(mtlrun("report", "other", "--format", "json").stdout)["cells"]["failed"] == 2
+    assert (
+        json.loads(mtlrun("report", "other", "--format", "json").stdout)["cells"][
+            "failed"
+        ]
+        == 2
+    )

@@ -17,7 +17,9 @@ PROFILES = "profiles:\n  demo: {}\n"
 @pytest.fixture
 def papers(tmp_path, write_experiment, monkeypatch):
     """Write experiments of a paper as if they were shipped: `papers("name", *methods, extra=..., **lines)`."""
-    monkeypatch.setattr("mtlrun.runs.catalogue.configs_dir", lambda: tmp_path / "configs")
+    monkeypatch.setattr(
+        "mtlrun.runs.catalogue.configs_dir", lambda: tmp_path / "configs"
+    )
 
     def write(name: str, *methods: str, **changes: str) -> Path:
         target = tmp_path / "configs" / f"{name}.yaml"
@@ -35,9 +37,13 @@ def all_kinds(papers, tmp_path):
     """One artefact that works, one with a method that raises, and three that cannot be started."""
     claim = "{id: c1, text: Ridge errs less, checks: [{kind: order, quantity: mse, methods: [Pooled, Ridge]}]}"
     papers("alpha/good", extra=f"claims: [{claim}]\n")
-    papers("alpha/raises", "Broken", split="split: {kind: random, train: 0.5, trials: 1}")
+    papers(
+        "alpha/raises", "Broken", split="split: {kind: random, train: 0.5, trials: 1}"
+    )
     papers("beta/lacks", datasets="datasets: [enron]", metrics="metrics: [auc]")
-    papers("beta/wrong").write_text("schema: 1\nid: beta/wrong\ntitel: Nothing\nprofiles: {demo: {}}\n")
+    papers("beta/wrong").write_text(
+        "schema: 1\nid: beta/wrong\ntitel: Nothing\nprofiles: {demo: {}}\n"
+    )
     other = papers("beta/other")
     other.write_text(other.read_text().replace(PROFILES, "profiles:\n  quick: {}\n"))
     (tmp_path / "empty").mkdir()
@@ -57,21 +63,31 @@ def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, la
     ]
     assert made["left_out"]["beta/other"] == "no profile 'demo'; it has quick, full"
     assert "nothing was downloaded" in made["left_out"]["beta/lacks"]
-    assert made["left_out"]["beta/wrong"].startswith("configs/beta/wrong.yaml:1:1: missing key")
+    assert made["left_out"]["beta/wrong"].startswith(
+        "configs/beta/wrong.yaml:1:1: missing key"
+    )
     assert made["total"]["not confirmed"] == 1
     assert made["summary"][0] == "2 artefacts, 6 of 7 cells done, 1 failed; 3 left out."
     assert "alpha/good/demo: c1: Ridge errs less: does not hold" in result.stdout
-    rows = [line.split() for line in result.stdout.splitlines() if line.startswith("alpha/raises/demo ")]
+    rows = [
+        line.split()
+        for line in result.stdout.splitlines()
+        if line.startswith("alpha/raises/demo ")
+    ]
     assert " ".join(word for row in rows for word in row[1:]).startswith("2 of 3 ")
     assert any("1 failed" in " ".join(row) for row in rows)
     assert "error: beta/lacks: " in result.stderr
     assert "Traceback" not in result.output
-    assert all(len(line) <= 80 for line in result.stdout.splitlines() if ":" not in line)
+    assert all(
+        len(line) <= 80 for line in result.stdout.splitlines() if ":" not in line
+    )
     page = (tmp_path / RUNS / "summary-demo.html").read_text()
     assert 'href="alpha/good/demo/report.html"' in page
     run = tmp_path / RUNS / "alpha/good/demo"
     assert (run / "report.html").is_file()
-    assert (run / "cells.jsonl.gz").is_file(), "the folder of a run has its records in it"
+    assert (run / "cells.jsonl.gz").is_file(), (
+        "the folder of a run has its records in it"
+    )
     text = (tmp_path / RUNS / "summary-demo.md").read_text()
     assert "[alpha/good/demo](alpha/good/demo/report.md)" in text
     assert "* Ridge errs less: does not hold" in text
@@ -80,12 +96,17 @@ def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, la
 
 def test_a_second_start_computes_only_what_failed(mtlrun, all_kinds, tmp_path):
     first = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
-    pages = {name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in ("md", "html")}
+    pages = {
+        name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes()
+        for name in ("md", "html")
+    }
     again = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     assert "all 4 cells up to date" in again.stderr
     assert "alpha/raises: 1 of 3 cells to compute" in again.stderr
     assert again.exit_code == first.exit_code
-    assert {name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in pages} == pages
+    assert {
+        name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in pages
+    } == pages
 
 
 def test_exit_codes_are_those_of_one_experiment(mtlrun, papers, tmp_path):
@@ -102,7 +123,9 @@ def test_exit_codes_are_those_of_one_experiment(mtlrun, papers, tmp_path):
     assert "check: alpha/raises/demo: simulated-rmtl / Ridge: mse is" in checked.stderr
 
 
-def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(mtlrun, papers, tmp_path, monkeypatch):
+def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(
+    mtlrun, papers, tmp_path, monkeypatch
+):
     from mtlrun.runs import run as runs
 
     papers("alpha/bad")
@@ -117,12 +140,16 @@ def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(mtlrun, papers, tmp_pa
     monkeypatch.setattr(runs, "run", run)
     result = mtlrun("reproduce", "all", "--profile", "demo")
     assert result.exit_code == 1
-    assert summary(tmp_path)["left_out"] == {"alpha/bad": "RuntimeError: no one expected this"}
+    assert summary(tmp_path)["left_out"] == {
+        "alpha/bad": "RuntimeError: no one expected this"
+    }
     assert [run["run"] for run in summary(tmp_path)["runs"]] == ["beta/good/demo"]
 
 
 def test_fail_fast_stops_the_artefacts_behind_and_names_them(mtlrun, papers, tmp_path):
-    papers("alpha/raises", "Broken", split="split: {kind: random, train: 0.5, trials: 1}")
+    papers(
+        "alpha/raises", "Broken", split="split: {kind: random, train: 0.5, trials: 1}"
+    )
     papers("beta/never")
     result = mtlrun("reproduce", "all", "--profile", "demo", "--fail-fast", "--quiet")
     assert result.exit_code == 1
@@ -131,7 +158,9 @@ def test_fail_fast_stops_the_artefacts_behind_and_names_them(mtlrun, papers, tmp
     assert not (tmp_path / RUNS / "beta").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_the_others_are_made(mtlrun, papers, tmp_path):
+def test_a_folder_that_cannot_be_written_is_told_and_the_others_are_made(
+    mtlrun, papers, tmp_path
+):
     papers("alpha/blocked")
     papers("beta/good")
     (tmp_path / RUNS).mkdir(parents=True)
@@ -145,12 +174,18 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_others_are_made(mtlrun,
 
 
 def test_a_dry_run_says_what_would_be_left_out(mtlrun, all_kinds, tmp_path):
-    result = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty", "--dry-run")
+    result = mtlrun(
+        "reproduce", "all", "--profile", "demo", "--data-dir", "empty", "--dry-run"
+    )
     lines = {line.split()[0]: line for line in result.stdout.splitlines()}
     assert lines["beta/lacks"].endswith("left out: to be downloaded first: enron.")
-    assert lines["beta/other"].endswith("left out: no profile 'demo'; it has quick, full")
+    assert lines["beta/other"].endswith(
+        "left out: no profile 'demo'; it has quick, full"
+    )
     assert "configs/beta/wrong.yaml:1:1: missing key" in lines["beta/wrong"]
-    assert result.stdout.splitlines()[-1].startswith("2 artefacts: 5 of 7 cells and 0 search folds to compute")
+    assert result.stdout.splitlines()[-1].startswith(
+        "2 artefacts: 5 of 7 cells and 0 search folds to compute"
+    )
     assert not (tmp_path / RUNS).exists()
 
 
@@ -171,11 +206,16 @@ def test_debug_shows_where_a_mistake_of_ours_happened(mtlrun, papers, monkeypatc
         (("--set", "seed=1"), "error: --set "),
         (("--format", "csv"), "unknown format of a summary 'csv'"),
         (("--profile", "dema"), "no artefact has the profile 'dema'"),
-        (("--profile", "demo", "--only", "method=Nobody"), "no cell is named by --only method=Nobody"),
+        (
+            ("--profile", "demo", "--only", "method=Nobody"),
+            "no cell is named by --only method=Nobody",
+        ),
         (("--profile", "demo", "--only", "metod=Ridge"), "unknown key"),
     ],
 )
-def test_what_does_not_go_is_refused_before_anything_runs(mtlrun, papers, tmp_path, args, words):
+def test_what_does_not_go_is_refused_before_anything_runs(
+    mtlrun, papers, tmp_path, args, words
+):
     papers("alpha/good")
     result = mtlrun("reproduce", "all", *args)
     assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
@@ -186,13 +226,24 @@ def test_a_part_only(mtlrun, papers, tmp_path):
     papers("alpha/good")
     papers("beta/good")
     papers("beta/more", "Broken")
-    result = mtlrun("reproduce", "all", "--profile", "demo", "--only", "artefact=b*,method=Broken", "--only", "trial=0")
+    result = mtlrun(
+        "reproduce",
+        "all",
+        "--profile",
+        "demo",
+        "--only",
+        "artefact=b*,method=Broken",
+        "--only",
+        "trial=0",
+    )
     assert result.exit_code == 1
     made = summary(tmp_path)
-    assert [(run["run"], run["done"], run["failed"], run["missing"]) for run in made["runs"]] == [
-        ("beta/more/demo", 0, 1, 5)
-    ]
-    assert made["left_out"] == {"beta/good": "nothing in it that --only method=Broken,trial=0 names"}
+    assert [
+        (run["run"], run["done"], run["failed"], run["missing"]) for run in made["runs"]
+    ] == [("beta/more/demo", 0, 1, 5)]
+    assert made["left_out"] == {
+        "beta/good": "nothing in it that --only method=Broken,trial=0 names"
+    }
 
 
 def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
@@ -200,12 +251,21 @@ def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
     papers("alpha/first")
     papers("alpha/second", "Broken")
     plans = gather(profile="demo", output=tmp_path / RUNS).plans
-    assert [made.experiment.id for made in plans] == ["alpha/alone", "alpha/first", "alpha/second"]
+    assert [made.experiment.id for made in plans] == [
+        "alpha/alone",
+        "alpha/first",
+        "alpha/second",
+    ]
     assert to_compute(plans) == [(2, 0, 0), (4, 0, 0), (2, 0, 4)]
     dry = mtlrun("reproduce", "all", "--profile", "demo", "--dry-run")
     assert dry.exit_code == 0
-    assert "alpha/second  demo  2 of 6 cells; 4 shared with artefacts above" in dry.stdout
-    assert dry.stdout.splitlines()[-1] == "3 artefacts: 8 of 12 cells and 0 search folds to compute; nothing was run"
+    assert (
+        "alpha/second  demo  2 of 6 cells; 4 shared with artefacts above" in dry.stdout
+    )
+    assert (
+        dry.stdout.splitlines()[-1]
+        == "3 artefacts: 8 of 12 cells and 0 search folds to compute; nothing was run"
+    )
     assert not (tmp_path / RUNS).exists()
     done = mtlrun("reproduce", "all", "--profile", "demo")
     assert "alpha/second: 2 of 6 cells to compute" in done.stderr
@@ -213,7 +273,9 @@ def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
     runs = {run["id"]: run["seconds"] for run in made["runs"]}
     assert 0 < runs["alpha/first"] <= runs["alpha/second"]
     total = sum(paper["seconds"] for paper in made["papers"].values())
-    assert total == pytest.approx(runs["alpha/second"] + runs["alpha/alone"])  # shared cells count once
+    assert total == pytest.approx(
+        runs["alpha/second"] + runs["alpha/alone"]
+    )  # shared cells count once
 
 
 def test_interrupt_keeps_everything(papers, tmp_path, begin, until):
@@ -225,7 +287,9 @@ def test_interrupt_keeps_everything(papers, tmp_path, begin, until):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err
-    assert "interrupted; finished cells are kept: run the same command to continue" in err
+    assert (
+        "interrupted; finished cells are kept: run the same command to continue" in err
+    )
     assert "Traceback" not in err
     made = summary(tmp_path)
     assert {run["id"]: (run["done"], run["missing"]) for run in made["runs"]} == {
@@ -238,7 +302,10 @@ def test_interrupt_keeps_everything(papers, tmp_path, begin, until):
 def test_the_summary_again_from_the_runs(mtlrun, all_kinds, tmp_path, lacking):
     mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     before = {path: path.read_bytes() for path in (tmp_path / RUNS).rglob("report.*")}
-    for form, claim in (("md", "* Ridge errs less: does not hold"), ("json", '"id": "c1"')):
+    for form, claim in (
+        ("md", "* Ridge errs less: does not hold"),
+        ("json", '"id": "c1"'),
+    ):
         shown = mtlrun("report", str(RUNS), "--format", form, "--profile", "demo")
         assert shown.exit_code == 1, "a cell failed"
         assert claim in shown.stdout
@@ -251,30 +318,43 @@ def test_the_summary_again_from_the_runs(mtlrun, all_kinds, tmp_path, lacking):
     assert {path: path.read_bytes() for path in before} == before
     refused = mtlrun("report", str(RUNS), "--profile", "quick")
     assert refused.exit_code == 2
-    assert not lacking(refused.stderr, f"{RUNS}: ", "'quick'", "mtlrun reproduce all --profile quick")
+    assert not lacking(
+        refused.stderr, f"{RUNS}: ", "'quick'", "mtlrun reproduce all --profile quick"
+    )
     assert mtlrun("report", str(RUNS), "--merge", "empty").exit_code == 2
 
 
 def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
     claim = "{id: c1, text: All hold, checks: [{kind: value, quantity: mse, of: [Ridge, Pooled], at_least: 0}]}"
     papers("alpha/good", extra=f"claims: [{claim}]\n")
-    mtlrun("reproduce", "all", "--profile", "demo", "--only", "method=Ridge", "--seed", "1")
+    mtlrun(
+        "reproduce", "all", "--profile", "demo", "--only", "method=Ridge", "--seed", "1"
+    )
     mtlrun("reproduce", "all", "--profile", "full")
     made = json.loads(mtlrun("report", "all", "--format", "json").stdout)
-    assert made["summary"][0] == "1 artefact in 2 runs, 6 of 8 cells done, 2 not computed yet."
-    assert [(claim["run"], claim["verdict"]) for claim in made["claims"]] == [("alpha/good/full", "confirmed")]
+    assert (
+        made["summary"][0]
+        == "1 artefact in 2 runs, 6 of 8 cells done, 2 not computed yet."
+    )
+    assert [(claim["run"], claim["verdict"]) for claim in made["claims"]] == [
+        ("alpha/good/full", "confirmed")
+    ]
     assert [run["confirmed"] + run["partly"] for run in made["runs"]] == [1, 1]
     assert made["left_out"] == {}
     papers("alpha/more")
     papers("beta/other")
     made = json.loads(mtlrun("report", "all", "--format", "json").stdout)
-    assert made["left_out"] == {"alpha/more": "no run here"}, "of the papers that are here"
+    assert made["left_out"] == {"alpha/more": "no run here"}, (
+        "of the papers that are here"
+    )
 
 
 def test_shipped_artefacts_that_need_no_data(mtlrun, tmp_path):
     names = ["dcrmtl/table1", "fetr/audit", "mtmkl/audit"]
     only = ",".join(f"artefact={name}" for name in names)
-    result = mtlrun("reproduce", "all", "--profile", "smoke", "--only", only, "--format", "json")
+    result = mtlrun(
+        "reproduce", "all", "--profile", "smoke", "--only", only, "--format", "json"
+    )
     assert result.exit_code == 0, result.stderr
     made = json.loads(result.stdout)
     assert [run["id"] for run in made["runs"]] == names
@@ -283,4 +363,10 @@ def test_shipped_artefacts_that_need_no_data(mtlrun, tmp_path):
 
 
 def test_training_files_are_no_artefacts():
-    assert {entry.id.partition("/")[0] for entry in artefacts()} == {"atlas", "dcrmtl", "fetr", "mtmkl", "mtsvm"}
+    assert {entry.id.partition("/")[0] for entry in artefacts()} == {
+        "atlas",
+        "dcrmtl",
+        "fetr",
+        "mtmkl",
+        "mtsvm",
+    }

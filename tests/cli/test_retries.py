@@ -11,16 +11,21 @@ ONE = "split: {kind: random, train: 0.5, trials: 1}"
 
 @pytest.mark.parametrize("more", [[], ["--fail-fast"]])
 @pytest.mark.parametrize(
-    ("retries", "status", "fits"), [(0, "failed", 1), (1, "failed", 2), (2, "done", 3), (9, "done", 3)]
+    ("retries", "status", "fits"),
+    [(0, "failed", 1), (1, "failed", 2), (2, "done", 3), (9, "done", 3)],
 )
-def test_a_failed_cell_is_tried_again(mtlrun, write_experiment, tmp_path, retries, status, fits, more):
+def test_a_failed_cell_is_tried_again(
+    mtlrun, write_experiment, tmp_path, retries, status, fits, more
+):
     write_experiment("Flaky", split=ONE)
     result = mtlrun("reproduce", "table.yaml", "--retries", str(retries), *more)
     assert result.exit_code == (0 if status == "done" else 1), result.output
     assert result.stderr.count("again: ") == fits - 1
     assert len((tmp_path / "fits").read_text()) == fits
     states = json.loads(mtlrun("status", "table.yaml", "--json").stdout)
-    assert {cell["method"]: cell["state"] for cell in states["cells"]}["Flaky"] == status
+    assert {cell["method"]: cell["state"] for cell in states["cells"]}[
+        "Flaky"
+    ] == status
 
 
 def test_a_comparison_takes_it_too(mtlrun, write_experiment, tmp_path):
@@ -30,6 +35,16 @@ def test_a_comparison_takes_it_too(mtlrun, write_experiment, tmp_path):
     table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
     table.to_csv(tmp_path / "rows.csv", index=False)
     methods = ["--methods", "made_methods:Flaky", "--splits", "2", "--repeats", "1"]
-    result = mtlrun("compare", "rows.csv", "--target", "y", "--task", "task", *methods, "--retries", "2")
+    result = mtlrun(
+        "compare",
+        "rows.csv",
+        "--target",
+        "y",
+        "--task",
+        "task",
+        *methods,
+        "--retries",
+        "2",
+    )
     assert result.exit_code == 0, result.output
     assert "failed" not in result.stdout

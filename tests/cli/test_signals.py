@@ -82,10 +82,17 @@ SERIAL = ((), "", 1)
         (signal.SIGINT, PARALLEL),
     ],
 )
-def test_a_signal_to_the_command_alone_ends_it_and_its_workers(start, until, tmp_path, number, how):
+def test_a_signal_to_the_command_alone_ends_it_and_its_workers(
+    start, until, tmp_path, number, how
+):
     words, extra, n_workers = how
     process = start(*words, extra=extra)
-    until(lambda: len(workers(tmp_path)) == n_workers and len(list(tmp_path.rglob("cells/*.json"))) == 4)
+    until(
+        lambda: (
+            len(workers(tmp_path)) == n_workers
+            and len(list(tmp_path.rglob("cells/*.json"))) == 4
+        )
+    )
     process.send_signal(number)
     end = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < end:
@@ -101,7 +108,9 @@ def test_a_signal_to_the_command_alone_ends_it_and_its_workers(start, until, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [LIMITED, PARALLEL])
-def test_workers_end_when_the_command_alone_is_killed(start, until, begin, tmp_path, how):
+def test_workers_end_when_the_command_alone_is_killed(
+    start, until, begin, tmp_path, how
+):
     words, extra, n_workers = how
     process = start(*words, extra=extra)
     until(lambda: len(workers(tmp_path)) == n_workers)

@@ -43,7 +43,10 @@ class Unfinished(BaseEstimator):
 """
 SPLIT = "split: {kind: random, train: 0.5}\nmetrics: [METRIC]\nseed: 3\n"
 TRAIN = "schema: 1\nkind: train\nid: train/one\ndataset: DATA\nmethod: METHOD\n" + SPLIT
-RUN = "schema: 1\nkind: evaluate\nid: made/one\ntitle: One\ndatasets: [DATA]\nmethods: [METHOD]\n" + SPLIT
+RUN = (
+    "schema: 1\nkind: evaluate\nid: made/one\ntitle: One\ndatasets: [DATA]\nmethods: [METHOD]\n"
+    + SPLIT
+)
 REGRESSION = "{id: simulated-fetr, n: 60, d: 4, m: 3}"
 SHARED = "{id: simulated-rmtl, n: 60, d: 4, m: 3, rank: 2}"
 CARD = """\
@@ -66,11 +69,16 @@ def filled(text, data, method, metric):
         method = method.replace("{", "{label: M, ", 1)
         text = text.replace("train: 0.5", "train: 0.5, trials: 1")
         text += "timing: {repeats: 1, threads: 1, warmup: false}\n"
-    return text.replace("DATA", data).replace("METHOD", method).replace("METRIC", metric)
+    return (
+        text.replace("DATA", data).replace("METHOD", method).replace("METRIC", metric)
+    )
 
 
 def records(folder):
-    return [json.loads(path.read_text())["record"] for path in (folder / "out/cells").glob("*.json")]
+    return [
+        json.loads(path.read_text())["record"]
+        for path in (folder / "out/cells").glob("*.json")
+    ]
 
 
 @pytest.fixture
@@ -80,12 +88,20 @@ def numbers(mtlrun, tmp_path):
     def run(data, method, metric):
         (tmp_path / "train.yaml").write_text(filled(TRAIN, data, method, metric))
         (tmp_path / "run.yaml").write_text(filled(RUN, data, method, metric))
-        for words in (("validate", "train.yaml", "run.yaml"), ("train", "train.yaml"), ("reproduce", "run.yaml")):
+        for words in (
+            ("validate", "train.yaml", "run.yaml"),
+            ("train", "train.yaml"),
+            ("reproduce", "run.yaml"),
+        ):
             more = () if words[0] == "validate" else ("-o", "out")
             result = mtlrun(*words, *more, "--data-dir", str(tmp_path / "data"))
             assert result.exit_code == 0, result.output
         trained = json.loads((tmp_path / "out/train/one/metrics.json").read_text())
-        (record,) = [record for record in records(tmp_path) if record["inputs"]["scoring"].get("timing")]
+        (record,) = [
+            record
+            for record in records(tmp_path)
+            if record["inputs"]["scoring"].get("timing")
+        ]
         assert record["status"] == "ok"
         return trained["per_task"][metric], record["per_task"][metric]
 
@@ -97,8 +113,13 @@ def test_regression_of_shared_targets_equals_a_model_per_task(numbers):
     data = load_dataset("simulated-fetr", n=60, d=4, m=3)
     rows, test = random_split(60, 0.5, derive_seed(3, "simulated-fetr", 0))
     seed = derive_seed(3, "simulated-fetr", 0, "estimator")
-    base = HistGradientBoostingRegressor(min_samples_leaf=3, max_iter=20, random_state=seed)
-    alone = [clone(base).fit(data.X[rows], data.y[rows, t]).predict(data.X[test]) for t in range(3)]
+    base = HistGradientBoostingRegressor(
+        min_samples_leaf=3, max_iter=20, random_state=seed
+    )
+    alone = [
+        clone(base).fit(data.X[rows], data.y[rows, t]).predict(data.X[test])
+        for t in range(3)
+    ]
     assert_allclose(trained, mse_per_task(data.y[test], np.column_stack(alone)))
     assert_allclose(reproduced, trained)
 
@@ -114,17 +135,25 @@ def test_train_and_reproduce_agree_on_rows_that_belong_to_tasks(numbers, tmp_pat
     for name in ("cards", "plants"):
         (tmp_path / "data" / name).mkdir(parents=True)
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"sun": rng.normal(size=80), "garden": np.repeat(list("abcd"), 20)})
-    frame["height"] = frame.sun * np.repeat([1.0, -1.0, 1.0, -1.0], 20) + 0.1 * rng.normal(size=80)
+    frame = pd.DataFrame(
+        {"sun": rng.normal(size=80), "garden": np.repeat(list("abcd"), 20)}
+    )
+    frame["height"] = frame.sun * np.repeat(
+        [1.0, -1.0, 1.0, -1.0], 20
+    ) + 0.1 * rng.normal(size=80)
     frame.to_csv(tmp_path / "data/plants/plants.csv", index=False)
     (tmp_path / "data/cards/plants.yaml").write_text(CARD)
     trained, reproduced = numbers("plants", METHOD, "r2")
     assert_allclose(reproduced, trained)
     assert len(trained) == 4
-    assert min(trained) > 0.3  # one model for all rows, whose slopes are opposite, would have about 0
+    assert (
+        min(trained) > 0.3
+    )  # one model for all rows, whose slopes are opposite, would have about 0
 
 
-def test_a_class_that_declares_nothing_gets_complete_shared_targets_as_they_are(numbers, tmp_path):
+def test_a_class_that_declares_nothing_gets_complete_shared_targets_as_they_are(
+    numbers, tmp_path
+):
     (tmp_path / "joint.py").write_text(JOINT)
     trained, reproduced = numbers(REGRESSION, "{estimator: 'joint:Joint'}", "mse")
     assert_allclose(reproduced, trained)
@@ -133,12 +162,14 @@ def test_a_class_that_declares_nothing_gets_complete_shared_targets_as_they_are(
 @pytest.mark.parametrize("data", [REGRESSION, SHARED], ids=["regression", "labels"])
 def test_a_search_tries_every_value_of_an_ensemble(mtlrun, tmp_path, data):
     """A forest that is fitted again with `warm_start` keeps the trees that it has."""
-    method = (
-        "{estimator: 'sklearn.ensemble:RandomForestRegressor', params: {n_estimators: 5}, grid: {max_depth: [1, 8]}}"
+    method = "{estimator: 'sklearn.ensemble:RandomForestRegressor', params: {n_estimators: 5}, grid: {max_depth: [1, 8]}}"
+    (tmp_path / "run.yaml").write_text(
+        filled(RUN, data, method, "mse") + "selection: {folds: 2}\n"
     )
-    (tmp_path / "run.yaml").write_text(filled(RUN, data, method, "mse") + "selection: {folds: 2}\n")
     assert mtlrun("reproduce", "run.yaml", "-o", "out").exit_code == 0
-    (first, second) = next(r["selection"]["means"] for r in records(tmp_path) if r["family"] == "fit")
+    (first, second) = next(
+        r["selection"]["means"] for r in records(tmp_path) if r["family"] == "fit"
+    )
     assert first != second
 
 
@@ -160,34 +191,86 @@ def table(tmp_path):
     [
         (("-t", "y", "--task", "school", "--drop", "z,passed"), BOOSTED),
         (("--targets", "y,z", "--drop", "school,passed"), BOOSTED),
-        (("-t", "passed", "--task", "school", "--drop", "y,z", "--calibrate"), CLASSIFIER),
+        (
+            ("-t", "passed", "--task", "school", "--drop", "y,z", "--calibrate"),
+            CLASSIFIER,
+        ),
     ],
     ids=["ragged", "shared", "probabilities"],
 )
 def test_compare_fits_it_to_every_task_alone(mtlrun, table, tmp_path, columns, method):
-    result = mtlrun("compare", "s.csv", *columns, "--methods", method, "--splits", "2", "--repeats", "1", "-o", "out")
+    result = mtlrun(
+        "compare",
+        "s.csv",
+        *columns,
+        "--methods",
+        method,
+        "--splits",
+        "2",
+        "--repeats",
+        "1",
+        "-o",
+        "out",
+    )
     assert result.exit_code == 0, result.output
     folder = tmp_path / "out/compare/s"
-    methods = {m["method"]: m for m in json.loads((folder / "leaderboard.json").read_text())["methods"]}
+    methods = {
+        m["method"]: m
+        for m in json.loads((folder / "leaderboard.json").read_text())["methods"]
+    }
     found = methods[method.partition(":")[2]]
     assert found["score"] is not None
-    assert found["kind"] == "own"  # not a multi-task method whose win would count for learning jointly
-    result = mtlrun("train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data"), "-o", "out")
+    assert (
+        found["kind"] == "own"
+    )  # not a multi-task method whose win would count for learning jointly
+    result = mtlrun(
+        "train",
+        str(folder / "chosen.yaml"),
+        "--data-dir",
+        str(folder / "data"),
+        "-o",
+        "out",
+    )
     assert result.exit_code == 0, result.output
 
 
 def test_coefficients_of_a_class_that_takes_several_outputs(mtlrun, table, tmp_path):
     frame = pd.read_csv(tmp_path / "s.csv")
-    frame.assign(y=frame.a - frame.b, z=frame.a + frame.b).to_csv(tmp_path / "s.csv", index=False)  # linear
-    words = ("--targets", "y,z", "--drop", "school,passed", "--methods", f"{BOOSTED},sklearn.linear_model:Ridge")
-    result = mtlrun("compare", "s.csv", *words, "--splits", "2", "--repeats", "1", "-o", "out")
+    frame.assign(y=frame.a - frame.b, z=frame.a + frame.b).to_csv(
+        tmp_path / "s.csv", index=False
+    )  # linear
+    words = (
+        "--targets",
+        "y,z",
+        "--drop",
+        "school,passed",
+        "--methods",
+        f"{BOOSTED},sklearn.linear_model:Ridge",
+    )
+    result = mtlrun(
+        "compare", "s.csv", *words, "--splits", "2", "--repeats", "1", "-o", "out"
+    )
     assert result.exit_code == 0, result.output
-    assert list(pd.read_csv(tmp_path / "out/compare/s/coefficients.csv")["task"]) == ["y", "z"]
+    assert list(pd.read_csv(tmp_path / "out/compare/s/coefficients.csv")["task"]) == [
+        "y",
+        "z",
+    ]
 
 
-def test_a_class_that_needs_parameters_is_refused_before_any_fit(mtlrun, table, tmp_path):
+def test_a_class_that_needs_parameters_is_refused_before_any_fit(
+    mtlrun, table, tmp_path
+):
     (tmp_path / "joint.py").write_text(JOINT)
-    words = ("-t", "y", "--task", "school", "--drop", "z,passed", "--methods", "joint:Unfinished")
+    words = (
+        "-t",
+        "y",
+        "--task",
+        "school",
+        "--drop",
+        "z,passed",
+        "--methods",
+        "joint:Unfinished",
+    )
     result = mtlrun("compare", "s.csv", *words, "-o", "out")
     assert result.exit_code == 2
     assert "joint:Unfinished" in result.stderr
@@ -195,7 +278,11 @@ def test_a_class_that_needs_parameters_is_refused_before_any_fit(mtlrun, table, 
 
 
 def test_which_estimators_are_wrapped():
-    ids, flat, shared = np.array([0, 1]), np.array([1.0, 2.0]), np.array([[1.0, 2.0], [2.0, 1.0]])
+    ids, flat, shared = (
+        np.array([0, 1]),
+        np.array([1.0, 2.0]),
+        np.array([[1.0, 2.0], [2.0, 1.0]]),
+    )
     gaps = np.array([[1.0, np.nan], [2.0, 1.0]])
     boosted = HistGradientBoostingRegressor()
     assert isinstance(for_tasks(boosted, flat, ids), PerTask)

@@ -10,7 +10,9 @@ MTLRUN = f"{sys.executable} -m mtlrun"
 
 
 def run(command):
-    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_a_closed_stdout_or_stderr_is_silence():

@@ -56,15 +56,32 @@ def test_it_says_what_came_out_and_where_it_lies(mtlrun, small, lacking):
     folder = Path("results/runs/train/small")
     saved = json.loads((folder / "metrics.json").read_text())
     assert f"auc       {saved['metrics']['auc']:.4f}" in result.stdout
-    assert f"chosen: alpha={saved['params']['alpha']} (cross-validated auc " in result.stdout
+    assert (
+        f"chosen: alpha={saved['params']['alpha']} (cross-validated auc "
+        in result.stdout
+    )
     assert f"model: {folder}" in result.stdout
-    assert not lacking(result.stderr, "60 rows", "30 for training", "30 for test", "5 features, 3 tasks")
+    assert not lacking(
+        result.stderr,
+        "60 rows",
+        "30 for training",
+        "30 for test",
+        "5 features, 3 tasks",
+    )
     assert "search, fold 2 of 2" in result.stderr
 
 
 def test_quiet_and_overrides(mtlrun, small):
     result = mtlrun(
-        "train", "small.yaml", "-q", "-o", "here", "--set", "method={estimator: PooledRidge}", "--seed", "3"
+        "train",
+        "small.yaml",
+        "-q",
+        "-o",
+        "here",
+        "--set",
+        "method={estimator: PooledRidge}",
+        "--seed",
+        "3",
     )
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
@@ -84,7 +101,9 @@ def test_an_estimator_of_ones_own(mtlrun, small):
 def test_a_module_in_the_current_folder_is_found(mtlrun, small, tmp_path, monkeypatch):
     installed = [entry for entry in sys.path if entry not in ("", str(tmp_path))]
     monkeypatch.setattr(sys, "path", installed)
-    monkeypatch.setattr(sys, "argv", ["mtlrun", "train", "small.yaml", "--set", "method='mine:Mine'"])
+    monkeypatch.setattr(
+        sys, "argv", ["mtlrun", "train", "small.yaml", "--set", "method='mine:Mine'"]
+    )
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 0
@@ -105,7 +124,10 @@ def test_errors_end_with_2_and_a_remedy(mtlrun, small):
         (["train", "smal"], "unknown experiment 'smal'"),
         (["train", "table2"], "not a training file"),
         (["train", "small.yaml", "--set", "metrics=[acu]"], "unknown metric 'acu'"),
-        (["train", "small.yaml", "--set", "method='mine:Broken'"], "mine:Broken: too few rows for me"),
+        (
+            ["train", "small.yaml", "--set", "method='mine:Broken'"],
+            "mine:Broken: too few rows for me",
+        ),
         (["train", "small.yaml", "--set", "method='mine:Absent'"], "Absent"),
         (["train", "small.yaml", "--set", "dataset.n=-5"], ""),
     ]
@@ -134,7 +156,10 @@ def test_missing_data_say_what_to_do(mtlrun, tmp_path):
 
 def test_a_fit_that_does_not_converge_is_told(mtlrun, small):
     result = mtlrun(
-        "train", "small.yaml", "--set", "method={estimator: IndependentLogistic, params: {max_iter: 1, tol: 1.0e-12}}"
+        "train",
+        "small.yaml",
+        "--set",
+        "method={estimator: IndependentLogistic, params: {max_iter: 1, tol: 1.0e-12}}",
     )
     assert result.exit_code == 0, result.output
     assert "warning: not converged" in result.stderr
@@ -149,7 +174,10 @@ STAND_INS = {
     "landmine": ["dataset=fields"],
     "letter": ["dataset=fields", "split={kind: random, train: 0.5}"],
     "mnist": ["dataset={id: digits, sample: 200}", "split={kind: random, train: 0.5}"],
-    "sarcos": ["dataset={id: simulated-fetr, n: 80, d: 6, m: 3}", "split={kind: random, train: 0.5}"],
+    "sarcos": [
+        "dataset={id: simulated-fetr, n: 80, d: 6, m: 3}",
+        "split={kind: random, train: 0.5}",
+    ],
     "school": ["dataset=shops", "split={kind: random, train: 0.5}"],
     "splice-windows": ["dataset={id: simulated-splice, n: 400}"],
 }
@@ -210,7 +238,14 @@ def test_every_shipped_file_is_tested():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_shipped_file_on_a_small_stand_in(mtlrun, tmp_path, name):
     folder = _own_sets(tmp_path / "data")
-    result = mtlrun("train", f"train/{name}", "-q", "--data-dir", str(folder), *_sets(STAND_INS[name]))
+    result = mtlrun(
+        "train",
+        f"train/{name}",
+        "-q",
+        "--data-dir",
+        str(folder),
+        *_sets(STAND_INS[name]),
+    )
     assert result.exit_code == 0, result.output
     saved = json.loads(Path(f"results/runs/train/{name}/metrics.json").read_text())
     values = [v for v in saved["metrics"].values() if v is not None]
@@ -225,12 +260,16 @@ def test_shipped_file_on_the_real_rows(mtlrun, name, request):
     folder = _REAL
     if not folder or not Path(folder).is_dir():
         pytest.skip("MTLRUN_DATA is not set")
-    result = mtlrun("train", f"train/{name}", "-q", "--data-dir", folder, *_sets(SHORT[name]))
+    result = mtlrun(
+        "train", f"train/{name}", "-q", "--data-dir", folder, *_sets(SHORT[name])
+    )
     if "is not in" in result.output:
         pytest.skip(result.output.splitlines()[0])
     assert result.exit_code == 0, result.output
     metric, bound = CLEARED[name]
-    value = json.loads(Path(f"results/runs/train/{name}/metrics.json").read_text())["metrics"][metric]
+    value = json.loads(Path(f"results/runs/train/{name}/metrics.json").read_text())[
+        "metrics"
+    ][metric]
     assert value < bound if metric == "nmse" else value > bound
 
 

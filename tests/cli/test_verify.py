@@ -13,31 +13,48 @@ def finished(mtlrun, write_experiment):
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
 
 
-def test_a_run_that_agrees_ends_with_0_and_its_report_says_so(mtlrun, finished, tmp_path):
+def test_a_run_that_agrees_ends_with_0_and_its_report_says_so(
+    mtlrun, finished, tmp_path
+):
     result = mtlrun("verify", "table.yaml")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == f"{FOLDER}: 4 of 4 cells agree"
-    assert "4 of 4 cells computed again" in (tmp_path / FOLDER / "report.md").read_text()
+    assert (
+        "4 of 4 cells computed again" in (tmp_path / FOLDER / "report.md").read_text()
+    )
     assert "4 of 4 cells computed again" in mtlrun("status", "table.yaml").stdout
     quiet = mtlrun("verify", FOLDER, "--sample", "1", "-q")
     assert quiet.stdout == f"{FOLDER}: 1 of 1 cell agree\n"
 
 
 def test_all_runs_of_a_folder(mtlrun, finished):
-    assert mtlrun("verify", "results/runs", "--all", "-q").stdout == f"{FOLDER}: 4 of 4 cells agree\n"
-    assert mtlrun("verify", "all", "--seconds", "0").stdout == f"{FOLDER}: no cell tried\n"
+    assert (
+        mtlrun("verify", "results/runs", "--all", "-q").stdout
+        == f"{FOLDER}: 4 of 4 cells agree\n"
+    )
+    assert (
+        mtlrun("verify", "all", "--seconds", "0").stdout == f"{FOLDER}: no cell tried\n"
+    )
 
 
-def test_a_cell_that_does_not_agree_is_named_and_ends_with_1(mtlrun, finished, monkeypatch, tmp_path):
-    monkeypatch.setattr("mtlrun.runs.verify.digits_of", lambda before, after, *, scale=0.0: 3.0)
+def test_a_cell_that_does_not_agree_is_named_and_ends_with_1(
+    mtlrun, finished, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(
+        "mtlrun.runs.verify.digits_of", lambda before, after, *, scale=0.0: 3.0
+    )
     result = mtlrun("verify", "table.yaml", "--sample", "1")
     assert result.exit_code == 1
     assert "DOES NOT AGREE" in result.stdout
     found = json.loads((tmp_path / FOLDER / "verified.json").read_text())
-    assert [(cell["digits"], cell["agrees"]) for cell in found["cells"]] == [(3.0, False)]
+    assert [(cell["digits"], cell["agrees"]) for cell in found["cells"]] == [
+        (3.0, False)
+    ]
 
 
-@pytest.mark.parametrize("words", [("--sample", "2", "--all"), ("--seconds", "3", "--sample", "2")])
+@pytest.mark.parametrize(
+    "words", [("--sample", "2", "--all"), ("--seconds", "3", "--sample", "2")]
+)
 def test_how_many_is_said_in_one_way_only(mtlrun, finished, words):
     result = mtlrun("verify", "table.yaml", *words)
     assert result.exit_code == 2

@@ -13,7 +13,13 @@ from sklearn.preprocessing import StandardScaler
 import mtlrun
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.chunked import Chunked
-from mtlrun.comparison.foldsums import Products, SummedEvaluation, Training, add_up, statistics_of
+from mtlrun.comparison.foldsums import (
+    Products,
+    SummedEvaluation,
+    Training,
+    add_up,
+    statistics_of,
+)
 from mtlrun.comparison.gain import Layout, correction, relative_gain
 from mtlrun.comparison.verdict import MULTITASK, POOLED
 from mtlrun.data.chunks import ChunkedTable, chunk_files, fold_of
@@ -57,7 +63,10 @@ def read(folder, pool=None, folds=3, **roles):
 
 def same(found, wanted):
     """Compare statistics about any shifts."""
-    both = [stats._spread(stats.tasks, True)._about(np.zeros(D), np.zeros(found.n_tasks)) for stats in (found, wanted)]
+    both = [
+        stats._spread(stats.tasks, True)._about(np.zeros(D), np.zeros(found.n_tasks))
+        for stats in (found, wanted)
+    ]
     for name in ("weight", "x", "xx", "y", "yy", "xy"):
         assert_allclose(*(getattr(stats, name) for stats in both), rtol=1e-10)
     assert found.n_rows.tolist() == wanted.n_rows.tolist()
@@ -86,12 +95,17 @@ def test_targets_may_be_missing(tmp_path):
     rows.loc[::21, ["y", "y3"]] = np.nan
     _, parts, names = read(write(tmp_path, rows), **SHARED)
     assert names == ["y", "y2", "y3"]
-    same(sum(parts[1:], parts[0]), TaskStatistics.of(rows[[f"x{j}" for j in range(D)]], rows[names].to_numpy()))
+    same(
+        sum(parts[1:], parts[0]),
+        TaskStatistics.of(rows[[f"x{j}" for j in range(D)]], rows[names].to_numpy()),
+    )
 
 
 def folds_of(table, folds, seed=0):
     """Return the fold of every row of `frame`."""
-    return np.concatenate([fold_of(file, 0, N // 3, folds, seed) for file in table.files])
+    return np.concatenate(
+        [fold_of(file, 0, N // 3, folds, seed) for file in table.files]
+    )
 
 
 def test_the_fold_of_a_row_depends_on_seed_file_and_number_alone(tmp_path, monkeypatch):
@@ -115,16 +129,25 @@ def test_a_fit_without_a_fold_is_that_of_the_rows(tmp_path, roles, family):
     fold = folds_of(table, 3)
     train = rows[fold != 1]
     X = StandardScaler().fit_transform(train[list(table.features)])
-    model = {MULTITASK: GraphMTL(alpha=30.0, tol=1e-10), POOLED: PooledRidge(alpha=30.0)}[family]
+    model = {
+        MULTITASK: GraphMTL(alpha=30.0, tol=1e-10),
+        POOLED: PooledRidge(alpha=30.0),
+    }[family]
     unweighted = {**roles, "weight": None, "drop": [*roles["drop"], "w"]}
     _, parts, names = read(tmp_path, **unweighted)
     task = {"task_id": [names.index(t) for t in train.store]} if "task" in roles else {}
     y = train[list(table.targets)].to_numpy()
     ready = ScaledTargets(model).fit(X, y if not task else y[:, 0], **task)
-    candidate = Candidate("", family, "GraphMTL", {"tol": 1e-10} if family == MULTITASK else {})
-    W, b, fitted = Training.of(sum(parts, parts[1]) - parts[1] - parts[1]).fit(candidate, {"alpha": 30.0})
+    candidate = Candidate(
+        "", family, "GraphMTL", {"tol": 1e-10} if family == MULTITASK else {}
+    )
+    W, b, fitted = Training.of(sum(parts, parts[1]) - parts[1] - parts[1]).fit(
+        candidate, {"alpha": 30.0}
+    )
     if family == MULTITASK:
-        assert fitted.objective_[-1] == pytest.approx(ready.estimator_.objective_[-1], rel=1e-8)
+        assert fitted.objective_[-1] == pytest.approx(
+            ready.estimator_.objective_[-1], rel=1e-8
+        )
     ours = np.asarray(train[list(table.features)]) @ W + b
     theirs = X @ np.broadcast_to(ready.coef_, (len(names), D)).T + ready.intercept_
     assert_allclose(ours, theirs, rtol=1e-5)
@@ -138,17 +161,26 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     table = ChunkedTable.of(chunk_files(tmp_path), **roles)
     data = Chunked.read(table, Pool(), 3, 0, lambda text: None)
     rng = np.random.default_rng(1)
-    coef, intercept = rng.normal(size=(3, 2, D, len(data.tasks))), rng.normal(size=(3, 2, len(data.tasks)))
+    coef, intercept = (
+        rng.normal(size=(3, 2, D, len(data.tasks))),
+        rng.normal(size=(3, 2, len(data.tasks))),
+    )
     fold = folds_of(table, 3)
-    task = np.array([data.tasks.index(t) for t in rows.store]) if "task" in roles else None
+    task = (
+        np.array([data.tasks.index(t) for t in rows.store]) if "task" in roles else None
+    )
     y = rows[list(table.targets)].to_numpy()[:, 0 if task is not None else slice(None)]
     X, scales = rows[list(table.features)].to_numpy(), data.folds.scales
     fields = []
     for m in range(2):
-        predicted = np.array([x @ coef[k, m] + intercept[k, m] for x, k in zip(X, fold, strict=True)])
+        predicted = np.array(
+            [x @ coef[k, m] + intercept[k, m] for x, k in zip(X, fold, strict=True)]
+        )
         predicted = predicted if task is None else predicted[np.arange(N), task]
         fields.append((y - predicted) ** 2 / (scales if task is None else scales[task]))
-    layout = Layout(len(data.tasks), task, None, rows.w.to_numpy() if task is not None else None)
+    layout = Layout(
+        len(data.tasks), task, None, rows.w.to_numpy() if task is not None else None
+    )
     wanted = relative_gain(*fields, layout, correction(3, 1))
     tested = SummedEvaluation(
         y=y, layout=Layout(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
@@ -157,16 +189,31 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     places = [dict.fromkeys(range(3), m) for m in range(2)]
     found = tested.gain(*places, 1)
     for name in ("value", "error", "df", "units", "first", "second", "tasks"):
-        assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name)
-    alone = np.where(np.arange(y.shape[-1]) == 1, fields[0], np.nan) if task is None else None
+        assert_allclose(
+            getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name
+        )
+    alone = (
+        np.where(np.arange(y.shape[-1]) == 1, fields[0], np.nan)
+        if task is None
+        else None
+    )
     alone = np.where(task == 1, fields[0], np.nan) if alone is None else alone
-    one, other = tested.task_gains(*places, 1)[1], relative_gain(alone, fields[1], layout, correction(3, 1))
-    assert_allclose([one.value, one.error, one.df], [other.value, other.error, other.df], rtol=1e-9)
+    one, other = (
+        tested.task_gains(*places, 1)[1],
+        relative_gain(alone, fields[1], layout, correction(3, 1)),
+    )
+    assert_allclose(
+        [one.value, one.error, one.df], [other.value, other.error, other.df], rtol=1e-9
+    )
     mse = data.scores(2, coef[2, 0], intercept[2, 0])["rmse"] ** 2
     rest = [
-        S[0, 2] / S[0, 1] * scales[t] for (k, t), S in sorted(tested.sums.items(), key=str) if k == 2 and t is not None
+        S[0, 2] / S[0, 1] * scales[t]
+        for (k, t), S in sorted(tested.sums.items(), key=str)
+        if k == 2 and t is not None
     ]
-    assert_allclose(mse, rest, rtol=1e-9)  # what statistics say of a fold is what the rows say
+    assert_allclose(
+        mse, rest, rtol=1e-9
+    )  # what statistics say of a fold is what the rows say
 
 
 def test_compare_on_a_folder(tmp_path):
@@ -174,7 +221,13 @@ def test_compare_on_a_folder(tmp_path):
     heard = []
     methods = ["GraphMTL"]
     result = mtlrun.compare(folder, **RAGGED, methods=methods, say=heard.append)
-    labels = ["TaskMean", "IndependentRidge", "PooledRidge", "IndependentRidgeCV", "GraphMTL"]
+    labels = [
+        "TaskMean",
+        "IndependentRidge",
+        "PooledRidge",
+        "IndependentRidgeCV",
+        "GraphMTL",
+    ]
     assert sorted(result.leaderboard["method"]) == sorted(labels)
     assert any("900 rows of 3 of 3 files" in line for line in heard)
     assert result.verdict.startswith("Provisional, from one repeat")
@@ -187,14 +240,20 @@ def test_compare_on_a_folder(tmp_path):
 
 
 BAD = {
-    "x1": (lambda rows: rows.assign(x1=rows.x1.astype(str) + "%"), "part1.parquet: column 'x1' has .*row 1"),
+    "x1": (
+        lambda rows: rows.assign(x1=rows.x1.astype(str) + "%"),
+        "part1.parquet: column 'x1' has .*row 1",
+    ),
     "gap": (
         lambda rows: rows.assign(x1=rows.x1.where(rows.index != rows.index[4])),
         "part1.*'x1' has a missing.*row 5",
     ),
     "column": (lambda rows: rows.drop(columns="x2"), "part1.*missing: x2"),
     "weight": (lambda rows: rows.assign(w=-1.0), "part1.*'w' has no weight in row 1"),
-    "task": (lambda rows: rows.assign(store=None), "part1.*'store' has no task in row 1"),
+    "task": (
+        lambda rows: rows.assign(store=None),
+        "part1.*'store' has no task in row 1",
+    ),
 }
 
 
@@ -202,7 +261,9 @@ BAD = {
 def test_a_bad_file_is_named_with_its_column(tmp_path, name):
     spoil, text = BAD[name]
     write(tmp_path, frame())
-    spoil(pd.read_parquet(tmp_path / "part1.parquet")).to_parquet(tmp_path / "part1.parquet")
+    spoil(pd.read_parquet(tmp_path / "part1.parquet")).to_parquet(
+        tmp_path / "part1.parquet"
+    )
     for pool in (Pool(), Pool(2, "threading")):
         with pytest.raises(DataError, match=text):
             read(tmp_path, pool, **RAGGED)
@@ -218,7 +279,10 @@ ODD = {
     "name twice": ("y,store,x0,x0\n1,a,2,3\n", "'x0' twice"),
     "no name": ("y,store,x0,\n1,a,2,3\n", "no name"),
     "semicolons": ("y;store;x0\n1;a;2\n", "commas"),
-    "columns": ("y,store" + "".join(f",x{k}" for k in range(200_001)) + "\n", "the limit is"),
+    "columns": (
+        "y,store" + "".join(f",x{k}" for k in range(200_001)) + "\n",
+        "the limit is",
+    ),
     "blank lines": ("\n" * 200_000 + "y,store,x0\n1,a,2\n", "the limit is"),
     "no line ends": ("y" * (33 << 20), "the limit is"),
 }
@@ -237,13 +301,19 @@ def test_csv_files_that_are_no_tables_are_refused(tmp_path, name):
 def test_a_compressed_file_that_expands_without_limit_is_refused(tmp_path):
     head = b"y,store,x0\n" + b"1,a,2\n2,b,3\n" * 5_000
     for number in range(2):
-        (tmp_path / f"{number}.csv.gz").write_bytes(gzip.compress(head + bytes([10]) * (300 << 20)))
+        (tmp_path / f"{number}.csv.gz").write_bytes(
+            gzip.compress(head + bytes([10]) * (300 << 20))
+        )
     with pytest.raises(DataError, match="the limit is"):
         read(tmp_path, target="y", task="store")
 
 
 def test_names_in_chunks_may_have_quotes_commas_and_a_byte_order_mark(tmp_path):
-    rows = frame().assign(store=lambda rows: 'the "old", ' + rows.store.astype(str)).rename(columns={"x0": 'a, "b"'})
+    rows = (
+        frame()
+        .assign(store=lambda rows: 'the "old", ' + rows.store.astype(str))
+        .rename(columns={"x0": 'a, "b"'})
+    )
     for number in range(3):
         part = rows[number::3].to_csv(index=False, encoding="utf-8")
         (tmp_path / f"{number}.csv").write_bytes(codecs.BOM_UTF8 + part.encode())
@@ -255,17 +325,28 @@ def test_names_in_chunks_may_have_quotes_commas_and_a_byte_order_mark(tmp_path):
 
 def test_decimals_and_truth_values_in_parquet_are_numbers(tmp_path):
     rows = frame()
-    plain = write(tmp_path / "plain", rows.assign(x1=(rows.x1 > 0).astype(float), x2=rows.x2.round(2)))
+    plain = write(
+        tmp_path / "plain",
+        rows.assign(x1=(rows.x1 > 0).astype(float), x2=rows.x2.round(2)),
+    )
     truth, exact = rows.x1 > 0, [Decimal(f"{value:.2f}") for value in rows.x2]
     typed = write(tmp_path / "typed", rows.assign(x1=truth, x2=exact))
-    for found, wanted in zip(read(typed, **RAGGED)[1], read(plain, **RAGGED)[1], strict=True):
+    for found, wanted in zip(
+        read(typed, **RAGGED)[1], read(plain, **RAGGED)[1], strict=True
+    ):
         same(found, wanted)
 
 
-def test_many_tasks_of_many_features_are_refused_before_their_sums_are_made(tmp_path, monkeypatch):
+def test_many_tasks_of_many_features_are_refused_before_their_sums_are_made(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("mtlrun.problem.memory.free_bytes", lambda: 1 << 28)
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame(rng.normal(size=(100, 1000))).add_prefix("x").assign(store=range(100), y=0.0)
+    rows = (
+        pd.DataFrame(rng.normal(size=(100, 1000)))
+        .add_prefix("x")
+        .assign(store=range(100), y=0.0)
+    )
     write(tmp_path, rows, "csv", files=2)
     with pytest.raises(MemoryLimitError, match="1000 features"):
         read(tmp_path, target="y", task="store")
@@ -273,7 +354,10 @@ def test_many_tasks_of_many_features_are_refused_before_their_sums_are_made(tmp_
 
 def test_methods_and_columns_that_do_not_go_with_chunks(tmp_path):
     folder = write(tmp_path, frame())
-    with pytest.raises(ConfigError, match=r"TraceNormMTLClassifier needs the rows.*\n.*TraceNormMTL .squared loss"):
+    with pytest.raises(
+        ConfigError,
+        match=r"TraceNormMTLClassifier needs the rows.*\n.*TraceNormMTL .squared loss",
+    ):
         mtlrun.compare(folder, **RAGGED, methods=["TraceNormMTLClassifier"])
     with pytest.raises(UnknownNameError, match="stor"):
         mtlrun.compare(folder, **{**RAGGED, "task": "stor"})

@@ -25,7 +25,12 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import time_folds
 from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
-from mtlrun.estimators.baselines import CalibratedTasks, ScaledTargets, TaskFeature, TaskMean
+from mtlrun.estimators.baselines import (
+    CalibratedTasks,
+    ScaledTargets,
+    TaskFeature,
+    TaskMean,
+)
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
@@ -60,18 +65,26 @@ def test_ragged_shared_and_classes():
     assert ragged.task_type == "regression"
     assert ragged.tasks == [f"s{t}" for t in range(12)]
     assert ragged.features == list("abcd")
-    shared = dataset_of(frame.assign(z=frame.y > 0, u=frame.a > 0), targets=("z", "u"), drop=("school", "y"))
+    shared = dataset_of(
+        frame.assign(z=frame.y > 0, u=frame.a > 0),
+        targets=("z", "u"),
+        drop=("school", "y"),
+    )
     assert shared.task_type == "binary"
     assert shared.y.shape == (len(frame), 2)
     classes = dataset_of(
-        frame.assign(size=pd.cut(frame.y, 3, labels=["L", "M", "S"]).astype(str)), targets=("size",), drop=("school",)
+        frame.assign(size=pd.cut(frame.y, 3, labels=["L", "M", "S"]).astype(str)),
+        targets=("size",),
+        drop=("school",),
     )
     assert classes.tasks == ["L", "M", "S"]
     assert (classes.y.sum(axis=1) == -1).all()  # one class of three
     with pytest.raises(DataError, match="by group and by time at once"):
         dataset_of(frame, targets=("y",), task="school", group="a", time="b")
     with pytest.raises(UnknownNameError, match="unknown label of z 'maybe'"):
-        dataset_of(frame.assign(z=frame.y > 0), targets=("z",), task="school", positive="maybe")
+        dataset_of(
+            frame.assign(z=frame.y > 0), targets=("z",), task="school", positive="maybe"
+        )
 
 
 def test_missing_targets_are_masked_or_dropped_and_words_are_coded():
@@ -95,17 +108,26 @@ def test_groups_and_times_are_kept_apart_in_splits_and_folds():
     parts = [protocol.rows(grouped, split) for split in range(protocol.n_splits)]
     assert len(parts) == 8
     for train, test in parts:
-        assert not set(grouped.source["group"][train]) & set(grouped.source["group"][test])
+        assert not set(grouped.source["group"][train]) & set(
+            grouped.source["group"][test]
+        )
     assert sorted(np.concatenate([test for _, test in parts[:4]])) == list(range(60))
-    assert {tuple(test) for _, test in parts[:4]} != {tuple(test) for _, test in parts[4:]}
-    timed = dataset_of(frame.drop(columns="g"), targets=("a", "b"), drop=("school",), time="when")
+    assert {tuple(test) for _, test in parts[:4]} != {
+        tuple(test) for _, test in parts[4:]
+    }
+    timed = dataset_of(
+        frame.drop(columns="g"), targets=("a", "b"), drop=("school",), time="when"
+    )
     protocol = Protocol.of(timed, Settings())
     assert (protocol.n_splits, protocol.repeats) == (5, 1)
     for split in range(5):
         train, test = protocol.rows(timed, split)
         assert timed.source["time"][train].max() < timed.source["time"][test].min()
     for before, after in time_folds(timed.source["time"][train], 3):
-        assert timed.source["time"][train][before].max() < timed.source["time"][train][after].min()
+        assert (
+            timed.source["time"][train][before].max()
+            < timed.source["time"][train][after].min()
+        )
 
 
 def test_formats_give_the_same_tasks(tmp_path):
@@ -115,7 +137,10 @@ def test_formats_give_the_same_tasks(tmp_path):
     for t, part in enumerate(parts):
         X[t], Y[t] = part[list("abcd")].to_numpy(), part[["y"]].to_numpy()
     savemat(tmp_path / "cells.mat", {"X": X, "Y": Y})
-    pairs = [[f"{j + 1}:{v!r}" for j, v in enumerate(row)] for row in frame[list("abcd")].to_numpy().tolist()]
+    pairs = [
+        [f"{j + 1}:{v!r}" for j, v in enumerate(row)]
+        for row in frame[list("abcd")].to_numpy().tolist()
+    ]
     rows = zip(frame.y.tolist(), frame.school, pairs, strict=True)
     lines = [f"{y!r} qid:{int(s[1:]) + 1} {' '.join(p)}" for y, s, p in rows]
     (tmp_path / "rows.svm").write_text("\n".join(lines) + "\n")
@@ -150,8 +175,12 @@ def test_result_has_tables_verdict_model_and_files(tmp_path):
     new = schools(seed=3)
     codes = model.codes(list(new.school), "new.csv")
     again = model.scores(new[list("abcd")].to_numpy(), codes)
-    np.testing.assert_allclose(again, result.model.scores(new[list("abcd")].to_numpy(), codes))
-    assert np.corrcoef(again, new.y)[0, 1] > 0  # the tasks of another seed have other coefficients
+    np.testing.assert_allclose(
+        again, result.model.scores(new[list("abcd")].to_numpy(), codes)
+    )
+    assert (
+        np.corrcoef(again, new.y)[0, 1] > 0
+    )  # the tasks of another seed have other coefficients
     drawn = result.plot()
     assert drawn.get_xlabel().startswith("gain (nMSE)")
     names = [text.get_text() for text in drawn.get_yticklabels()]
@@ -160,9 +189,13 @@ def test_result_has_tables_verdict_model_and_files(tmp_path):
     assert forest.title == "Gain of TraceNormMTL over IndependentRidge, task by task"
     whole = result.board.gain(result.board.best("multi-task"), base)
     found = {name: value for name, value, _, _ in forest.entries}
-    np.testing.assert_allclose([found[name] for name in result.board.tasks], whole.tasks, rtol=1e-10)
+    np.testing.assert_allclose(
+        [found[name] for name in result.board.tasks], whole.tasks, rtol=1e-10
+    )
     assert all(low <= value <= high for _, value, low, high in forest.entries)
-    assert [text.get_text() for text in result.plot_tasks().get_yticklabels()] == [e[0] for e in forest.entries]
+    assert [text.get_text() for text in result.plot_tasks().get_yticklabels()] == [
+        e[0] for e in forest.entries
+    ]
 
 
 def test_a_table_in_its_own_place_is_kept(tmp_path):
@@ -170,7 +203,9 @@ def test_a_table_in_its_own_place_is_kept(tmp_path):
     place.parent.mkdir(parents=True)
     schools(4, 10).to_csv(place, index=False)
     content = place.read_bytes()
-    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1)
+    result = mtlrun.compare(
+        place, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1
+    )
     result.save(tmp_path / "out")
     assert place.read_bytes() == content
     again = load_dataset("own-rows", data_dir=tmp_path / "out" / "data")
@@ -203,11 +238,15 @@ def test_a_table_that_changes_during_the_fits_is_kept_as_it_was_read(tmp_path, c
 
 
 @pytest.mark.slow
-def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_over(tmp_path):
+def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_over(
+    tmp_path,
+):
     place = tmp_path / "out/data/own-rows/rows.csv"
     place.parent.mkdir(parents=True)
     schools(4, 10).to_csv(place, index=False)
-    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1)
+    result = mtlrun.compare(
+        place, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1
+    )
     place.write_text("my edits")
     result.save(tmp_path / "out")
     assert place.read_text() == "my edits"
@@ -217,9 +256,21 @@ def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_
 
 @pytest.mark.slow
 def test_numbers_do_not_depend_on_jobs_and_follow_the_seed():
-    options = {"target": "y", "task": "school", "methods": ["TraceNormMTL"], "splits": 2, "repeats": 1}
-    runs = [mtlrun.compare(schools(6, 12), **options, jobs=jobs, seed=seed) for jobs, seed in ((1, 0), (2, 0), (1, 1))]
-    tables = [[(e.label, e.scores, e.tasks, e.chosen) for e in run.board.entries] for run in runs]
+    options = {
+        "target": "y",
+        "task": "school",
+        "methods": ["TraceNormMTL"],
+        "splits": 2,
+        "repeats": 1,
+    }
+    runs = [
+        mtlrun.compare(schools(6, 12), **options, jobs=jobs, seed=seed)
+        for jobs, seed in ((1, 0), (2, 0), (1, 1))
+    ]
+    tables = [
+        [(e.label, e.scores, e.tasks, e.chosen) for e in run.board.entries]
+        for run in runs
+    ]
     assert tables[0] == tables[1]
     assert tables[0] != tables[2]
     np.testing.assert_array_equal(runs[0].coefficients, runs[1].coefficients)
@@ -229,10 +280,17 @@ def test_related_tasks_are_helped_and_a_contrary_one_is_hurt():
     frame = schools(14, 12, noise=1.0)
     contrary = frame.school == "s3"
     frame.loc[contrary, "y"] = -frame.y[contrary]
-    result = mtlrun.compare(frame, target="y", task="school", methods=["GraphMTL"], splits=3, repeats=1)
-    gain = dict(zip(result.leaderboard["method"], result.leaderboard["gain"], strict=True))
+    result = mtlrun.compare(
+        frame, target="y", task="school", methods=["GraphMTL"], splits=3, repeats=1
+    )
+    gain = dict(
+        zip(result.leaderboard["method"], result.leaderboard["gain"], strict=True)
+    )
     assert gain["GraphMTL"] > 0
-    assert "s3" in [name for name, *_ in result.board.hurt(result.board.best("multi-task"))][:1]
+    assert (
+        "s3"
+        in [name for name, *_ in result.board.hurt(result.board.best("multi-task"))][:1]
+    )
     errors = result.tasks.loc["s3"].astype(float)
     assert errors["PooledRidge"] > errors[result.board.reference.label]
 
@@ -242,7 +300,9 @@ def test_test_rows_with_unseen_tasks_and_weights():
     new = schools(7, 5, seed=1).assign(w=1.0)
     with pytest.raises(DataError, match="1 task occurs only in the test rows: s6"):
         mtlrun.compare(frame, target="y", task="school", test=new, weight="w", **FEW)
-    result = mtlrun.compare(frame, target="y", task="school", test=new, weight="w", unseen="mean", **FEW)
+    result = mtlrun.compare(
+        frame, target="y", task="school", test=new, weight="w", unseen="mean", **FEW
+    )
     assert result.board.n_splits == 1
     assert all(value is not None for e in result.board.entries for value in e.tasks[0])
 
@@ -253,7 +313,13 @@ def test_a_weight_counts_like_repetitions_and_zero_like_absence():
     weights = np.where(np.arange(len(frame)) % 4 == 0, 0.0, 1.0)
     noisy = frame.assign(y=np.where(weights == 0, 100.0, frame.y), w=weights)
     result = mtlrun.compare(
-        noisy, target="y", task="school", weight="w", methods=["IndependentRidge"], splits=2, repeats=1
+        noisy,
+        target="y",
+        task="school",
+        weight="w",
+        methods=["IndependentRidge"],
+        splits=2,
+        repeats=1,
     )
     assert result.leaderboard.set_index("method").loc["IndependentRidge", "rmse"] < 20
 
@@ -263,7 +329,9 @@ def test_shared_binary_with_gaps_and_calibration():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))
     Z = X @ rng.normal(size=(3, 2)) + rng.normal(size=(80, 2))
-    frame = pd.DataFrame(X, columns=list("abc")).assign(p=np.where(Z[:, 0] > 0, "yes", "no"), q=(Z[:, 1] > 0) * 1.0)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(
+        p=np.where(Z[:, 0] > 0, "yes", "no"), q=(Z[:, 1] > 0) * 1.0
+    )
     frame.loc[:9, "q"] = np.nan
     result = mtlrun.compare(frame, targets=["p", "q"], calibrate=True, **FEW)
     chances = result.model.probabilities(X)
@@ -281,15 +349,30 @@ def test_misspelt_options_are_refused():
 # --- cells that are kept ---
 
 
-def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(tmp_path):
-    options = {"target": "y", "task": "school", "splits": 2, "repeats": 1, "folds": 2, "output": tmp_path}
+def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
+    tmp_path,
+):
+    options = {
+        "target": "y",
+        "task": "school",
+        "splits": 2,
+        "repeats": 1,
+        "folds": 2,
+        "output": tmp_path,
+    }
     first = mtlrun.compare(schools(4, 12), methods=["PooledRidge"], **options)
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*.json")}
+    before = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*.json")
+    }
     lines = []
-    more = mtlrun.compare(schools(4, 12), methods=["PooledRidge", "GraphMTL"], say=lines.append, **options)
+    more = mtlrun.compare(
+        schools(4, 12), methods=["PooledRidge", "GraphMTL"], say=lines.append, **options
+    )
     new = set((tmp_path / "cells").glob("*.json")) - before.keys()
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    keys = {entry["key"] for entry in more.cells["cells"] if entry["method"] == "GraphMTL"}
+    keys = {
+        entry["key"] for entry in more.cells["cells"] if entry["method"] == "GraphMTL"
+    }
     records = [Record.from_line(path.read_text()) for path in new]
     assert {record.key for record in records if record.family == "fit"} == keys
     assert all("GraphMTL" in json.dumps(record.inputs) for record in records)
@@ -297,12 +380,21 @@ def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
     scores = {e.label: e.scores for e in more.board.entries}
     assert {e.label: e.scores for e in first.board.entries}.items() <= scores.items()
     other = mtlrun.compare(schools(4, 12, seed=5), methods=["PooledRidge"], **options)
-    assert not {e["key"] for e in other.cells["cells"]} & {e["key"] for e in more.cells["cells"]}
+    assert not {e["key"] for e in other.cells["cells"]} & {
+        e["key"] for e in more.cells["cells"]
+    }
 
 
 @pytest.mark.slow
 def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
-    options = {"target": "y", "task": "school", "methods": ["GraphMTL"], "splits": 2, "repeats": 1, "output": tmp_path}
+    options = {
+        "target": "y",
+        "task": "school",
+        "methods": ["GraphMTL"],
+        "splits": 2,
+        "repeats": 1,
+        "output": tmp_path,
+    }
     first = mtlrun.compare(schools(4, 12), **options)
     first.save(tmp_path)
     for again in ({}, {"seed": 1}):
@@ -311,7 +403,9 @@ def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
         fitted = [line for line in lines if line.endswith("on all rows")]
         assert bool(fitted) == bool(again)
         if not again:
-            np.testing.assert_array_equal(result.model.estimator.coef_, first.model.estimator.coef_)
+            np.testing.assert_array_equal(
+                result.model.estimator.coef_, first.model.estimator.coef_
+            )
             assert result.config == first.config
     (tmp_path / "model" / "model.skops").write_bytes(b"damaged")
     lines = []
@@ -321,7 +415,13 @@ def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
 
 @pytest.mark.slow
 def test_repeats_more_compute_themselves_alone(tmp_path):
-    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2, "output": tmp_path}
+    options = {
+        "target": "y",
+        "task": "school",
+        "methods": ["PooledRidge"],
+        "splits": 2,
+        "output": tmp_path,
+    }
     first = mtlrun.compare(schools(4, 12), repeats=1, **options)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*")}
     more = mtlrun.compare(schools(4, 12), repeats=2, **options)
@@ -333,11 +433,20 @@ def test_repeats_more_compute_themselves_alone(tmp_path):
 
 def test_a_frame_is_compared_as_it_is_stored(tmp_path):
     rng = np.random.default_rng(0)
-    frame = schools(3, 20).assign(flag=rng.random(60) > 0.5, size=pd.Categorical(rng.integers(1, 4, 60)))
+    frame = schools(3, 20).assign(
+        flag=rng.random(60) > 0.5, size=pd.Categorical(rng.integers(1, 4, 60))
+    )
     frame["code"] = [f"{k:05d}" for k in range(60)]  # an identifier: left out
     frame.loc[0, "size"] = None
     frame = frame.rename(columns={"school": "the school"})
-    result = mtlrun.compare(frame, target="y", task="the school", methods=["PooledRidge"], splits=2, repeats=1)
+    result = mtlrun.compare(
+        frame,
+        target="y",
+        task="the school",
+        methods=["PooledRidge"],
+        splits=2,
+        repeats=1,
+    )
     assert result.dataset.categories == {"size": ["1", "2", "3"]}
     assert result.dataset.features == ["a", "b", "c", "d", "flag", "size"]
     result.save(tmp_path)
@@ -374,38 +483,71 @@ def test_default_methods_hold_the_baselines_of_every_family():
         }
         families = {label: c.family for label, c in found.items()}
         assert families["GradientBoosting+Task"] == "pooled"
-        single = families.keys() & {"IndependentKernelRidge", "IndependentGradientBoosting"}
+        single = families.keys() & {
+            "IndependentKernelRidge",
+            "IndependentGradientBoosting",
+        }
         assert [families[label] for label in single] == ["independent"]
         assert list(families.values()).count("multi-task") >= 6
         shared = data.task_id is None
         assert ("MultiOutputExtraTrees" in families) == shared
         if shared:  # cheaper than boosted trees, and often better: a budget must not leave them out first
-            assert [*families].index("MultiOutputRandomForest") < [*families].index("GradientBoosting+Task")
+            assert [*families].index("MultiOutputRandomForest") < [*families].index(
+                "GradientBoosting+Task"
+            )
         assert (f"Pooled{linear}+Task" in families) != shared
-        hierarchical = "HierarchicalMTL" if linear == "Ridge" else "HierarchicalMTLClassifier"
-        assert next(label for label, family in families.items() if family == "multi-task") == hierarchical
+        hierarchical = (
+            "HierarchicalMTL" if linear == "Ridge" else "HierarchicalMTLClassifier"
+        )
+        assert (
+            next(label for label, family in families.items() if family == "multi-task")
+            == hierarchical
+        )
         for candidate in found.values():  # what competes has an inner score
             competes = candidate.family in ("multi-task", "independent", "pooled")
-            assert competes == bool(candidate.grid or candidate.method.get("scored")), candidate.label
+            assert competes == bool(candidate.grid or candidate.method.get("scored")), (
+                candidate.label
+            )
 
 
 def test_the_search_of_boosted_trees_is_halved_where_there_are_many_rows():
     for rows, halved in ((2400, False), (2520, True)):  # of which 80% are trained on
-        frame = pd.DataFrame({"a": np.arange(rows) % 7.0, "school": np.arange(rows) % 30, "y": np.arange(rows) % 11.0})
+        frame = pd.DataFrame(
+            {
+                "a": np.arange(rows) % 7.0,
+                "school": np.arange(rows) % 30,
+                "y": np.arange(rows) % 11.0,
+            }
+        )
         data = dataset_of(frame.astype({"school": str}), targets=("y",), task="school")
         found = {c.label: c for c in default_candidates(data, 0.8)}
         trees = {label for label in found if "GradientBoosting" in label}
         assert len(trees) == 2
-        assert {label for label, candidate in found.items() if candidate.method.get("halving")} == (
-            trees if halved else set()
+        assert {
+            label
+            for label, candidate in found.items()
+            if candidate.method.get("halving")
+        } == (trees if halved else set())
+        facts = facts_of(
+            data,
+            Protocol.of(data, Settings()),
+            Roles(("y",), task="school"),
+            list(found.values()),
         )
-        facts = facts_of(data, Protocol.of(data, Settings()), Roles(("y",), task="school"), list(found.values()))
-        assert any("better half" in fact and all(label in fact for label in trees) for fact in facts) == halved
+        assert (
+            any(
+                "better half" in fact and all(label in fact for label in trees)
+                for fact in facts
+            )
+            == halved
+        )
 
 
 def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(126, 2)), columns=list("ab")).assign(school=np.repeat(list("xyz"), 42))
+    frame = pd.DataFrame(rng.normal(size=(126, 2)), columns=list("ab")).assign(
+        school=np.repeat(list("xyz"), 42)
+    )
     frame["y"] = np.where(frame.school == "z", -3, 3) * np.sign(frame.a) + frame.b
     data = dataset_of(frame, targets=("y",), task="school")
     found = {c.label: c for c in default_candidates(data, 0.8)}
@@ -417,10 +559,22 @@ def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
     for label in ("GradientBoosting+Task", "IndependentGradientBoosting"):
         candidate = found[label]
         chosen = {name: values[-1] for name, values in candidate.grid.items()}
-        made[label] = build({"estimator": candidate.estimator, "params": with_params(candidate.params, chosen)})
-        assert r2_score(data.y, part.predict(part.fit(made[label]))) > 0.8  # not the mean of a task
+        made[label] = build(
+            {
+                "estimator": candidate.estimator,
+                "params": with_params(candidate.params, chosen),
+            }
+        )
+        assert (
+            r2_score(data.y, part.predict(part.fit(made[label]))) > 0.8
+        )  # not the mean of a task
     trees = HistGradientBoostingRegressor(
-        max_bins=255, categorical_features=[0], early_stopping=False, max_leaf_nodes=16, random_state=0, **BOOSTING
+        max_bins=255,
+        categorical_features=[0],
+        early_stopping=False,
+        max_leaf_nodes=16,
+        random_state=0,
+        **BOOSTING,
     )
     rows, scaled = np.c_[data.task_id, data.X], (data.y - data.y.mean()) / data.y.std()
     by_hand = trees.fit(rows, scaled).predict(rows) * data.y.std() + data.y.mean()
@@ -430,10 +584,19 @@ def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
 OWN = "sklearn.linear_model:Ridge"
 
 
-@pytest.mark.parametrize(("family", "kind"), [((), "own"), ((f"multi-task={OWN}",), "multi-task")])
+@pytest.mark.parametrize(
+    ("family", "kind"), [((), "own"), ((f"multi-task={OWN}",), "multi-task")]
+)
 def test_a_class_of_the_users_competes_only_where_its_family_is_named(family, kind):
     result = mtlrun.compare(
-        schools(4, 12), target="y", task="school", methods=[OWN], family=family, splits=3, repeats=1, folds=2
+        schools(4, 12),
+        target="y",
+        task="school",
+        methods=[OWN],
+        family=family,
+        splits=3,
+        repeats=1,
+        folds=2,
     )
     assert {e.label: e.family for e in result.board.entries}["Ridge"] == kind
     assert (result.board.answer.kind == "no verdict") == (kind == "own")
@@ -473,19 +636,29 @@ def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
         predicted = np.zeros(len(test))
         for t in range(6):
             mine, asked = train[data.task_id[train] == t], data.task_id[test] == t
-            ridge = Ridge(alpha).fit(step.transform(data.X[mine]), (data.y[mine] - centre) / scale)
-            predicted[asked] = ridge.predict(step.transform(data.X[test[asked]])) * scale + centre
-        expected = (data.y[test] - predicted) ** 2 / board.tested.scales[data.task_id[test]]
+            ridge = Ridge(alpha).fit(
+                step.transform(data.X[mine]), (data.y[mine] - centre) / scale
+            )
+            predicted[asked] = (
+                ridge.predict(step.transform(data.X[test[asked]])) * scale + centre
+            )
+        expected = (data.y[test] - predicted) ** 2 / board.tested.scales[
+            data.task_id[test]
+        ]
         np.testing.assert_allclose(model.losses[split], expected, rtol=1e-4, atol=1e-6)
         tuned, alone = entries["IndependentRidgeCV"].inner[split], model.inner[split]
-        independent = Strategy.of([e for e in board.entries if e.family == "independent"], range(10))
+        independent = Strategy.of(
+            [e for e in board.entries if e.family == "independent"], range(10)
+        )
         assert entries[independent.picked[split]].inner[split] == min(tuned, alone)
 
 
 @pytest.mark.slow
 def test_a_budget_ends_with_a_board_and_says_what_it_left_out():
     rng = np.random.default_rng(0)
-    wide = pd.DataFrame(rng.normal(size=(120, 300)), columns=[f"x{j}" for j in range(300)])
+    wide = pd.DataFrame(
+        rng.normal(size=(120, 300)), columns=[f"x{j}" for j in range(300)]
+    )
     targets = [f"y{t}" for t in range(12)]
     for t, name in enumerate(targets):
         wide[name] = wide.x0 + wide[f"x{t}"] + rng.normal(size=120)
@@ -494,7 +667,11 @@ def test_a_budget_ends_with_a_board_and_says_what_it_left_out():
     result = mtlrun.compare(wide, targets=targets, budget=0.2, say=lines.append)
     assert time.monotonic() - started < 60
     assert len(result.leaderboard) >= 10
-    assert result.leaderboard["rmse" if "rmse" in result.leaderboard else "nmse"].notna().any()
+    assert (
+        result.leaderboard["rmse" if "rmse" in result.leaderboard else "nmse"]
+        .notna()
+        .any()
+    )
     assert all("no time was left" in line for line in result.board.left_out)
     assert max(map(len, lines)) < 600
 
@@ -508,7 +685,10 @@ def test_long_lists_of_names_are_shortened():
     lines = []
     options = {"methods": ["PooledRidge"], "splits": 2, "repeats": 1, "folds": 2}
     mtlrun.compare(frame, target="y", task="school", say=lines.append, **options)
-    assert any("300 text columns one-hot encoded (w0, w1, w2, w3, w4 and 295 more)" in line for line in lines)
+    assert any(
+        "300 text columns one-hot encoded (w0, w1, w2, w3, w4 and 295 more)" in line
+        for line in lines
+    )
 
 
 # --- estimators made for tables ---
@@ -518,63 +698,91 @@ def test_task_mean_task_feature_and_scaled_targets():
     rng = np.random.default_rng(0)
     X, ids = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
     y = X @ [1.0, 2.0, 3.0] + 5 * ids
-    np.testing.assert_allclose(TaskMean().fit(X, y, task_id=ids).means_, [y[:20].mean(), y[20:].mean()])
+    np.testing.assert_allclose(
+        TaskMean().fit(X, y, task_id=ids).means_, [y[:20].mean(), y[20:].mean()]
+    )
     fitted = TaskFeature(LinearRegression()).fit(X, y, task_id=ids)
     np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
     with pytest.raises(ValueError, match="has not seen"):
         fitted.predict(X[:1], task_id=[7])
     assert np.isfinite(
-        TaskFeature(LinearRegression(), unseen="mean").fit(X, y, task_id=ids).predict(X[:1], task_id=[7])
+        TaskFeature(LinearRegression(), unseen="mean")
+        .fit(X, y, task_id=ids)
+        .predict(X[:1], task_id=[7])
     )
     Y = np.column_stack([y, 1000 * X[:, 0]])
     scaled = ScaledTargets(IndependentRidge(1e-8)).fit(X, Y)
-    np.testing.assert_allclose(scaled.predict(X), X @ scaled.coef_.T + scaled.intercept_)
+    np.testing.assert_allclose(
+        scaled.predict(X), X @ scaled.coef_.T + scaled.intercept_
+    )
     np.testing.assert_allclose(scaled.coef_[1], [1000, 0, 0], atol=1e-3)
     ragged = ScaledTargets(IndependentRidge(1.0)).fit(X, y, task_id=ids)
-    plain = IndependentRidge(1.0).fit(X, y, task_id=ids)  # one scale for all tasks changes nothing but the units
+    plain = IndependentRidge(1.0).fit(
+        X, y, task_id=ids
+    )  # one scale for all tasks changes nothing but the units
     np.testing.assert_allclose(ragged.coef_, plain.coef_)
 
 
 def test_a_task_can_be_a_number_and_one_task_needs_no_ids():
     rng = np.random.default_rng(0)
     X, ids = rng.normal(size=(30, 2)), np.repeat([3, 5, 9], 10)
-    y = X[:, 0] + 2 * np.searchsorted([3, 5, 9], ids)  # linear in the position of the task, not in its name
+    y = X[:, 0] + 2 * np.searchsorted(
+        [3, 5, 9], ids
+    )  # linear in the position of the task, not in its name
     fitted = TaskFeature(LinearRegression(), encoding="number").fit(X, y, task_id=ids)
     np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
     one_hot = TaskFeature(LinearRegression()).fit(X, y**2, task_id=ids)
     assert one_hot.estimator_.n_features_in_ == 5
-    with pytest.raises(ValueError, match="task_id is required: the model was fitted on 3 tasks"):
+    with pytest.raises(
+        ValueError, match="task_id is required: the model was fitted on 3 tasks"
+    ):
         fitted.predict(X)
     single = TaskFeature(LinearRegression()).fit(X[:10], y[:10])
     np.testing.assert_allclose(single.predict(X[:10]), y[:10])
     shared = np.column_stack([y, -y])
     scaled = ScaledTargets(IndependentRidge(1e-8)).fit(X, shared)
-    rows = scaled.predict(X, task_id=np.arange(30) % 2)  # of a shared design, every row for the task of its id
-    np.testing.assert_allclose(rows, scaled.predict(X)[np.arange(30), np.arange(30) % 2])
+    rows = scaled.predict(
+        X, task_id=np.arange(30) % 2
+    )  # of a shared design, every row for the task of its id
+    np.testing.assert_allclose(
+        rows, scaled.predict(X)[np.arange(30), np.arange(30) % 2]
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (TaskFeature(LinearRegression(), encoding="hot"), {}, "encoding must be 'one-hot' or 'number', not 'hot'"),
+        (
+            TaskFeature(LinearRegression(), encoding="hot"),
+            {},
+            "encoding must be 'one-hot' or 'number', not 'hot'",
+        ),
         (
             TaskFeature(KNeighborsRegressor()),
             {"sample_weight": np.ones(4)},
             "KNeighborsRegressor takes no weights of rows",
         ),
-        (TaskMean(), {"y": np.ones((4, 2)), "task_id": [0, 0, 1, 1]}, "a 2-D y already has one column per task"),
+        (
+            TaskMean(),
+            {"y": np.ones((4, 2)), "task_id": [0, 0, 1, 1]},
+            "a 2-D y already has one column per task",
+        ),
     ],
 )
 def test_what_these_estimators_cannot_take(model, options, message):
     with pytest.raises(ValueError, match=message):
-        model.fit(np.ones((4, 2)), **{"y": np.arange(4.0), "task_id": [0, 0, 1, 1], **options})
+        model.fit(
+            np.ones((4, 2)), **{"y": np.arange(4.0), "task_id": [0, 0, 1, 1], **options}
+        )
 
 
 def test_trees_score_labels_by_their_log_odds():
     rng = np.random.default_rng(0)
     X, ids = rng.normal(size=(60, 2)), np.arange(60) % 2
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    forest = TaskFeature(RandomForestClassifier(20, max_depth=2, random_state=0)).fit(X, y, task_id=ids)
+    forest = TaskFeature(RandomForestClassifier(20, max_depth=2, random_state=0)).fit(
+        X, y, task_id=ids
+    )
     scores = forest.decision_function(X, task_id=ids)
     chances = forest.estimator_.predict_proba(np.c_[X, ids == 0, ids == 1])[:, 1]
     inside = (chances > 1e-6) & (chances < 1 - 1e-6)
@@ -582,8 +790,12 @@ def test_trees_score_labels_by_their_log_odds():
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(np.sign(scores), forest.predict(X, task_id=ids))
     for label in (-1.0, 1.0):  # training rows of one class: it is what is predicted
-        constant = TaskFeature(RandomForestClassifier(2)).fit(X, np.full(60, label), task_id=ids)
-        np.testing.assert_array_equal(constant.decision_function(X, task_id=ids), np.full(60, label))
+        constant = TaskFeature(RandomForestClassifier(2)).fit(
+            X, np.full(60, label), task_id=ids
+        )
+        np.testing.assert_array_equal(
+            constant.decision_function(X, task_id=ids), np.full(60, label)
+        )
 
 
 def test_task_feature_of_labels_matches_scikit_learn():
@@ -593,10 +805,19 @@ def test_task_feature_of_labels_matches_scikit_learn():
     Y[:5, 1] = np.nan
     fitted = TaskFeature(LogisticRegression()).fit(sparse.csr_matrix(X), Y)
     known = ~np.isnan(Y[:, 1])
-    stacked = np.vstack([np.c_[X, np.ones(60), np.zeros(60)], np.c_[X, np.zeros(60), np.ones(60)][known]])
+    stacked = np.vstack(
+        [
+            np.c_[X, np.ones(60), np.zeros(60)],
+            np.c_[X, np.zeros(60), np.ones(60)][known],
+        ]
+    )
     expected = LogisticRegression().fit(stacked, np.r_[Y[:, 0], Y[known, 1]])
     scores = fitted.decision_function(sparse.csr_matrix(X))
-    np.testing.assert_allclose(scores[:, 1], expected.decision_function(np.c_[X, np.zeros(60), np.ones(60)]), atol=1e-6)
+    np.testing.assert_allclose(
+        scores[:, 1],
+        expected.decision_function(np.c_[X, np.zeros(60), np.ones(60)]),
+        atol=1e-6,
+    )
 
 
 def test_calibration_finds_the_chances():
@@ -614,17 +835,31 @@ def test_table_features_fill_scale_and_name():
     X = np.array([[1.0, 0.0], [np.nan, 1.0], [3.0, np.nan], [5.0, 1.0]])
     step = TableFeatures({1: ["red", "blue"]}).fit(X)
     names = step.get_feature_names_out(["age", "colour"]).tolist()
-    assert names == ["age", "age is missing", "colour=red", "colour=blue", "colour=missing"]
+    assert names == [
+        "age",
+        "age is missing",
+        "colour=red",
+        "colour=blue",
+        "colour=missing",
+    ]
     found = step.transform(np.array([[np.nan, 7.0]]))
     assert found.shape == (1, 5)
     assert found[0, 2:].tolist() == [0, 0, 0]
     assert abs(step.transform(X)[:, 0].mean()) < 1e-12
     words = TableFeatures({0: ["red", "blue"]}).fit(X[:, 1:])
-    assert words.get_feature_names_out(["colour"]).tolist() == ["colour=red", "colour=blue", "colour=missing"]
+    assert words.get_feature_names_out(["colour"]).tolist() == [
+        "colour=red",
+        "colour=blue",
+        "colour=missing",
+    ]
     thin = sparse.csr_matrix([[0.0, 4.0], [0.0, -8.0], [0.5, 0.0]])
     scaled = TableFeatures().fit(thin)
     assert sparse.issparse(scaled.transform(thin))
-    assert scaled.transform(thin).toarray().tolist() == [[0, 0.5], [0, -1], [1, 0]]  # zeros stay zeros
+    assert scaled.transform(thin).toarray().tolist() == [
+        [0, 0.5],
+        [0, -1],
+        [1, 0],
+    ]  # zeros stay zeros
     assert scaled.get_feature_names_out(["a", "b"]).tolist() == ["a", "b"]
     no_gaps = TableFeatures().fit(X[[0, 3], :1])
     assert no_gaps.transform(np.array([[np.nan]])).tolist() == [[0.0]]
@@ -645,8 +880,17 @@ def test_frames_of_other_packages_keep_their_names(package):
     table = schools(n_tasks=4)
     columns = table.to_dict("list")
     frame = other.DataFrame(columns) if package == "polars" else other.table(columns)
-    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2, "repeats": 1}
-    result, expected = mtlrun.compare(frame, **options), mtlrun.compare(table, **options)
+    options = {
+        "target": "y",
+        "task": "school",
+        "methods": ["PooledRidge"],
+        "splits": 2,
+        "repeats": 1,
+    }
+    result, expected = (
+        mtlrun.compare(frame, **options),
+        mtlrun.compare(table, **options),
+    )
     pd.testing.assert_frame_equal(result.tasks, expected.tasks)
     assert list(result.tasks.index) == sorted(set(table["school"]))
     pd.testing.assert_frame_equal(result.coefficients, expected.coefficients)

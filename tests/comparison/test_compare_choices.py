@@ -24,8 +24,13 @@ TABLES = ("sleepstudy", "Machines", "slump", "flags", "tasks", "labels")
 def table(name, folder):
     """Return a table and the options that name its targets: four published ones and two that are simulated."""
     if name in ("sleepstudy", "Machines"):
-        target, task = {"sleepstudy": ("Reaction", "Subject"), "Machines": ("score", "Worker")}[name]
-        frame = pd.read_csv(folder / "grouped" / f"{name}.csv.gz").drop(columns="rownames", errors="ignore")
+        target, task = {
+            "sleepstudy": ("Reaction", "Subject"),
+            "Machines": ("score", "Worker"),
+        }[name]
+        frame = pd.read_csv(folder / "grouped" / f"{name}.csv.gz").drop(
+            columns="rownames", errors="ignore"
+        )
         return frame.astype({task: str}), {"target": target, "task": task}
     small = folder / "mulan-small"
     if name == "slump":
@@ -36,8 +41,17 @@ def table(name, folder):
     rng = np.random.default_rng(tasks)
     X, ids = rng.normal(size=(tasks * rows, 5)), np.repeat(np.arange(tasks), rows)
     W = rng.normal(size=5) + 0.6 * rng.normal(size=(tasks, 5))
-    y = (X * W[ids]).sum(axis=1) + 0.5 * X[:, 0] ** 2 + rng.normal(size=tasks)[ids] + rng.normal(size=len(ids))
-    frame = pd.DataFrame(X).add_prefix("x").assign(task=[f"t{t}" for t in ids], y=y > 0 if labels else y)
+    y = (
+        (X * W[ids]).sum(axis=1)
+        + 0.5 * X[:, 0] ** 2
+        + rng.normal(size=tasks)[ids]
+        + rng.normal(size=len(ids))
+    )
+    frame = (
+        pd.DataFrame(X)
+        .add_prefix("x")
+        .assign(task=[f"t{t}" for t in ids], y=y > 0 if labels else y)
+    )
     return frame, {"target": "y", "task": "task"}
 
 
@@ -58,7 +72,10 @@ def found(name, folder):
         entry.label: {
             "scores": [digits(entry.scores[split]) for split in sorted(entry.scores)],
             "chosen": [
-                {parameter.removeprefix("estimator__"): digits(value) for parameter, value in chosen.items()}
+                {
+                    parameter.removeprefix("estimator__"): digits(value)
+                    for parameter, value in chosen.items()
+                }
                 for _, chosen in sorted(entry.chosen.items())
             ],
         }
@@ -76,10 +93,18 @@ def test_the_default_methods_choose_and_score_what_they_did(name):
     for label, was in stored.items():
         assert now[label]["chosen"] == was["chosen"], label
         np.testing.assert_allclose(
-            np.array(now[label]["scores"], dtype=float), np.array(was["scores"], dtype=float), rtol=2e-6, err_msg=label
+            np.array(now[label]["scores"], dtype=float),
+            np.array(was["scores"], dtype=float),
+            rtol=2e-6,
+            err_msg=label,
         )
 
 
 if __name__ == "__main__" and "--write" in sys.argv:
     results = {name: found(name, Path(os.environ["MTLRUN_DATA"])) for name in TABLES}
-    STORED.write_text(json.dumps(results, sort_keys=False, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+    STORED.write_text(
+        json.dumps(results, sort_keys=False, separators=(",", ":")).replace(
+            '},"', '},\n"'
+        )
+        + "\n"
+    )

@@ -20,15 +20,31 @@ def result():
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=FEATURES)
     table["y"] = table.sum(axis=1) + 0.1 * rng.normal(size=60)
     table["task"] = TASKS * 12
-    return compare(table, target="y", task="task", methods=["GraphMTL"], splits=2, repeats=1, folds=2)
+    return compare(
+        table,
+        target="y",
+        task="task",
+        methods=["GraphMTL"],
+        splits=2,
+        repeats=1,
+        folds=2,
+    )
 
 
 def test_figures_and_files_are_made_of_hostile_names(result, tmp_path):
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # matplotlib's, of glyphs and of a layout that does not fit
+        warnings.simplefilter(
+            "error", UserWarning
+        )  # matplotlib's, of glyphs and of a layout that does not fit
         result.save(tmp_path)
     page = (tmp_path / "leaderboard.html").read_text()
-    for name in ("leaderboard.html", "leaderboard.md", "leaderboard.csv", "tasks.csv", "coefficients.csv"):
+    for name in (
+        "leaderboard.html",
+        "leaderboard.md",
+        "leaderboard.csv",
+        "tasks.csv",
+        "coefficients.csv",
+    ):
         assert "\x1b" not in (tmp_path / name).read_text()
     assert "<script>x" not in page
     labels = [text.get_text() for text in result.plot_tasks().get_yticklabels()]
@@ -39,8 +55,16 @@ def test_figures_and_files_are_made_of_hostile_names(result, tmp_path):
 def test_coefficients_are_no_formulas_to_a_spreadsheet(result, tmp_path):
     result.save(tmp_path)
     header, *lines = (tmp_path / "coefficients.csv").read_text().splitlines()
-    assert header.split(",") == ["task", "intercept", FEATURES[0], "'+1+2", "\\x1b]0;x\\x07"]
+    assert header.split(",") == [
+        "task",
+        "intercept",
+        FEATURES[0],
+        "'+1+2",
+        "\\x1b]0;x\\x07",
+    ]
     expected = [TASKS[0], "'=cmd()", "\\x1b[2J", *TASKS[3:]]
     assert {line.split(",")[0] for line in lines} == set(expected)
     first = next(k for k, line in enumerate(lines) if line.startswith(TASKS[0]))
-    assert float(lines[first].split(",")[2]) == pytest.approx(result.coefficients.iloc[first, 1], rel=1e-7)
+    assert float(lines[first].split(",")[2]) == pytest.approx(
+        result.coefficients.iloc[first, 1], rel=1e-7
+    )

@@ -17,13 +17,26 @@ def dataset(kind, spread, seed=0, T=40, n=30, **more):
     y = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + rng.logistic(size=T * n)
     y = y if kind == "regression" else np.where(y > 0, 1.0, -1.0)
     tasks = [f"t{t}" for t in range(T)]
-    return Dataset(X=X, y=y, task_type=kind, task_id=ids, tasks=tasks, features=["price", "promo"], **more)
+    return Dataset(
+        X=X,
+        y=y,
+        task_type=kind,
+        task_id=ids,
+        tasks=tasks,
+        features=["price", "promo"],
+        **more,
+    )
 
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])
 def test_the_line_says_in_what_tasks_differ(kind):
-    of = {"regression": "of the variance beyond", "binary": "of the variance behind the labels beyond"}[kind]
-    assert differences(dataset(kind, (0, 0, 0))).startswith("no sign that the tasks differ (")
+    of = {
+        "regression": "of the variance beyond",
+        "binary": "of the variance behind the labels beyond",
+    }[kind]
+    assert differences(dataset(kind, (0, 0, 0))).startswith(
+        "no sign that the tasks differ ("
+    )
     line = differences(dataset(kind, (1, 0, 0)))
     assert of in line
     assert line.endswith("; they differ in level only")
@@ -35,7 +48,9 @@ def test_the_line_says_in_what_tasks_differ(kind):
 def test_the_shares_of_labels_are_those_behind_them():
     line = differences(dataset("binary", (1.5, 0, 0), T=200))
     share = 1.5**2 / (1.5**2 + 2 + np.pi**2 / 3)
-    assert int(line.removeprefix("tasks explain ").partition("%")[0]) == pytest.approx(100 * share, abs=6)
+    assert int(line.removeprefix("tasks explain ").partition("%")[0]) == pytest.approx(
+        100 * share, abs=6
+    )
 
 
 def test_what_it_would_take_long_for_has_no_line(monkeypatch):
@@ -47,5 +62,7 @@ def test_what_it_would_take_long_for_has_no_line(monkeypatch):
 def test_tasks_on_the_same_rows_have_no_line():
     rng = np.random.default_rng(0)
     y = rng.choice([-1.0, 1.0], size=(50, 3))
-    data = Dataset(X=rng.normal(size=(50, 2)), y=y, task_type="binary", tasks=["a", "b", "c"])
+    data = Dataset(
+        X=rng.normal(size=(50, 2)), y=y, task_type="binary", tasks=["a", "b", "c"]
+    )
     assert differences(data) is None

@@ -37,8 +37,13 @@ def by_hand(joint, without, ids):
     total = 0.0
     for t in tasks:
         rows = [i for i in range(len(ids)) if ids[i] == t]
-        h = [(mine / other * without[i] - joint[i]) / (other * len(tasks) * len(rows)) for i in rows]
-        total += len(rows) / (len(rows) - 1) * sum((value - np.mean(h)) ** 2 for value in h)
+        h = [
+            (mine / other * without[i] - joint[i]) / (other * len(tasks) * len(rows))
+            for i in rows
+        ]
+        total += (
+            len(rows) / (len(rows) - 1) * sum((value - np.mean(h)) ** 2 for value in h)
+        )
     return 1 - mine / other, math.sqrt(total)
 
 
@@ -46,12 +51,21 @@ def test_a_ragged_gain_is_that_of_the_formulas():
     joint, without = fields(True)
     found = relative_gain(joint, without, Layout(3, IDS), 1.5)
     gain, error = by_hand(joint, without, IDS)
-    assert (found.value, found.error, found.df) == (pytest.approx(gain), pytest.approx(1.5 * error), 25)
+    assert (found.value, found.error, found.df) == (
+        pytest.approx(gain),
+        pytest.approx(1.5 * error),
+        25,
+    )
     half = student.ppf(0.975, 25) * 1.5 * error
-    assert (found.low, found.high) == (pytest.approx(gain - half), pytest.approx(gain + half))
+    assert (found.low, found.high) == (
+        pytest.approx(gain - half),
+        pytest.approx(gain + half),
+    )
     assert found.pvalue == pytest.approx(2 * student.sf(abs(gain) / (1.5 * error), 25))
     parts = [np.flatnonzero(task == IDS) for task in range(3)]
-    np.testing.assert_allclose(found.tasks, [1 - joint[part].mean() / without[part].mean() for part in parts])
+    np.testing.assert_allclose(
+        found.tasks, [1 - joint[part].mean() / without[part].mean() for part in parts]
+    )
 
 
 def test_a_shared_gain_takes_rows_as_units_and_gaps_do_not_count():
@@ -63,7 +77,9 @@ def test_a_shared_gain_takes_rows_as_units_and_gaps_do_not_count():
     h = (mine / other * without - joint) / (other * 3 * counts)
     u = np.nansum(h, axis=1)
     assert found.value == pytest.approx(1 - mine / other)
-    assert found.error == pytest.approx(math.sqrt(28 / 27 * ((u - u.mean()) ** 2).sum()))
+    assert found.error == pytest.approx(
+        math.sqrt(28 / 27 * ((u - u.mean()) ** 2).sum())
+    )
     assert (found.df, found.units) == (27, 28)
 
 
@@ -73,10 +89,17 @@ def test_groups_are_units_and_whole_weights_are_repeated_rows():
     found = relative_gain(joint, without, Layout(3, IDS, groups), 1.0)
     assert (found.units, found.df) == (6, 5)
     weights = RNG.integers(1, 4, size=28)
-    weighted = relative_gain(joint, without, Layout(3, IDS, groups, weights.astype(float)), 1.0)
+    weighted = relative_gain(
+        joint, without, Layout(3, IDS, groups, weights.astype(float)), 1.0
+    )
     again = np.repeat(np.arange(28), weights)
-    repeated = relative_gain(joint[again], without[again], Layout(3, IDS[again], groups[again]), 1.0)
-    assert (weighted.value, weighted.error) == (pytest.approx(repeated.value), pytest.approx(repeated.error))
+    repeated = relative_gain(
+        joint[again], without[again], Layout(3, IDS[again], groups[again]), 1.0
+    )
+    assert (weighted.value, weighted.error) == (
+        pytest.approx(repeated.value),
+        pytest.approx(repeated.error),
+    )
 
 
 @pytest.mark.parametrize("ragged", [True, False])
@@ -88,7 +111,10 @@ def test_the_standard_error_is_that_of_a_linearised_ratio(ragged):
     joint = common + RNG.gamma(0.5, size=n)
     without = common + RNG.gamma(0.8, size=n)
     if not ragged:
-        joint, without = np.column_stack([joint, 2 * joint]), np.column_stack([without, without + common])
+        joint, without = (
+            np.column_stack([joint, 2 * joint]),
+            np.column_stack([without, without + common]),
+        )
     layout = Layout(2, ids if ragged else None)
     found = relative_gain(joint, without, layout, 1.0)
     left = []
@@ -104,7 +130,13 @@ def test_the_standard_error_is_that_of_a_linearised_ratio(ragged):
 def test_equal_models_gain_nothing(ragged):
     joint, _ = fields(ragged)
     found = relative_gain(joint, joint, Layout(3, IDS if ragged else None), 1.5)
-    assert (found.value, found.error, found.pvalue, found.low, found.high) == (0, 0, 1, 0, 0)
+    assert (found.value, found.error, found.pvalue, found.low, found.high) == (
+        0,
+        0,
+        1,
+        0,
+        0,
+    )
     assert found.better == (0, 3)
     assert found.probabilities(0.01) == (0, 1, 0)
 
@@ -118,14 +150,19 @@ def test_half_the_loss_everywhere_is_a_gain_of_one_half_without_error():
 
 def test_the_auc_is_that_of_pairs_within_a_test_part():
     y = np.where(RNG.random(60) < 0.4, 1.0, -1.0)
-    one, two = RNG.normal(size=60) + y, np.round(RNG.normal(size=60) + 0.5 * y)  # with ties
+    one, two = (
+        RNG.normal(size=60) + y,
+        np.round(RNG.normal(size=60) + 0.5 * y),
+    )  # with ties
     ids, parts = np.arange(60) % 2, np.arange(60) // 20
     layout = Layout(2, ids)
     sums = np.full((3, 60), np.nan)
     for part in range(3):
         rows = np.flatnonzero(parts == part)
         for k, scores in enumerate((one, two)):
-            sums[k, rows], sums[2, rows] = concordances(y[rows], scores[rows], layout, rows)
+            sums[k, rows], sums[2, rows] = concordances(
+                y[rows], scores[rows], layout, rows
+            )
     found = auc_gain(sums[0], sums[1], sums[2], y > 0, layout, 1.5)
     gains, h = [], np.zeros(60)
     for t in range(2):
@@ -139,13 +176,17 @@ def test_the_auc_is_that_of_pairs_within_a_test_part():
         for (i, j), d in own.items():
             h[[i, j]] += (d - gains[t]) / (2 * pairs)
     assert found.value == pytest.approx(np.mean(gains))
-    total = sum(30 / 29 * ((h[ids == t] - h[ids == t].mean()) ** 2).sum() for t in range(2))
+    total = sum(
+        30 / 29 * ((h[ids == t] - h[ids == t].mean()) ** 2).sum() for t in range(2)
+    )
     assert found.error == pytest.approx(1.5 * math.sqrt(total))
     whole = Layout(1, np.zeros(60, dtype=int))
     rows = np.arange(60)
     right, pairs = concordances(y, one, whole, rows)
     positive = y > 0
-    assert right[positive].sum() / pairs[positive].sum() == pytest.approx(roc_auc_score(positive, one))
+    assert right[positive].sum() / pairs[positive].sum() == pytest.approx(
+        roc_auc_score(positive, one)
+    )
 
 
 def test_a_task_of_one_class_is_left_out_of_the_auc():
@@ -161,10 +202,15 @@ def test_scales_of_small_tasks_are_shrunk_and_columns_have_their_own():
     ids = np.array([0, 0, 1, 1, 1, 2, 2])
     variances, sizes = np.array([1.0, 0.0, 25.0]), np.array([2, 3, 2])
     average = (sizes * variances).sum() / 7
-    np.testing.assert_allclose(task_scales(y, Layout(3, ids)), (sizes * variances + 10 * average) / (sizes + 10))
+    np.testing.assert_allclose(
+        task_scales(y, Layout(3, ids)),
+        (sizes * variances + 10 * average) / (sizes + 10),
+    )
     table = np.column_stack([y, 5 * y, np.ones(7)])
     table[0, 0] = np.nan
-    np.testing.assert_allclose(task_scales(table, Layout(3)), [np.var(y[1:]), 25 * np.var(y), np.nan])
+    np.testing.assert_allclose(
+        task_scales(table, Layout(3)), [np.var(y[1:]), 25 * np.var(y), np.nan]
+    )
 
 
 def test_losses_are_those_of_scikit_learn():

@@ -15,7 +15,12 @@ FAST = {"splits": 3, "repeats": 1, "folds": 2, "methods": ["GraphMTL"]}
 
 def test_parts_are_of_every_task_and_nested():
     ids = np.repeat([0, 1, 2], [100, 40, 6])
-    data = Dataset(X=RNG.normal(size=(146, 2)), y=RNG.normal(size=146), task_type="regression", task_id=ids)
+    data = Dataset(
+        X=RNG.normal(size=(146, 2)),
+        y=RNG.normal(size=146),
+        task_type="regression",
+        task_id=ids,
+    )
     rows = np.arange(146)
     small, large = fewer_rows(data, rows, 0.1, 7), fewer_rows(data, rows, 0.5, 7)
     assert np.bincount(ids[small]).tolist() == [10, MIN_PART, MIN_PART]
@@ -32,27 +37,59 @@ def test_parts_are_of_every_task_and_nested():
 def test_the_curve_ends_at_the_verdict_and_is_kept(tmp_path):
     frame = pd.DataFrame(RNG.normal(size=(180, 4)), columns=list("abcd"))
     frame["school"] = np.repeat([f"s{k}" for k in range(6)], 30)
-    frame["grade"] = 2 * frame.a - frame.b + 0.2 * RNG.normal(size=6)[np.repeat(range(6), 30)] + RNG.normal(size=180)
-    options = {"target": "grade", "task": "school", "curve": True, "output": tmp_path / "out", **FAST}
+    frame["grade"] = (
+        2 * frame.a
+        - frame.b
+        + 0.2 * RNG.normal(size=6)[np.repeat(range(6), 30)]
+        + RNG.normal(size=180)
+    )
+    options = {
+        "target": "grade",
+        "task": "school",
+        "curve": True,
+        "output": tmp_path / "out",
+        **FAST,
+    }
     result = mtlrun.compare(frame, **options)
     curve, gain = result.curve, result.board.answer.gain
     assert curve["part"].tolist() == [0.1, 0.2, 0.5, 1.0]
     assert curve["rows per task"].tolist() == [4, 4, 10, 20]
-    assert curve.iloc[-1][["gain", "low", "high"]].tolist() == [gain.value, gain.low, gain.high]
+    assert curve.iloc[-1][["gain", "low", "high"]].tolist() == [
+        gain.value,
+        gain.low,
+        gain.high,
+    ]
     assert (curve["low"] < curve["gain"]).all()
     assert (curve["gain"] < curve["high"]).all()
-    assert curve["without"].iloc[0] > curve["without"].iloc[-1]  # more rows, a smaller error
+    assert (
+        curve["without"].iloc[0] > curve["without"].iloc[-1]
+    )  # more rows, a smaller error
     result.save(tmp_path / "out")
-    np.testing.assert_allclose(pd.read_csv(tmp_path / "out" / "curve.csv")["gain"], curve["gain"])
-    assert "Gain against rows per task" in (tmp_path / "out" / "leaderboard.html").read_text()
-    cells = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").iterdir()}
+    np.testing.assert_allclose(
+        pd.read_csv(tmp_path / "out" / "curve.csv")["gain"], curve["gain"]
+    )
+    assert (
+        "Gain against rows per task"
+        in (tmp_path / "out" / "leaderboard.html").read_text()
+    )
+    cells = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").iterdir()
+    }
     again = mtlrun.compare(frame, **options)
     pd.testing.assert_frame_equal(again.curve, curve)
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").iterdir()} == cells
+    assert {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").iterdir()
+    } == cells
     assert mtlrun.compare(frame, **{**options, "curve": False}).curve is None
 
 
 def test_a_file_of_test_rows_has_no_curve():
-    frame = pd.DataFrame({"a": RNG.normal(size=40), "y": RNG.normal(size=40), "t": np.repeat(["u", "v"], 20)})
+    frame = pd.DataFrame(
+        {
+            "a": RNG.normal(size=40),
+            "y": RNG.normal(size=40),
+            "t": np.repeat(["u", "v"], 20),
+        }
+    )
     with pytest.raises(ConfigError, match="--curve"):
         mtlrun.compare(frame, target="y", task="t", test=frame, curve=True, **FAST)

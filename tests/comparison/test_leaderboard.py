@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from mtlrun.comparison.gain import Layout
-from mtlrun.comparison.leaderboard import Board, leaderboard_grid, leaderboard_json, markdown
+from mtlrun.comparison.leaderboard import (
+    Board,
+    leaderboard_grid,
+    leaderboard_json,
+    markdown,
+)
 from mtlrun.comparison.verdict import (
     AUC,
     CANNOT_TELL,
@@ -37,7 +42,10 @@ NOISE = np.random.default_rng(0).normal(size=N)
 
 def evaluation(repeats=2, n=N, **more):
     places = np.arange(n) // TASKS  # every fold has its share of every task
-    folds = [np.random.default_rng(r).permutation(places.max() + 1)[places] % FOLDS for r in range(repeats)]
+    folds = [
+        np.random.default_rng(r).permutation(places.max() + 1)[places] % FOLDS
+        for r in range(repeats)
+    ]
     rows = [np.flatnonzero(fold == k) for fold in folds for k in range(FOLDS)]
     return Evaluation(
         y=NOISE[:n],
@@ -55,7 +63,9 @@ def evaluation(repeats=2, n=N, **more):
 def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed=()):
     """A method with losses of mean `level`; what varies is mostly common to all methods."""
     rng = np.random.default_rng(seed)
-    losses = level * (1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y)))
+    losses = level * (
+        1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y))
+    )
     made = Entry(label, family)
     for split, rows in enumerate(where.rows):
         if split in failed:
@@ -64,14 +74,25 @@ def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed
         made.losses[split] = losses[rows]
         made.inner[split] = level if inner is None else inner
         made.scores[split] = float(np.mean(losses[rows]))
-        made.tasks[split] = [float(losses[rows][IDS[rows] == t].mean()) for t in range(TASKS)]
+        made.tasks[split] = [
+            float(losses[rows][IDS[rows] == t].mean()) for t in range(TASKS)
+        ]
         made.seconds.append(1.0)
     return made
 
 
 def board(where, *entries):
     names = [f"t{k}" for k in range(TASKS)]
-    return Board("title", "nmse", False, names, [N // TASKS] * TASKS, list(entries), where, "Alone")
+    return Board(
+        "title",
+        "nmse",
+        False,
+        names,
+        [N // TASKS] * TASKS,
+        list(entries),
+        where,
+        "Alone",
+    )
 
 
 WHERE = evaluation()
@@ -88,7 +109,11 @@ def three(level, where=WHERE, **more):
 @pytest.mark.parametrize(
     ("level", "kind", "words"),
     [
-        (0.9, HELPS, ["reduces the error by 10%", "compared with the best model without it"]),
+        (
+            0.9,
+            HELPS,
+            ["reduces the error by 10%", "compared with the best model without it"],
+        ),
         (1.1, WORSE, ["does worse", "10% more error"]),
         (0.998, NO_DIFFERENCE, ["not worth it", "below 1%"]),
     ],
@@ -106,7 +131,10 @@ def test_the_verdict_follows_the_gain(level, kind, words, lacking):
 def test_noise_cannot_tell_and_says_what_would():
     loud = three(0.95)
     for split, rows in enumerate(WHERE.rows):
-        loud[2].losses[split] = loud[2].losses[split] * np.exp(2 * np.random.default_rng(5).normal(size=N) - 2)[rows]
+        loud[2].losses[split] = (
+            loud[2].losses[split]
+            * np.exp(2 * np.random.default_rng(5).normal(size=N) - 2)[rows]
+        )
     found = answer(loud, WHERE)
     assert found.kind == CANNOT_TELL
     assert "240 rows" in found.sentence
@@ -132,7 +160,10 @@ def test_a_method_that_is_never_chosen_changes_nothing():
     few = three(0.9)
     for family in (MULTITASK, INDEPENDENT, POOLED):
         better_in_the_test = entry("Lucky", family, 0.5, WHERE, inner=9.0, seed=7)
-        assert answer([*few, better_in_the_test], WHERE).sentence == answer(few, WHERE).sentence
+        assert (
+            answer([*few, better_in_the_test], WHERE).sentence
+            == answer(few, WHERE).sentence
+        )
     for family in (TRIVIAL, OWN, NATIVE):
         bad = entry("Other", family, 3.0, WHERE, inner=0.0, seed=7)
         assert answer([*few, bad], WHERE).sentence == answer(few, WHERE).sentence
@@ -140,7 +171,9 @@ def test_a_method_that_is_never_chosen_changes_nothing():
 
 def test_the_p_of_a_pair_does_not_depend_on_the_list_of_methods():
     few, many = board(WHERE, *three(0.9)), board(WHERE, *three(0.9))
-    many.entries += [entry(f"More{k}", MULTITASK, 0.5 + k / 10, WHERE, seed=k) for k in range(9)]
+    many.entries += [
+        entry(f"More{k}", MULTITASK, 0.5 + k / 10, WHERE, seed=k) for k in range(9)
+    ]
 
     def row(made):
         return next(row for row in leaderboard_grid(made).rows if row[1] == "Joint")
@@ -178,12 +211,18 @@ def test_one_model_for_all_is_named_where_that_is_what_helps():
 
 def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
     alone, one, _ = three(0.9)
-    joint, second = (entry(n, MULTITASK, 0.9, WHERE, seed=2, failed=f) for n, f in (("J", (3,)), ("K", ())))
+    joint, second = (
+        entry(n, MULTITASK, 0.9, WHERE, seed=2, failed=f)
+        for n, f in (("J", (3,)), ("K", ()))
+    )
     found = answer([alone, one, joint, second], WHERE)
     assert found.kind == HELPS
     assert any("J failed in 1 of 10 training parts" in line for line in found.details)
     assert found.picked["multi-task"] == {"J": 9, "K": 1}
-    assert answer([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).kind == NO_VERDICT
+    assert (
+        answer([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).kind
+        == NO_VERDICT
+    )
 
 
 def test_one_repeat_is_provisional_and_wider():
@@ -221,7 +260,14 @@ def test_too_few_rows_folds_or_tasks_give_no_verdict():
 
 def test_a_test_file_is_separate():
     rows = [np.arange(N)]
-    where = dataclasses.replace(WHERE, rows=rows, new=[np.zeros(N, dtype=bool)], folds=1, repeats=1, separate=True)
+    where = dataclasses.replace(
+        WHERE,
+        rows=rows,
+        new=[np.zeros(N, dtype=bool)],
+        folds=1,
+        repeats=1,
+        separate=True,
+    )
     found = answer(three(0.9, where), where)
     assert found.kind == HELPS
     assert any("these fitted models" in line for line in found.details)
@@ -239,10 +285,16 @@ def test_points_of_the_auc():
     y = np.where(NOISE > 0, 1.0, -1.0)
     where = dataclasses.replace(WHERE, y=y, measure=AUC, smallest=0.005)
     made = []
-    for label, family, noise in (("Alone", INDEPENDENT, 2.0), ("One", POOLED, 2.5), ("Joint", MULTITASK, 0.5)):
+    for label, family, noise in (
+        ("Alone", INDEPENDENT, 2.0),
+        ("One", POOLED, 2.5),
+        ("Joint", MULTITASK, 0.5),
+    ):
         made.append(Entry(label, family))
         for split, rows in enumerate(where.rows):
-            scores = y[rows] + noise * np.random.default_rng(split).normal(size=len(rows))
+            scores = y[rows] + noise * np.random.default_rng(split).normal(
+                size=len(rows)
+            )
             made[-1].losses[split] = where.losses(split, scores)
             made[-1].inner[split] = noise
     found = answer(made, where)
@@ -256,29 +308,43 @@ def test_the_report_has_numbers_and_sentences():
     content = json.loads(leaderboard_json(made))
     assert content["verdict"] == made.answer.sentence
     assert content["answer"]["kind"] == HELPS
-    assert content["answer"]["gain"]["low"] == pytest.approx(made.answer.gain.low, rel=1e-6)
+    assert content["answer"]["gain"]["low"] == pytest.approx(
+        made.answer.gain.low, rel=1e-6
+    )
     assert {m["method"]: m["gain"] is None for m in content["methods"]}["Alone"]
     text = markdown(made)
     assert "p is not corrected for multiple tests" in text
     assert "5-fold x2" in text
     assert made.answer.sentence in text
     assert made.hurt(made.best(MULTITASK)) == []
-    assert {name for name, _, every in made.hurt(made.best(TRIVIAL)) if every} == set(made.tasks)
+    assert {name for name, _, every in made.hurt(made.best(TRIVIAL)) if every} == set(
+        made.tasks
+    )
 
 
 def test_methods_that_failed_come_last_without_a_rank():
-    failed = Entry("Broken", MULTITASK, failures=dict.fromkeys(range(10), "ValueError: broken"))
+    failed = Entry(
+        "Broken", MULTITASK, failures=dict.fromkeys(range(10), "ValueError: broken")
+    )
     made = board(WHERE, entry("Mean", TRIVIAL, 3.0, WHERE), failed)
-    assert [row[:2] for row in leaderboard_grid(made).rows] == [[1, "Mean"], [None, "Broken"]]
+    assert [row[:2] for row in leaderboard_grid(made).rows] == [
+        [1, "Mean"],
+        [None, "Broken"],
+    ]
     assert leaderboard_grid(made).rows[1][9] == "failed"
     assert "every multi-task method failed" in made.answer.sentence
     assert made.reference is None
 
 
 def test_rounding_errors_are_ties():
-    alone, joint = entry("Alone", INDEPENDENT, 1.0, WHERE), entry("Joint", MULTITASK, 1.0, WHERE)
+    alone, joint = (
+        entry("Alone", INDEPENDENT, 1.0, WHERE),
+        entry("Joint", MULTITASK, 1.0, WHERE),
+    )
     joint.scores = {s: value * (1 + 1e-13) for s, value in alone.scores.items()}
-    joint.tasks = {s: [v * (1 + 1e-13) for v in values] for s, values in alone.tasks.items()}
+    joint.tasks = {
+        s: [v * (1 + 1e-13) for v in values] for s, values in alone.tasks.items()
+    }
     made = board(WHERE, alone, joint)
     assert [row[0] for row in leaderboard_grid(made).rows] == [1, 1]
     assert made.hurt(joint) == []

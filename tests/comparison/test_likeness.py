@@ -16,7 +16,21 @@ def atlas(monkeypatch):
     lines = [
         dict(
             zip(
-                HEAD, map(str, (f"t{k}", kind, rows, seed, 0.1 - 0.02 * k + 0.1 * seed, rows, 2 * 2**k, 5)), strict=True
+                HEAD,
+                map(
+                    str,
+                    (
+                        f"t{k}",
+                        kind,
+                        rows,
+                        seed,
+                        0.1 - 0.02 * k + 0.1 * seed,
+                        rows,
+                        2 * 2**k,
+                        5,
+                    ),
+                ),
+                strict=True,
             )
         )
         for kind in ("groups", "labels")
@@ -24,13 +38,20 @@ def atlas(monkeypatch):
         for rows in (10, 100)
         for seed in (0, 1)
     ]
-    monkeypatch.setattr("mtlrun.comparison.differences.read_lines", lambda: (lines, "2026-11-25"))
+    monkeypatch.setattr(
+        "mtlrun.comparison.differences.read_lines", lambda: (lines, "2026-11-25")
+    )
     return lines
 
 
 def ragged(tasks, rows):
     ids = np.repeat(np.arange(tasks), rows)
-    return Dataset(X=np.zeros((len(ids), 5)), y=np.zeros(len(ids)), task_type="regression", task_id=ids)
+    return Dataset(
+        X=np.zeros((len(ids), 5)),
+        y=np.zeros(len(ids)),
+        task_type="regression",
+        task_id=ids,
+    )
 
 
 def test_the_nearest_tables_are_named_with_the_mean_gain_of_the_seeds(atlas):
@@ -52,7 +73,9 @@ def test_nothing_is_said_without_enough_tables_of_the_layout(atlas, monkeypatch)
     shared = Dataset(X=np.zeros((20, 5)), y=np.zeros((20, 3)), task_type="regression")
     assert tables_like(shared, 0.8) is None
     few = [line for line in atlas if int(line["table"][1:]) < FEWEST - 1]
-    monkeypatch.setattr("mtlrun.comparison.differences.read_lines", lambda: (few, "2026-11-25"))
+    monkeypatch.setattr(
+        "mtlrun.comparison.differences.read_lines", lambda: (few, "2026-11-25")
+    )
     assert tables_like(ragged(8, 20), 0.8) is None
 
     def refuse():

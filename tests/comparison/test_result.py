@@ -32,7 +32,9 @@ def frame():
     X["school"] = np.repeat(["north", "south", "west"], 30)
     X["grade"] = 2 * X.a - X.b + 0.3 * RNG.normal(size=90)
     X["passed"] = np.where(X.grade > 0, "yes", "no")
-    X["level"] = pd.cut(X.grade, [-99, -1, 1, 99], labels=["low", "mid", "top"]).astype(str)
+    X["level"] = pd.cut(X.grade, [-99, -1, 1, 99], labels=["low", "mid", "top"]).astype(
+        str
+    )
     X["points"] = (X.a + X.c > 0).astype(int)
     return X
 
@@ -41,7 +43,9 @@ def compared(frame, columns, **options):
     roles = {"grade", "passed", "level", "points", "school"} - set(columns)
     labels = not {"grade"} & set(columns)
     method = "GraphMTLClassifier" if labels else "GraphMTL"
-    return mtlrun.compare(frame, methods=[method], calibrate=labels, drop=sorted(roles), **FAST, **options)
+    return mtlrun.compare(
+        frame, methods=[method], calibrate=labels, drop=sorted(roles), **FAST, **options
+    )
 
 
 CASES = {
@@ -56,7 +60,10 @@ CASES = {
 
 #: The cases, of which the first test run has two: a comparison of each takes seconds.
 FEW = [
-    case if case in ("numbers", "classes of tasks") else pytest.param(case, marks=pytest.mark.slow) for case in CASES
+    case
+    if case in ("numbers", "classes of tasks")
+    else pytest.param(case, marks=pytest.mark.slow)
+    for case in CASES
 ]
 
 
@@ -79,7 +86,9 @@ def results(frame):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(frame, results, case):
+def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(
+    frame, results, case
+):
     result, options = results[case], CASES[case][1]
     written = pd.read_csv(io.StringIO(result.trained.predictions))
     rows = frame.iloc[written["row"]]
@@ -94,7 +103,9 @@ def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(frame, r
 
 
 @pytest.mark.parametrize("case", FEW)
-def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(frame, results, case, tmp_path):
+def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(
+    frame, results, case, tmp_path
+):
     result, options = results[case], CASES[case][1]
     targets = [options["target"]] if "target" in options else options["targets"]
     found = result.predict(frame)
@@ -102,19 +113,31 @@ def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(frame
         assert np.corrcoef(found, frame.grade)[0, 1] > 0.9
     else:
         assert set(np.ravel(found)) <= set(np.ravel(frame[targets]))
-        assert (np.asarray(found).reshape(90, -1) == frame[targets].to_numpy()).mean() > 0.75
+        assert (
+            np.asarray(found).reshape(90, -1) == frame[targets].to_numpy()
+        ).mean() > 0.75
     assert list(found.columns if len(targets) > 1 else [found.name]) == targets
     # With or without targets, in another order of rows and columns, with an index of its own.
-    other = frame.drop(columns=targets)[::-1].set_index(np.arange(90) + 7)[sorted(set(frame) - set(targets))]
+    other = frame.drop(columns=targets)[::-1].set_index(np.arange(90) + 7)[
+        sorted(set(frame) - set(targets))
+    ]
     again = result.predict(other)
     assert again.index.tolist() == other.index.tolist()
     np.testing.assert_array_equal(np.asarray(again)[::-1], np.asarray(found))
     result.save(tmp_path / "out")
     for place in (tmp_path / "out" / "model", str(tmp_path / "out" / "model")):
-        np.testing.assert_array_equal(mtlrun.load_model(place).predict(frame), np.asarray(found))
+        np.testing.assert_array_equal(
+            mtlrun.load_model(place).predict(frame), np.asarray(found)
+        )
     written = answers_table(result.model, *result.model.read(frame))
     np.testing.assert_array_equal(
-        written[targets if len(targets) > 1 else ["prediction" if case == "numbers" else "label"]].to_numpy().ravel(),
+        written[
+            targets
+            if len(targets) > 1
+            else ["prediction" if case == "numbers" else "label"]
+        ]
+        .to_numpy()
+        .ravel(),
         np.ravel(found),
     )
 
@@ -125,29 +148,47 @@ def test_probabilities_are_of_the_labels_and_sum_to_one(frame, results, case):
     found = result.predict_proba(frame)
     targets = CASES[case][1].get("targets") or [""]
     for target in targets:
-        mine = found[[c for c in found if c.startswith(f"{target}=")]] if target else found
+        mine = (
+            found[[c for c in found if c.startswith(f"{target}=")]] if target else found
+        )
         np.testing.assert_allclose(mine.sum(axis=1), 1)
         best = mine.idxmax(axis=1).str.removeprefix(f"{target}=")
         said = result.predict(frame) if not target else result.predict(frame)[target]
         assert (best.to_numpy() == said.astype(str).to_numpy()).mean() > 0.9
     raw = result.model.predict_proba(frame)
-    np.testing.assert_array_equal(np.hstack(raw) if isinstance(raw, list) else raw, found)
+    np.testing.assert_array_equal(
+        np.hstack(raw) if isinstance(raw, list) else raw, found
+    )
 
 
 @pytest.mark.parametrize("case", FEW)
-def test_the_model_is_an_estimator_that_clones_fits_and_is_stored(frame, results, case, tmp_path):
+def test_the_model_is_an_estimator_that_clones_fits_and_is_stored(
+    frame, results, case, tmp_path
+):
     model, options = results[case].model, CASES[case][1]
     targets = [options["target"]] if "target" in options else options["targets"]
-    columns = ["a", "b", "c", "colour", *([options["task"]] if "task" in options else [])]
+    columns = [
+        "a",
+        "b",
+        "c",
+        "colour",
+        *([options["task"]] if "task" in options else []),
+    ]
     assert model.feature_names_in_.tolist() == columns
     assert model.n_features_in_ == len(columns)
-    assert (is_regressor(model), is_classifier(model)) == (case == "numbers", case != "numbers")
+    assert (is_regressor(model), is_classifier(model)) == (
+        case == "numbers",
+        case != "numbers",
+    )
     check_is_fitted(model)
     assert "estimator" in model.get_params()
     expected = model.predict(frame)
     np.testing.assert_array_equal(model.predict(frame[columns]), expected)
     joblib.dump(model, tmp_path / "m.joblib")
-    for stored in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "m.joblib")):
+    for stored in (
+        pickle.loads(pickle.dumps(model)),
+        joblib.load(tmp_path / "m.joblib"),
+    ):
         np.testing.assert_array_equal(stored.predict(frame), expected)
     copy = clone(model)
     assert not copy.__sklearn_is_fitted__()
@@ -163,14 +204,17 @@ def test_the_model_is_an_estimator_that_clones_fits_and_is_stored(frame, results
 
 def test_scikit_learn_can_validate_it(frame, results):
     mixed = frame.sample(frac=1, random_state=0)
-    scores = cross_val_score(results["numbers"].model, mixed.drop(columns="grade"), mixed.grade, cv=3)
+    scores = cross_val_score(
+        results["numbers"].model, mixed.drop(columns="grade"), mixed.grade, cv=3
+    )
     assert scores.min() > 0.8
 
 
 def test_unknown_tasks_and_missing_columns_are_named_with_the_remedy(frame, results):
     result = results["numbers"]
     with pytest.raises(
-        UnknownNameError, match=r"(?s)row 1: 'norht' \(also unknown: 'est'|est\).*'north'.*--unseen mean"
+        UnknownNameError,
+        match=r"(?s)row 1: 'norht' \(also unknown: 'est'|est\).*'north'.*--unseen mean",
     ):
         result.predict(frame.replace({"school": {"north": "norht", "west": "est"}}))
     with pytest.raises(DataError, match=r"(?s)3 tasks.*Add a column 'school'"):
@@ -185,7 +229,11 @@ def test_unknown_tasks_and_missing_columns_are_named_with_the_remedy(frame, resu
 
 @pytest.mark.slow
 def test_labels_of_each_task_are_those_that_occurred_there(frame):
-    few = frame.assign(level=np.where((frame.school == "north") & (frame.level == "top"), "mid", frame.level))
+    few = frame.assign(
+        level=np.where(
+            (frame.school == "north") & (frame.level == "top"), "mid", frame.level
+        )
+    )
     result = compared(few, ["level", "school"], target="level", task="school")
     found = result.predict(few)
     assert set(found[few.school == "north"]) <= {"low", "mid"}
@@ -216,13 +264,30 @@ def test_the_package_lists_what_it_offers_and_stays_light():
 
 def test_targets_may_be_a_number_of_last_columns(frame):
     table = frame[["a", "b", "school", "grade"]]
-    plain = mtlrun.compare(table, target="grade", task="school", methods="GraphMTL", **FAST)
-    other = mtlrun.compare(table, targets_last=1, task="school", methods="GraphMTL", **FAST)
+    plain = mtlrun.compare(
+        table, target="grade", task="school", methods="GraphMTL", **FAST
+    )
+    other = mtlrun.compare(
+        table, targets_last=1, task="school", methods="GraphMTL", **FAST
+    )
     assert plain.leaderboard["rmse"].tolist() == other.leaderboard["rmse"].tolist()
 
 
 def test_options_have_the_same_names_in_shell_and_python():
-    shell = set(inspect.signature(command).parameters) - {"output_dir", "quiet", "debug"}
-    python = set(inspect.signature(mtlrun.compare).parameters) - {"say", "finished", "output", "options"}
-    python |= set(Settings.__dataclass_fields__) | set(Roles.__dataclass_fields__) | {"backend", "scheduler"}
+    shell = set(inspect.signature(command).parameters) - {
+        "output_dir",
+        "quiet",
+        "debug",
+    }
+    python = set(inspect.signature(mtlrun.compare).parameters) - {
+        "say",
+        "finished",
+        "output",
+        "options",
+    }
+    python |= (
+        set(Settings.__dataclass_fields__)
+        | set(Roles.__dataclass_fields__)
+        | {"backend", "scheduler"}
+    )
     assert shell == python

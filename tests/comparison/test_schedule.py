@@ -78,16 +78,25 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
     ]
     assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
     tested = SimpleNamespace(folds=3, repeats=2, rows=range(6))
-    cells = {(c.label, s): SimpleNamespace(key=f"{c.label} {s}") for c in made for s in range(6)}
+    cells = {
+        (c.label, s): SimpleNamespace(key=f"{c.label} {s}")
+        for c in made
+        for s in range(6)
+    }
     runner = SimpleNamespace(finished=None)
     waves = list(CompareSchedule(made, cells, runner, tested, deadline=1.0)._waves())
-    assert waves[:5] == [[(label, s) for s in range(3)] for label in ("Mean", "Alone", "One", "Tuned", "Joint")]
+    assert waves[:5] == [
+        [(label, s) for s in range(3)]
+        for label in ("Mean", "Alone", "One", "Tuned", "Joint")
+    ]
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
     assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
     assert sum(map(len, waves)) == len(cells)
     whole = list(CompareSchedule(made, cells, runner, tested)._waves())
     assert whole[:10] == waves[:10]
-    assert whole[10:] == [[(label, s) for s in range(6)] for label in ("Other", "Lasso")]
+    assert whole[10:] == [
+        [(label, s) for s in range(6)] for label in ("Other", "Lasso")
+    ]
 
 
 @pytest.mark.slow
@@ -95,25 +104,44 @@ def test_a_board_after_every_fit():
     found = []
 
     def tell(board):
-        found.append(([e.label for e in board.ranked()], board.left_out, board.answer.kind))
+        found.append(
+            ([e.label for e in board.ranked()], board.left_out, board.answer.kind)
+        )
 
     mtlrun.compare(schools(), methods=["GraphMTL"], finished=tell, **QUICK)
     assert len(found) == 15
     assert found[0][0] == ["TaskMean"]
-    assert re.fullmatch(r"unfinished: 1 of 15 fits are done, about .* left", found[0][1][0])
+    assert re.fullmatch(
+        r"unfinished: 1 of 15 fits are done, about .* left", found[0][1][0]
+    )
     assert found[5][2] == "no verdict"
     assert found[-1][2] != "no verdict"
 
 
 @pytest.mark.slow
-def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_record(own, tmp_path):
-    options = {**QUICK, "methods": ["own_methods:Asleep"], "budget": 0.4, "output": tmp_path / "out"}
+def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_record(
+    own, tmp_path
+):
+    options = {
+        **QUICK,
+        "methods": ["own_methods:Asleep"],
+        "budget": 0.4,
+        "output": tmp_path / "out",
+    }
     started = time.monotonic()
     result = mtlrun.compare(schools(), **options)
-    assert time.monotonic() - started < 300  # on a busy machine, and not the 600 s of a fit
+    assert (
+        time.monotonic() - started < 300
+    )  # on a busy machine, and not the 600 s of a fit
     assert "Asleep" not in [e.label for e in result.board.ranked()]
-    assert any(line.startswith("no time") and "Asleep" in line for line in result.board.left_out)
-    records = [Record.from_line(path.read_text()) for path in (tmp_path / "out/cells").glob("*.json")]
+    assert any(
+        line.startswith("no time") and "Asleep" in line
+        for line in result.board.left_out
+    )
+    records = [
+        Record.from_line(path.read_text())
+        for path in (tmp_path / "out/cells").glob("*.json")
+    ]
     assert {record.status for record in records} == {"ok"}
     assert not any(map(is_locked, (tmp_path / "out/cells").glob("*.lock")))
 
@@ -125,11 +153,16 @@ def test_the_saved_model_is_the_best_one_that_the_budget_has_time_for(own, monke
     in_time = mtlrun.compare(frame, **options)
     assert in_time.saved == in_time.board.ranked()[0].label == "Square"
     assert not in_time.board.left_out
-    monkeypatch.setattr("mtlrun.comparison.compare.FINAL", 1500)  # 750 s of the 600, and less for the others
+    monkeypatch.setattr(
+        "mtlrun.comparison.compare.FINAL", 1500
+    )  # 750 s of the 600, and less for the others
     late = mtlrun.compare(frame, **options)
     assert late.board.ranked()[0].label == "Square"
     assert late.saved != "Square"
-    assert any("Square" in line and f"the saved model is {late.saved}" in line for line in late.board.left_out)
+    assert any(
+        "Square" in line and f"the saved model is {late.saved}" in line
+        for line in late.board.left_out
+    )
     assert len(late.predict(frame)) == len(frame)
 
 
@@ -138,38 +171,59 @@ def test_a_budget_changes_no_number(tmp_path):
     whole = mtlrun.compare(schools(), methods=["GraphMTL"], **QUICK)
     timed = mtlrun.compare(schools(), methods=["GraphMTL"], budget=10, **QUICK)
     assert whole.verdict == timed.verdict
-    assert {e.label: e.scores for e in whole.board.entries} == {e.label: e.scores for e in timed.board.entries}
+    assert {e.label: e.scores for e in whole.board.entries} == {
+        e.label: e.scores for e in timed.board.entries
+    }
 
 
 def test_a_budget_of_nothing_gives_a_board():
     result = mtlrun.compare(schools(), budget=1e-6, **QUICK)
     assert [e.label for e in result.board.ranked()] == ["TaskMean"]
     assert result.board.answer.kind == "no verdict"
-    assert result.board.left_out[0].startswith("no time was left for 3 of 3 splits of IndependentRidge, ")
+    assert result.board.left_out[0].startswith(
+        "no time was left for 3 of 3 splits of IndependentRidge, "
+    )
 
 
 def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
     lines = []
     result = mtlrun.compare(
-        schools(), methods=["own_methods:Broken"], family=["multi-task=own_methods:Broken"], say=lines.append, **QUICK
+        schools(),
+        methods=["own_methods:Broken"],
+        family=["multi-task=own_methods:Broken"],
+        say=lines.append,
+        **QUICK,
     )
-    assert any(line.startswith("Broken: ") and "ValueError: broken on purpose" in line for line in lines)
+    assert any(
+        line.startswith("Broken: ") and "ValueError: broken on purpose" in line
+        for line in lines
+    )
     assert result.leaderboard["method"].iloc[-1] == "Broken"
     assert result.leaderboard["better in"].iloc[-1] == "failed"
     assert "every multi-task method failed" in result.verdict
-    assert re.search(r"\| Broken +\| - +\| .*ValueError: broken on purpose", markdown(result.board))
+    assert re.search(
+        r"\| Broken +\| - +\| .*ValueError: broken on purpose", markdown(result.board)
+    )
     with pytest.raises(ValueError, match="no multi-task method"):
         result.plot_tasks()
 
 
 def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
     frame = schools().assign(g=np.arange(48) % 7, day=np.arange(48) % 11)
-    grouped = make_dataset(table_of_frame(frame), Roles(targets=("y",), task="school", group="g", drop=("day",)))
+    grouped = make_dataset(
+        table_of_frame(frame),
+        Roles(targets=("y",), task="school", group="g", drop=("day",)),
+    )
     folds = list(fold_rows(grouped, 3, 0))
     assert len(folds) == 3
     for train, test in folds:
-        assert not set(grouped.source["group"][train]) & set(grouped.source["group"][test])
-    timed = make_dataset(table_of_frame(frame), Roles(targets=("y",), task="school", time="day", drop=("g",)))
+        assert not set(grouped.source["group"][train]) & set(
+            grouped.source["group"][test]
+        )
+    timed = make_dataset(
+        table_of_frame(frame),
+        Roles(targets=("y",), task="school", time="day", drop=("g",)),
+    )
     folds = list(fold_rows(timed, 3, 0))
     assert len(folds) == 3
     for train, test in folds:
@@ -194,21 +248,39 @@ def test_settings_out_of_range(options, message):
 def test_the_rest_takes_what_methods_have_taken_and_others_usually_take():
     entries = {name: Entry(name, INDEPENDENT) for name in ("done", "begun", "open")}
     entries["done"].scores, entries["done"].seconds = {0: 1.0, 1: 1.0}, [2.0, 2.0]
-    entries["begun"].failures, entries["begun"].scores, entries["begun"].seconds = {0: "broken"}, {1: 1.0}, [4.0]
+    entries["begun"].failures, entries["begun"].scores, entries["begun"].seconds = (
+        {0: "broken"},
+        {1: 1.0},
+        [4.0],
+    )
     usual = {"done": 1.0, "begun": 2.0, "open": 10.0}
     # What is known took twice as long as usual, on two processes: 8 seconds of computing in 4.
-    assert remaining_seconds(entries, usual, 4, elapsed=4.0, computed=8.0) == pytest.approx(
-        (2 * 2 + 2 * 4 + 4 * 20) / 2
-    )
+    assert remaining_seconds(
+        entries, usual, 4, elapsed=4.0, computed=8.0
+    ) == pytest.approx((2 * 2 + 2 * 4 + 4 * 20) / 2)
     much = usual | {"open": 1000.0}  # of which the two others say nothing
     assert remaining_seconds(entries, much, 4, elapsed=4.0, computed=8.0) is None
     assert remaining_seconds(entries, {}, 4, elapsed=4.0, computed=8.0) is None
-    assert remaining_seconds({"open": entries["open"]}, usual, 4, elapsed=4.0, computed=0.0) is None
+    assert (
+        remaining_seconds(
+            {"open": entries["open"]}, usual, 4, elapsed=4.0, computed=0.0
+        )
+        is None
+    )
 
 
 def test_an_unfinished_board_says_how_long_the_rest_takes():
     told = []
     mtlrun.compare(
-        schools(), target="y", task="school", methods=["GraphMTL"], splits=2, repeats=1, folds=2, finished=told.append
+        schools(),
+        target="y",
+        task="school",
+        methods=["GraphMTL"],
+        splits=2,
+        repeats=1,
+        folds=2,
+        finished=told.append,
     )
-    assert re.fullmatch(r"unfinished: \d+ of 10 fits are done, about \S+ s left", told[0].left_out[0])
+    assert re.fullmatch(
+        r"unfinished: \d+ of 10 fits are done, about \S+ s left", told[0].left_out[0]
+    )

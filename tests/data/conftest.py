@@ -48,12 +48,22 @@ class OwnSet:
         (self.folder / "cards" / "mine.yaml").write_text(yaml.safe_dump(card))
         return lambda **more: load_dataset("mine", data_dir=self.folder, **more)
 
-    def error(self, reader: str, files: dict[str, bytes], options: dict[str, Any] | None = None, **kind: str) -> str:
+    def error(
+        self,
+        reader: str,
+        files: dict[str, bytes],
+        options: dict[str, Any] | None = None,
+        **kind: str,
+    ) -> str:
         """Return the text of the user error that loading raises, without the folder."""
         load = self.write(reader, files, options, **kind)
         with pytest.raises(UserError) as caught:
             load()
-        return str(caught.value).replace(f"{self.folder}/mine/", "").replace(f"{self.folder}/cards/", "")
+        return (
+            str(caught.value)
+            .replace(f"{self.folder}/mine/", "")
+            .replace(f"{self.folder}/cards/", "")
+        )
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ from mtlrun.data.formats import arff
 from mtlrun.data.formats.arff import ArffTable, read_arff
 from mtlrun.errors import DataError
 
-HEAD = "@relation r\n@attribute a numeric\n@attribute b {0,1}\n@attribute c real\n@data\n"
+HEAD = (
+    "@relation r\n@attribute a numeric\n@attribute b {0,1}\n@attribute c real\n@data\n"
+)
 
 
 def parse(folder: Path, text: str | bytes) -> ArffTable:
@@ -39,7 +41,10 @@ def dense(table: ArffTable) -> np.ndarray:
 def write_rows(X: np.ndarray, *, as_sparse: bool) -> str:
     if not as_sparse:
         return "\n".join(",".join(repr(float(v)) for v in row) for row in X)
-    return "\n".join("{" + ",".join(f"{j} {float(row[j])!r}" for j in np.flatnonzero(row)) + "}" for row in X)
+    return "\n".join(
+        "{" + ",".join(f"{j} {float(row[j])!r}" for j in np.flatnonzero(row)) + "}"
+        for row in X
+    )
 
 
 @given(
@@ -52,9 +57,16 @@ def write_rows(X: np.ndarray, *, as_sparse: bool) -> str:
     quick=st.booleans(),
 )
 def test_numbers_come_back_exactly(
-    tmp_path_factory: pytest.TempPathFactory, X: np.ndarray, as_sparse: bool, quick: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    X: np.ndarray,
+    as_sparse: bool,
+    quick: bool,
 ) -> None:
-    head = "@relation r\n" + "".join(f"@attribute x{j} numeric\n" for j in range(X.shape[1])) + "@data\n"
+    head = (
+        "@relation r\n"
+        + "".join(f"@attribute x{j} numeric\n" for j in range(X.shape[1]))
+        + "@data\n"
+    )
     folder = tmp_path_factory.mktemp("arff")
     with pytest.MonkeyPatch.context() as patch:
         if not quick:
@@ -64,12 +76,18 @@ def test_numbers_come_back_exactly(
     np.testing.assert_array_equal(dense(table), X)
 
 
-@pytest.mark.parametrize("rows", ["1,0,2\n3,1,-4.5e1", "{0 1,2 2}\n{0 3,1 1,2 -45}", "{0 1,2 2}\n3,1,-45"])
+@pytest.mark.parametrize(
+    "rows", ["1,0,2\n3,1,-4.5e1", "{0 1,2 2}\n{0 3,1 1,2 -45}", "{0 1,2 2}\n3,1,-45"]
+)
 def test_dense_sparse_and_mixed_rows_agree(tmp_path: Path, rows: str) -> None:
-    np.testing.assert_array_equal(dense(parse(tmp_path, HEAD + rows)), [[1, 0, 2], [3, 1, -45]])
+    np.testing.assert_array_equal(
+        dense(parse(tmp_path, HEAD + rows)), [[1, 0, 2], [3, 1, -45]]
+    )
 
 
-def test_blocks_do_not_change_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_do_not_change_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((50, 3)) * (rng.random((50, 3)) < 0.5)
     X[:, 1] = X[:, 1] > 0
@@ -83,7 +101,9 @@ def test_blocks_do_not_change_the_result(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_blanks_comments_empty_rows_and_case(tmp_path: Path, quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blanks_comments_empty_rows_and_case(
+    tmp_path: Path, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not quick:
         monkeypatch.setattr(arff, "_numbers", lambda *_: None)
     text = (
@@ -92,7 +112,9 @@ def test_blanks_comments_empty_rows_and_case(tmp_path: Path, quick: bool, monkey
     )
     table = parse(tmp_path, text)
     assert table.relation == "a b"
-    np.testing.assert_array_equal(dense(table), [[1, 0, 5], [0, 0, 0], [0, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(
+        dense(table), [[1, 0, 5], [0, 0, 0], [0, 0, 0], [0, 1, 0]]
+    )
     assert table.X.nnz == 3
 
 
@@ -102,7 +124,13 @@ def test_names_quotes_and_escapes(tmp_path: Path) -> None:
         "@attribute \"it's\" numeric\n@attribute 'don\\'t' numeric\n@attribute 50%,off numeric\n@data\n1,2,3,4,5\n"
     )
     table = parse(tmp_path, text)
-    assert [a.name for a in table.attributes] == ["TAG_m'usica", "with space", "it's", "don't", "50%,off"]
+    assert [a.name for a in table.attributes] == [
+        "TAG_m'usica",
+        "with space",
+        "it's",
+        "don't",
+        "50%,off",
+    ]
     assert table.attributes[0].raw == "TAG_m\\'usica"
     np.testing.assert_array_equal(table.X, [[1, 2, 3, 4, 5]])
 
@@ -110,15 +138,21 @@ def test_names_quotes_and_escapes(tmp_path: Path) -> None:
 def test_nominal_words_get_their_position(tmp_path: Path) -> None:
     head = "@relation r\n@attribute colour {red, 'light blue', \"green,ish\"}\n@attribute n {5,7}\n@data\n"
     np.testing.assert_array_equal(
-        parse(tmp_path, head + "'light blue',7\nred,5\n\"green,ish\", 5").X, [[1, 7], [0, 5], [2, 5]]
+        parse(tmp_path, head + "'light blue',7\nred,5\n\"green,ish\", 5").X,
+        [[1, 7], [0, 5], [2, 5]],
     )
     sparse_head = head.replace("{5,7}", "{0,7}")
-    np.testing.assert_array_equal(dense(parse(tmp_path, sparse_head + "{0 'light blue',1 7}\n{}")), [[1, 7], [0, 0]])
+    np.testing.assert_array_equal(
+        dense(parse(tmp_path, sparse_head + "{0 'light blue',1 7}\n{}")),
+        [[1, 7], [0, 0]],
+    )
 
 
 def test_missing_values(tmp_path: Path) -> None:
     rows = "1,?,2\n?,1,?"
-    np.testing.assert_array_equal(parse(tmp_path, HEAD + rows).X, [[1, np.nan, 2], [np.nan, 1, np.nan]])
+    np.testing.assert_array_equal(
+        parse(tmp_path, HEAD + rows).X, [[1, np.nan, 2], [np.nan, 1, np.nan]]
+    )
     X = parse(tmp_path, HEAD + "{0 ?, 1 1}").X
     np.testing.assert_array_equal(X.toarray(), [[np.nan, 1, 0]])
 
@@ -129,22 +163,40 @@ def test_missing_values(tmp_path: Path) -> None:
         ("", "t.arff: there is no @data line"),
         ("@relation r\n@attribute a numeric\n", "t.arff: there is no @data line"),
         ("@relation r\n@data\n1", "t.arff:2:1: @data comes before any @attribute"),
-        ("hello\n", "t.arff:1:1: expected @relation, @attribute or @data, found 'hello'"),
+        (
+            "hello\n",
+            "t.arff:1:1: expected @relation, @attribute or @data, found 'hello'",
+        ),
         (
             "@relation r\n@attribute a relational\n@data\n",
             "t.arff:2:14: attribute 'a' is of type 'relational'; wanted numeric, {nominal}, string or date",
         ),
-        ("@relation r\n@attribute\n@data\n", "t.arff:2:1: cannot read the attribute '@attribute'"),
+        (
+            "@relation r\n@attribute\n@data\n",
+            "t.arff:2:1: cannot read the attribute '@attribute'",
+        ),
         (
             "@relation r\n@attribute 'a numeric\n@data\n",
             't.arff:2:1: cannot read the attribute "@attribute \'a numeric"',
         ),
-        ("@relation r\n@attribute a {0,,1}\n@data\n", "t.arff:2:17: cannot read a value at ',1'"),
+        (
+            "@relation r\n@attribute a {0,,1}\n@data\n",
+            "t.arff:2:17: cannot read a value at ',1'",
+        ),
         (HEAD + "1,0,2\n\n1,0\n", "t.arff:8:1: the row has 2 values, expected 3"),
         (HEAD + "1,0,2,3\n", "t.arff:6:1: the row has 4 values, expected 3"),
-        (HEAD + "1,0,x\n", "t.arff:6:5: the value of 'c' must be a finite number, not 'x'"),
-        (HEAD + "nan,0,1\n", "t.arff:6:1: the value of 'a' must be a finite number, not 'nan'"),
-        (HEAD + "1,0,1e999\n", "t.arff:6:5: the value of 'c' must be a finite number, not '1e999'"),
+        (
+            HEAD + "1,0,x\n",
+            "t.arff:6:5: the value of 'c' must be a finite number, not 'x'",
+        ),
+        (
+            HEAD + "nan,0,1\n",
+            "t.arff:6:1: the value of 'a' must be a finite number, not 'nan'",
+        ),
+        (
+            HEAD + "1,0,1e999\n",
+            "t.arff:6:5: the value of 'c' must be a finite number, not '1e999'",
+        ),
         (HEAD + "1,2,3\n", "t.arff:6:3: '2' is not a value of 'b' (0, 1)"),
         (HEAD + "1,,3\n", "t.arff:6:3: cannot read a value at ',3'"),
         (HEAD + "1,0,\n", "t.arff:6:5: cannot read a value at ''"),
@@ -152,9 +204,18 @@ def test_missing_values(tmp_path: Path) -> None:
         (HEAD + "{0 1,0 2}\n", "t.arff:6:6: column 0: it is given twice"),
         (HEAD + "{0 1,1 3}\n", "t.arff:6:8: '3' is not a value of 'b' (0, 1)"),
         (HEAD + "{0 1,2}\n", "t.arff:6:6: expected 'column value', found '2'"),
-        (HEAD + "{0 9 10,2}\n", "t.arff:6:2: expected 'column value', found '0 9 10,2'"),
-        (HEAD + "{0 -,2 1}\n", "t.arff:6:4: the value of 'a' must be a finite number, not '-'"),
-        (HEAD + "{0 1}\n{0 1", "t.arff:7:4: the row does not end with '}' (truncated, or an instance weight)"),
+        (
+            HEAD + "{0 9 10,2}\n",
+            "t.arff:6:2: expected 'column value', found '0 9 10,2'",
+        ),
+        (
+            HEAD + "{0 -,2 1}\n",
+            "t.arff:6:4: the value of 'a' must be a finite number, not '-'",
+        ),
+        (
+            HEAD + "{0 1}\n{0 1",
+            "t.arff:7:4: the row does not end with '}' (truncated, or an instance weight)",
+        ),
         (HEAD + "{0 1}, {5}", None),
         (
             HEAD.replace("{0,1}", "{1,0}") + "{0 1}\n",
@@ -163,7 +224,9 @@ def test_missing_values(tmp_path: Path) -> None:
         (HEAD.encode() + b"1,0,\xff\n", "t.arff:6:5: byte 0xff is not UTF-8 text"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str | bytes, message: str | None) -> None:
+def test_what_is_wrong_is_named(
+    tmp_path: Path, text: str | bytes, message: str | None
+) -> None:
     found = complaint(tmp_path, text)
     assert found == message if message else found.startswith("t.arff:6:")
 
@@ -185,14 +248,18 @@ def test_no_rows(tmp_path: Path) -> None:
 
 def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None:
     rows = b"".join(
-        b"%d,%s,%d,%s\n" % (k, (b"south", b"north")[k % 2], 5 + k, (b"cat", b"dog")[k % 3 > 1]) for k in range(8)
+        b"%d,%s,%d,%s\n"
+        % (k, (b"south", b"north")[k % 2], 5 + k, (b"cat", b"dog")[k % 3 > 1])
+        for k in range(8)
     )
     head = (
         b"@relation r\n@attribute x numeric\n@attribute school {north,south}\n@attribute mark numeric\n"
         b"@attribute kind {dog,cat}\n@data\n"
     )
     options = {"data": "t.arff", "targets": ["mark"], "task": "school"}
-    data = own_set.write("table", {"t.arff": head + rows}, options, "regression", "ragged")()
+    data = own_set.write(
+        "table", {"t.arff": head + rows}, options, "regression", "ragged"
+    )()
     assert (data.tasks, data.features) == (["north", "south"], ["x", "kind"])
     np.testing.assert_array_equal(data.task_id, 1 - np.arange(8) % 2)
     np.testing.assert_array_equal(data.y, np.arange(8) + 5)
@@ -203,6 +270,10 @@ def test_a_question_mark_in_quotes_is_the_value_of_that_name(tmp_path: Path) -> 
     """Without quotes, or where no value has the name, it stands for a missing value."""
     head = "@relation r\n@attribute c {'?',a}\n@attribute d {a,b}\n@attribute x numeric\n@data\n"
     found = dense(parse(tmp_path, head + "'?',a,1\n?,'?','?'\na,b,?\n"))
-    np.testing.assert_array_equal(found, [[0, 0, 1], [np.nan, np.nan, np.nan], [1, 1, np.nan]])
-    sparse_rows = dense(parse(tmp_path, head + "{0 '?', 2 1}\n{0 ?, 1 '?', 2 '?'}\n{0 a, 1 b, 2 ?}\n"))
+    np.testing.assert_array_equal(
+        found, [[0, 0, 1], [np.nan, np.nan, np.nan], [1, 1, np.nan]]
+    )
+    sparse_rows = dense(
+        parse(tmp_path, head + "{0 '?', 2 1}\n{0 ?, 1 '?', 2 '?'}\n{0 a, 1 b, 2 ?}\n")
+    )
     np.testing.assert_array_equal(sparse_rows, found)

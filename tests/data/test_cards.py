@@ -56,7 +56,12 @@ def test_all_keys(tmp_path: Path) -> None:
     assert (both.statistics, both.notes) == ({"n": 9}, "note\nand b")
     b = card.file("b.arff")
     all_zip = Archive(archive="all.zip", member="data/b.arff")
-    assert (b.sha256, b.bytes, b.compressions, b.archives) == (None, 7, ["gz"], [all_zip])
+    assert (b.sha256, b.bytes, b.compressions, b.archives) == (
+        None,
+        7,
+        ["gz"],
+        [all_zip],
+    )
     assert b.urls[0].url == "https://example.org/b"
     assert b.urls[0].unverified
     assert card.file("a.arff").compressions == ["plain", "gz", "bz2", "xz"]
@@ -77,15 +82,31 @@ def test_unknown_variant_and_file_are_suggested(tmp_path: Path) -> None:
         ("title: Mine", "title: 3", "mine.yaml:2:8: 'title' must be a text"),
         ("title: Mine", "titel: Mine", "mine.yaml:2:1: unknown key 'titel'"),
         ("title: Mine", "title: Mine\nid: mine", "mine.yaml:3:1: duplicate key 'id'"),
-        ("id: mine", "id: Mine", "mine.yaml:1:5: may contain lower-case letters, digits, '-' and '_' only, not 'Mine'"),
-        ("id: mine", "id: other", "mine.yaml:1:5: id 'other' differs from the name of its file, 'mine.yaml'"),
+        (
+            "id: mine",
+            "id: Mine",
+            "mine.yaml:1:5: may contain lower-case letters, digits, '-' and '_' only, not 'Mine'",
+        ),
+        (
+            "id: mine",
+            "id: other",
+            "mine.yaml:1:5: id 'other' differs from the name of its file, 'mine.yaml'",
+        ),
         (
             "task_type: binary",
             "task_type: bin",
             "mine.yaml:3:12: 'task_type' must be 'binary', 'regression' or 'multiclass', not 'bin'",
         ),
-        ("folder: mine", "folder: ../x", "mine.yaml:6:9: 'folder' must be a path below its folder, not '../x'"),
-        ("- name: a.arff", "- name: /a", "mine.yaml:8:11: 'name' must be a path below its folder, not '/a'"),
+        (
+            "folder: mine",
+            "folder: ../x",
+            "mine.yaml:6:9: 'folder' must be a path below its folder, not '../x'",
+        ),
+        (
+            "- name: a.arff",
+            "- name: /a",
+            "mine.yaml:8:11: 'name' must be a path below its folder, not '/a'",
+        ),
         ("folder: mine\n", "", "mine.yaml:1:1: a card with files needs a folder"),
         (
             "sha256: 0a0a",
@@ -93,16 +114,32 @@ def test_unknown_variant_and_file_are_suggested(tmp_path: Path) -> None:
             "mine.yaml:9:13: 'sha256' must be 64 lower-case hexadecimal digits",
         ),
         ("bytes: 7", "bytes: true", "mine.yaml:12:12: 'bytes' must be a whole number"),
-        ("[gz,", "[rar,", "mine.yaml:13:18: an entry of 'containers' must be 'plain', 'gz', 'bz2' or 'xz', not 'rar'"),
+        (
+            "[gz,",
+            "[rar,",
+            "mine.yaml:13:18: an entry of 'containers' must be 'plain', 'gz', 'bz2' or 'xz', not 'rar'",
+        ),
         ('"https:', '"http:', "mine.yaml:14:18: 'url' must start with https://"),
-        ("uses: [a.arff]", "uses: [c.arff]", "mine.yaml:15:8: the card has no file 'c.arff'"),
-        ("b.arff\n    sha256: u", "a.arff\n    sha256: u", "mine.yaml:8:3: two files are named 'a.arff'"),
+        (
+            "uses: [a.arff]",
+            "uses: [c.arff]",
+            "mine.yaml:15:8: the card has no file 'c.arff'",
+        ),
+        (
+            "b.arff\n    sha256: u",
+            "a.arff\n    sha256: u",
+            "mine.yaml:8:3: two files are named 'a.arff'",
+        ),
         (
             "reader: {",
             "generator: {name: rmtl}\nreader: {",
             "mine.yaml:5:12: a real data set has a reader, not a generator",
         ),
-        ("{name: mulan,", "{name: os.path,", "mine.yaml:5:16: 'name' must be name or module:name"),
+        (
+            "{name: mulan,",
+            "{name: os.path,",
+            "mine.yaml:5:16: 'name' must be name or module:name",
+        ),
         (
             "statistics: {n: 5,",
             "statistics: {n: five,",
@@ -110,18 +147,38 @@ def test_unknown_variant_and_file_are_suggested(tmp_path: Path) -> None:
         ),
         ("id: mine", "schema: 2\nid: mine", "mine.yaml:1:9: 'schema' must be 1, not 2"),
         ("files:\n", "files: 3\nother:\n", "mine.yaml:7:8: 'files' must be a list"),
-        ("folder: mine", "folder: cards/x", "mine.yaml:6:9: 'folder' must not be the folder of the cards"),
-        ("- name: b.arff", "- name: A.arff", "mine.yaml:8:3: two files are named 'A.arff'"),
-        ("title: Mine", "title: !!python/name:os.system x", "mine.yaml:2:8: tags ('!...') are not supported"),
+        (
+            "folder: mine",
+            "folder: cards/x",
+            "mine.yaml:6:9: 'folder' must not be the folder of the cards",
+        ),
+        (
+            "- name: b.arff",
+            "- name: A.arff",
+            "mine.yaml:8:3: two files are named 'A.arff'",
+        ),
+        (
+            "title: Mine",
+            "title: !!python/name:os.system x",
+            "mine.yaml:2:8: tags ('!...') are not supported",
+        ),
     ],
 )
 def test_wrong_cards(tmp_path: Path, old: str, new: str, text: str) -> None:
     assert old in GOOD
-    assert any(line.startswith(text) for line in complaints(tmp_path, GOOD.replace(old, new, 1)).splitlines())
+    assert any(
+        line.startswith(text)
+        for line in complaints(tmp_path, GOOD.replace(old, new, 1)).splitlines()
+    )
 
 
 def test_all_problems_at_once_in_order(tmp_path: Path) -> None:
-    lines = complaints(tmp_path, GOOD.replace("title: Mine", "title: 1").replace("citation: mine", "citation: 2"))
+    lines = complaints(
+        tmp_path,
+        GOOD.replace("title: Mine", "title: 1").replace(
+            "citation: mine", "citation: 2"
+        ),
+    )
     assert [line for line in lines.splitlines() if line.startswith("mine.yaml")] == [
         "mine.yaml:2:8: 'title' must be a text, not 1",
         "mine.yaml:19:11: 'citation' must be a text, not 2",
@@ -145,7 +202,9 @@ def test_unreadable_cards(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read: No such file"):
         read_card(tmp_path / "absent.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"title: caf\xe9")
-    with pytest.raises(DataError, match=r"latin\.yaml:1:1: not UTF-8 text \(byte 0xe9\)"):
+    with pytest.raises(
+        DataError, match=r"latin\.yaml:1:1: not UTF-8 text \(byte 0xe9\)"
+    ):
         read_card(tmp_path / "latin.yaml")
 
 
@@ -160,7 +219,9 @@ def test_shipped_cards(id: str) -> None:
         assert "imulat" in card.title or "imulat" in card.notes
     for spec in card.files:
         hosts = {u.url.split("/")[2] for u in spec.urls}
-        assert len(hosts) != 1 or spec.origin, f"{spec.name}: one host only, and no word about where it comes from"
+        assert len(hosts) != 1 or spec.origin, (
+            f"{spec.name}: one host only, and no word about where it comes from"
+        )
 
 
 def test_unknown_id_suggests(lacking) -> None:

@@ -44,12 +44,16 @@ def load(own_set):
             *roles.get("categorical", ()),
             *(v for v in roles.values() if isinstance(v, str)),
         }
-        roles.setdefault("drop", [name for name in EXTRA if name in frame and name not in used])
+        roles.setdefault(
+            "drop", [name for name in EXTRA if name in frame and name not in used]
+        )
         files = {"rows.csv": frame.to_csv(index=False).encode()}
         if test is not None:
             files["test.csv"] = test.to_csv(index=False).encode()
             roles["test"] = "test.csv"
-        return own_set.write("table", files, {"data": "rows.csv", **roles}, "regression", "ragged")()
+        return own_set.write(
+            "table", files, {"data": "rows.csv", **roles}, "regression", "ragged"
+        )()
 
     return read
 
@@ -68,32 +72,49 @@ def test_every_row_keeps_its_task_weight_group_and_time_when_others_are_left_out
     kept = frame[frame.mark.notna() & (frame.school != "tiny")]
     for role, column in (("group", "form"), ("time", "day"), ("time", "number")):
         frame["again"] = frame.number
-        found = load(frame, **ROLES, weight="w", min_rows=4, keep=["again"], **{role: column})
-        np.testing.assert_array_equal(found.X[:, found.features.index("again")], kept.number)
+        found = load(
+            frame, **ROLES, weight="w", min_rows=4, keep=["again"], **{role: column}
+        )
+        np.testing.assert_array_equal(
+            found.X[:, found.features.index("again")], kept.number
+        )
         np.testing.assert_array_equal(found.y, kept.mark)
         np.testing.assert_array_equal(found.source["weight"], kept.w)
         assert [found.tasks[t] for t in found.task_id] == kept.school.tolist()
         if role == "group":
             codes = found.source["group"]
-            assert len({*zip(codes, kept.form, strict=True)}) == kept.form.nunique() == len(set(codes))
+            assert (
+                len({*zip(codes, kept.form, strict=True)})
+                == kept.form.nunique()
+                == len(set(codes))
+            )
         else:
-            np.testing.assert_array_equal(np.argsort(found.source["time"]), np.argsort(kept[column].to_numpy()))
+            np.testing.assert_array_equal(
+                np.argsort(found.source["time"]), np.argsort(kept[column].to_numpy())
+            )
 
 
 def test_rows_of_one_time_have_one_rank(load):
-    frame = schools().assign(day=np.resize(["2024-01-05", "2023-06-01", "2024-01-05"], 24))
+    frame = schools().assign(
+        day=np.resize(["2024-01-05", "2023-06-01", "2024-01-05"], 24)
+    )
     time = load(frame, **ROLES, time="day").source["time"]
     np.testing.assert_array_equal(time, np.resize([2, 1, 2], 24))
 
 
 def test_times_of_day_may_be_written_where_they_are_known(load):
-    frame = schools().assign(day=np.resize(["2024-01-05 18:30", "2024-01-05 00:00", "2024-01-04 09:15"], 24))
+    frame = schools().assign(
+        day=np.resize(["2024-01-05 18:30", "2024-01-05 00:00", "2024-01-04 09:15"], 24)
+    )
     time = load(frame, **ROLES, time="day").source["time"]
     np.testing.assert_array_equal(time, np.resize([3, 2, 1], 24))
 
 
 def test_weights_of_nothing_are_allowed_and_others_are_not(load):
-    assert load(schools().assign(w=0.0), **ROLES, weight="w").source["weight"].tolist() == [0.0] * 24
+    assert (
+        load(schools().assign(w=0.0), **ROLES, weight="w").source["weight"].tolist()
+        == [0.0] * 24
+    )
     for wrong in (-0.5, "", "heavy", np.inf):
         frame = schools().astype({"w": object})
         frame.loc[3, "w"] = wrong
@@ -108,7 +129,9 @@ def test_a_role_that_is_not_given_leaves_no_trace(load):
 
 @pytest.mark.parametrize("rows", [3, 4])
 def test_tasks_need_four_rows_unless_another_number_is_given(load, rows):
-    frame = pd.concat([schools(), schools(rows).assign(school="few")], ignore_index=True)
+    frame = pd.concat(
+        [schools(), schools(rows).assign(school="few")], ignore_index=True
+    )
     if rows < 4:
         with pytest.raises(DataError, match="'few' has 3 rows"):
             load(frame, **ROLES)
@@ -119,7 +142,11 @@ def test_tasks_need_four_rows_unless_another_number_is_given(load, rows):
 
 
 def test_the_smallest_task_is_named_and_the_other_small_ones_are_counted(load):
-    frames = [schools(), schools(3).assign(school="three"), schools(2).assign(school="two")]
+    frames = [
+        schools(),
+        schools(3).assign(school="three"),
+        schools(2).assign(school="two"),
+    ]
     with pytest.raises(DataError, match=r"(?s)'two' has 2 rows.*1 more.*--min-rows"):
         load(pd.concat(frames, ignore_index=True), **ROLES)
     with pytest.raises(DataError, match=r"'three' has 3 rows") as caught:
@@ -135,7 +162,9 @@ def test_rows_without_a_target_do_not_count_for_the_size_of_a_task(load):
 
 
 def test_a_task_without_any_target_is_a_task_of_no_rows(load):
-    frame = pd.concat([schools(), schools(5).assign(school="last", mark=np.nan)], ignore_index=True)
+    frame = pd.concat(
+        [schools(), schools(5).assign(school="last", mark=np.nan)], ignore_index=True
+    )
     with pytest.raises(DataError, match="'last' has 0 rows"):
         load(frame, **ROLES)
     assert load(frame, **ROLES, min_rows=1).tasks == ["s0", "s1", "s2"]
@@ -150,7 +179,11 @@ def test_rows_of_a_shared_design_stay_as_long_as_one_target_is_known(load):
     kept = frame.drop(index=3)
     np.testing.assert_array_equal(found.y, kept[["mark", "other"]])
     np.testing.assert_array_equal(found.X, kept[["number", "a"]])
-    assert (found.tasks, found.targets, found.task_id) == (["mark", "other"], ["mark", "other"], None)
+    assert (found.tasks, found.targets, found.task_id) == (
+        ["mark", "other"],
+        ["mark", "other"],
+        None,
+    )
 
 
 def test_rows_that_are_left_out_are_counted(load):
@@ -194,8 +227,13 @@ def test_a_wrong_cell_of_the_test_rows_is_named_there(load):
         load(frame, schools(9), **ROLES)
 
 
-def test_tasks_that_only_the_test_rows_have_are_refused_unless_they_may_be_predicted(load):
-    more = pd.concat([schools(4).assign(school="new"), schools(4).assign(school="old")], ignore_index=True)
+def test_tasks_that_only_the_test_rows_have_are_refused_unless_they_may_be_predicted(
+    load,
+):
+    more = pd.concat(
+        [schools(4).assign(school="new"), schools(4).assign(school="old")],
+        ignore_index=True,
+    )
     with pytest.raises(DataError, match=r"(?s)2 tasks.*new, old.*--unseen mean"):
         load(schools(), more, **ROLES)
     found = load(schools(), more, **ROLES, unseen="mean")
@@ -221,8 +259,15 @@ def test_sparse_test_rows_have_the_columns_of_the_training_rows(own_set):
 @pytest.mark.parametrize("option", ["data", "test"])
 def test_a_file_that_the_card_does_not_have_is_named_with_the_card(own_set, option):
     content = schools().to_csv(index=False).encode()
-    options = {"data": "rows.csv", "targets": ["mark"], "task": "school", option: "rwos.csv"}
-    said = own_set.error("table", {"rows.csv": content}, options, task_type="regression", design="ragged")
+    options = {
+        "data": "rows.csv",
+        "targets": ["mark"],
+        "task": "school",
+        option: "rwos.csv",
+    }
+    said = own_set.error(
+        "table", {"rows.csv": content}, options, task_type="regression", design="ragged"
+    )
     assert "'rwos.csv'" in said
     assert "mine" in said
 
@@ -255,7 +300,9 @@ def test_labels_become_signs_and_keep_their_words(load):
         ((0, 2), ["0", "2"], True),
     ],
 )
-def test_two_numbers_are_labels_of_which_the_larger_is_positive(load, labels, words, noted):
+def test_two_numbers_are_labels_of_which_the_larger_is_positive(
+    load, labels, words, noted
+):
     frame = schools()
     frame["mark"] = np.resize(labels, 24)
     found = load(frame, **ROLES)
@@ -274,7 +321,9 @@ def test_classes_are_tasks_against_the_rest(load):
     frame = schools()
     found = load(frame, targets=["level"])
     assert (found.tasks, found.task_type) == (["low", "mid", "top"], "binary")
-    np.testing.assert_array_equal(found.y, np.where(frame.level.to_numpy()[:, None] == found.tasks, 1, -1))
+    np.testing.assert_array_equal(
+        found.y, np.where(frame.level.to_numpy()[:, None] == found.tasks, 1, -1)
+    )
     assert found.labels == {"level": ["low", "mid", "top"]}
     frame.loc[[1, 4], "level"] = None
     gone = load(frame, targets=["level", "passed"])
@@ -282,25 +331,41 @@ def test_classes_are_tasks_against_the_rest(load):
     assert np.isnan(gone.y[[1, 4], :3]).all()
     assert not np.isnan(gone.y[:, 3]).any()
     for positive in ("2", "2.0"):
-        two = load(schools().assign(mark=np.resize([1, 2, 3.5], 24)), **ROLES, positive=positive)
+        two = load(
+            schools().assign(mark=np.resize([1, 2, 3.5], 24)),
+            **ROLES,
+            positive=positive,
+        )
         np.testing.assert_array_equal(two.y, np.resize([-1, 1, -1], 24))
-    numbered = load(schools().assign(mark=np.resize([1, 2, 3], 24)), targets=["mark"], task_type="multiclass")
+    numbered = load(
+        schools().assign(mark=np.resize([1, 2, 3], 24)),
+        targets=["mark"],
+        task_type="multiclass",
+    )
     assert numbered.tasks == ["1", "2", "3"]
 
 
 def test_classes_within_tasks(load):
-    frame = pd.concat([schools(), schools(6).assign(school="one", level="low")], ignore_index=True)
+    frame = pd.concat(
+        [schools(), schools(6).assign(school="one", level="low")], ignore_index=True
+    )
     frame.loc[frame.school == "s0", "level"] = np.resize(["mid", "top"], 8)
     frame.loc[frame.school == "s1", "level"] = np.resize(["low", "mid", "top"], 8)
     frame.loc[frame.school == "s2", "level"] = np.resize(["low", "top"], 8)
     found = load(frame, targets=["level"], task="school")
     assert found.tasks == ["s0=top", "s1=low", "s1=mid", "s1=top", "s2=top"]
-    assert found.labels == {"s0": ["mid", "top"], "s1": ["low", "mid", "top"], "s2": ["low", "top"]}
+    assert found.labels == {
+        "s0": ["mid", "top"],
+        "s1": ["low", "mid", "top"],
+        "s2": ["low", "top"],
+    }
     assert (found.task_id, len(found.y)) == (None, 24)
     for task, y in zip(found.tasks, found.y.T, strict=True):
         school, level = task.split("=")
         mine = frame[:24].school == school
-        np.testing.assert_array_equal(y[mine], np.where(frame[:24].level[mine] == level, 1, -1))
+        np.testing.assert_array_equal(
+            y[mine], np.where(frame[:24].level[mine] == level, 1, -1)
+        )
         assert np.isnan(y[~mine]).all()
 
 
@@ -314,7 +379,9 @@ def test_a_target_of_many_texts_is_no_category(load, texts):
     if texts > 20:
         with pytest.raises(DataError, match="'level' contains"):
             load(frame, targets=["level"])
-        assert len(load(frame, targets=["level"], task_type="multiclass").tasks) == texts
+        assert (
+            len(load(frame, targets=["level"], task_type="multiclass").tasks) == texts
+        )
     else:
         assert len(load(frame, targets=["level"]).tasks) == texts
 
@@ -342,16 +409,28 @@ def test_one_target_without_tasks_is_refused_but_for_classes(load):
 def test_the_task_may_be_the_group_and_nothing_else_has_two_roles(load):
     found = load(schools(), **ROLES, group="school")
     np.testing.assert_array_equal(found.source["group"], found.task_id)
-    for roles in ({"weight": "school"}, {"time": "mark"}, {"weight": "w", "group": "w"}):
+    for roles in (
+        {"weight": "school"},
+        {"time": "mark"},
+        {"weight": "w", "group": "w"},
+    ):
         with pytest.raises(DataError, match="two roles"):
             load(schools(), **ROLES, **roles)
     with pytest.raises(DataError, match="--group or --time"):
         load(schools(), **ROLES, group="form", time="day")
 
 
-@pytest.mark.parametrize("role", ["targets", "task", "weight", "group", "time", "drop", "categorical", "keep"])
+@pytest.mark.parametrize(
+    "role",
+    ["targets", "task", "weight", "group", "time", "drop", "categorical", "keep"],
+)
 def test_a_column_that_does_not_exist_is_named(load, role):
-    given = {**ROLES, role: ["lenght"] if role in ("targets", "drop", "categorical", "keep") else "lenght"}
+    given = {
+        **ROLES,
+        role: ["lenght"]
+        if role in ("targets", "drop", "categorical", "keep")
+        else "lenght",
+    }
     with pytest.raises(UnknownNameError, match="'lenght'"):
         load(schools(), **given)
 
@@ -369,24 +448,41 @@ def test_positive_labels_are_those_of_binary_targets(load):
 
 def test_a_column_that_numbers_the_rows_is_an_identifier(load):
     frame = schools().assign(
-        pupil=np.arange(24)[::-1] * 7 + 100, half=np.arange(24) + 0.5, twice=np.resize(range(23), 24)
+        pupil=np.arange(24)[::-1] * 7 + 100,
+        half=np.arange(24) + 0.5,
+        twice=np.resize(range(23), 24),
     )
     found = load(frame, **ROLES)
     assert found.features == ["a", "half", "twice"]
     assert "number, pupil; --keep" in found.notes
-    assert load(frame, **ROLES, keep=["pupil"]).features == ["a", "pupil", "half", "twice"]
-    assert load(frame[["school", "mark", "number"]], **ROLES).features == ["number"]  # there is no other
-    assert load(frame[:19], **ROLES).features[0] == "number"  # few rows may differ by chance
+    assert load(frame, **ROLES, keep=["pupil"]).features == [
+        "a",
+        "pupil",
+        "half",
+        "twice",
+    ]
+    assert load(frame[["school", "mark", "number"]], **ROLES).features == [
+        "number"
+    ]  # there is no other
+    assert (
+        load(frame[:19], **ROLES).features[0] == "number"
+    )  # few rows may differ by chance
 
 
 def test_what_is_constant_within_tasks_is_named(load):
-    frame = schools().assign(size=lambda f: f.school.map({name: k for k, name in enumerate(f.school.unique())}))
+    frame = schools().assign(
+        size=lambda f: f.school.map(
+            {name: k for k, name in enumerate(f.school.unique())}
+        )
+    )
     assert "constant within every task" not in load(schools(), **ROLES).notes
     assert "shift a task as a whole: size" in load(frame, **ROLES).notes
 
 
 def test_numbers_words_and_gaps_of_features(load):
-    frame = schools().assign(colour=np.resize(["red", "blue", ""], 24), gap=np.resize([1.5, np.nan], 24))
+    frame = schools().assign(
+        colour=np.resize(["red", "blue", ""], 24), gap=np.resize([1.5, np.nan], 24)
+    )
     frame["code"] = np.resize([10, 9, 8.5], 24)
     found = load(frame, **ROLES, categorical=["code"], keep=["number"])
     assert found.features == ["number", "a", "colour", "gap", "code"]
@@ -397,10 +493,13 @@ def test_numbers_words_and_gaps_of_features(load):
 
 
 @pytest.mark.parametrize(
-    ("words", "rows", "kept"), [(50, 60, True), (51, 60, False), (51, 102, True), (52, 102, False)]
+    ("words", "rows", "kept"),
+    [(50, 60, True), (51, 60, False), (51, 102, True), (52, 102, False)],
 )
 def test_words_that_hardly_repeat_are_identifiers(load, words, rows, kept):
-    frame = schools(rows).assign(name=np.resize([f"name {k}" for k in range(words)], rows))
+    frame = schools(rows).assign(
+        name=np.resize([f"name {k}" for k in range(words)], rows)
+    )
     found = load(frame, **ROLES)
     assert ("name" in found.features) is kept
     assert ("name" in found.notes) is not kept
@@ -420,14 +519,27 @@ def test_dates_left_out_are_told_from_other_identifiers(load):
 
 
 @pytest.mark.parametrize(
-    "texts", [["1,5", "2,5", "3,5"], ["12%", "13 %", "14%"], ["$3", "€ 4", "5£"], ["1.200,5", "2'000", "3 000"]]
+    "texts",
+    [
+        ["1,5", "2,5", "3,5"],
+        ["12%", "13 %", "14%"],
+        ["$3", "€ 4", "5£"],
+        ["1.200,5", "2'000", "3 000"],
+    ],
 )
 def test_numbers_in_another_notation_are_refused_unless_they_are_names(load, texts):
     frame = schools().assign(price=np.resize(texts, 24))
-    with pytest.raises(DataError, match=r"(?s)rows\.csv:2: .*'price'.*--categorical price"):
+    with pytest.raises(
+        DataError, match=r"(?s)rows\.csv:2: .*'price'.*--categorical price"
+    ):
         load(frame, **ROLES)
-    assert set(load(frame, **ROLES, categorical=["price"]).categories["price"]) == set(texts)
-    assert "price" not in load(frame, **ROLES, drop=[*EXTRA[1:3], *EXTRA[4:], "price"]).features
+    assert set(load(frame, **ROLES, categorical=["price"]).categories["price"]) == set(
+        texts
+    )
+    assert (
+        "price"
+        not in load(frame, **ROLES, drop=[*EXTRA[1:3], *EXTRA[4:], "price"]).features
+    )
     pair = frame.assign(price=np.resize(texts[:2], 24))  # two of them may be labels
     assert "price" in load(pair, **ROLES).features
 
@@ -436,7 +548,9 @@ def test_numbers_in_another_notation_are_refused_unless_they_are_names(load, tex
 def test_the_rarer_kind_of_a_mixed_column_is_pointed_at(load, words, place):
     frame = schools().astype({"a": object})
     frame.loc[list(words), "a"] = "x"
-    with pytest.raises(DataError, match=rf"(?s)rows\.csv:{place}: .*'a'.*--categorical a"):
+    with pytest.raises(
+        DataError, match=rf"(?s)rows\.csv:{place}: .*'a'.*--categorical a"
+    ):
         load(frame, **ROLES)
     assert "x" in load(frame, **ROLES, categorical=["a"]).categories["a"]
 
@@ -446,7 +560,9 @@ def test_the_rarer_kind_of_a_mixed_column_is_pointed_at(load, words, place):
 
 def new_rows(tmp_path, text, *features, name="new.csv", **more):
     (tmp_path / name).write_text(text)
-    return read_rows(tmp_path / name, Schema(len(features), features, table=True, **more))
+    return read_rows(
+        tmp_path / name, Schema(len(features), features, table=True, **more)
+    )
 
 
 def test_words_of_new_rows_have_the_numbers_of_the_training_rows(tmp_path):
@@ -456,7 +572,9 @@ def test_words_of_new_rows_have_the_numbers_of_the_training_rows(tmp_path):
     np.testing.assert_array_equal(rows.X, [[1.5, 1, 1], [np.nan, 0, 0], [2, np.nan, 1]])
 
 
-@pytest.mark.parametrize(("cell", "told"), [("inf", "inf"), ("four", "four"), ("-1e999", "inf")])
+@pytest.mark.parametrize(
+    ("cell", "told"), [("inf", "inf"), ("four", "four"), ("-1e999", "inf")]
+)
 def test_a_cell_that_is_no_number_is_named(tmp_path, cell, told):
     with pytest.raises(DataError, match=rf"new\.csv:3: .*'b'.*{told}"):
         new_rows(tmp_path, f"a,b\n1,2\n3,{cell}\n4,5\n", "a", "b")
@@ -464,17 +582,23 @@ def test_a_cell_that_is_no_number_is_named(tmp_path, cell, told):
 
 def test_gaps_pass_where_the_model_fills_them(tmp_path):
     text = "a,b\n1,2\n3,\n"
-    np.testing.assert_array_equal(new_rows(tmp_path, text, "a", "b").X, [[1, 2], [3, np.nan]])
+    np.testing.assert_array_equal(
+        new_rows(tmp_path, text, "a", "b").X, [[1, 2], [3, np.nan]]
+    )
     with pytest.raises(DataError, match=r"new\.csv:3: .*'b'"):
         read_rows(tmp_path / "new.csv", Schema(2, ("a", "b")))
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_numbered_columns_of_sparse_files_start_where_those_of_the_training_rows_do(tmp_path, first):
+def test_numbered_columns_of_sparse_files_start_where_those_of_the_training_rows_do(
+    tmp_path, first
+):
     X = sparse.csr_matrix(np.array([[0, 0, 2.0, 0], [0, 0, 0, 0], [0, 3.0, 0, 0]]))
     dump_svmlight_file(X, [1, 2, 3], str(tmp_path / "new.svm"), zero_based=not first)
     features = tuple(f"x{j + first}" for j in range(4))
     rows = read_rows(tmp_path / "new.svm", Schema(4, features, table=True))
     np.testing.assert_array_equal(rows.X.toarray(), X.toarray())
-    some = read_rows(tmp_path / "new.svm", Schema(2, (features[3], features[1]), table=True))
+    some = read_rows(
+        tmp_path / "new.svm", Schema(2, (features[3], features[1]), table=True)
+    )
     np.testing.assert_array_equal(some.X.toarray(), X.toarray()[:, [3, 1]])

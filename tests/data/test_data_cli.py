@@ -129,7 +129,10 @@ def test_info_of_a_variant_and_of_simulated_data(folder: Path) -> None:
         (["verify", "min"], "unknown data set 'min'\nDid you mean 'mine'?"),
         (["fetch", "/etc"], "'/etc' is not the name of a data set"),
         (["add", "..", "x"], "'..' is not the name of a data set"),
-        (["info", "mine", "--variant", "mor"], "unknown variant of mine 'mor'\nDid you mean 'more'?"),
+        (
+            ["info", "mine", "--variant", "mor"],
+            "unknown variant of mine 'mor'\nDid you mean 'more'?",
+        ),
         (["fetch", "mine", "enron", "--url", "https://example.org"], "--url"),
     ],
 )
@@ -159,10 +162,16 @@ def test_verify_without_names_skips_what_is_not_there(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda f: f.write_bytes(ARFF.replace(b"5", b"4")), "the content is not that of mine/t.arff"),
+        (
+            lambda f: f.write_bytes(ARFF.replace(b"5", b"4")),
+            "the content is not that of mine/t.arff",
+        ),
         (lambda f: f.unlink(), "mine: data set mine: the file t.arff is missing"),
         (
-            lambda f: (f.unlink(), f.with_name("t.arff.gz").write_bytes(gzip.compress(ARFF)[:-9])),
+            lambda f: (
+                f.unlink(),
+                f.with_name("t.arff.gz").write_bytes(gzip.compress(ARFF)[:-9]),
+            ),
             "t.arff.gz: the file is truncated",
         ),
         (lambda f: (f.unlink(), f.mkdir()), "t.arff: is a directory, expected a file"),
@@ -175,7 +184,9 @@ def test_verify_refuses(folder: Path, break_it: Any, message: str) -> None:
     assert message in text
 
 
-def test_verify_reports_wrong_statistics_and_unreadable_content(folder: Path, lacking: Any) -> None:
+def test_verify_reports_wrong_statistics_and_unreadable_content(
+    folder: Path, lacking: Any
+) -> None:
     card = folder / "cards" / "mine.yaml"
     card.write_text(CARD.replace("tasks: 1", "tasks: 2"))
     code, text = run(folder, "verify", "mine")
@@ -194,7 +205,10 @@ def test_add(folder: Path, tmp_path: Path) -> None:
     given.write_bytes(gzip.compress(ARFF))
     code, text = run(folder, "add", "mine", str(given))
     assert code == 0
-    assert text.splitlines() == [f"mine: t.arff verified, {folder}/mine/t.arff.gz", "mine: complete"]
+    assert text.splitlines() == [
+        f"mine: t.arff verified, {folder}/mine/t.arff.gz",
+        "mine: complete",
+    ]
     assert run(folder, "verify", "mine")[0] == 0
     code, text = run(folder, "add", "enron", str(given))
     assert code == 2
@@ -214,7 +228,9 @@ def test_a_file_without_a_known_hash_is_not_called_verified(tmp_path, lacking):
     assert text.count("verified") == 1
 
 
-def test_fetch_asks_before_it_downloads(folder: Path, monkeypatch: pytest.MonkeyPatch, lacking: Any) -> None:
+def test_fetch_asks_before_it_downloads(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, lacking: Any
+) -> None:
     asked: list[str] = []
 
     def answer(url: str, part: Path, **_: Any) -> None:
@@ -233,18 +249,25 @@ def test_fetch_asks_before_it_downloads(folder: Path, monkeypatch: pytest.Monkey
     assert asked == ["https://example.org/t.arff"]
     assert f"mine: t.arff verified, {folder}/mine/t.arff" in text
     assert not lacking(text, "digits: ", "no files")
-    assert run(folder, "fetch", "mine") == (0, f"mine: t.arff verified, {folder}/mine/t.arff\n")
+    assert run(folder, "fetch", "mine") == (
+        0,
+        f"mine: t.arff verified, {folder}/mine/t.arff\n",
+    )
     assert len(asked) == 1
 
 
-def test_fetch_offline_says_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch, lacking: Any) -> None:
+def test_fetch_offline_says_what_to_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, lacking: Any
+) -> None:
     card = folder / "cards" / "mine.yaml"
     card.write_text(CARD.replace("https://example.org", "https://127.0.0.1:9"))
     monkeypatch.setenv("NO_PROXY", "*")
     (folder / "mine" / "t.arff").unlink()
     code, text = run(folder, "fetch", "mine", "--yes")
     assert code == 2
-    assert not lacking(text, "https://127.0.0.1:9/t.arff: ", "  mtlrun data add mine FILE\n")
+    assert not lacking(
+        text, "https://127.0.0.1:9/t.arff: ", "  mtlrun data add mine FILE\n"
+    )
     assert not lacking(text, f"{folder}/mine/t.arff", SHA, f"{len(ARFF)} bytes")
 
 
@@ -274,6 +297,8 @@ def test_help_and_list_import_no_numpy(folder: Path) -> None:
         f"app(['list', '--data-dir', {str(folder)!r}], standalone_mode=False)\n"
         "print(sorted({'numpy', 'scipy', 'sklearn', 'pandas', 'requests'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"
     assert "\x1b" not in done.stdout

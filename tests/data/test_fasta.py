@@ -36,7 +36,10 @@ def test_letters():
 
 
 def test_window():
-    assert parse(b">x\nAACCGGTT\n>y\nTTGGCCAA\n", window=(2, 6))[0].tolist() == [b"CCGG", b"GGCC"]
+    assert parse(b">x\nAACCGGTT\n>y\nTTGGCCAA\n", window=(2, 6))[0].tolist() == [
+        b"CCGG",
+        b"GGCC",
+    ]
 
 
 def test_labels_in_headers():
@@ -66,7 +69,11 @@ def test_what_is_written_is_read(sequences, width):
     sequences = [s[:length].encode() for s in sequences]
     text = b""
     for k, s in enumerate(sequences):
-        text += b">%d\n" % k + b"\n".join(s[i : i + width] for i in range(0, length, width)) + b"\n"
+        text += (
+            b">%d\n" % k
+            + b"\n".join(s[i : i + width] for i in range(0, length, width))
+            + b"\n"
+        )
     assert parse(text)[0].tolist() == sequences
 
 
@@ -95,8 +102,14 @@ GOLDEN = {
         b"ACGT\n>a\nACGT\n",
         "t.fa:1:1: sequence before the first header\nA FASTA record starts with '>'.",
     ),
-    "cut": (b">a\nACGT\n>b\n", "t.fa:3: a header without a sequence\nThe file may be truncated; fetch it again."),
-    "hole": (b">a\n>b\nACGT\n", "t.fa:1: a header without a sequence\nThe file may be truncated; fetch it again."),
+    "cut": (
+        b">a\nACGT\n>b\n",
+        "t.fa:3: a header without a sequence\nThe file may be truncated; fetch it again.",
+    ),
+    "hole": (
+        b">a\n>b\nACGT\n",
+        "t.fa:1: a header without a sequence\nThe file may be truncated; fetch it again.",
+    ),
     "empty": (b"\n", "t.fa: contains no FASTA record\nA FASTA record starts with '>'."),
 }
 
@@ -108,10 +121,18 @@ def test_bad_files(case):
 
 
 def test_bad_windows_and_labels():
-    assert refused(b">a\nACGT\n", window=(2, 6)) == ("t.fa: the window 2:6 does not fit into sequences of 4 bases")
+    assert refused(b">a\nACGT\n", window=(2, 6)) == (
+        "t.fa: the window 2:6 does not fit into sequences of 4 bases"
+    )
     remedy = "The option 'label' of the card says how labels are written."
-    assert refused(b">label=1\nAC\n>a\nAC\n", label="label=(.*)") == f"t.fa:3: the header has no label\n{remedy}"
-    assert refused(b">label=2\nAC\n", label="label=(.*)") == f"t.fa:1: the label '2' is not +1 or -1\n{remedy}"
+    assert (
+        refused(b">label=1\nAC\n>a\nAC\n", label="label=(.*)")
+        == f"t.fa:3: the header has no label\n{remedy}"
+    )
+    assert (
+        refused(b">label=2\nAC\n", label="label=(.*)")
+        == f"t.fa:1: the label '2' is not +1 or -1\n{remedy}"
+    )
 
 
 def test_drop_repeats_keeps_the_first_of_a_label():
@@ -137,19 +158,38 @@ KIND = {"task_type": "binary", "design": "ragged"}
 def test_organisms_are_tasks(own_set):
     load = own_set.write("fasta", FILES, OPTIONS, **KIND)
     data = load(distinct=False)
-    assert data.X.tolist() == [b"AAAA", b"ACGT", b"AAAA", b"AAAA", b"TTTT", b"ACGT", b"TTTT", b"TTTT"]
+    assert data.X.tolist() == [
+        b"AAAA",
+        b"ACGT",
+        b"AAAA",
+        b"AAAA",
+        b"TTTT",
+        b"ACGT",
+        b"TTTT",
+        b"TTTT",
+    ]
     assert data.X.dtype == "S4"
     assert data.y.tolist() == [1, 1, 1, -1, -1, 1, -1, -1]
     assert data.task_id.tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
     assert data.tasks == ["one", "two"]
-    assert data.statistics() == {"n": 8, "d": 4, "tasks": 2, "task_min": 3, "task_max": 5, "positives": 4}
+    assert data.statistics() == {
+        "n": 8,
+        "d": 4,
+        "tasks": 2,
+        "task_min": 3,
+        "task_max": 5,
+        "positives": 4,
+    }
 
 
 def test_repeats_are_dropped_within_task_and_label(own_set):
     data = own_set.write("fasta", FILES, OPTIONS, **KIND)()
     assert data.X.tolist() == [b"AAAA", b"ACGT", b"AAAA", b"TTTT", b"ACGT", b"TTTT"]
     assert data.y.tolist() == [1, 1, -1, -1, 1, -1]
-    assert data.notes == "one: 1 repeated sequences dropped; two: 1 repeated sequences dropped"
+    assert (
+        data.notes
+        == "one: 1 repeated sequences dropped; two: 1 repeated sequences dropped"
+    )
 
 
 def test_packed_files_and_header_labels(own_set):
@@ -171,9 +211,9 @@ def test_golden_errors_of_a_set(own_set):
     assert own_set.error("fasta", FILES, {"tasks": [{"name": "x"}]}, **KIND) == (
         "mine.yaml: every task needs a name and files under positive, negative, labelled"
     )
-    assert own_set.error("fasta", FILES, {"tasks": [{"name": "x", "positve": []}]}, **KIND) == (
-        "unknown key of a task 'positve'\nDid you mean 'positive'?"
-    )
+    assert own_set.error(
+        "fasta", FILES, {"tasks": [{"name": "x", "positve": []}]}, **KIND
+    ) == ("unknown key of a task 'positve'\nDid you mean 'positive'?")
     wrong = [{"name": "one", "positive": ["p1.fa"], "negative": ["absent.fa"]}]
     assert own_set.error("fasta", FILES, {"tasks": wrong}, **KIND) == (
         "unknown file of mine 'absent.fa'\nKnown: n1.fa, n2.txt, p1.fa, p2.txt."
@@ -182,7 +222,11 @@ def test_golden_errors_of_a_set(own_set):
 
 def test_truncated_gzip(own_set):
     generator = np.random.default_rng(0)
-    rows = b"".join(b">s\n" + bytes(generator.choice(list(b"ACGT"), 50)) + b"\n" for _ in range(200))
+    rows = b"".join(
+        b">s\n" + bytes(generator.choice(list(b"ACGT"), 50)) + b"\n" for _ in range(200)
+    )
     files = {"p1.fa.gz": gzip.compress(rows)[:-900], "n1.fa": rows}
     text = own_set.error("fasta", files, {"tasks": TASKS[:1]}, **KIND)
-    assert text.startswith("p1.fa.gz: the file is truncated (the compressed data end too early)")
+    assert text.startswith(
+        "p1.fa.gz: the file is truncated (the compressed data end too early)"
+    )

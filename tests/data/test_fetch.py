@@ -22,7 +22,14 @@ from mtlrun.errors import DataError, UserError
 
 CONTENT = bytes(range(256)) * 400
 SHA = hashlib.sha256(CONTENT).hexdigest()
-NAMES: Any = {"id": "mine", "title": "Mine", "licence": "l", "citation": "c", "task_type": "binary", "design": "shared"}
+NAMES: Any = {
+    "id": "mine",
+    "title": "Mine",
+    "licence": "l",
+    "citation": "c",
+    "task_type": "binary",
+    "design": "shared",
+}
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -46,7 +53,9 @@ class Server:
 
         self.httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.httpd.daemon_threads = True
-        self.thread = threading.Thread(target=self.httpd.serve_forever, args=(0.01,), daemon=True)
+        self.thread = threading.Thread(
+            target=self.httpd.serve_forever, args=(0.01,), daemon=True
+        )
         self.thread.start()
 
     def url(self, path: str, answer: Answer) -> str:
@@ -68,7 +77,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def send(
-    handler: BaseHTTPRequestHandler, code: int, body: bytes = b"", length: int | None = None, **headers: str
+    handler: BaseHTTPRequestHandler,
+    code: int,
+    body: bytes = b"",
+    length: int | None = None,
+    **headers: str,
 ) -> None:
     handler.send_response(code)
     for name, value in headers.items():
@@ -97,7 +110,8 @@ def cut(body: bytes, at: int) -> Answer:
 
 def make_card(*names: str, **changes: Any) -> Card:
     specs = tuple(
-        FileSpec(**{"name": name, "sha256": SHA, "bytes": len(CONTENT), **changes}) for name in names or ("a.bin",)
+        FileSpec(**{"name": name, "sha256": SHA, "bytes": len(CONTENT), **changes})
+        for name in names or ("a.bin",)
     )
     return Card(**NAMES, reader=Source(name="x"), folder="f", files=list(specs))
 
@@ -118,9 +132,13 @@ def left(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("body", "name"), [(CONTENT, "a.bin"), (gzip.compress(CONTENT), "a.bin.gz")], ids=["plain", "gz"]
+    ("body", "name"),
+    [(CONTENT, "a.bin"), (gzip.compress(CONTENT), "a.bin.gz")],
+    ids=["plain", "gz"],
 )
-def test_plain_and_compressed(tmp_path: Path, server: Server, body: bytes, name: str) -> None:
+def test_plain_and_compressed(
+    tmp_path: Path, server: Server, body: bytes, name: str
+) -> None:
     path = fetch(tmp_path, server.url("/x", serve(body)))
     assert path.read_bytes() == body
     assert left(tmp_path) == [name]
@@ -131,17 +149,24 @@ def test_member_of_an_archive(tmp_path: Path, server: Server) -> None:
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("folder/other", b"other")
         archive.writestr("folder/it", CONTENT)
-    assert fetch(tmp_path, server.url("/x.zip", serve(buffer.getvalue()))).read_bytes() == CONTENT
+    assert (
+        fetch(tmp_path, server.url("/x.zip", serve(buffer.getvalue()))).read_bytes()
+        == CONTENT
+    )
     assert left(tmp_path) == ["a.bin"]
 
 
-def test_addresses_in_turn_and_all_reasons(tmp_path: Path, server: Server, lacking: Any) -> None:
+def test_addresses_in_turn_and_all_reasons(
+    tmp_path: Path, server: Server, lacking: Any
+) -> None:
     bad = [
         server.url("/gone", status(404)),
         server.url("/broken", status(500)),
         server.url("/wrong", serve(b"something else")),
         server.url("/page", serve(b"<!DOCTYPE html><html>Sign in</html>")),
-        server.url("/pointer", serve(b"version https://git-lfs.github.com/spec/v1\noid ...")),
+        server.url(
+            "/pointer", serve(b"version https://git-lfs.github.com/spec/v1\noid ...")
+        ),
         server.url("/cut", cut(CONTENT, 70_000)),
         server.url("/long", serve(CONTENT * 2)),
         "http://127.0.0.1:9/nobody-listens",
@@ -165,7 +190,10 @@ def test_addresses_in_turn_and_all_reasons(tmp_path: Path, server: Server, lacki
     assert not lacking(text, "/pointer", "Git LFS")
     assert f"{len(CONTENT) + (1 << 16)} bytes" in text
     assert left(tmp_path) == []
-    assert fetch(tmp_path, *bad, server.url("/good", serve(CONTENT))).read_bytes() == CONTENT
+    assert (
+        fetch(tmp_path, *bad, server.url("/good", serve(CONTENT))).read_bytes()
+        == CONTENT
+    )
 
 
 def test_no_address(tmp_path: Path) -> None:
@@ -180,13 +208,18 @@ def test_wrong_hash_never_reaches_its_place(tmp_path: Path, server: Server) -> N
     assert left(tmp_path) == []
 
 
-def test_an_interrupted_download_leaves_nothing_and_starts_again(tmp_path: Path, server: Server) -> None:
+def test_an_interrupted_download_leaves_nothing_and_starts_again(
+    tmp_path: Path, server: Server
+) -> None:
     url = server.url("/x", cut(CONTENT, 70_000))
     assert "the connection broke" in failure(tmp_path, url)
     assert left(tmp_path) == []
     server.url("/x", serve(CONTENT))
     seen: list[tuple[str, int, int | None]] = []
-    assert fetch(tmp_path, url, report=lambda *facts: seen.append(facts)).read_bytes() == CONTENT
+    assert (
+        fetch(tmp_path, url, report=lambda *facts: seen.append(facts)).read_bytes()
+        == CONTENT
+    )
     assert seen[-1] == ("a.bin", len(CONTENT), len(CONTENT))
     assert left(tmp_path) == ["a.bin"]
 
@@ -210,7 +243,9 @@ def test_redirects_are_followed(tmp_path: Path, server: Server, code: int) -> No
     assert fetch(tmp_path, server.url("/x", redirect(hop))).read_bytes() == CONTENT
 
 
-def test_redirects_to_other_schemes_are_not_followed(tmp_path: Path, server: Server, lacking: Any) -> None:
+def test_redirects_to_other_schemes_are_not_followed(
+    tmp_path: Path, server: Server, lacking: Any
+) -> None:
     text = failure(tmp_path, server.url("/x", redirect("http://mirror.invalid/a.bin")))
     assert not lacking(text, "http://mirror.invalid/a.bin", "https")
     text = failure(tmp_path, server.url("/y", redirect("file:///etc/hostname")))
@@ -221,14 +256,24 @@ def test_circular_redirects(tmp_path: Path, server: Server) -> None:
     assert "too many redirects" in failure(tmp_path, server.url("/x", redirect("/x")))
 
 
-@pytest.mark.parametrize("url", ["http://example.org/x", "ftp://example.org/x", "/etc/hostname", "file://127.0.0.1/x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org/x",
+        "ftp://example.org/x",
+        "/etc/hostname",
+        "file://127.0.0.1/x",
+    ],
+)
 def test_only_https(tmp_path: Path, url: str) -> None:
     with pytest.raises(DataError, match="only https addresses are fetched"):
         download(url, tmp_path / "x.part", limit=10)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_loopback_is_for_explicit_addresses_only(tmp_path: Path, server: Server) -> None:
+def test_loopback_is_for_explicit_addresses_only(
+    tmp_path: Path, server: Server
+) -> None:
     url = server.url("/a.bin", serve(CONTENT))
     (found,) = fetch_dataset(make_card(), data_dir=tmp_path, url=url)
     assert found.read_bytes() == CONTENT
@@ -238,7 +283,9 @@ def test_loopback_is_for_explicit_addresses_only(tmp_path: Path, server: Server)
 
 def test_explicit_address_with_other_content(tmp_path: Path, server: Server) -> None:
     with pytest.raises(DataError, match="the content is not a file of mine"):
-        fetch_dataset(make_card(), data_dir=tmp_path, url=server.url("/a.bin", serve(b"else")))
+        fetch_dataset(
+            make_card(), data_dir=tmp_path, url=server.url("/a.bin", serve(b"else"))
+        )
     assert left(tmp_path) == []
 
 
@@ -253,12 +300,19 @@ def test_explicit_archive_with_several_files(tmp_path: Path, server: Server) -> 
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("x", CONTENT)
         archive.writestr("y", more)
-    found = fetch_dataset(card, data_dir=tmp_path, url=server.url("/all.zip", serve(buffer.getvalue())))
-    assert {f.name: f.read_bytes() for f in found} == {"a.bin": CONTENT, "sub/b.bin": more}
+    found = fetch_dataset(
+        card, data_dir=tmp_path, url=server.url("/all.zip", serve(buffer.getvalue()))
+    )
+    assert {f.name: f.read_bytes() for f in found} == {
+        "a.bin": CONTENT,
+        "sub/b.bin": more,
+    }
     assert missing_files(card, data_dir=tmp_path) == []
 
 
-def test_what_is_there_is_verified_and_not_downloaded(tmp_path: Path, server: Server) -> None:
+def test_what_is_there_is_verified_and_not_downloaded(
+    tmp_path: Path, server: Server
+) -> None:
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / "a.bin").write_bytes(CONTENT)
     card = make_card(urls=[Url(url="https://127.0.0.1:9/never-asked")])
@@ -268,7 +322,9 @@ def test_what_is_there_is_verified_and_not_downloaded(tmp_path: Path, server: Se
         fetch_dataset(card, data_dir=tmp_path)
 
 
-def test_interruption_by_the_user_leaves_no_half_file(tmp_path: Path, server: Server) -> None:
+def test_interruption_by_the_user_leaves_no_half_file(
+    tmp_path: Path, server: Server
+) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 

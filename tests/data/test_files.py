@@ -23,12 +23,26 @@ from mtlrun.errors import DataError, UserError
 
 CONTENT = b"line one\nline two\n" * 50
 SHA = hashlib.sha256(CONTENT).hexdigest()
-NAMES: Any = {"id": "mine", "title": "Mine", "licence": "l", "citation": "c", "task_type": "binary", "design": "shared"}
-PACK = {"": lambda b: b, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+NAMES: Any = {
+    "id": "mine",
+    "title": "Mine",
+    "licence": "l",
+    "citation": "c",
+    "task_type": "binary",
+    "design": "shared",
+}
+PACK = {
+    "": lambda b: b,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+}
 
 
 def make_card(**changes: Any) -> Card:
-    spec = FileSpec(**{"name": "a.txt", "sha256": SHA, "bytes": len(CONTENT), **changes})
+    spec = FileSpec(
+        **{"name": "a.txt", "sha256": SHA, "bytes": len(CONTENT), **changes}
+    )
     return Card(**NAMES, reader=Source(name="x"), folder="f", files=[spec])
 
 
@@ -77,21 +91,41 @@ def test_every_container(tmp_path: Path, suffix: str) -> None:
     assert list(found.lines())[:3] == ["line one", "line two", "line one"]
 
 
-@pytest.mark.parametrize("pack", [zipped, lambda **m: tarred("", **m), lambda **m: tarred("gz", **m)])
+@pytest.mark.parametrize(
+    "pack", [zipped, lambda **m: tarred("", **m), lambda **m: tarred("gz", **m)]
+)
 def test_members_of_archives(tmp_path: Path, pack: Any) -> None:
     put(tmp_path, "all.bin", pack(b_txt=b"other", a_txt=CONTENT))
-    card = make_card(containers=["plain", "gz", "bz2", "xz", Archive(archive="all.bin", member="a.txt")])
+    card = make_card(
+        containers=[
+            "plain",
+            "gz",
+            "bz2",
+            "xz",
+            Archive(archive="all.bin", member="a.txt"),
+        ]
+    )
     found = verify(tmp_path, card)
     assert found.read_bytes() == CONTENT
     assert found.where(3) == f"{tmp_path}/f/all.bin(a.txt):3"
-    absent = make_card(containers=["plain", "gz", "bz2", "xz", Archive(archive="all.bin", member="c.txt")])
+    absent = make_card(
+        containers=[
+            "plain",
+            "gz",
+            "bz2",
+            "xz",
+            Archive(archive="all.bin", member="c.txt"),
+        ]
+    )
     assert "c.txt" in complaint(tmp_path, absent)
     assert "archive" in complaint(tmp_path, absent)
 
 
 def test_restricted_containers(tmp_path: Path) -> None:
     put(tmp_path, "a.txt", CONTENT)
-    assert "looked for f/a.txt.gz\n" in complaint(tmp_path, make_card(containers=["gz"]))
+    assert "looked for f/a.txt.gz\n" in complaint(
+        tmp_path, make_card(containers=["gz"])
+    )
 
 
 def test_missing(tmp_path: Path) -> None:
@@ -118,16 +152,42 @@ AGAIN = "\nPut a good copy in its place; a file that `mtlrun data fetch` downloa
 @pytest.mark.parametrize(
     ("suffix", "damage", "message"),
     [
-        (".gz", lambda b: b[:-20], "the file is truncated (the compressed data end too early)"),
-        (".bz2", lambda b: b[:-20], "the file is truncated (the compressed data end too early)"),
-        (".xz", lambda b: b[:-20], "the file is truncated (the compressed data end too early)"),
-        (".gz", lambda b: b"no gzip at all", "the file is damaged (Not a gzipped file (b'no'))"),
-        (".bz2", lambda b: b"no bzip at all", "the file is damaged (Invalid data stream)"),
-        (".xz", lambda b: b"no xz at all", "the file is damaged (Input format not supported by decoder)"),
+        (
+            ".gz",
+            lambda b: b[:-20],
+            "the file is truncated (the compressed data end too early)",
+        ),
+        (
+            ".bz2",
+            lambda b: b[:-20],
+            "the file is truncated (the compressed data end too early)",
+        ),
+        (
+            ".xz",
+            lambda b: b[:-20],
+            "the file is truncated (the compressed data end too early)",
+        ),
+        (
+            ".gz",
+            lambda b: b"no gzip at all",
+            "the file is damaged (Not a gzipped file (b'no'))",
+        ),
+        (
+            ".bz2",
+            lambda b: b"no bzip at all",
+            "the file is damaged (Invalid data stream)",
+        ),
+        (
+            ".xz",
+            lambda b: b"no xz at all",
+            "the file is damaged (Input format not supported by decoder)",
+        ),
         (".gz", lambda b: b[:-8] + b"\0" * 8, "the file is damaged (CRC check failed"),
     ],
 )
-def test_damaged_containers(tmp_path: Path, suffix: str, damage: Any, message: str) -> None:
+def test_damaged_containers(
+    tmp_path: Path, suffix: str, damage: Any, message: str
+) -> None:
     put(tmp_path, "a.txt" + suffix, damage(PACK[suffix](CONTENT)))
     text = complaint(tmp_path)
     assert text.startswith(f"f/a.txt{suffix}: {message}")
@@ -144,7 +204,10 @@ def test_directory_for_a_file(tmp_path: Path) -> None:
 def test_dangling_link(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / "a.txt").symlink_to(tmp_path / "nowhere")
-    assert complaint(tmp_path) == f"f/a.txt: the file does not exist (a dangling link?){AGAIN}"
+    assert (
+        complaint(tmp_path)
+        == f"f/a.txt: the file does not exist (a dangling link?){AGAIN}"
+    )
 
 
 def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +216,10 @@ def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     put(tmp_path, "a.txt", CONTENT)
     monkeypatch.setitem(files.OPENERS, "plain", refuse)
-    assert complaint(tmp_path) == "f/a.txt: permission denied\nMake the file readable for you."
+    assert (
+        complaint(tmp_path)
+        == "f/a.txt: permission denied\nMake the file readable for you."
+    )
 
 
 def test_a_stale_copy_does_not_hide_the_right_one(tmp_path: Path) -> None:
@@ -178,7 +244,10 @@ def test_changed_files_are_hashed_again(tmp_path: Path) -> None:
 
 def test_unknown_hash_takes_any_content(tmp_path: Path) -> None:
     put(tmp_path, "a.txt", b"anything")
-    assert verify(tmp_path, make_card(sha256=None, bytes=None)).sha256 == hashlib.sha256(b"anything").hexdigest()
+    assert (
+        verify(tmp_path, make_card(sha256=None, bytes=None)).sha256
+        == hashlib.sha256(b"anything").hexdigest()
+    )
 
 
 def test_damage_found_while_reading_is_a_data_error(tmp_path: Path) -> None:
@@ -213,7 +282,11 @@ def test_add_recognises_content_under_any_name(tmp_path: Path, suffix: str) -> N
     (stored,) = add_file(make_card(), given, tmp_path / "data")
     assert stored.path == tmp_path / "data" / "f" / f"a.txt{suffix}"
     assert stored.read_bytes() == CONTENT
-    assert given.read_bytes() == PACK[suffix](CONTENT) if suffix != ".gz" else given.exists()
+    assert (
+        given.read_bytes() == PACK[suffix](CONTENT)
+        if suffix != ".gz"
+        else given.exists()
+    )
     assert [p.name for p in stored.path.parent.iterdir()] == [stored.path.name]
 
 
@@ -260,7 +333,10 @@ def test_add_by_name_where_the_hash_is_unknown(tmp_path: Path) -> None:
     assert verify_files(card, data_dir=tmp_path)["a.txt"].read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize(("kind", "message"), [("absent", "there is no such file"), ("folder", "is a directory")])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("absent", "there is no such file"), ("folder", "is a directory")],
+)
 def test_add_of_nothing(tmp_path: Path, kind: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match=message) as caught:
@@ -276,7 +352,9 @@ def test_add_where_nothing_can_be_written(tmp_path: Path) -> None:
         add_file(make_card(), given, tmp_path)
 
 
-def test_a_failed_copy_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_copy_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 

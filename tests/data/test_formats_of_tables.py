@@ -59,7 +59,10 @@ def test_the_pair_that_is_complete_is_read_and_features_alone_are_new_rows(tmp_p
 
 def test_cells_of_matlab_are_tasks(tmp_path):
     parts = [X[:4], X[4:8], X[8:]]
-    savemat(tmp_path / "t.mat", {"X": cells(*parts), "Y": cells(*(Y[k : k + 4, :1] for k in (0, 4, 8)))})
+    savemat(
+        tmp_path / "t.mat",
+        {"X": cells(*parts), "Y": cells(*(Y[k : k + 4, :1] for k in (0, 4, 8)))},
+    )
     found = dataset(tmp_path / "t.mat")
     np.testing.assert_array_equal(found.X, X)
     np.testing.assert_array_equal(found.y, Y[:, 0])
@@ -74,7 +77,11 @@ def test_cells_of_matlab_are_tasks(tmp_path):
 
 @pytest.mark.parametrize("ragged", [False, True])
 def test_targets_and_tasks_of_matlab_are_no_features_of_new_rows(tmp_path, ragged):
-    parts = {"X": cells(X[:4], X[4:]), "Y": cells(Y[:4, :1], Y[4:, :1])} if ragged else {"X": X, "Y": Y}
+    parts = (
+        {"X": cells(X[:4], X[4:]), "Y": cells(Y[:4, :1], Y[4:, :1])}
+        if ragged
+        else {"X": X, "Y": Y}
+    )
     savemat(tmp_path / "t.mat", parts)
     names = ("a", "b", "c")  # columns without names are taken in their order
     for schema in (
@@ -91,7 +98,9 @@ def test_targets_and_tasks_of_matlab_are_no_features_of_new_rows(tmp_path, ragge
         read_table(tmp_path / "u.mat")
 
 
-@pytest.mark.parametrize("wrong", [np.ones(3) > 0, "text", np.ones((2, 2, 2)), np.ones((3, 2)) * 1j])
+@pytest.mark.parametrize(
+    "wrong", [np.ones(3) > 0, "text", np.ones((2, 2, 2)), np.ones((3, 2)) * 1j]
+)
 def test_other_variables_than_matrices_of_numbers_are_refused(tmp_path, wrong):
     savemat(tmp_path / "t.mat", {"X": wrong, "Y": np.ones((2, 1))})
     with pytest.raises(DataError, match=r"t\.mat"):
@@ -109,7 +118,9 @@ def test_arrays_of_numpy(tmp_path):
     rows = read_rows(tmp_path / "t.npz", Schema(3))
     np.testing.assert_array_equal(rows.X, X)
     assert rows.tasks == [str(t) for t in TASKS]
-    np.testing.assert_array_equal(read_rows(tmp_path / "t.npz", Schema(3, ("a", "b", "c"), table=True)).X, X)
+    np.testing.assert_array_equal(
+        read_rows(tmp_path / "t.npz", Schema(3, ("a", "b", "c"), table=True)).X, X
+    )
     found = dataset(tmp_path / "t.npz", "x2", task="task")
     np.testing.assert_array_equal(found.X, X[:, [0, 2]])
     assert (found.tasks, found.features) == (["1", "2", "5"], ["x1", "x3"])
@@ -127,12 +138,27 @@ def test_a_sparse_matrix_of_scipy(tmp_path):
     np.testing.assert_array_equal(by_place.X.toarray(), matrix.toarray())
     swapped = read_rows(tmp_path / "t.npz", Schema(2, ("x3", "x1"), table=True))
     np.testing.assert_array_equal(swapped.X.toarray(), matrix.toarray()[:, [2, 0]])
-    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
+    parts = {
+        "data": matrix.data,
+        "indices": matrix.indices,
+        "indptr": matrix.indptr,
+        "shape": matrix.shape,
+    }
     np.savez(tmp_path / "parts.npz", **parts)
-    np.testing.assert_array_equal(read_rows(tmp_path / "parts.npz", Schema(3)).X.toarray(), matrix.toarray())
-    whole = sparse.csr_matrix((matrix.data, matrix.indices + 3, matrix.indptr), shape=(12, 6))
+    np.testing.assert_array_equal(
+        read_rows(tmp_path / "parts.npz", Schema(3)).X.toarray(), matrix.toarray()
+    )
+    whole = sparse.csr_matrix(
+        (matrix.data, matrix.indices + 3, matrix.indptr), shape=(12, 6)
+    )
     whole.indices[-1] = 99  # beyond its last column
-    np.savez(tmp_path / "u.npz", data=whole.data, indices=whole.indices, indptr=whole.indptr, shape=whole.shape)
+    np.savez(
+        tmp_path / "u.npz",
+        data=whole.data,
+        indices=whole.indices,
+        indptr=whole.indptr,
+        shape=whole.shape,
+    )
     with pytest.raises(DataError, match=r"u\.npz"):
         read_table(tmp_path / "u.npz")
 
@@ -149,7 +175,9 @@ def test_the_place_of_a_wrong_entry_of_a_sparse_matrix_is_named(tmp_path, value,
 def test_sequences_of_numpy_and_fasta(tmp_path):
     letters = [b"ACGT", b"TTTT", b"GGCC"]
     np.savez(tmp_path / "t.npz", X=np.array(letters), task_id=["worm", "fly", "worm"])
-    (tmp_path / "t.fasta").write_text("".join(f">{k}\n{word.decode()}\n" for k, word in enumerate(letters)))
+    (tmp_path / "t.fasta").write_text(
+        "".join(f">{k}\n{word.decode()}\n" for k, word in enumerate(letters))
+    )
     for name, tasks in (("t.npz", ["worm", "fly", "worm"]), ("t.fasta", None)):
         rows = read_rows(tmp_path / name, Schema(4, strings=True))
         assert (rows.X.tolist(), rows.tasks) == (letters, tasks)
@@ -166,10 +194,15 @@ def svm(tmp_path, *lines, name="t.svm"):
 
 
 def test_query_ids_of_svmlight_are_tasks_where_there_are_several(tmp_path):
-    lines = [f"{y:g} qid:{t} 1:{a} 3:{b}" for (y, _), t, (a, b, _) in zip(Y, TASKS, X, strict=True)]
+    lines = [
+        f"{y:g} qid:{t} 1:{a} 3:{b}"
+        for (y, _), t, (a, b, _) in zip(Y, TASKS, X, strict=True)
+    ]
     found = dataset(svm(tmp_path, *lines))
     np.testing.assert_array_equal(found.y, Y[:, 0])
-    np.testing.assert_array_equal(found.X.toarray(), np.column_stack([X[:, 0], np.zeros(12), X[:, 1]]))
+    np.testing.assert_array_equal(
+        found.X.toarray(), np.column_stack([X[:, 0], np.zeros(12), X[:, 1]])
+    )
     assert found.tasks == ["1", "2", "5"]
     np.testing.assert_array_equal(found.task_id, np.repeat([1, 0, 2], 4))
     one = [line.replace("qid:2", "qid:1").replace("qid:5", "qid:1") for line in lines]
@@ -199,7 +232,9 @@ def test_a_table_has_at_most_a_million_columns(tmp_path):
 
 
 def test_test_rows_of_several_labels_have_those_of_the_training_rows(tmp_path):
-    rows = read_table(svm(tmp_path, *["0,1 1:1 2:1", "1 2:2", " 1:3", "0 1:5"] * 3, name="rows.svm"))
+    rows = read_table(
+        svm(tmp_path, *["0,1 1:1 2:1", "1 2:2", " 1:3", "0 1:5"] * 3, name="rows.svm")
+    )
     more = read_table(svm(tmp_path, "0 1:4", "1 2:8", name="more.svm"), like=rows)
     found = make_dataset(rows, Roles(), more)
     ((train, test),) = found.splits["test"]
@@ -226,10 +261,13 @@ HEAD = """\
 
 
 @pytest.mark.parametrize(
-    ("relation", "targets"), [("'t: -C -2'", ["c", "d"]), ("'t: -C 1'", ["a"]), ("'t: -C -3'", ["b", "c", "d"])]
+    ("relation", "targets"),
+    [("'t: -C -2'", ["c", "d"]), ("'t: -C 1'", ["a"]), ("'t: -C -3'", ["b", "c", "d"])],
 )
 def test_meka_says_which_columns_are_labels(tmp_path, relation, targets):
-    rows = "".join(f"{k},{'high' if k % 3 else 'low'},{k % 2},{int(k > 5)}\n" for k in range(12))
+    rows = "".join(
+        f"{k},{'high' if k % 3 else 'low'},{k % 2},{int(k > 5)}\n" for k in range(12)
+    )
     (tmp_path / "t.arff").write_text(HEAD.format(relation) + rows)
     table = read_table(tmp_path / "t.arff")
     if targets == ["a"]:
@@ -245,7 +283,10 @@ def test_meka_says_which_columns_are_labels(tmp_path, relation, targets):
 
 
 def test_meka_says_so_of_sparse_files_too(tmp_path):
-    rows = "".join(f"{{0 {k + 1}, 1 {'high' if k % 3 else 'low'}, 2 {k % 2}, 3 {int(k > 5)}}}\n" for k in range(12))
+    rows = "".join(
+        f"{{0 {k + 1}, 1 {'high' if k % 3 else 'low'}, 2 {k % 2}, 3 {int(k > 5)}}}\n"
+        for k in range(12)
+    )
     (tmp_path / "t.arff").write_text(HEAD.format("'t: -C -2'") + rows)
     found = dataset(tmp_path / "t.arff")
     assert sparse.issparse(found.X)
@@ -253,8 +294,13 @@ def test_meka_says_so_of_sparse_files_too(tmp_path):
 
 
 def test_declared_words_of_arff_are_words_or_their_place_in_the_declaration(tmp_path):
-    (tmp_path / "t.arff").write_text(HEAD.format("t") + "1,high,0,1\n2,low,1,1\n?,?,1,0\n")
-    words = read_rows(tmp_path / "t.arff", Schema(2, ("a", "b"), table=True, categories={"b": ["high", "low"]}))
+    (tmp_path / "t.arff").write_text(
+        HEAD.format("t") + "1,high,0,1\n2,low,1,1\n?,?,1,0\n"
+    )
+    words = read_rows(
+        tmp_path / "t.arff",
+        Schema(2, ("a", "b"), table=True, categories={"b": ["high", "low"]}),
+    )
     np.testing.assert_array_equal(words.X, [[1, 0], [2, 1], [np.nan, np.nan]])
     (tmp_path / "t.arff").write_text(HEAD.format("t") + "1,high,0,1\n2,low,1,1\n")
     numbers = read_rows(tmp_path / "t.arff", Schema(3, ("b", "a", "d")))
@@ -265,7 +311,9 @@ def test_empty_and_ambiguous_arff_files_are_refused(tmp_path):
     (tmp_path / "t.arff").write_text(HEAD.format("t"))
     with pytest.raises(DataError, match=r"t\.arff: no rows") as empty:
         read_table(tmp_path / "t.arff")
-    (tmp_path / "t.arff").write_text(HEAD.format("t").replace("@attribute d", "@attribute c") + "1,low,0,1\n")
+    (tmp_path / "t.arff").write_text(
+        HEAD.format("t").replace("@attribute d", "@attribute c") + "1,low,0,1\n"
+    )
     with pytest.raises(DataError, match=r"t\.arff: .*'c'") as twice:
         read_table(tmp_path / "t.arff")
     assert empty.value.remedy
@@ -273,8 +321,14 @@ def test_empty_and_ambiguous_arff_files_are_refused(tmp_path):
 
 
 def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
-    head = "@relation s\n" + "".join(f"@attribute {name} numeric\n" for name in ("x", "y", "task", "z")) + "@data\n"
-    rows = "".join(f"{{0 {k + 1}, 1 {k * k}, 2 {k % 3}, 3 {k % 5}}}\n" for k in range(15))
+    head = (
+        "@relation s\n"
+        + "".join(f"@attribute {name} numeric\n" for name in ("x", "y", "task", "z"))
+        + "@data\n"
+    )
+    rows = "".join(
+        f"{{0 {k + 1}, 1 {k * k}, 2 {k % 3}, 3 {k % 5}}}\n" for k in range(15)
+    )
     (tmp_path / "t.arff").write_text(head + rows)
     found = dataset(tmp_path / "t.arff", "y", task="task")
     k = np.arange(15)
@@ -287,7 +341,9 @@ def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
 # --- what is named
 
 
-@pytest.mark.parametrize("suffix", ["mat", "npz", "parquet", "xlsx", "arff", "svm", "fasta"])
+@pytest.mark.parametrize(
+    "suffix", ["mat", "npz", "parquet", "xlsx", "arff", "svm", "fasta"]
+)
 def test_a_damaged_file_is_named(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     path.write_bytes(b"\x00\x01 neither this nor that")
@@ -333,15 +389,21 @@ def named_columns(path, kind):
     elif kind == "fasta":
         path.write_text(">1\nAC\n>2\nGT\n")
     else:
-        path.write_text("@relation r\n@attribute a numeric\n@attribute b numeric\n@data\n1,3\n2,4\n")
+        path.write_text(
+            "@relation r\n@attribute a numeric\n@attribute b numeric\n@data\n1,3\n2,4\n"
+        )
 
 
-@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet", "mat", "npz", "svm", "arff", "fasta"])
+@pytest.mark.parametrize(
+    "kind", ["csv", "xlsx", "parquet", "mat", "npz", "svm", "arff", "fasta"]
+)
 def test_a_file_that_does_not_fit_the_model_is_named(tmp_path, kind):
     path = tmp_path / f"t.{kind}"
     named_columns(path, kind)
     strings = kind == "fasta"
-    np.testing.assert_array_equal(read_rows(path, Schema(2, strings=strings)).X.shape, (2,) if strings else (2, 2))
+    np.testing.assert_array_equal(
+        read_rows(path, Schema(2, strings=strings)).X.shape, (2,) if strings else (2, 2)
+    )
     with pytest.raises(DataError, match=rf"t\.{kind}: "):
         read_rows(path, Schema(1, strings=strings, features=() if strings else ("z",)))
 
@@ -360,7 +422,10 @@ def test_a_first_row_of_numbers_is_no_header(tmp_path):
     np.testing.assert_array_equal(found.X, [[1.5, 2], [3, 4]])
     by_name = read_rows(tmp_path / "t.xlsx", Schema(2, ("x2", "x1"), table=True))
     np.testing.assert_array_equal(by_name.X, [[2, 1.5], [4, 3]])
-    named = read_rows(workbook(tmp_path / "u.xlsx", [["b", 7], [3, 4], [5, 6]]), Schema(2, ("7", "b"), table=True))
+    named = read_rows(
+        workbook(tmp_path / "u.xlsx", [["b", 7], [3, 4], [5, 6]]),
+        Schema(2, ("7", "b"), table=True),
+    )
     np.testing.assert_array_equal(named.X, [[4, 3], [6, 5]])
 
 
@@ -375,11 +440,16 @@ def test_empty_rows_of_a_workbook_are_left_out_and_counted(tmp_path):
         read_table(workbook(tmp_path / "t.xlsx", [[None], [None]]))
     with pytest.raises(DataError, match="no rows"):
         read_table(workbook(tmp_path / "t.xlsx", [["a", "b"]]))
-    assert read_table(workbook(tmp_path / "t.xlsx", [["a"], [1], [None], [2]])).numbers(["a"]).tolist() == [[1], [2]]
+    assert read_table(workbook(tmp_path / "t.xlsx", [["a"], [1], [None], [2]])).numbers(
+        ["a"]
+    ).tolist() == [[1], [2]]
 
 
 def test_columns_of_a_workbook_need_names_of_their_own(tmp_path):
-    for rows, told in (([["a", None], [1, 2]], r":1: column 2"), ([[None, None], ["a", "a"], [1, 2]], r":2: .*'a'")):
+    for rows, told in (
+        ([["a", None], [1, 2]], r":1: column 2"),
+        ([[None, None], ["a", "a"], [1, 2]], r":2: .*'a'"),
+    ):
         with pytest.raises(DataError, match=rf"t\.xlsx{told}"):
             read_table(workbook(tmp_path / "t.xlsx", rows))
 
@@ -390,14 +460,21 @@ def test_words_for_nothing_are_missing_in_workbooks_as_in_text(tmp_path):
     for path in (workbook(tmp_path / "t.xlsx", rows), tmp_path / "t.csv"):
         if path.suffix == ".csv":
             path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
-        np.testing.assert_array_equal(read_rows(path, wanted).X, [[1, np.nan], [2, 1], [np.nan, 0], [3, 2]])
+        np.testing.assert_array_equal(
+            read_rows(path, wanted).X, [[1, np.nan], [2, 1], [np.nan, 0], [3, 2]]
+        )
 
 
-@pytest.mark.parametrize(("cell", "told"), [("=A2*2", "B3.*formula"), ("#DIV/0!", r"B3.*#DIV/0!"), ("#N/A", None)])
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [("=A2*2", "B3.*formula"), ("#DIV/0!", r"B3.*#DIV/0!"), ("#N/A", None)],
+)
 def test_cells_that_only_look_empty_are_refused(tmp_path, cell, told):
     """A formula whose value nobody has computed yet, and errors, would be filled as missing values are."""
     openpyxl = pytest.importorskip("openpyxl")
-    path = workbook(tmp_path / "t.xlsx", [["a", "b"], [1, 2], [2, cell], [3, None], [4, 5]])
+    path = workbook(
+        tmp_path / "t.xlsx", [["a", "b"], [1, 2], [2, cell], [3, None], [4, 5]]
+    )
     book = openpyxl.load_workbook(path)
     other = book.create_sheet("other")  # which nobody reads
     other["A1"] = "=1+1"
@@ -405,7 +482,9 @@ def test_cells_that_only_look_empty_are_refused(tmp_path, cell, told):
         book.worksheets[0]["B3"].data_type = "e"
     book.save(path)
     if told is None:
-        np.testing.assert_array_equal(read_table(path).numbers(["b"], gaps=True)[:, 0], [2, np.nan, np.nan, 5])
+        np.testing.assert_array_equal(
+            read_table(path).numbers(["b"], gaps=True)[:, 0], [2, np.nan, np.nan, 5]
+        )
         return
     with pytest.raises(DataError, match=rf"t\.xlsx:3.*{told}"):
         read_table(path)
@@ -413,9 +492,13 @@ def test_cells_that_only_look_empty_are_refused(tmp_path, cell, told):
 
 def test_parquet_and_compressed_text_read_as_the_frame(tmp_path):
     pytest.importorskip("pyarrow")
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(task=[f"t{t}" for t in TASKS], y=Y[:, 0])
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        task=[f"t{t}" for t in TASKS], y=Y[:, 0]
+    )
     frame.to_parquet(tmp_path / "t.parquet")
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+    (tmp_path / "t.csv.gz").write_bytes(
+        gzip.compress(frame.to_csv(index=False).encode())
+    )
     expected = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
     np.testing.assert_array_equal(expected.X, X)
     for name in ("t.parquet", "t.csv.gz"):
@@ -430,30 +513,46 @@ def test_parquet_and_compressed_text_read_as_the_frame(tmp_path):
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_frames_of_other_libraries_read_as_those_of_pandas(library):
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(task=[f"t{t}" for t in TASKS], y=Y[:, 0])
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        task=[f"t{t}" for t in TASKS], y=Y[:, 0]
+    )
     other = pytest.importorskip(library)
-    made = other.DataFrame(frame.to_dict("list")) if library == "polars" else other.Table.from_pandas(frame)
-    found, expected = (make_dataset(table_of_frame(one), Roles(("y",), "task")) for one in (made, frame))
+    made = (
+        other.DataFrame(frame.to_dict("list"))
+        if library == "polars"
+        else other.Table.from_pandas(frame)
+    )
+    found, expected = (
+        make_dataset(table_of_frame(one), Roles(("y",), "task"))
+        for one in (made, frame)
+    )
     np.testing.assert_array_equal(found.X, expected.X)
     assert (found.features, found.tasks) == (expected.features, expected.tasks)
 
 
 def test_the_index_of_a_frame_does_not_matter_and_its_names_become_texts():
-    frame = pd.DataFrame(np.column_stack([X, Y[:, 0], TASKS]), index=np.arange(12)[::-1] * 7)
+    frame = pd.DataFrame(
+        np.column_stack([X, Y[:, 0], TASKS]), index=np.arange(12)[::-1] * 7
+    )
     found = make_dataset(table_of_frame(frame), Roles(("3",), "4"))
     np.testing.assert_array_equal(found.X, X)
     assert found.features == ["0", "1", "2"]
     assert frame.columns.tolist() == [0, 1, 2, 3, 4]  # that of the user is as it was
 
 
-@pytest.mark.parametrize("frame", [object(), 3, pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"a": [1j]})])
+@pytest.mark.parametrize(
+    "frame",
+    [object(), 3, pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"a": [1j]})],
+)
 def test_what_is_no_table_is_refused(frame):
     with pytest.raises(DataError):
         table_of_frame(frame, "mine")
 
 
 @pytest.mark.parametrize("name", ["t.xls", "t.ods", "t.docx", "t"])
-def test_unknown_formats_are_refused_with_the_known_ones_or_how_to_save_it(tmp_path, name):
+def test_unknown_formats_are_refused_with_the_known_ones_or_how_to_save_it(
+    tmp_path, name
+):
     (tmp_path / name).write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match=r"\.csv"):
         read_table(tmp_path / name)
@@ -463,4 +562,6 @@ def test_unknown_formats_are_refused_with_the_known_ones_or_how_to_save_it(tmp_p
 def test_suffixes_of_text_are_known_in_any_case(tmp_path, name):
     for one in (name, name.upper()):
         (tmp_path / one).write_text("a\tb\n1\t2\n")
-        np.testing.assert_array_equal(read_rows(tmp_path / one, Schema(2, ("b", "a"), table=True)).X, [[2, 1]])
+        np.testing.assert_array_equal(
+            read_rows(tmp_path / one, Schema(2, ("b", "a"), table=True)).X, [[2, 1]]
+        )

@@ -31,7 +31,14 @@ from mtlrun.utils import sizes
 
 CONTENT = b"the content that the card knows\n"
 SHA = hashlib.sha256(CONTENT).hexdigest()
-NAMES: Any = {"id": "mine", "title": "Mine", "licence": "l", "citation": "c", "task_type": "binary", "design": "shared"}
+NAMES: Any = {
+    "id": "mine",
+    "title": "Mine",
+    "licence": "l",
+    "citation": "c",
+    "task_type": "binary",
+    "design": "shared",
+}
 
 
 class Escapes:
@@ -51,7 +58,10 @@ def make_card(**changes: Any) -> Card:
 
 def zipped(entries: Iterable[tuple[str, bytes]]) -> bytes:
     stream = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        warnings.catch_warnings(),
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         warnings.simplefilter("ignore")
         for name, content in entries:
             archive.writestr(name, content)
@@ -69,12 +79,18 @@ def tarred(*entries: tuple[str, bytes, bytes, str]) -> bytes:
     return stream.getvalue()
 
 
-def add(folder: Path, content: bytes, name: str = "given.bin", card: Card | None = None) -> list[str]:
+def add(
+    folder: Path, content: bytes, name: str = "given.bin", card: Card | None = None
+) -> list[str]:
     """Add a file to a data directory; return every file that is new below the folder of the test."""
     given = folder / name
     given.write_bytes(content)
     add_file(card or make_card(), given, folder / "data")
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path != given)
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path != given
+    )
 
 
 PATHS = [
@@ -92,7 +108,11 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS)
 def test_names_of_members_decide_nothing(tmp_path: Path, path: str) -> None:
-    entries = [("before", b"x"), (path, CONTENT)] if path != "a.txt/" else [("dir/", b""), ("y", CONTENT)]
+    entries = (
+        [("before", b"x"), (path, CONTENT)]
+        if path != "a.txt/"
+        else [("dir/", b""), ("y", CONTENT)]
+    )
     assert add(tmp_path, zipped(entries)) == ["data/f/a.txt"]
     assert (tmp_path / "data" / "f" / "a.txt").read_bytes() == CONTENT
 
@@ -103,7 +123,11 @@ def test_tar_members_that_lead_elsewhere(tmp_path: Path, pack: Any) -> None:
     secret.write_bytes(CONTENT)
     reg, sym, hard = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
     links = [
-        *(("link", sym, b"", str(secret)), ("hard", hard, b"", str(secret)), ("../up", sym, b"", "..")),
+        *(
+            ("link", sym, b"", str(secret)),
+            ("hard", hard, b"", str(secret)),
+            ("../up", sym, b"", ".."),
+        ),
         *(
             ("device", tarfile.CHRTYPE, b"", ""),
             ("fifo", tarfile.FIFOTYPE, b"", ""),
@@ -113,7 +137,10 @@ def test_tar_members_that_lead_elsewhere(tmp_path: Path, pack: Any) -> None:
     with pytest.raises(DataError, match="the content is not a file of mine"):
         add(tmp_path, pack(tarred(*links)))
     assert not (tmp_path / "data").exists()
-    assert add(tmp_path, pack(tarred(*links, ("../../good", reg, CONTENT, "")))) == ["data/f/a.txt", "secret"]
+    assert add(tmp_path, pack(tarred(*links, ("../../good", reg, CONTENT, "")))) == [
+        "data/f/a.txt",
+        "secret",
+    ]
 
 
 def test_of_several_members_of_one_name_the_last_counts(tmp_path: Path) -> None:
@@ -122,10 +149,14 @@ def test_of_several_members_of_one_name_the_last_counts(tmp_path: Path) -> None:
         add(tmp_path, tarred(("a", reg, CONTENT, ""), ("a", sym, b"", "/etc/passwd")))
     with pytest.raises(DataError, match="not a file of mine"):
         add(tmp_path, zipped([("a", CONTENT), ("a", b"other")]))
-    assert add(tmp_path, zipped([("a", b"other"), ("A", b"more"), ("a", CONTENT)])) == ["data/f/a.txt"]
+    assert add(tmp_path, zipped([("a", b"other"), ("A", b"more"), ("a", CONTENT)])) == [
+        "data/f/a.txt"
+    ]
 
 
-def test_a_link_in_the_data_directory_is_replaced_and_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_the_data_directory_is_replaced_and_not_followed(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "data" / "f").mkdir(parents=True)
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
@@ -161,7 +192,14 @@ def test_what_expands_out_of_proportion_is_refused(tmp_path: Path, kind: str) ->
 @pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, lzma.compress])
 def test_tables_of_users_do_not_expand_either(tmp_path: Path, packed: Any) -> None:
-    path = tmp_path / {gzip.compress: "a.csv.gz", bz2.compress: "a.csv.bz2", lzma.compress: "a.csv.xz"}[packed]
+    path = (
+        tmp_path
+        / {
+            gzip.compress: "a.csv.gz",
+            bz2.compress: "a.csv.bz2",
+            lzma.compress: "a.csv.xz",
+        }[packed]
+    )
     path.write_bytes(packed(b"a,b\n" + b"0,0\n" * (1 << 19)))
     for read in (lambda: read_table(path), lambda: read_rows(path, Schema(2))):
         with pytest.raises(DataError, match="the limit is"):
@@ -176,14 +214,19 @@ def test_a_good_file_that_is_compressed_well_is_taken(tmp_path: Path) -> None:
 
 def test_archives_of_very_many_files(tmp_path: Path) -> None:
     many = [(str(k), b"") for k in range(sizes.MEMBERS + 1)]
-    for content in (zipped(many), tarred(*((name, tarfile.REGTYPE, b"", "") for name, _ in many))):
+    for content in (
+        zipped(many),
+        tarred(*((name, tarfile.REGTYPE, b"", "") for name, _ in many)),
+    ):
         with pytest.raises(DataError, match="the limit is 2,000"):
             add(tmp_path, content)
 
 
 def test_an_encrypted_zip(tmp_path: Path) -> None:
     content = bytearray(zipped([("a.txt", CONTENT)]))
-    content[6] |= 1  # the flag of encryption, in the member's header and in the directory
+    content[6] |= (
+        1  # the flag of encryption, in the member's header and in the directory
+    )
     content[content.index(b"PK\x01\x02") + 8] |= 1
     with pytest.raises(DataError, match=r"the file is damaged \(.*encrypted"):
         add(tmp_path, bytes(content))
@@ -198,7 +241,9 @@ def test_object_arrays_are_not_unpickled(tmp_path: Path, name: str) -> None:
     else:
         with path.open("wb") as stream:
             np.savez(stream, X=np.array([[Escapes(place)]], dtype=object))
-    with pytest.raises(DataError, match=r"not an \.npz archive of plain arrays") as caught:
+    with pytest.raises(
+        DataError, match=r"not an \.npz archive of plain arrays"
+    ) as caught:
         read_rows(path, Schema(1))
     assert "numpy.savez" in str(caught.value.remedy)
     assert not place.exists()
@@ -206,7 +251,9 @@ def test_object_arrays_are_not_unpickled(tmp_path: Path, name: str) -> None:
 
 def test_an_npz_that_promises_more_than_it_holds(tmp_path: Path) -> None:
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 1 << 20)})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 1 << 20)}
+    )
     (tmp_path / "a.npz").write_bytes(zipped([("X.npy", header.getvalue() + bytes(80))]))
     with pytest.raises(DataError, match=r"a\.npz"):
         read_rows(tmp_path / "a.npz", Schema(1))
@@ -215,26 +262,38 @@ def test_an_npz_that_promises_more_than_it_holds(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_limits")
 def test_an_npz_of_users_does_not_expand_either(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
-    np.savez_compressed(path, X=np.zeros((1 << 19, 1)), task_id=np.zeros(1 << 19, dtype=int))
+    np.savez_compressed(
+        path, X=np.zeros((1 << 19, 1)), task_id=np.zeros(1 << 19, dtype=int)
+    )
     with pytest.raises(DataError, match=r"a\.npz.*the limit is"):
         read_rows(path, Schema(1))
-    np.savez_compressed(path, **{f"a{k}": np.zeros(1) for k in range(sizes.MEMBERS)}, X=np.zeros((3, 1)))
+    np.savez_compressed(
+        path, **{f"a{k}": np.zeros(1) for k in range(sizes.MEMBERS)}, X=np.zeros((3, 1))
+    )
     with pytest.raises(DataError, match=r"a\.npz.*the limit is 2,000"):
         read_rows(path, Schema(1))
 
 
-@pytest.mark.parametrize("value", ["text", {"a": 1.0}, np.array([{"a": 1}], dtype=object)])
+@pytest.mark.parametrize(
+    "value", ["text", {"a": 1.0}, np.array([{"a": 1}], dtype=object)]
+)
 def test_texts_and_structures_of_matlab_are_refused(tmp_path: Path, value: Any) -> None:
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"X": value})
-    with pytest.raises(DataError, match=r"not a numeric array|not an array of real numbers"):
+    with pytest.raises(
+        DataError, match=r"not a numeric array|not an array of real numbers"
+    ):
         read_mat(io.BytesIO(stream.getvalue()), "f.mat", ("X",))
 
 
-def test_a_compressed_matlab_variable_cannot_be_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compressed_matlab_variable_cannot_be_a_bomb(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sizes, "EXPANDED_BYTES", 1 << 20)
     stream = io.BytesIO()
-    scipy.io.savemat(stream, {"X": np.zeros((1000, 1000)), "Y": np.zeros(3)}, do_compression=True)
+    scipy.io.savemat(
+        stream, {"X": np.zeros((1000, 1000)), "Y": np.zeros(3)}, do_compression=True
+    )
     with pytest.raises(DataError, match="expand"):
         read_mat(io.BytesIO(stream.getvalue()), "f.mat", ("Y",))
 
@@ -252,11 +311,20 @@ def test_other_suffixes_are_refused(tmp_path: Path, suffix: str) -> None:
 
 def test_nothing_in_the_package_unpickles() -> None:
     package = Path(files.__file__).parents[1]
-    words = ["import pickle", "joblib.load", "allow_pickle=True", "yaml.unsafe", "yaml.Loader", "yaml.full_load"]
+    words = [
+        "import pickle",
+        "joblib.load",
+        "allow_pickle=True",
+        "yaml.unsafe",
+        "yaml.Loader",
+        "yaml.full_load",
+    ]
     for path in package.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert [word for word in words if word in text] == [], path
-        assert text.count("np.load(") + text.count(".read_array(") == text.count("allow_pickle=False"), path
+        assert text.count("np.load(") + text.count(".read_array(") == text.count(
+            "allow_pickle=False"
+        ), path
 
 
 def test_a_flipped_byte_is_refused_with_both_hashes(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ CODES = {np.dtype(text).newbyteorder("=").name: code for code, text in TYPES.ite
 
 def packed(array: np.ndarray) -> bytes:
     """Write an array as IDX, by the format's own description."""
-    head = struct.pack(">BBBB", 0, 0, CODES[array.dtype.name], array.ndim) + struct.pack(
-        f">{array.ndim}I", *array.shape
-    )
+    head = struct.pack(
+        ">BBBB", 0, 0, CODES[array.dtype.name], array.ndim
+    ) + struct.pack(f">{array.ndim}I", *array.shape)
     return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
@@ -31,7 +31,9 @@ def images(n: int, seed: int = 0) -> np.ndarray:
 @given(
     st.sampled_from(["uint8", "int8", "int16", "int32", "float32", "float64"]).flatmap(
         lambda t: arrays(
-            t, array_shapes(max_dims=3, max_side=4), elements={"allow_nan": False} if "float" in t else None
+            t,
+            array_shapes(max_dims=3, max_side=4),
+            elements={"allow_nan": False} if "float" in t else None,
         )
     )
 )
@@ -71,7 +73,12 @@ PARTS = {"parts": [["a", "la"], ["b", "lb"]]}
 
 
 def files(**changed: bytes) -> dict[str, bytes]:
-    content = {"a": GOOD, "la": packed(LABELS), "b": packed(images(2, 1)), "lb": packed(LABELS[:2])}
+    content = {
+        "a": GOOD,
+        "la": packed(LABELS),
+        "b": packed(images(2, 1)),
+        "lb": packed(LABELS[:2]),
+    }
     return {**content, **changed}
 
 
@@ -96,12 +103,20 @@ def test_scale_and_tasks(own_set):
 
 
 def test_golden_errors_of_a_set(own_set):
-    assert own_set.error("idx", files(la=packed(LABELS[:3])), PARTS) == "la: 3 labels for the 4 images of a"
+    assert (
+        own_set.error("idx", files(la=packed(LABELS[:3])), PARTS)
+        == "la: 3 labels for the 4 images of a"
+    )
     wide = np.zeros((2, 3, 3), dtype=np.uint8)
-    assert own_set.error("idx", files(b=packed(wide)), PARTS) == "b: 9 pixels where a has 6"
+    assert (
+        own_set.error("idx", files(b=packed(wide)), PARTS)
+        == "b: 9 pixels where a has 6"
+    )
 
 
 def test_truncated_gzip(own_set):
     content = files()
     content["a.gz"] = gzip.compress(content.pop("a"))[:-9]
-    assert own_set.error("idx", content, PARTS).startswith("a.gz: the file is truncated")
+    assert own_set.error("idx", content, PARTS).startswith(
+        "a.gz: the file is truncated"
+    )

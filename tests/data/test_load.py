@@ -17,10 +17,19 @@ from mtlrun.data.files import missing_files
 from mtlrun.data.load import compare_statistics
 from mtlrun.errors import DataError, UnknownNameError
 
-ARFF = b"@relation 'x: -C 2'\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n@data\n" + b"".join(
-    b"%d,%d,%d\n" % (i % 2, i % 3 == 0, i) for i in range(12)
+ARFF = (
+    b"@relation 'x: -C 2'\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n@data\n"
+    + b"".join(b"%d,%d,%d\n" % (i % 2, i % 3 == 0, i) for i in range(12))
 )
-REAL = ["enron", "delicious", "bibtex", "corel5k", "mediamill-excerpt", "mediamill", "eurlex-dc"]
+REAL = [
+    "enron",
+    "delicious",
+    "bibtex",
+    "corel5k",
+    "mediamill-excerpt",
+    "mediamill",
+    "eurlex-dc",
+]
 MINE = ["digits", "simulated-rmtl", "simulated-fetr", "gauss2d"]
 
 
@@ -45,9 +54,13 @@ def test_unknown_options_variants_and_sets(mine: Any, lacking: Any) -> None:
     with pytest.raises(UnknownNameError) as caught:
         mine(split_row=1)
     assert not lacking(caught.value, "mine", "'split_row'", "'split_rows'?")
-    with pytest.raises(UnknownNameError, match="unknown option of data set mine 'sampel'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown option of data set mine 'sampel'"
+    ):
         mine(sampel=1)
-    with pytest.raises(UnknownNameError, match="unknown variant of simulated-rmtl 'valeu'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown variant of simulated-rmtl 'valeu'"
+    ):
         load_dataset("simulated-rmtl", variant="valeu")
     with pytest.raises(UnknownNameError, match="unknown data set 'enrno'"):
         load_dataset("enrno")
@@ -55,11 +68,19 @@ def test_unknown_options_variants_and_sets(mine: Any, lacking: Any) -> None:
         load_dataset("../enron")
 
 
-@pytest.mark.parametrize("option", [{"seed": -1}, {"seed": 1.5}, {"seed": True}, {"sample": -1}, {"sample_seed": -1}])
+@pytest.mark.parametrize(
+    "option",
+    [{"seed": -1}, {"seed": 1.5}, {"seed": True}, {"sample": -1}, {"sample_seed": -1}],
+)
 def test_seeds_and_samples_are_whole_numbers(option: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=f"{next(iter(option))} must be"):
         load_dataset("simulated-rmtl", **option)
-    assert load_dataset("simulated-rmtl", n=20, seed=np.int64(3), sample=np.int32(5)).n_samples == 5
+    assert (
+        load_dataset(
+            "simulated-rmtl", n=20, seed=np.int64(3), sample=np.int32(5)
+        ).n_samples
+        == 5
+    )
 
 
 def test_samples(mine: Any, own_set: Any) -> None:
@@ -67,7 +88,9 @@ def test_samples(mine: Any, own_set: Any) -> None:
     rows = np.sort(np.random.default_rng(3).permutation(12)[:5])
     np.testing.assert_array_equal(data.X, whole.X[rows])
     np.testing.assert_array_equal(data.y, whole.y[rows])
-    assert data.fingerprint == dataset_fingerprint("mine", data_dir=own_set.folder, sample=5, sample_seed=3)
+    assert data.fingerprint == dataset_fingerprint(
+        "mine", data_dir=own_set.folder, sample=5, sample_seed=3
+    )
     for wrong in (0, 13):
         with pytest.raises(DataError, match=f"sample .*{wrong}"):
             mine(sample=wrong)
@@ -78,10 +101,15 @@ def test_coding_of_binary_labels(mine: Any, own_set: Any) -> None:
     assert np.array_equal(coded.y, (plain.y + 1) / 2)
     assert (plain.zero_one, coded.zero_one) == (False, True)
     assert np.array_equal(coded.X, plain.X)
-    prints = {dataset_fingerprint("mine", data_dir=own_set.folder, coding=c) for c in ("-1/+1", "0/1")}
+    prints = {
+        dataset_fingerprint("mine", data_dir=own_set.folder, coding=c)
+        for c in ("-1/+1", "0/1")
+    }
     assert prints == {plain.fingerprint, coded.fingerprint}
     assert len(prints) == 2
-    with pytest.raises(DataError, match=r"coding must be one of -1/\+1, 0/1, not '1/2'"):
+    with pytest.raises(
+        DataError, match=r"coding must be one of -1/\+1, 0/1, not '1/2'"
+    ):
         mine(coding="1/2")
     with pytest.raises(DataError, match="is for binary labels, not for regression"):
         load_dataset("simulated-fetr", coding="0/1")
@@ -94,7 +122,9 @@ def test_samples_of_ragged_sets_keep_all_tasks() -> None:
     assert data.tasks == ["task 0", "task 1"]
 
 
-def test_fingerprints_tell_apart_what_differs_and_nothing_else(mine: Any, own_set: Any) -> None:
+def test_fingerprints_tell_apart_what_differs_and_nothing_else(
+    mine: Any, own_set: Any
+) -> None:
     def fingerprint(**options: Any) -> str:
         return dataset_fingerprint("mine", data_dir=own_set.folder, **options)
 
@@ -105,7 +135,9 @@ def test_fingerprints_tell_apart_what_differs_and_nothing_else(mine: Any, own_se
         fingerprint(sample=5, sample_seed=1),
         fingerprint(sample=6),
     ]
-    own_set.write("mulan", {"t.arff": ARFF + b"1,1,5\n"}, {"arff": ["t.arff"]}, "binary")
+    own_set.write(
+        "mulan", {"t.arff": ARFF + b"1,1,5\n"}, {"arff": ["t.arff"]}, "binary"
+    )
     different.append(fingerprint())
     assert len({base, *different}) == 6
     own_set.write("mulan", {"t.arff": ARFF}, {"arff": ["t.arff"]}, "binary")
@@ -117,19 +149,25 @@ def test_fingerprints_tell_apart_what_differs_and_nothing_else(mine: Any, own_se
 def test_fingerprints_of_simulated_sets() -> None:
     base = dataset_fingerprint("simulated-rmtl")
     assert base != dataset_fingerprint("simulated-rmtl", seed=1)
-    assert dataset_fingerprint("simulated-rmtl", variant="value") == dataset_fingerprint("simulated-rmtl", kind="value")
+    assert dataset_fingerprint(
+        "simulated-rmtl", variant="value"
+    ) == dataset_fingerprint("simulated-rmtl", kind="value")
 
 
 def test_simulated_targets_do_not_depend_on_threads() -> None:
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            found.append(load_dataset("simulated-rmtl", kind="value", n=500, d=400, m=200).y)
+            found.append(
+                load_dataset("simulated-rmtl", kind="value", n=500, d=400, m=200).y
+            )
     np.testing.assert_array_equal(*found)
 
 
 def test_fingerprints_parse_nothing(own_set: Any) -> None:
-    load = own_set.write("mulan", {"t.arff": b"no arff at all"}, {"arff": ["t.arff"]}, "binary")
+    load = own_set.write(
+        "mulan", {"t.arff": b"no arff at all"}, {"arff": ["t.arff"]}, "binary"
+    )
     assert len(dataset_fingerprint("mine", data_dir=own_set.folder)) == 64
     with pytest.raises(DataError, match="expected @relation"):
         load()
@@ -146,7 +184,10 @@ def test_containers_do_not_matter(mine: Any, own_set: Any) -> None:
 
 @pytest.mark.parametrize(
     ("reader", "message"),
-    [("nothing", "unknown reader of mine.yaml 'nothing'"), ("mulan:x", "Did you mean 'mulan'?")],
+    [
+        ("nothing", "unknown reader of mine.yaml 'nothing'"),
+        ("mulan:x", "Did you mean 'mulan'?"),
+    ],
 )
 def test_readers_that_do_not_exist(own_set: Any, reader: str, message: str) -> None:
     assert message in own_set.error(reader, {"t.arff": ARFF})
@@ -163,13 +204,19 @@ def test_the_package_offers_names_lazily() -> None:
 def test_built_in_sets_are_what_their_cards_say(id: str) -> None:
     data = load_dataset(id)
     card = load_card(id)
-    wrong = [f for f in compare_statistics(data.statistics(), card.statistics) if not f.agrees]
+    wrong = [
+        f
+        for f in compare_statistics(data.statistics(), card.statistics)
+        if not f.agrees
+    ]
     assert wrong == []
     assert data.simulated == card.simulated
     assert (data.task_type, data.shared) == (card.task_type, card.design == "shared")
 
 
-@pytest.mark.parametrize("id", ["simulated-rmtl", "simulated-fetr", "gauss2d", "eurlex-like"])
+@pytest.mark.parametrize(
+    "id", ["simulated-rmtl", "simulated-fetr", "gauss2d", "eurlex-like"]
+)
 def test_variants_of_simulated_sets_name_real_options(id: str) -> None:
     for name in load_card(id).variants:
         assert dataset_fingerprint(id, variant=name) != dataset_fingerprint(id)
@@ -182,7 +229,11 @@ def test_real_sets_are_what_their_cards_say(id: str) -> None:
     if not os.environ.get("MTLRUN_DATA") or missing_files(card):
         pytest.skip(f"MTLRUN_DATA does not hold {id}")
     data = load_dataset(id)
-    assert [f for f in compare_statistics(data.statistics(), card.statistics) if not f.agrees] == []
+    assert [
+        f
+        for f in compare_statistics(data.statistics(), card.statistics)
+        if not f.agrees
+    ] == []
     assert data.shared
     assert data.task_type == "binary"
 
@@ -220,7 +271,9 @@ def test_every_card_has_a_reader_that_exists() -> None:
         (5.4, 5, False),
     ],
 )
-def test_statistics_agree_in_the_decimals_given(found: float, expected: float, agrees: bool) -> None:
+def test_statistics_agree_in_the_decimals_given(
+    found: float, expected: float, agrees: bool
+) -> None:
     (fact,) = compare_statistics({"x": found}, {"x": expected})
     assert fact.agrees is agrees
 
@@ -236,11 +289,23 @@ X = np.ones((4, 2))
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"y": np.ones(3)}, r"X of shape \(4, 2\) and y of shape \(3,\) do not belong together"),
-        ({"y": np.ones(4), "task_type": "ranking"}, "task_type must be one of binary, regression, multiclass"),
-        ({"y": np.array([[0.0], [1], [-1], [1]]), "task_type": "binary"}, "binary labels must be -1/\\+1 or 0/1"),
+        (
+            {"y": np.ones(3)},
+            r"X of shape \(4, 2\) and y of shape \(3,\) do not belong together",
+        ),
+        (
+            {"y": np.ones(4), "task_type": "ranking"},
+            "task_type must be one of binary, regression, multiclass",
+        ),
+        (
+            {"y": np.array([[0.0], [1], [-1], [1]]), "task_type": "binary"},
+            "binary labels must be -1/\\+1 or 0/1",
+        ),
         ({"y": np.ones((4, 2)), "tasks": ["one"]}, "1 task names for 2 tasks"),
-        ({"y": np.ones((4, 2)), "task_id": np.zeros(4, int)}, "needs y of the same 1-D shape"),
+        (
+            {"y": np.ones((4, 2)), "task_id": np.zeros(4, int)},
+            "needs y of the same 1-D shape",
+        ),
         (
             {"y": np.ones(4), "task_id": np.array([0, 1, 2, 3]), "tasks": ["a"]},
             r"task_id runs from 0 to 3, tasks 0\.\.0",
@@ -254,14 +319,31 @@ def test_contradictory_sets(fields: dict[str, Any], message: str) -> None:
 
 
 def test_statistics_of_every_kind_of_set() -> None:
-    ragged = Dataset(X=X, y=np.array([1.0, 2, 3, np.nan]), task_type="regression", task_id=np.array([0, 0, 0, 1]))
+    ragged = Dataset(
+        X=X,
+        y=np.array([1.0, 2, 3, np.nan]),
+        task_type="regression",
+        task_id=np.array([0, 0, 0, 1]),
+    )
     facts = ragged.statistics()
-    assert (facts["task_min"], facts["task_max"], facts["missing"], facts["y_mean"]) == (1, 3, 1, 2.0)
+    assert (
+        facts["task_min"],
+        facts["task_max"],
+        facts["missing"],
+        facts["y_mean"],
+    ) == (1, 3, 1, 2.0)
     classes = Dataset(X=X, y=np.array([0, 2, 2, 1]), task_type="multiclass")
     assert (classes.n_tasks, classes.statistics()["class_max"]) == (3, 2)
-    labels = Dataset(X=X, y=np.array([[1, -1.0], [-1, -1], [1, -1], [1, 1]]), task_type="binary")
+    labels = Dataset(
+        X=X, y=np.array([[1, -1.0], [-1, -1], [1, -1], [1, 1]]), task_type="binary"
+    )
     facts = labels.statistics()
-    assert (facts["cardinality"], facts["labelsets"], facts["unlabelled"], facts["label_max"]) == (1.0, 3, 1, 3)
+    assert (
+        facts["cardinality"],
+        facts["labelsets"],
+        facts["unlabelled"],
+        facts["label_max"],
+    ) == (1.0, 3, 1, 3)
 
 
 def test_taskdata() -> None:
@@ -269,7 +351,9 @@ def test_taskdata() -> None:
     assert (shared.n_tasks, shared.n_features, shared.shared) == (2, 3, True)
     ragged = load_dataset("gauss2d", n=20).taskdata()
     assert (ragged.n_tasks, ragged.n_features, ragged.shared) == (2, 2, False)
-    with pytest.raises(DataError, match="is multi-class: make tasks of its classes first"):
+    with pytest.raises(
+        DataError, match="is multi-class: make tasks of its classes first"
+    ):
         Dataset(X=X, y=np.arange(4), task_type="multiclass").taskdata()
 
 

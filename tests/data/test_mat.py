@@ -36,7 +36,9 @@ def refused(content: bytes, *variables: str) -> str:
 
 
 def test_arrays_and_cells():
-    content = packed(A=np.arange(6).reshape(2, 3), C=cells([[1, 2]], [[3], [4]]), S=sparse.eye(2))
+    content = packed(
+        A=np.arange(6).reshape(2, 3), C=cells([[1, 2]], [[3], [4]]), S=sparse.eye(2)
+    )
     loaded = read_mat(io.BytesIO(content), "t.mat", ["A", "C", "S"])
     assert loaded["A"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert [c.tolist() for c in loaded["C"]] == [[[1, 2]], [[3], [4]]]
@@ -52,7 +54,12 @@ GOOD = packed(A=np.random.default_rng(0).standard_normal((50, 20)))
 
 
 SMALL = [
-    packed(compress, A=np.eye(2), C=cells([[1.5, 2]], np.uint8([[3]])), S=sparse.csc_matrix([[0.0, 1], [2, 0]]))
+    packed(
+        compress,
+        A=np.eye(2),
+        C=cells([[1.5, 2]], np.uint8([[3]])),
+        S=sparse.csc_matrix([[0.0, 1], [2, 0]]),
+    )
     for compress in (False, True)
 ]
 
@@ -75,8 +82,22 @@ def test_version_73_is_refused_with_the_remedy(content, lacking):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"hello", GOOD[:100], GOOD[:200], GOOD[:-400], GOOD[:160] + b"\xff" * 40 + GOOD[200:]],
-    ids=["empty", "text", "half a header", "half a tag", "cut at the end", "overwritten"],  # GOOD names its time
+    [
+        b"",
+        b"hello",
+        GOOD[:100],
+        GOOD[:200],
+        GOOD[:-400],
+        GOOD[:160] + b"\xff" * 40 + GOOD[200:],
+    ],
+    ids=[
+        "empty",
+        "text",
+        "half a header",
+        "half a tag",
+        "cut at the end",
+        "overwritten",
+    ],  # GOOD names its time
 )
 def test_damaged_files(content, lacking):
     assert not lacking(refused(content, "A"), "t.mat", "MATLAB", "save(..., '-v7')")
@@ -88,10 +109,13 @@ def test_every_cut_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("variable", "kind"), [("s", "struct"), ("t", "char"), ("c", "cell of char"), ("n", "cell of cell")]
+    ("variable", "kind"),
+    [("s", "struct"), ("t", "char"), ("c", "cell of char"), ("n", "cell of cell")],
 )
 def test_structures_and_text_are_refused(variable, kind, lacking):
-    content = packed(s={"x": 1}, t="text", c=cells([[1]], "text"), n=cells(cells([[1]])))
+    content = packed(
+        s={"x": 1}, t="text", c=cells([[1]], "text"), n=cells(cells([[1]]))
+    )
     assert not lacking(refused(content, variable), "t.mat", variable, kind, "cells")
 
 
@@ -105,7 +129,10 @@ def test_sparse_cells():
     content = packed(C=cells([[1]], [[2]]))
     row = np.empty((1, 1), dtype=object)
     row[0, 0] = sparse.csc_matrix(np.array([[0, 3.0], [4, 0]]))
-    assert read_mat(io.BytesIO(packed(C=row)), "t.mat", ["C"])["C"][0].tolist() == [[0, 3], [4, 0]]
+    assert read_mat(io.BytesIO(packed(C=row)), "t.mat", ["C"])["C"][0].tolist() == [
+        [0, 3],
+        [4, 0],
+    ]
     assert len(read_mat(io.BytesIO(content), "t.mat", ["C"])["C"]) == 2
 
 
@@ -114,7 +141,9 @@ def test_altered_bytes_never_do_worse_than_a_refusal(data, compressed):
     # Unknown data types in altered tags crash scipy; the tags are checked first.
     content = bytearray(SMALL[compressed])
     for _ in range(data.draw(st.integers(1, 3))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
     try:
         loaded = read_mat(io.BytesIO(bytes(content)), "t.mat", ["A", "C", "S"])
     except DataError as error:
@@ -142,7 +171,9 @@ def test_ragged_set(own_set):
 
 
 def test_binary_labels_and_named_variables(own_set):
-    content = packed(F=cells(np.ones((2, 3)), np.ones((1, 3))), L=cells([[0, 1]], [[1]]))
+    content = packed(
+        F=cells(np.ones((2, 3)), np.ones((1, 3))), L=cells([[0, 1]], [[1]])
+    )
     options = {"X": "F", "Y": "L"}
     data = own_set.write("mat", {"t.mat": content}, options, "binary", "ragged")()
     assert data.X.shape == (3, 3)
@@ -155,33 +186,77 @@ def test_golden_errors_of_a_ragged_set(own_set):
 
     good = cells([[7], [8]], [[9]])
     for X_, Y_, options, text in [
-        (cells(*X), good, {"n_features": 5}, "cell 1 of X has shape (2, 3) where (n, 5) is expected"),
-        (cells(X[0], [[1]]), good, {}, "cell 2 of X has shape (1, 1) where (n, 3) is expected"),
-        (cells(*X), cells([[7, 8], [1, 2]], [[9]]), {}, "cell 1 of Y has shape (2, 2) where (n, 1) is expected"),
+        (
+            cells(*X),
+            good,
+            {"n_features": 5},
+            "cell 1 of X has shape (2, 3) where (n, 5) is expected",
+        ),
+        (
+            cells(X[0], [[1]]),
+            good,
+            {},
+            "cell 2 of X has shape (1, 1) where (n, 3) is expected",
+        ),
+        (
+            cells(*X),
+            cells([[7, 8], [1, 2]], [[9]]),
+            {},
+            "cell 1 of Y has shape (2, 2) where (n, 1) is expected",
+        ),
         (cells(X[0]), good, {}, "1 cell in X, 2 in Y\nEvery task is one cell of both"),
-        (cells(*X), cells([[7]], [[9]]), {}, "task 1 has 2 rows in X, 1 in Y\nEvery task is one cell of both"),
-        (cells(X[0], np.zeros((0, 3))), cells([[7], [8]], np.zeros((0, 1))), {}, "task 2 has no rows"),
-        (np.zeros((3, 3)), good, {}, "X is an array of shape (3, 3), not a cell array with one cell per task"),
+        (
+            cells(*X),
+            cells([[7]], [[9]]),
+            {},
+            "task 1 has 2 rows in X, 1 in Y\nEvery task is one cell of both",
+        ),
+        (
+            cells(X[0], np.zeros((0, 3))),
+            cells([[7], [8]], np.zeros((0, 1))),
+            {},
+            "task 2 has no rows",
+        ),
+        (
+            np.zeros((3, 3)),
+            good,
+            {},
+            "X is an array of shape (3, 3), not a cell array with one cell per task",
+        ),
     ]:
         assert error(X_, Y_, **options).startswith(f"t.mat: {text}")
     bad = cells([[1.0, 2.0], [np.nan, 1.0]], [[1.0, 1.0]])
-    assert error(bad, good) == ("t.mat: X contains nan at row 2, column 1\nReplace or drop missing values first.")
-    assert error(cells(X[0], [[5, 6, 2]]), good, drop_bias=True) == "t.mat: the last column of X is not 1 everywhere"
+    assert error(bad, good) == (
+        "t.mat: X contains nan at row 2, column 1\nReplace or drop missing values first."
+    )
+    assert (
+        error(cells(X[0], [[5, 6, 2]]), good, drop_bias=True)
+        == "t.mat: the last column of X is not 1 everywhere"
+    )
 
 
 def test_school_has_folds_and_published_splits(own_set):
     generator = np.random.default_rng(0)
-    features = [np.hstack((generator.integers(0, 2, (n, 27)), np.ones((n, 1)))) for n in (4, 3)]
+    features = [
+        np.hstack((generator.integers(0, 2, (n, 27)), np.ones((n, 1)))) for n in (4, 3)
+    ]
     school = packed(X=cells(*features), Y=cells(np.ones((4, 1)), np.zeros((3, 1))))
-    split = packed(tr=np.array([[5, 1, 2, 6]], dtype=np.uint16), tst=np.array([[3, 4, 7]], dtype=np.uint16))
+    split = packed(
+        tr=np.array([[5, 1, 2, 6]], dtype=np.uint16),
+        tst=np.array([[3, 4, 7]], dtype=np.uint16),
+    )
     options = {"argyriou": ["s.mat"], "folds": 3}
-    data = own_set.write("school", {"school.mat": school, "s.mat": split}, options, **KIND)()
+    data = own_set.write(
+        "school", {"school.mat": school, "s.mat": split}, options, **KIND
+    )()
     assert data.X.shape == (7, 27)
     ((train, test),) = data.splits["argyriou"]
     assert train.tolist() == [0, 1, 4, 5]
     assert test.tolist() == [2, 3, 6]
     assert len(data.splits["folds"]) == 3
-    assert np.sort(np.concatenate([test for _, test in data.splits["folds"]])).tolist() == list(range(7))
+    assert np.sort(
+        np.concatenate([test for _, test in data.splits["folds"]])
+    ).tolist() == list(range(7))
 
 
 def word(letters: str) -> tuple[np.ndarray, np.ndarray]:
@@ -234,7 +309,12 @@ def test_full_sarcos_counts_its_leak(own_set, small_sarcos):
     train, tests = small_sarcos
     content = packed(sarcos_inv=train)
     files = {"train.mat": content, "test.mat": packed(sarcos_inv_test=tests)}
-    options = {"train": "train.mat", "test": "test.mat", "full": True, "blob": labelled.git_blob_id(content)}
+    options = {
+        "train": "train.mat",
+        "test": "test.mat",
+        "full": True,
+        "blob": labelled.git_blob_id(content),
+    }
     load = own_set.write("sarcos", files, options, "regression")
     data = load()
     assert data.X.shape == (9, 21)
@@ -262,18 +342,32 @@ def test_golden_errors_of_sarcos(own_set, small_sarcos):
     assert own_set.error("sarcos", files, options, task_type="regression") == (
         "train.mat: sarcos_inv is 5 x 28 where 6 x 28 is expected\nIs it the file that the card names?"
     )
-    assert own_set.error("sarcos", files, {**options, "unbiased": True}, task_type="regression") == (
+    assert own_set.error(
+        "sarcos", files, {**options, "unbiased": True}, task_type="regression"
+    ) == (
         "data set mine: 'clean' requires the full training file, 'unbiased' and 'leaked' the partial one"
     )
 
 
 def test_partial_sarcos_must_be_free_of_test_rows(own_set, small_sarcos):
     train, tests = small_sarcos
-    header = ",".join([*(f"x{j}" for j in range(1, 22)), *labelled.SARCOS_TASKS, "in_test_file", "source_bits"])
+    header = ",".join(
+        [
+            *(f"x{j}" for j in range(1, 22)),
+            *labelled.SARCOS_TASKS,
+            "in_test_file",
+            "source_bits",
+        ]
+    )
     rows = [[*row, int(k == 2), (1, 8, 9, 4, 8, 2)[k]] for k, row in enumerate(train)]
 
     def table(rows):
-        return (header + "\n" + "\n".join(",".join(map(repr, map(float, row))) for row in rows) + "\n").encode()
+        return (
+            header
+            + "\n"
+            + "\n".join(",".join(map(repr, map(float, row))) for row in rows)
+            + "\n"
+        ).encode()
 
     files = {"train.csv": table(rows), "test.mat": packed(sarcos_inv_test=tests)}
     options = {"train": "train.csv", "test": "test.mat"}
@@ -293,4 +387,6 @@ def test_partial_sarcos_must_be_free_of_test_rows(own_set, small_sarcos):
 
 def test_git_blob_id_is_that_of_git():
     # `printf 'hello\n' | git hash-object --stdin`
-    assert labelled.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    assert (
+        labelled.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+    )

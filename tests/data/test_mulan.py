@@ -27,7 +27,9 @@ OPTIONS = {"arff": ["t.arff"], "xml": "t.xml"}
 
 
 def test_labels_in_the_order_of_the_xml(own_set: Any) -> None:
-    data = own_set.write("mulan", {"t.arff.gz": gzip.compress(ARFF), "t.xml": XML}, OPTIONS, "binary")()
+    data = own_set.write(
+        "mulan", {"t.arff.gz": gzip.compress(ARFF), "t.xml": XML}, OPTIONS, "binary"
+    )()
     assert (data.tasks, data.features) == (["m'usica", "L1"], ["w1", "w2"])
     np.testing.assert_array_equal(data.y, [[-1, 1], [1, -1], [-1, -1]])
     assert sparse.issparse(data.X)
@@ -36,23 +38,34 @@ def test_labels_in_the_order_of_the_xml(own_set: Any) -> None:
     assert data.task_id is None
 
 
-@pytest.mark.parametrize(("relation", "tasks"), [(b"-C 2", ["L1", "m'usica"]), (b"-C -1", ["w2"]), (b"-C 1", ["L1"])])
+@pytest.mark.parametrize(
+    ("relation", "tasks"),
+    [(b"-C 2", ["L1", "m'usica"]), (b"-C -1", ["w2"]), (b"-C 1", ["L1"])],
+)
 def test_mekas_convention(own_set: Any, relation: bytes, tasks: list[str]) -> None:
-    text = ARFF.replace(b"-C 2", relation).replace(b"5}", b"1}").replace(b"3 2}", b"3 1}")
+    text = (
+        ARFF.replace(b"-C 2", relation).replace(b"5}", b"1}").replace(b"3 2}", b"3 1}")
+    )
     load = own_set.write("mulan", {"t.arff": text}, {"arff": ["t.arff"]}, "binary")
     assert load().tasks == tasks
 
 
 def test_dense_rows_stay_dense_and_files_follow_each_other(own_set: Any) -> None:
     head = ARFF[: ARFF.index(b"{0 1,2 5}")]
-    files = {"a.arff": head + b"1,0,5,6\n", "b.arff": head + b"0,1,7,8\n0,0,1,1\n", "t.xml": XML}
+    files = {
+        "a.arff": head + b"1,0,5,6\n",
+        "b.arff": head + b"0,1,7,8\n0,0,1,1\n",
+        "t.xml": XML,
+    }
     options = {"arff": ["a.arff", "b.arff"], "xml": "t.xml", "split_rows": {"paper": 1}}
     data = own_set.write("mulan", files, options, "binary")()
     np.testing.assert_array_equal(data.X, [[5, 6], [7, 8], [1, 1]])
     ((train, test),) = data.splits["paper"]
     assert (train.tolist(), test.tolist()) == ([0], [1, 2])
     files["b.arff"] = ARFF
-    np.testing.assert_array_equal(own_set.write("mulan", files, options, "binary")().X.toarray()[1], [5, 0])
+    np.testing.assert_array_equal(
+        own_set.write("mulan", files, options, "binary")().X.toarray()[1], [5, 0]
+    )
 
 
 def test_missing_labels_are_masked(own_set: Any) -> None:
@@ -71,10 +84,22 @@ NO_LABELS = (
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({"t.xml": XML.replace(b'"L1"', b'"L9"')}, {}, "t.arff: no columns are named 'L9', expected one"),
-        ({"t.arff": ARFF.replace(b"w1", b"L1")}, {}, "t.arff: 2 columns are named 'L1', expected one"),
         (
-            {"t.arff": ARFF.replace(b"L1 {0,1}", b"L1 {0,2}").replace(b"{0 1", b"{0 2")},
+            {"t.xml": XML.replace(b'"L1"', b'"L9"')},
+            {},
+            "t.arff: no columns are named 'L9', expected one",
+        ),
+        (
+            {"t.arff": ARFF.replace(b"w1", b"L1")},
+            {},
+            "t.arff: 2 columns are named 'L1', expected one",
+        ),
+        (
+            {
+                "t.arff": ARFF.replace(b"L1 {0,1}", b"L1 {0,2}").replace(
+                    b"{0 1", b"{0 2"
+                )
+            },
             {},
             "t.arff:2: the label 'L1' has values other than 0 and 1",
         ),
@@ -88,10 +113,16 @@ NO_LABELS = (
         ({"t.arff": ARFF.replace(b"{}", b"{0 1")}, {}, None),
     ],
 )
-def test_bad_sets(own_set: Any, files: dict[str, bytes], options: dict[str, Any], message: str | None) -> None:
+def test_bad_sets(
+    own_set: Any, files: dict[str, bytes], options: dict[str, Any], message: str | None
+) -> None:
     given = {"t.arff": ARFF, "t.xml": XML, **files}
     text = own_set.error("mulan", given, {**OPTIONS, **options}, task_type="binary")
-    assert text == message if message else text.startswith("t.arff:9:4: the row does not end")
+    assert (
+        text == message
+        if message
+        else text.startswith("t.arff:9:4: the row does not end")
+    )
 
 
 def labels_of(folder: Path, text: bytes) -> list[str]:
@@ -114,11 +145,23 @@ BOMB = (
     ("text", "message"),
     [
         (b"", "t.xml:1:1: not well-formed XML: no element found"),
-        (b"<labels>\n<label name='a'>\n</labels>", "t.xml:3:3: not well-formed XML: mismatched tag"),
+        (
+            b"<labels>\n<label name='a'>\n</labels>",
+            "t.xml:3:3: not well-formed XML: mismatched tag",
+        ),
         (b"<labels></labels>", "t.xml: the list of labels is empty"),
-        (b"<other/>", "t.xml:1:1: expected <labels> with <label name=...> in it, found <other>"),
-        (b"<labels>\n <label/></labels>", "t.xml:2:2: expected <labels> with <label name=...> in it, found <label>"),
-        (b"<labels>\n<label name='a'/><label name='a'/></labels>", "t.xml:2:18: the label 'a' is listed twice"),
+        (
+            b"<other/>",
+            "t.xml:1:1: expected <labels> with <label name=...> in it, found <other>",
+        ),
+        (
+            b"<labels>\n <label/></labels>",
+            "t.xml:2:2: expected <labels> with <label name=...> in it, found <label>",
+        ),
+        (
+            b"<labels>\n<label name='a'/><label name='a'/></labels>",
+            "t.xml:2:18: the label 'a' is listed twice",
+        ),
         (BOMB, "t.xml:1:N: a DOCTYPE is refused (it could define entities)"),
         (
             b'<!DOCTYPE x SYSTEM "file:///etc/hostname"><labels/>',
@@ -135,6 +178,8 @@ def test_wrong_xml(tmp_path: Path, text: bytes, message: str) -> None:
     with pytest.raises(DataError) as caught:
         labels_of(tmp_path, text)
     found = str(caught.value).replace(f"{tmp_path}/", "")
-    if "DOCTYPE" in message:  # where in the document type expat stops depends on its version
+    if (
+        "DOCTYPE" in message
+    ):  # where in the document type expat stops depends on its version
         found = re.sub(r"^t.xml:1:\d+:", "t.xml:1:N:", found)
     assert found == message

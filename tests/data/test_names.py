@@ -43,15 +43,31 @@ BASE = pd.DataFrame({"x": RNG.normal(size=24), "y": RNG.normal(size=24)})
 
 def dataset(tmp_path, frame, *, name="t.csv", **roles):
     frame.to_csv(tmp_path / name, index=False)
-    return make_dataset(read_table(tmp_path / name), Roles(**({"targets": ("y",), "task": "task"} | roles)))
+    return make_dataset(
+        read_table(tmp_path / name),
+        Roles(**({"targets": ("y",), "task": "task"} | roles)),
+    )
 
 
-@pytest.mark.parametrize("names", [["07", "7", "8"], ["1.1", "1.10", "2"], ["1E1", "10", "x"], ["0x1", "1", "+1"]])
-def test_tasks_groups_categories_and_labels_that_are_equal_numbers_stay_apart(tmp_path, names):
-    data = dataset(tmp_path, BASE.assign(task=names * 8, group=names * 8), group="group")
+@pytest.mark.parametrize(
+    "names",
+    [["07", "7", "8"], ["1.1", "1.10", "2"], ["1E1", "10", "x"], ["0x1", "1", "+1"]],
+)
+def test_tasks_groups_categories_and_labels_that_are_equal_numbers_stay_apart(
+    tmp_path, names
+):
+    data = dataset(
+        tmp_path, BASE.assign(task=names * 8, group=names * 8), group="group"
+    )
     assert sorted(data.tasks) == sorted(names)
     assert len(np.unique(data.source[GROUP])) == 3
-    shared = dataset(tmp_path, BASE.assign(a=BASE.x, c=names * 8), targets=("a", "y"), task=None, categorical=("c",))
+    shared = dataset(
+        tmp_path,
+        BASE.assign(a=BASE.x, c=names * 8),
+        targets=("a", "y"),
+        task=None,
+        categorical=("c",),
+    )
     assert shared.categories["c"] == sorted(names)
 
 
@@ -60,24 +76,58 @@ def test_a_decimal_comma_in_names_is_that_of_the_file(tmp_path):
     frame = BASE.assign(task=[0.25, -100.0, 3.0] * 8)
     (tmp_path / "c.csv").write_text(frame.to_csv(index=False, sep=";", decimal=","))
     data = make_dataset(read_table(tmp_path / "c.csv"), Roles(("y",), "task"))
-    assert data.tasks == make_dataset(read_table(frame), Roles(("y",), "task")).tasks == ["-100", "0.25", "3"]
-    schema = Schema(1, ("x",), task_column="task", table=True, tasks=("0.25", "-100", "1,10"))
-    (tmp_path / "n.csv").write_text("x;task\n1,5;0,25\n1,5;-100,0\n1,5;1,10\n1,5;1,20\n")
-    assert read_rows(tmp_path / "n.csv", schema).tasks == ["0.25", "-100", "1,10", "1,20"]
-    (tmp_path / "t.csv").write_text(frame.assign(task=["1,1", "1,10"] * 12).to_csv(index=False, sep=";", decimal=","))
-    assert make_dataset(read_table(tmp_path / "t.csv"), Roles(("y",), "task")).tasks == ["1,1", "1,10"]
+    assert (
+        data.tasks
+        == make_dataset(read_table(frame), Roles(("y",), "task")).tasks
+        == ["-100", "0.25", "3"]
+    )
+    schema = Schema(
+        1, ("x",), task_column="task", table=True, tasks=("0.25", "-100", "1,10")
+    )
+    (tmp_path / "n.csv").write_text(
+        "x;task\n1,5;0,25\n1,5;-100,0\n1,5;1,10\n1,5;1,20\n"
+    )
+    assert read_rows(tmp_path / "n.csv", schema).tasks == [
+        "0.25",
+        "-100",
+        "1,10",
+        "1,20",
+    ]
+    (tmp_path / "t.csv").write_text(
+        frame.assign(task=["1,1", "1,10"] * 12).to_csv(
+            index=False, sep=";", decimal=","
+        )
+    )
+    assert make_dataset(
+        read_table(tmp_path / "t.csv"), Roles(("y",), "task")
+    ).tasks == ["1,1", "1,10"]
 
 
 def test_labels_with_zeros_in_front_are_texts_and_plain_numbers_are_numbers(tmp_path):
-    for labels, kind in ((["01", "02"], "text"), (["1", "2"], "number"), (["0.0", "1.0"], "number")):
-        data = dataset(tmp_path, BASE.assign(y=labels * 12, task=["a", "a", "b", "b"] * 6))
+    for labels, kind in (
+        (["01", "02"], "text"),
+        (["1", "2"], "number"),
+        (["0.0", "1.0"], "number"),
+    ):
+        data = dataset(
+            tmp_path, BASE.assign(y=labels * 12, task=["a", "a", "b", "b"] * 6)
+        )
         assert data.label_types == {"y": kind}
-        assert data.labels["a"] == (labels if kind == "text" else [str(int(float(label))) for label in labels])
+        assert data.labels["a"] == (
+            labels if kind == "text" else [str(int(float(label))) for label in labels]
+        )
 
 
 def test_new_rows_are_read_by_the_known_names_whatever_else_the_file_holds(tmp_path):
     words = {"r": ["01", "1", "NA"]}
-    schema = Schema(2, ("x", "r"), task_column="task", table=True, categories=words, tasks=("01", "7"))
+    schema = Schema(
+        2,
+        ("x", "r"),
+        task_column="task",
+        table=True,
+        categories=words,
+        tasks=("01", "7"),
+    )
     (tmp_path / "n.csv").write_text("x,r,task\n1,01,01\n2,NA,7\n3,1,7\n4,,01\n")
     rows = read_rows(tmp_path / "n.csv", schema)
     np.testing.assert_array_equal(rows.X[:, 1], [0, 2, 1, np.nan])
@@ -102,7 +152,10 @@ def test_typed_numbers_find_the_name_that_is_the_same_number_or_are_refused():
 
 
 def test_blanks_and_types_are_taken_off_before_names_are_told_apart():
-    data = make_dataset(table_of_frame(BASE.assign(task=["A", "A ", " A", "B"] * 6)), Roles(("y",), "task"))
+    data = make_dataset(
+        table_of_frame(BASE.assign(task=["A", "A ", " A", "B"] * 6)),
+        Roles(("y",), "task"),
+    )
     assert data.tasks == ["A", "B"]
     assert "'A'" in data.notes
     assert Names.of(pd.Series([1, "1", 1.0, "2"], dtype=object)).names == ["1", "2"]
@@ -110,7 +163,9 @@ def test_blanks_and_types_are_taken_off_before_names_are_told_apart():
 
 def test_letters_are_the_same_in_every_normal_form():
     composed, other = (unicodedata.normalize(form, "Évora") for form in ("NFC", "NFD"))
-    frame = BASE.assign(task=[composed, other, "b"] * 8, word=[other, "c", composed] * 8)
+    frame = BASE.assign(
+        task=[composed, other, "b"] * 8, word=[other, "c", composed] * 8
+    )
     found = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
     assert found.tasks == ["b", composed]
     assert found.categories == {"word": ["c", composed]}
@@ -153,18 +208,34 @@ def test_a_frame_is_stored_with_its_types():
 def test_dates_have_one_format_per_column():
     days = pd.date_range("2023-01-01", periods=60)
     for form in ("%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M", "%d %B %Y"):
-        assert instants(pd.Series(days.strftime(form)), "t").is_monotonic_increasing, form
-    for texts in (["01/02/2023", "03/01/2023"], [pd.Timestamp("2023-01-01"), "2023-01-02"]):
+        assert instants(pd.Series(days.strftime(form)), "t").is_monotonic_increasing, (
+            form
+        )
+    for texts in (
+        ["01/02/2023", "03/01/2023"],
+        [pd.Timestamp("2023-01-01"), "2023-01-02"],
+    ):
         with pytest.raises(DataError, match="'when'"):
             instants(pd.Series(texts, name="when", dtype=object), "t")
 
 
 @pytest.mark.parametrize(
-    "texts", ["0:30 1:30 12:05", "1 days 00:00:00,1 days 12:00:00,2 days 00:00:00", "-1:30:00.5 0:00:01 2:00:00"]
+    "texts",
+    [
+        "0:30 1:30 12:05",
+        "1 days 00:00:00,1 days 12:00:00,2 days 00:00:00",
+        "-1:30:00.5 0:00:01 2:00:00",
+    ],
 )
 def test_times_and_durations_stop_the_comparison(texts):
     cells = np.array(texts.split("," if "days" in texts else " "), dtype=object)
-    frame = pd.DataFrame({"took": cells[np.arange(60) % 3], "y": RNG.normal(size=60), "task": ["a", "b"] * 30})
+    frame = pd.DataFrame(
+        {
+            "took": cells[np.arange(60) % 3],
+            "y": RNG.normal(size=60),
+            "task": ["a", "b"] * 30,
+        }
+    )
     with pytest.raises(DataError, match="'took'"):
         make_dataset(table_of_frame(frame), Roles(("y",), "task"))
 
@@ -172,9 +243,17 @@ def test_times_and_durations_stop_the_comparison(texts):
 @pytest.mark.parametrize("separator", [";", "\t"])
 @pytest.mark.parametrize(
     ("cells", "first"),
-    [("1,234 987", None), ("12,345 1,000", None), ("1,234 0,5", 1.234), ("1,234 1,25", 1.234), ("0,125 3,500", 0.125)],
+    [
+        ("1,234 987", None),
+        ("12,345 1,000", None),
+        ("1,234 0,5", 1.234),
+        ("1,234 1,25", 1.234),
+        ("0,125 3,500", 0.125),
+    ],
 )
-def test_a_comma_that_may_stand_between_thousands_is_refused(tmp_path, separator, cells, first):
+def test_a_comma_that_may_stand_between_thousands_is_refused(
+    tmp_path, separator, cells, first
+):
     rows = [f"{cell}{separator}a" for cell in cells.split()]
     (tmp_path / "t.csv").write_text("\n".join([f"x{separator}task", *rows, ""]))
     if first is not None:
@@ -184,26 +263,39 @@ def test_a_comma_that_may_stand_between_thousands_is_refused(tmp_path, separator
         read_table(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize("form", ["{:,.1f} €", "{:_.1f}", "${:,.2f}", "CHF {:.2f}", "{:.1f} kg", "{:.1f}%"])
+@pytest.mark.parametrize(
+    "form", ["{:,.1f} €", "{:_.1f}", "${:,.2f}", "CHF {:.2f}", "{:.1f} kg", "{:.1f}%"]
+)
 @pytest.mark.parametrize("blank", [",", "\u00a0", "\u202f", "'"])
 def test_written_numbers_stop_the_comparison(form, blank):
-    amounts = [form.format(1000 * v).replace(",", blank).replace("_", blank) for v in RNG.normal(size=60).round(3)]
-    frame = pd.DataFrame({"amount": amounts, "y": RNG.normal(size=60), "task": ["a", "b"] * 30})
+    amounts = [
+        form.format(1000 * v).replace(",", blank).replace("_", blank)
+        for v in RNG.normal(size=60).round(3)
+    ]
+    frame = pd.DataFrame(
+        {"amount": amounts, "y": RNG.normal(size=60), "task": ["a", "b"] * 30}
+    )
     with pytest.raises(DataError, match="'amount'"):
         make_dataset(table_of_frame(frame), Roles(("y",), "task"))
 
 
 def test_weights_stay_with_their_rows_when_tasks_are_sorted_and_rows_left_out():
-    frame = BASE.assign(task=["b", "a", "few"] + ["a", "b"] * 10 + ["a"], w=np.arange(24.0))
+    frame = BASE.assign(
+        task=["b", "a", "few"] + ["a", "b"] * 10 + ["a"], w=np.arange(24.0)
+    )
     frame.loc[5, "y"] = np.nan
-    data = make_dataset(table_of_frame(frame), Roles(("y",), "task", weight="w", group=None, min_rows=4))
+    data = make_dataset(
+        table_of_frame(frame), Roles(("y",), "task", weight="w", group=None, min_rows=4)
+    )
     kept = frame[(frame.task != "few") & frame.y.notna()]
     np.testing.assert_array_equal(data.source[WEIGHT], kept.w)
     np.testing.assert_array_equal(data.X[:, 0], kept.x)
     assert [data.tasks[t] for t in data.task_id] == kept.task.tolist()
 
 
-def test_targets_that_are_constant_are_left_out_and_a_dropped_label_is_no_target(tmp_path):
+def test_targets_that_are_constant_are_left_out_and_a_dropped_label_is_no_target(
+    tmp_path,
+):
     frame = BASE.assign(a=BASE.x > 0, b=BASE.y > 0, c=False)
     table = table_of_frame(frame.drop(columns="y"))
     data = make_dataset(table, Roles(("a", "b", "c")))
@@ -216,7 +308,9 @@ def test_texts_and_dates_of_arff_are_columns_and_sparse_words_are_categories(tmp
     path = tmp_path / "t.arff"
     texts = "@attribute id string\n@attribute day date 'yyyy-MM-dd'\n"
     head = "@attribute c {red,blue}\n@attribute x numeric\n@data\n"
-    path.write_text(f"@relation r\n{texts}{head}'a b',2024-01-01,blue,0\n?,2024-01-02,red,1\n")
+    path.write_text(
+        f"@relation r\n{texts}{head}'a b',2024-01-01,blue,0\n?,2024-01-02,red,1\n"
+    )
     assert read_table(path).frame["id"].tolist()[0] == "a b"
     path.write_text(f"@relation r\n{head}{{0 blue}}\n{{1 1}}\n")
     table = read_table(path)
@@ -229,7 +323,14 @@ def test_folders_name_columns(tmp_path):
         BASE.to_csv(tmp_path / f"store={store}" / "part.csv", index=False)
     files = chunk_files(tmp_path)
     table = ChunkedTable.of(files, target="y", task="store")
-    assert sorted({name for file in files for chunk in table.chunks(file, 3, 0) for name in chunk.names}) == ["01", "1"]
+    assert sorted(
+        {
+            name
+            for file in files
+            for chunk in table.chunks(file, 3, 0)
+            for name in chunk.names
+        }
+    ) == ["01", "1"]
 
 
 def test_a_column_in_the_file_and_in_the_name_of_its_folder_is_refused(tmp_path):
@@ -248,8 +349,12 @@ def test_columns_that_pandas_stores_as_an_index_are_columns_of_a_parquet_file(tm
         found = read_table(tmp_path / "t.parquet")
         assert sorted(found.columns) == sorted(frame.columns)
         assert found.column("store").tolist() == frame.store.tolist()
-        assert ChunkedTable.of([tmp_path / "t.parquet"], target="y", task="store").features == ("x",)
-    frame[::2].rename_axis("row").reset_index().set_index("row").rename_axis(None).to_parquet(tmp_path / "u.parquet")
+        assert ChunkedTable.of(
+            [tmp_path / "t.parquet"], target="y", task="store"
+        ).features == ("x",)
+    frame[::2].rename_axis("row").reset_index().set_index("row").rename_axis(
+        None
+    ).to_parquet(tmp_path / "u.parquet")
     frame.rename_axis("row").to_parquet(tmp_path / "v.parquet")
     for name in ("u", "v"):  # numbers of rows are no columns
         assert read_table(tmp_path / f"{name}.parquet").columns == [*frame.columns]
@@ -258,18 +363,25 @@ def test_columns_that_pandas_stores_as_an_index_are_columns_of_a_parquet_file(tm
 def test_lists_in_cells_are_refused_wherever_a_number_or_a_name_is_needed(tmp_path):
     pytest.importorskip("pyarrow")
     BASE.assign(x=[[1.0, 2.0]] * len(BASE), task="a").to_parquet(tmp_path / "t.parquet")
-    for schema in (Schema(1, ("x",), table=True), Schema(1, ("x",), table=True, categories={"x": ["a"]})):
+    for schema in (
+        Schema(1, ("x",), table=True),
+        Schema(1, ("x",), table=True, categories={"x": ["a"]}),
+    ):
         with pytest.raises(DataError, match="'x'"):
             read_rows(tmp_path / "t.parquet", schema)
     with pytest.raises(DataError, match="'x'"):
-        make_dataset(read_table(tmp_path / "t.parquet"), Roles(("y",), "task", "regression"))
+        make_dataset(
+            read_table(tmp_path / "t.parquet"), Roles(("y",), "task", "regression")
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, "Float32", "category", "float[pyarrow]"])
 def test_short_floats_are_named_by_their_own_digits(dtype):
     if dtype == "float[pyarrow]":
         pytest.importorskip("pyarrow")
-    column = pd.Series(np.array([0.1, 0.2, 0.1], dtype=np.float32), name="k").astype(dtype)
+    column = pd.Series(np.array([0.1, 0.2, 0.1], dtype=np.float32), name="k").astype(
+        dtype
+    )
     assert Names.of(read_table(column.to_frame()).column("k")).names == ["0.1", "0.2"]
 
 
@@ -280,7 +392,11 @@ def test_named_targets_go_by_name_everywhere():
     X, Y = BASE[["x"]], pd.DataFrame({"a": 2 * BASE.x, "b": 5 - BASE.x})
     model = IndependentRidge(alpha=1e-6).fit(X, Y)
     assert model.score(X, Y[["b", "a"]]) == pytest.approx(1.0)
-    again = IndependentRidge(alpha=1e-6).partial_fit(X[:12], Y[:12]).partial_fit(X[12:], Y[12:][["b", "a"]])
+    again = (
+        IndependentRidge(alpha=1e-6)
+        .partial_fit(X[:12], Y[:12])
+        .partial_fit(X[12:], Y[12:][["b", "a"]])
+    )
     np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-5)
     with pytest.raises(ValueError, match="columns of y"):
         model.score(X, Y.rename(columns={"a": "c"}))
@@ -290,14 +406,26 @@ def test_class_weights_of_labels_that_do_not_occur_are_refused():
     y = np.where(BASE.x > 0, "yes", "no")
     with pytest.raises(ValueError, match="Yes"):
         TraceNormMTLClassifier(class_weight={"Yes": 3}).fit(BASE[["x"]], y)
-    TraceNormMTLClassifier(class_weight={"yes": 3, "no": 1, "other": 1}).fit(BASE[["x"]], y)
+    TraceNormMTLClassifier(class_weight={"yes": 3, "no": 1, "other": 1}).fit(
+        BASE[["x"]], y
+    )
 
 
 def test_ids_are_compared_as_dates_and_not_across_types():
-    X, days = BASE[["x"]].to_numpy(), pd.Series(pd.date_range("2024-01-01", periods=3).repeat(8))
-    model = IndependentRidge(unseen="mean").fit(X, BASE.y, task_id=days.astype("datetime64[ns]"))
+    X, days = (
+        BASE[["x"]].to_numpy(),
+        pd.Series(pd.date_range("2024-01-01", periods=3).repeat(8)),
+    )
+    model = IndependentRidge(unseen="mean").fit(
+        X, BASE.y, task_id=days.astype("datetime64[ns]")
+    )
     expected = model.predict(X, task_id=days.astype("datetime64[ns]"))
-    for same in (days.astype("datetime64[s]"), days.dt.date, days.dt.tz_localize("UTC"), days.astype(object)):
+    for same in (
+        days.astype("datetime64[s]"),
+        days.dt.date,
+        days.dt.tz_localize("UTC"),
+        days.astype(object),
+    ):
         np.testing.assert_array_equal(model.predict(X, task_id=same), expected)
     with pytest.raises(ValueError, match="texts"):
         model.predict(X, task_id=days.astype(str))
@@ -308,8 +436,14 @@ def test_ids_are_compared_as_dates_and_not_across_types():
     [
         ([0, 1, 2], [False, True, False]),
         ([False, True, True], [0, 1, 1]),
-        (pd.period_range("2024-01", periods=3, freq="M"), pd.date_range("2024-01-01", periods=3, freq="MS")),
-        (pd.date_range("2024-01-01", periods=3, freq="MS"), pd.period_range("2024-01", periods=3, freq="M")),
+        (
+            pd.period_range("2024-01", periods=3, freq="M"),
+            pd.date_range("2024-01-01", periods=3, freq="MS"),
+        ),
+        (
+            pd.date_range("2024-01-01", periods=3, freq="MS"),
+            pd.period_range("2024-01", periods=3, freq="M"),
+        ),
         (["0", "1", "2"], [0, 1, 2]),
     ],
 )
@@ -328,7 +462,11 @@ def test_a_chain_of_texts_with_numbers_in_them_is_warned_of(chain):
         chain().fit(X, BASE.y, task_id=["w1", "w2", "w10"] * 8)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        for ids in (["w01", "w02", "w10"], [1, 2, 10], pd.date_range("2024-01-01", periods=3)):
+        for ids in (
+            ["w01", "w02", "w10"],
+            [1, 2, 10],
+            pd.date_range("2024-01-01", periods=3),
+        ):
             chain().fit(X, BASE.y, task_id=np.tile(np.asarray(ids), 8))
         chain().fit(X, pd.DataFrame({"w2": BASE.y, "w10": BASE.y, "w1": -BASE.y}))
 
@@ -336,16 +474,24 @@ def test_a_chain_of_texts_with_numbers_in_them_is_warned_of(chain):
 def test_a_scorer_finds_the_tasks_inside_of_a_search_or_refuses():
     t = np.repeat([0, 1, 2], 8)
     X, y = np.column_stack([BASE.x, t]), BASE.y + 10 * t
-    cv, model = TaskStratifiedKFold(2, task_column=1, random_state=0), TraceNormMTL(task_column=1)
+    cv, model = (
+        TaskStratifiedKFold(2, task_column=1, random_state=0),
+        TraceNormMTL(task_column=1),
+    )
     search = GridSearchCV(model, {"alpha": [1.0]}, cv=cv, scoring=task_scorer("rmse"))
-    alone, inside = (cross_validate(e, X, y, cv=cv, scoring=task_scorer("rmse"))["test_score"] for e in (model, search))
+    alone, inside = (
+        cross_validate(e, X, y, cv=cv, scoring=task_scorer("rmse"))["test_score"]
+        for e in (model, search)
+    )
     np.testing.assert_allclose(inside, alone)
     plain = TraceNormMTL().fit(BASE[["x"]], y, task_id=t)
     with pytest.raises(ValueError, match="task_id"):
         task_scorer("rmse")(plain, BASE[["x"]], y)
 
 
-@pytest.mark.parametrize("wrapper", ["target", "stack", "bag", "moved", "scaled", "frozen"])
+@pytest.mark.parametrize(
+    "wrapper", ["target", "stack", "bag", "moved", "scaled", "frozen"]
+)
 def test_a_scorer_finds_the_tasks_behind_wrappers_and_steps_that_move_columns(wrapper):
     t = np.arange(150) % 3
     X = np.column_stack([RNG.normal(size=(150, 2)), t])
@@ -355,17 +501,25 @@ def test_a_scorer_finds_the_tasks_behind_wrappers_and_steps_that_move_columns(wr
         "target": TransformedTargetRegressor(plain, transformer=StandardScaler()),
         "stack": StackingRegressor([("a", plain)]),
         "bag": BaggingRegressor(plain, n_estimators=2, random_state=0),
-        "moved": make_pipeline(make_column_transformer(("passthrough", [2, 0, 1])), IndependentRidge(task_column=0)),
+        "moved": make_pipeline(
+            make_column_transformer(("passthrough", [2, 0, 1])),
+            IndependentRidge(task_column=0),
+        ),
         "scaled": make_pipeline(StandardScaler(), plain),
         "frozen": FrozenEstimator(clone(plain).fit(X[:100], y[:100])),
     }[wrapper].fit(X[:100], y[:100])
     wrong = y[100:] - model.predict(X[100:])
     expected = np.mean([np.sqrt(np.mean(wrong[t[100:] == k] ** 2)) for k in range(3)])
-    assert task_scorer("rmse")(model, X[100:], y[100:]) == pytest.approx(-expected, rel=1e-9)
+    assert task_scorer("rmse")(model, X[100:], y[100:]) == pytest.approx(
+        -expected, rel=1e-9
+    )
 
 
 def test_a_scorer_refuses_a_model_that_knows_no_tasks():
-    X, y = np.column_stack([RNG.normal(size=40), np.arange(40) % 2]), RNG.normal(size=40)
+    X, y = (
+        np.column_stack([RNG.normal(size=40), np.arange(40) % 2]),
+        RNG.normal(size=40),
+    )
     model = Ridge().fit(X, y)
     with pytest.raises(ValueError, match="task_column"):
         task_scorer("rmse")(model, X, y)
@@ -375,7 +529,9 @@ def test_a_scorer_refuses_a_model_that_knows_no_tasks():
 def test_probabilities_of_several_targets_go_through_cross_val_predict():
     Y = np.column_stack([BASE.x > 0, BASE.y > 0, BASE.x > BASE.y]).astype(int)
     for method in ("predict", "decision_function", "predict_proba"):
-        assert cross_val_predict(IndependentLogistic(), BASE, Y, cv=2, method=method).shape == (24, 3)
+        assert cross_val_predict(
+            IndependentLogistic(), BASE, Y, cv=2, method=method
+        ).shape == (24, 3)
 
 
 def test_nothing_is_said_of_words_that_are_known():

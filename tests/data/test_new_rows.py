@@ -41,7 +41,11 @@ def test_columns_are_found_by_name(tmp_path, name, content):
 
 
 def test_columns_without_names_are_taken_in_order(tmp_path):
-    for name, content in [("a.csv", "1,10\n2,20.5\n"), ("b.txt", "1 10\n2   20.5\n"), ("c.csv", "p,q\n1,10\n2,20.5\n")]:
+    for name, content in [
+        ("a.csv", "1,10\n2,20.5\n"),
+        ("b.txt", "1 10\n2   20.5\n"),
+        ("c.csv", "p,q\n1,10\n2,20.5\n"),
+    ]:
         rows = read_rows(_write(tmp_path / name, content), PLAIN)
         np.testing.assert_array_equal(rows.X, EXPECTED)
         assert rows.tasks is None
@@ -62,7 +66,9 @@ def test_numpy_archives(tmp_path):
     np.testing.assert_array_equal(rows.X, EXPECTED)
     assert rows.tasks == ["1", "0"]
     sp.save_npz(tmp_path / "b.npz", sp.csr_matrix(EXPECTED))
-    np.testing.assert_array_equal(read_rows(tmp_path / "b.npz", PLAIN).X.toarray(), EXPECTED)
+    np.testing.assert_array_equal(
+        read_rows(tmp_path / "b.npz", PLAIN).X.toarray(), EXPECTED
+    )
 
 
 def test_matlab_cells_are_tasks(tmp_path):
@@ -85,7 +91,10 @@ def test_sequences(tmp_path):
     wanted = Schema(4, strings=True, task_column="task")
     fasta = read_rows(_write(tmp_path / "a.fa", ">1\nACGT\n>2\nTTTT\n"), wanted)
     assert fasta.X.tolist() == [b"ACGT", b"TTTT"]
-    table = read_rows(_write(tmp_path / "a.csv", "id,sequence,task\n1,acgt,worm\n2,TTTT,fly\n"), wanted)
+    table = read_rows(
+        _write(tmp_path / "a.csv", "id,sequence,task\n1,acgt,worm\n2,TTTT,fly\n"),
+        wanted,
+    )
     assert table.X.tolist() == [b"ACGT", b"TTTT"]
     assert table.tasks == ["worm", "fly"]
     assert table.ignored == ["id"]
@@ -94,16 +103,41 @@ def test_sequences(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "wanted", "text"),
     [
-        ("a.csv", "width,task\n1,a\n", NAMED, "1 of the model's features are missing: height"),
+        (
+            "a.csv",
+            "width,task\n1,a\n",
+            NAMED,
+            "1 of the model's features are missing: height",
+        ),
         ("a.csv", "1,2,3\n", PLAIN, "3 columns, the model has 2 features"),
-        ("a.csv", "p,q,task\n1,2,a\n", Schema(3, task_column="task"), "2 columns besides the task column 'task'"),
+        (
+            "a.csv",
+            "p,q,task\n1,2,a\n",
+            Schema(3, task_column="task"),
+            "2 columns besides the task column 'task'",
+        ),
         ("a.csv", "width,height\n1,x\n", NAMED, "a.csv:2: "),
         ("a.csv", "", PLAIN, "no rows"),
         ("a.xls", "", PLAIN, "unknown format"),
         ("a.fa", ">1\nACGT\n", PLAIN, "1 column, the model has 2 features"),
-        ("a.svm", "0 1:1\n", Schema(4, strings=True), "fitted on sequences, the file contains numbers"),
-        ("a.fa", ">1\nACGT\n", Schema(5, strings=True), "4 letters per sequence, the model has 5"),
-        ("a.csv", "sequence\nAC\nACG\n", Schema(2, strings=True), "sequences of 2 to 3 letters"),
+        (
+            "a.svm",
+            "0 1:1\n",
+            Schema(4, strings=True),
+            "fitted on sequences, the file contains numbers",
+        ),
+        (
+            "a.fa",
+            ">1\nACGT\n",
+            Schema(5, strings=True),
+            "4 letters per sequence, the model has 5",
+        ),
+        (
+            "a.csv",
+            "sequence\nAC\nACG\n",
+            Schema(2, strings=True),
+            "sequences of 2 to 3 letters",
+        ),
         ("a.npz", "no archive", PLAIN, "not an .npz archive"),
     ],
 )

@@ -16,20 +16,32 @@ LONG = [1234567.0, 1234568.0, 1234567.25]
 
 @pytest.mark.parametrize(
     ("value", "name"),
-    [(7.0, "7"), (-3.0, "-3"), (0.5, "0.5"), (-0.0, "0"), (1234567.0, "1234567"), (1e20, "1e+20"), (1e-7, "1e-07")],
+    [
+        (7.0, "7"),
+        (-3.0, "-3"),
+        (0.5, "0.5"),
+        (-0.0, "0"),
+        (1234567.0, "1234567"),
+        (1e20, "1e+20"),
+        (1e-7, "1e-07"),
+    ],
 )
 def test_texts(value, name):
     assert number_name(value) == number_name(np.float64(value)) == name
 
 
 def test_all_names_of_different_numbers_differ():
-    values = np.concatenate([LONG, np.nextafter(LONG, 2e9), np.arange(2**53 - 3, 2**53 + 1, dtype=float)])
+    values = np.concatenate(
+        [LONG, np.nextafter(LONG, 2e9), np.arange(2**53 - 3, 2**53 + 1, dtype=float)]
+    )
     assert len({number_name(v) for v in values.tolist()}) == len(set(values.tolist()))
 
 
 def _table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=30), "code": LONG * 10, "task": LONG * 10})
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=30), "code": LONG * 10, "task": LONG * 10}
+    )
     return frame.assign(y=frame.a)
 
 
@@ -44,12 +56,18 @@ def test_tasks_and_categories_of_long_numbers_stay_apart():
 def test_new_rows_name_the_same_tasks(tmp_path):
     frame = _table()
     frame.to_csv(tmp_path / "new.csv", index=False)
-    np.savez(tmp_path / "new.npz", X=frame[["a"]].to_numpy(), task_id=np.array(LONG * 10))
+    np.savez(
+        tmp_path / "new.npz", X=frame[["a"]].to_numpy(), task_id=np.array(LONG * 10)
+    )
     lines = [f"{a},{t}" for a, t in zip(frame.a, frame.task, strict=True)]
     head = "@relation r\n@attribute a numeric\n@attribute task numeric\n@data\n"
     (tmp_path / "new.arff").write_text(head + "\n".join(lines) + "\n")
     wanted = Schema(1, ("a",), task_column="task", table=True)
-    assert read_rows(tmp_path / "new.csv", wanted).tasks[:3] == ["1234567", "1234568", "1234567.25"]
+    assert read_rows(tmp_path / "new.csv", wanted).tasks[:3] == [
+        "1234567",
+        "1234568",
+        "1234567.25",
+    ]
     for name in ("new.npz", "new.arff"):
         tasks = read_rows(tmp_path / name, Schema(1, ("a",), task_column="task")).tasks
         assert tasks[:3] == ["1234567", "1234568", "1234567.25"]

@@ -26,20 +26,33 @@ def labels_xml(names):
 def eurlex(X, Y):
     """Return the texts of sparse documents: term weights, then 0/1 labels, the zeros left out."""
     names = [f"{i:02d}_10_{i}" for i in range(LABELS)]
-    head = [f"@attribute {j} numeric" for j in range(D)] + [f"@attribute {name} {{0,1}}" for name in names]
+    head = [f"@attribute {j} numeric" for j in range(D)] + [
+        f"@attribute {name} {{0,1}}" for name in names
+    ]
     rows = []
     for x, y in zip(X, Y, strict=True):
-        cells = [f"{j} {v:.6f}" for j, v in enumerate(x) if v] + [f"{D + k} 1" for k in np.flatnonzero(y)]
+        cells = [f"{j} {v:.6f}" for j, v in enumerate(x) if v] + [
+            f"{D + k} 1" for k in np.flatnonzero(y)
+        ]
         rows.append("{" + ",".join(cells) + "}")
-    return "@relation EUR-Lex\n\n" + "\n".join(head) + "\n\n@data\n" + "\n".join(rows) + "\n", labels_xml(names)
+    return "@relation EUR-Lex\n\n" + "\n".join(head) + "\n\n@data\n" + "\n".join(
+        rows
+    ) + "\n", labels_xml(names)
 
 
 def mediamill(X, Y):
     """Return the texts of dense shots: real features, then the concepts."""
     names = [f"Class{i + 1}" for i in range(LABELS)]
-    head = [f"@ATTRIBUTE Att{j + 1} NUMERIC" for j in range(D)] + [f"@ATTRIBUTE {name} {{0, 1}}" for name in names]
-    rows = [",".join([*(f"{v:g}" for v in x), *map(str, y)]) for x, y in zip(X, Y, strict=True)]
-    return "@RELATION mediamill\n\n" + "\n".join(head) + "\n\n@DATA\n" + "\n".join(rows) + "\n", labels_xml(names)
+    head = [f"@ATTRIBUTE Att{j + 1} NUMERIC" for j in range(D)] + [
+        f"@ATTRIBUTE {name} {{0, 1}}" for name in names
+    ]
+    rows = [
+        ",".join([*(f"{v:g}" for v in x), *map(str, y)])
+        for x, y in zip(X, Y, strict=True)
+    ]
+    return "@RELATION mediamill\n\n" + "\n".join(head) + "\n\n@DATA\n" + "\n".join(
+        rows
+    ) + "\n", labels_xml(names)
 
 
 FORMATS = {"eurlex-dc": eurlex, "mediamill": mediamill}
@@ -50,17 +63,23 @@ def small(request, tmp_path):
     """Put small files where a user puts the public ones; return (id of a card as shipped but for hashes, X, Y)."""
     id = request.param
     rng = np.random.default_rng(0)
-    X = np.round(rng.random((N, D)) * (rng.random((N, D)) < 0.4 if id == "eurlex-dc" else 1), 6)
+    X = np.round(
+        rng.random((N, D)) * (rng.random((N, D)) < 0.4 if id == "eurlex-dc" else 1), 6
+    )
     Y = (X @ rng.normal(size=(D, LABELS)) > 0).astype(int)
     card = yaml.safe_load((datasets_dir() / f"{id}.yaml").read_text(encoding="utf-8"))
     folder = tmp_path / card["folder"]
     folder.mkdir()
     for spec, text in zip(card["files"], FORMATS[id](X, Y), strict=True):
         (folder / spec["name"]).write_text(text, encoding="utf-8")
-        spec.update(sha256=hashlib.sha256(text.encode()).hexdigest(), bytes=len(text.encode()))
+        spec.update(
+            sha256=hashlib.sha256(text.encode()).hexdigest(), bytes=len(text.encode())
+        )
     card.update(id=f"small-{id}", statistics={"n": N, "d": D, "tasks": LABELS})
     (tmp_path / "cards").mkdir()
-    (tmp_path / "cards" / f"small-{id}.yaml").write_text(yaml.safe_dump(card), encoding="utf-8")
+    (tmp_path / "cards" / f"small-{id}.yaml").write_text(
+        yaml.safe_dump(card), encoding="utf-8"
+    )
     return card["id"], X, Y
 
 
@@ -68,7 +87,9 @@ def test_they_are_read_as_they_are(small, tmp_path):
     id, X, Y = small
     data = load_dataset(id, data_dir=tmp_path)
     assert sparse.issparse(data.X) == id.endswith("eurlex-dc")
-    np.testing.assert_allclose(data.X.toarray() if sparse.issparse(data.X) else data.X, X, atol=1e-6)
+    np.testing.assert_allclose(
+        data.X.toarray() if sparse.issparse(data.X) else data.X, X, atol=1e-6
+    )
     np.testing.assert_array_equal(data.y, 2 * Y - 1)
     assert len(data.tasks) == LABELS
     assert load_dataset(id, data_dir=tmp_path, sample=25).n_samples == 25
@@ -79,7 +100,14 @@ def test_table_2_runs_on_them(small, tmp_path, monkeypatch):
     id, _, _ = small
     monkeypatch.chdir(tmp_path)
     sets = [f"datasets=[{id}]", "split.train=0.5"]
-    options = ["--profile", "smoke", "--data-dir", str(tmp_path), "--only", "method=APG-DC-*,method=RidgeReg"]
+    options = [
+        "--profile",
+        "smoke",
+        "--data-dir",
+        str(tmp_path),
+        "--only",
+        "method=APG-DC-*,method=RidgeReg",
+    ]
     sets.append("methods.APG-DC-RMTL-10%.params.n_blocks=3")
     sets = list(itertools.chain.from_iterable(("--set", text) for text in sets))
     result = CliRunner().invoke(app, ["reproduce", "table2", *options, *sets])
@@ -92,15 +120,28 @@ def test_files_that_are_not_the_public_ones_are_refused(id, tmp_path):
     card = yaml.safe_load((datasets_dir() / f"{id}.yaml").read_text(encoding="utf-8"))
     (tmp_path / card["folder"]).mkdir()
     for spec in card["files"]:
-        (tmp_path / card["folder"] / spec["name"]).write_text("@relation other\n", encoding="utf-8")
+        (tmp_path / card["folder"] / spec["name"]).write_text(
+            "@relation other\n", encoding="utf-8"
+        )
     with pytest.raises(DataError, match=card["files"][0]["sha256"][:12]):
         load_dataset(id, data_dir=tmp_path)
 
 
 @pytest.mark.parametrize("id", FORMATS)
-def test_where_they_are_absent_the_table_ends_with_the_remedy(id, tmp_path, monkeypatch, lacking):
+def test_where_they_are_absent_the_table_ends_with_the_remedy(
+    id, tmp_path, monkeypatch, lacking
+):
     monkeypatch.chdir(tmp_path)
-    command = ["reproduce", "table2", "--profile", "full", "--only", f"dataset={id}", "--data-dir", str(tmp_path)]
+    command = [
+        "reproduce",
+        "table2",
+        "--profile",
+        "full",
+        "--only",
+        f"dataset={id}",
+        "--data-dir",
+        str(tmp_path),
+    ]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
     assert not lacking(result.stderr, f"{id}.arff, {id}.xml", str(tmp_path))

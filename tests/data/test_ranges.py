@@ -20,7 +20,12 @@ from mtlrun.errors import DataError
 def _set(X, y=None, **given):
     X = X if sparse.issparse(X) else np.asarray(X, dtype=float)
     y = np.arange(X.shape[0], dtype=float) if y is None else np.asarray(y, dtype=float)
-    return Dataset(X=X, y=y, task_type="regression", **{"tasks": ["t"] if y.ndim == 1 else [], **given})
+    return Dataset(
+        X=X,
+        y=y,
+        task_type="regression",
+        **{"tasks": ["t"] if y.ndim == 1 else [], **given},
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, LARGEST, -LARGEST, SMALLEST, -SMALLEST, np.nan])
@@ -33,7 +38,9 @@ def test_what_can_be_squared_passes(value):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix, sparse.csc_array])
-@pytest.mark.parametrize(("value", "words"), [(1e200, "contains 1e+200"), (-3e151, "contains -3e+151")])
+@pytest.mark.parametrize(
+    ("value", "words"), [(1e200, "contains 1e+200"), (-3e151, "contains -3e+151")]
+)
 def test_a_large_feature_is_named_with_row_and_value(make, value, words):
     X = np.array([[1.0, 2.0, 0.0], [0.0, 1e149, value]])
     with pytest.raises(DataError, match="divide it by a power of ten") as caught:
@@ -68,14 +75,19 @@ def test_targets_and_weights_too():
 
 
 def test_sequences_and_empty_matrices_have_no_magnitude():
-    check_read(Dataset(X=np.array([b"ACGT"] * 2), y=np.array([1.0, -1.0]), task_type="binary"), "set s")
+    check_read(
+        Dataset(X=np.array([b"ACGT"] * 2), y=np.array([1.0, -1.0]), task_type="binary"),
+        "set s",
+    )
     check_large(sparse.csr_matrix((3, 4)), "set s")
     check_large(np.full((2, 1), np.nan), "set s")
 
 
 def _file(folder: Path, **changed) -> Path:
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"a": rng.normal(size=12), "b": rng.normal(size=12), "task": ["s", "t"] * 6})
+    table = pd.DataFrame(
+        {"a": rng.normal(size=12), "b": rng.normal(size=12), "task": ["s", "t"] * 6}
+    )
     table["y"] = table.a + table.b
     for name, (row, value) in changed.items():
         table.loc[row, name] = value
@@ -86,25 +98,38 @@ def _file(folder: Path, **changed) -> Path:
 
 def test_a_table_names_file_line_and_column(tmp_path):
     roles = Roles(targets=("y",), task="task")
-    with pytest.raises(DataError, match=r"table\.csv:7: the feature 'b' contains 1e\+200"):
+    with pytest.raises(
+        DataError, match=r"table\.csv:7: the feature 'b' contains 1e\+200"
+    ):
         make_dataset(read_table(_file(tmp_path, b=(5, 1e200))), roles)
     # Rows that are left out do not shift the line.
     path = _file(tmp_path, y=(2, np.nan), a=(9, -1e200))
-    with pytest.raises(DataError, match=r"table\.csv:11: the feature 'a' contains -1e\+200"):
+    with pytest.raises(
+        DataError, match=r"table\.csv:11: the feature 'a' contains -1e\+200"
+    ):
         make_dataset(read_table(path), roles)
     with pytest.raises(DataError, match=r"table\.csv:3: the target contains 1e\+155"):
         make_dataset(read_table(_file(tmp_path, y=(1, 1e155))), roles)
     frame = pd.read_csv(_file(tmp_path)).assign(a=lambda t: t.a * 1e-200)
-    with pytest.raises(DataError, match="data frame: the largest number in the feature 'a'"):
+    with pytest.raises(
+        DataError, match="data frame: the largest number in the feature 'a'"
+    ):
         make_dataset(table_of_frame(frame), roles)
 
 
 def test_new_rows_are_refused_when_large_only(tmp_path):
     wanted = Schema(2, ("a", "b"), task_column="task")
     for table in (False, True):
-        with pytest.raises(DataError, match=r"table\.csv:6: the feature 'a' contains 1e\+200"):
-            read_rows(_file(tmp_path, a=(4, 1e200)), Schema(2, ("a", "b"), task_column="task", table=table))
-    small = read_rows(_file(tmp_path, **{name: (slice(None), 1e-200) for name in "ab"}), wanted)
+        with pytest.raises(
+            DataError, match=r"table\.csv:6: the feature 'a' contains 1e\+200"
+        ):
+            read_rows(
+                _file(tmp_path, a=(4, 1e200)),
+                Schema(2, ("a", "b"), task_column="task", table=table),
+            )
+    small = read_rows(
+        _file(tmp_path, **{name: (slice(None), 1e-200) for name in "ab"}), wanted
+    )
     assert (small.X == 1e-200).all()
 
 

@@ -29,10 +29,40 @@ SETS = {
     "splice-uci": (None, "distinct", "one-vs-rest"),
     "breast-cancer": (None,),
     # The tables of the atlas: groups, several targets, several labels.
-    **dict.fromkeys(["sleepstudy", "orthodont", "machines", "cake", "radon", "milk", "exam", "scotssec"], (None,)),
-    **dict.fromkeys(["socatt", "hsb82", "egsingle", "contraception", "toenail"], (None,)),
-    **dict.fromkeys(["andro", "atp7d", "edm", "enb", "jura", "oes10", "osales", "scpf", "sf1", "slump"], (None,)),
-    **dict.fromkeys(["birds", "cal500", "emotions", "flags", "medical", "scene"], (None,)),
+    **dict.fromkeys(
+        [
+            "sleepstudy",
+            "orthodont",
+            "machines",
+            "cake",
+            "radon",
+            "milk",
+            "exam",
+            "scotssec",
+        ],
+        (None,),
+    ),
+    **dict.fromkeys(
+        ["socatt", "hsb82", "egsingle", "contraception", "toenail"], (None,)
+    ),
+    **dict.fromkeys(
+        [
+            "andro",
+            "atp7d",
+            "edm",
+            "enb",
+            "jura",
+            "oes10",
+            "osales",
+            "scpf",
+            "sf1",
+            "slump",
+        ],
+        (None,),
+    ),
+    **dict.fromkeys(
+        ["birds", "cal500", "emotions", "flags", "medical", "scene"], (None,)
+    ),
 }
 
 
@@ -42,7 +72,9 @@ def load(id: str, variant: str | None = None, **options) -> Dataset:
     if not os.environ.get("MTLRUN_DATA"):
         pytest.skip("MTLRUN_DATA is not set")
     card = load_card(id)
-    absent = [spec.name for spec in card.needed(variant) if find_file(card, spec) is None]
+    absent = [
+        spec.name for spec in card.needed(variant) if find_file(card, spec) is None
+    ]
     if absent:
         pytest.skip(f"MTLRUN_DATA has no {card.folder}/{absent[0]}")
     return load_dataset(id, variant=variant, **options)
@@ -53,7 +85,10 @@ def decimals(number: int | float) -> int:
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize(("id", "variant"), [(id, variant) for id, variants in SETS.items() for variant in variants])
+@pytest.mark.parametrize(
+    ("id", "variant"),
+    [(id, variant) for id, variants in SETS.items() for variant in variants],
+)
 def test_statistics_are_those_of_the_card(id, variant):
     check_statistics(load(id, variant), id, variant)
 
@@ -66,7 +101,9 @@ def check_statistics(data: Dataset, id: str, variant: str | None = None) -> None
 
 
 def class_counts(data: Dataset, rows: np.ndarray | None = None) -> dict[str, int]:
-    counts = np.bincount(data.y if rows is None else data.y[rows], minlength=data.n_tasks)
+    counts = np.bincount(
+        data.y if rows is None else data.y[rows], minlength=data.n_tasks
+    )
     return dict(zip(data.tasks, counts.tolist(), strict=True))
 
 
@@ -75,11 +112,16 @@ def test_sarcos_partial():
     ((train, test),) = data.splits["fixed"]
     assert (len(train), len(test)) == (2253, 4449)
     assert "4446 of the 4449 test rows" in data.notes
-    assert "partial: 2253 of the 44484 training rows, none of them in the test file" in data.notes
+    assert (
+        "partial: 2253 of the 44484 training rows, none of them in the test file"
+        in data.notes
+    )
     # The linear model of the GPML book has an nMSE of 0.075 on torque 1 with all training rows; 0.0784 was found here.
     inputs = np.column_stack((data.X, np.ones(len(data.X))))
     weights, *_ = np.linalg.lstsq(inputs[train], data.y[train, 0], rcond=None)
-    error = np.mean((inputs[test] @ weights - data.y[test, 0]) ** 2) / data.y[test, 0].var()
+    error = (
+        np.mean((inputs[test] @ weights - data.y[test, 0]) ** 2) / data.y[test, 0].var()
+    )
     assert error == pytest.approx(0.0784, abs=5e-5)
 
 
@@ -113,14 +155,19 @@ def test_school_splits():
     assert len({test.tobytes() for _, test in published}) == 10
     # The published splits take their part of every school.
     for train, test in published:
-        share = np.bincount(data.task_id[test], minlength=139) / np.bincount(data.task_id)
+        share = np.bincount(data.task_id[test], minlength=139) / np.bincount(
+            data.task_id
+        )
         assert 0.2 < share.min() <= share.max() < 0.3
         assert not np.intersect1d(train, test).size
     folds = data.splits["folds"]
     assert len(folds) == 10
     assert {len(test) for _, test in folds} == {1536, 1537}
     for _, test in folds:
-        parts = np.bincount(data.task_id[test], minlength=139) - np.bincount(data.task_id) / 10
+        parts = (
+            np.bincount(data.task_id[test], minlength=139)
+            - np.bincount(data.task_id) / 10
+        )
         assert np.abs(parts).max() < 1
 
 
@@ -141,7 +188,12 @@ def test_landmine():
 
 
 def test_vehicle_and_robot():
-    assert class_counts(load("vehicle")) == {"opel": 212, "saab": 217, "bus": 218, "van": 199}
+    assert class_counts(load("vehicle")) == {
+        "opel": 212,
+        "saab": 217,
+        "bus": 218,
+        "van": 199,
+    }
     robot = load("robot")
     assert class_counts(robot) == {
         "Move-Forward": 2205,
@@ -161,7 +213,10 @@ def test_segment():
     assert (data.X[:, 2] == 9).all()
 
     def rows(d):
-        return Counter((int(y), x.astype(np.float32).tobytes()) for x, y in zip(d.X, d.y, strict=True))
+        return Counter(
+            (int(y), x.astype(np.float32).tobytes())
+            for x, y in zip(d.X, d.y, strict=True)
+        )
 
     assert rows(data) == rows(other)
     assert load("segment", "mtmkl").n_tasks == 15
@@ -171,8 +226,30 @@ def test_segment():
 def test_pendigits():
     data = load("pendigits")
     ((train, test),) = data.splits["original"]
-    assert list(class_counts(data, train).values()) == [780, 779, 780, 719, 780, 720, 720, 778, 719, 719]
-    assert list(class_counts(data, test).values()) == [363, 364, 364, 336, 364, 335, 336, 364, 336, 336]
+    assert list(class_counts(data, train).values()) == [
+        780,
+        779,
+        780,
+        719,
+        780,
+        720,
+        720,
+        778,
+        719,
+        719,
+    ]
+    assert list(class_counts(data, test).values()) == [
+        363,
+        364,
+        364,
+        336,
+        364,
+        335,
+        336,
+        364,
+        336,
+        336,
+    ]
     assert (data.X.min(), data.X.max()) == (0, 100)
     assert load("pendigits", "one-vs-one").n_tasks == 45
 
@@ -183,7 +260,9 @@ def test_letter():
         4034, 1284, 2114, 1442, 4955, 921, 2472, 861, 4913, 189, 909, 3140, 1602,
         5024, 3897, 1377, 341, 2673, 1394, 2136, 2562, 664, 520, 413, 1221, 1094,
     ]  # fmt: skip
-    assert class_counts(data) == dict(zip("abcdefghijklmnopqrstuvwxyz", counts, strict=True))
+    assert class_counts(data) == dict(
+        zip("abcdefghijklmnopqrstuvwxyz", counts, strict=True)
+    )
     # The first letter is an o: an upright ring.
     first = data.X[0].reshape(16, 8).astype(int)
     assert data.tasks[data.y[0]] == "o"
@@ -204,8 +283,30 @@ def test_mnist():
     data = load("mnist")
     check_statistics(data, "mnist")
     ((train, test),) = data.splits["original"]
-    assert list(class_counts(data, train).values()) == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert list(class_counts(data, test).values()) == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert list(class_counts(data, train).values()) == [
+        5923,
+        6742,
+        5958,
+        6131,
+        5842,
+        5421,
+        5918,
+        6265,
+        5851,
+        5949,
+    ]
+    assert list(class_counts(data, test).values()) == [
+        980,
+        1135,
+        1032,
+        1010,
+        982,
+        892,
+        958,
+        1028,
+        974,
+        1009,
+    ]
     assert data.X.max() == 255
     pixels = data.X[:60000] / 255
     assert pixels.mean() == pytest.approx(0.13066, abs=5e-6)

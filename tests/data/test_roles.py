@@ -37,7 +37,9 @@ RAGGED = {"targets": ("mark",), "task": "school", "drop": ("grade", "w", "day")}
 
 def dataset_of(frame, test=None, **roles):
     more = None if test is None else table_of_frame(test, "test rows")
-    return make_dataset(table_of_frame(frame, "marks"), Roles(**{**RAGGED, **roles}), more)
+    return make_dataset(
+        table_of_frame(frame, "marks"), Roles(**{**RAGGED, **roles}), more
+    )
 
 
 def with_cell(row, column, value):
@@ -51,7 +53,9 @@ def with_cell(row, column, value):
 
 def test_one_label_of_three_against_the_others():
     """`--positive` makes a target of three words, or of three numbers, binary."""
-    words = dataset_of(marks(), targets=("grade",), drop=("mark", "w", "day"), positive="L")
+    words = dataset_of(
+        marks(), targets=("grade",), drop=("mark", "w", "day"), positive="L"
+    )
     assert words.task_type == "binary"
     np.testing.assert_array_equal(words.y, np.where(marks().grade == "L", 1, -1))
     assert "grade: +1 means L" in words.notes
@@ -66,16 +70,25 @@ def test_one_label_of_three_against_the_others():
 def test_missing_labels_of_nullable_columns_are_masked(dtype):
     labels = pd.array(np.resize([1, 0, None], 24), dtype=dtype)
     shared = dataset_of(
-        marks().assign(u=labels, v=labels), targets=("u", "v"), task=None, drop=("school", *RAGGED["drop"])
+        marks().assign(u=labels, v=labels),
+        targets=("u", "v"),
+        task=None,
+        drop=("school", *RAGGED["drop"]),
     )
     expected = np.resize([1.0, -1.0, np.nan], 24)
     known = ~np.isnan(expected)
-    np.testing.assert_array_equal(shared.y[:, 0], expected[known])  # rows without any target are left out
+    np.testing.assert_array_equal(
+        shared.y[:, 0], expected[known]
+    )  # rows without any target are left out
 
 
 def test_missing_classes_are_masked_in_every_task():
     grades = pd.array(np.resize(["S", "M", None, "L"], 24), dtype="string")
-    roles = {"targets": ("grade",), "task": None, "drop": ("school", "mark", "w", "day")}
+    roles = {
+        "targets": ("grade",),
+        "task": None,
+        "drop": ("school", "mark", "w", "day"),
+    }
     found = dataset_of(marks().assign(grade=grades), **roles)
     assert found.tasks == ["L", "M", "S"]
     assert found.y.shape == (18, 3)
@@ -87,7 +100,10 @@ def nothing_to_predict():
 
 
 REFUSED = {
-    "no target": (nothing_to_predict, r"marks: no target\nSay --target COLUMN, --targets A,B,C or --labels FILE.xml"),
+    "no target": (
+        nothing_to_predict,
+        r"marks: no target\nSay --target COLUMN, --targets A,B,C or --labels FILE.xml",
+    ),
     "named twice": (
         lambda: dataset_of(marks(), weight="mark"),
         "column 'mark' is given two roles\nGive every column one role",
@@ -113,7 +129,9 @@ REFUSED = {
         "the target 'grade' has 3 values, binary tasks have two\nSay --positive LABEL",
     ),
     "words as numbers": (
-        lambda: dataset_of(marks(), targets=("mark", "grade"), task=None, task_type="regression"),
+        lambda: dataset_of(
+            marks(), targets=("mark", "grade"), task=None, task_type="regression"
+        ),
         "the target 'grade' contains words, not numbers\nSay --task-type binary or multiclass",
     ),
     "types that differ": (
@@ -203,17 +221,25 @@ def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
     assert "1 task with fewer than 4 rows left out" in found.notes
     assert "as empty: gap" in found.notes
     assert re.search("as identifiers .*: name", found.notes)
-    named = dataset_of(frame, min_rows=4, categorical=("name",))  # unless the user says that its words are categories
+    named = dataset_of(
+        frame, min_rows=4, categorical=("name",)
+    )  # unless the user says that its words are categories
     assert len(named.categories["name"]) == 62
 
 
 def test_dates_part_earlier_from_later_rows():
-    found = dataset_of(marks(24, 1).sample(frac=1, random_state=0), task="school", time="day")
+    found = dataset_of(
+        marks(24, 1).sample(frac=1, random_state=0), task="school", time="day"
+    )
     folds = list(fold_rows(found, 3, 0))
     assert len(folds) == 3
     for train, test in folds:
         assert found.source["time"][train].max() < found.source["time"][test].min()
-    tied = dataset_of(marks(24, 1).assign(day=np.maximum(np.arange(24), 20)), task="school", time="day")
+    tied = dataset_of(
+        marks(24, 1).assign(day=np.maximum(np.arange(24), 20)),
+        task="school",
+        time="day",
+    )
     for train, test in fold_rows(tied, 3, 0):  # the rows of one time stay together
         assert not set(tied.source["time"][train]) & set(tied.source["time"][test])
 
@@ -253,13 +279,19 @@ def test_sparse_test_rows_are_taken_by_the_names_of_their_columns(tmp_path):
     lacking = read_table(sparse_arff(tmp_path / "u.arff", "zxq", X, Y))
     with pytest.raises(DataError, match=r"u.arff: lacks 1 column of .*s.arff: y"):
         make_dataset(table, Roles(targets=("A", "B")), lacking)
-    assert make_dataset(table, Roles(targets=("A", "B"), drop=("y",)), lacking).features == ["x", "z"]
-    dense = table_of_frame(pd.DataFrame(np.hstack([X, Y]), columns=list("xyzAB")), "frame")
+    assert make_dataset(
+        table, Roles(targets=("A", "B"), drop=("y",)), lacking
+    ).features == ["x", "z"]
+    dense = table_of_frame(
+        pd.DataFrame(np.hstack([X, Y]), columns=list("xyzAB")), "frame"
+    )
     with pytest.raises(DataError, match=r"dense.*sparse[^\0]*the same format"):
         make_dataset(table, Roles(targets=("A", "B")), dense)
     wanted = Schema(3, ("x", "y", "z"), table=True)
     np.testing.assert_array_equal(read_rows(tmp_path / "t.arff", wanted).X.toarray(), X)
-    with pytest.raises(DataError, match=r"u.arff: 1 of the model's features are missing: y"):
+    with pytest.raises(
+        DataError, match=r"u.arff: 1 of the model's features are missing: y"
+    ):
         read_rows(tmp_path / "u.arff", wanted)
 
 
@@ -267,7 +299,9 @@ def test_svmlight_rows_that_never_reach_the_last_column_are_predicted(tmp_path):
     """The numbers that a file never writes are zeros, not missing features."""
     path = tmp_path / "new.svm"
     path.write_text("0 qid:2 1:4.5\n0 qid:1 2:1\n")
-    rows = read_rows(path, Schema(3, ("x1", "x3", "x4"), task_column="task", table=True))
+    rows = read_rows(
+        path, Schema(3, ("x1", "x3", "x4"), task_column="task", table=True)
+    )
     np.testing.assert_array_equal(rows.X.toarray(), [[4.5, 0, 0], [0, 0, 0]])
     assert rows.tasks == ["2", "1"]
     assert rows.ignored == ["target", "x2"]
@@ -278,7 +312,9 @@ def test_new_rows_with_words_among_numbers_are_named(tmp_path):
     path.write_text("a,b\n1,2\n3,four\n")
     with pytest.raises(DataError, match=r"new.csv:3: .*'b'.*'four'.*number"):
         read_rows(path, Schema(2, ("a", "b"), table=True))
-    with pytest.raises(DataError, match=r"new.csv: .*missing: f0, f1, f2, f3, f4 and 2 more"):
+    with pytest.raises(
+        DataError, match=r"new.csv: .*missing: f0, f1, f2, f3, f4 and 2 more"
+    ):
         read_rows(path, Schema(7, tuple(f"f{k}" for k in range(7)), table=True))
 
 
@@ -294,8 +330,16 @@ def cells(*arrays):
 
 TWO = cells(np.ones((4, 2)), np.ones((3, 2)))
 MISFITS = {
-    "rows of matrices": (np.ones((4, 2)), np.ones((5, 2)), "X has 4 rows, Y has 5\nOne row of Y per row of X"),
-    "rows of a cell": (TWO, cells(np.ones(4), np.ones(4)), "task 2 has 3 rows in X, 4 in Y\nEvery task"),
+    "rows of matrices": (
+        np.ones((4, 2)),
+        np.ones((5, 2)),
+        "X has 4 rows, Y has 5\nOne row of Y per row of X",
+    ),
+    "rows of a cell": (
+        TWO,
+        cells(np.ones(4), np.ones(4)),
+        "task 2 has 3 rows in X, 4 in Y\nEvery task",
+    ),
     "number of cells": (
         TWO,
         cells(np.ones(4), np.ones(3), np.ones(2)),
@@ -351,7 +395,9 @@ def test_numbers_of_which_some_are_stored_as_texts():
     found = dataset_of(with_cell(3, "a", "0.5"))
     assert found.categories == {}
     assert found.X[3, 0] == 0.5
-    np.testing.assert_array_equal(np.delete(found.X[:, 0], 3), np.delete(marks().a.to_numpy(), 3))
+    np.testing.assert_array_equal(
+        np.delete(found.X[:, 0], 3), np.delete(marks().a.to_numpy(), 3)
+    )
     gap = with_cell(3, "a", "0.5")
     gap.loc[4, "a"] = None
     assert np.isnan(dataset_of(gap).X[4, 0])
@@ -369,48 +415,73 @@ def test_numbers_of_which_some_are_stored_as_texts():
     ],
 )
 def test_classes_keep_their_type_and_stand_in_its_order(cells, kind, classes):
-    frame = marks(n=30).assign(grade=pd.Series(np.resize(np.array(cells, dtype=object), 30), dtype=object))
-    classes_only = {"targets": ("grade",), "task": None, "drop": ("mark", "w", "day", "school")}
+    frame = marks(n=30).assign(
+        grade=pd.Series(np.resize(np.array(cells, dtype=object), 30), dtype=object)
+    )
+    classes_only = {
+        "targets": ("grade",),
+        "task": None,
+        "drop": ("mark", "w", "day", "school"),
+    }
     found = dataset_of(frame, **classes_only, task_type="multiclass")
     assert found.label_types == {"grade": kind}
     assert found.tasks == classes
 
 
-@pytest.mark.parametrize(("words", "kind"), [(["2", "10", "1"], "number"), (["02", "10", "1"], "text")])
+@pytest.mark.parametrize(
+    ("words", "kind"), [(["2", "10", "1"], "number"), (["02", "10", "1"], "text")]
+)
 def test_numbers_with_zeros_in_front_are_texts_in_a_file(tmp_path, words, kind):
     marks(30).assign(grade=np.resize(words, 30)).to_csv(tmp_path / "t.csv", index=False)
-    roles = Roles(targets=("grade",), drop=("mark", "w", "day", "school"), task_type="multiclass")
-    assert make_dataset(read_table(tmp_path / "t.csv"), roles).label_types == {"grade": kind}
+    roles = Roles(
+        targets=("grade",), drop=("mark", "w", "day", "school"), task_type="multiclass"
+    )
+    assert make_dataset(read_table(tmp_path / "t.csv"), roles).label_types == {
+        "grade": kind
+    }
 
 
 def test_two_truth_values_stay_truth_values():
     found = dataset_of(
-        marks().assign(grade=np.resize([True, False], 24)), targets=("grade",), drop=("mark", "w", "day")
+        marks().assign(grade=np.resize([True, False], 24)),
+        targets=("grade",),
+        drop=("mark", "w", "day"),
     )
     assert found.label_types == {"grade": "bool"}
 
 
 def test_a_task_of_one_class_is_named_and_a_task_of_two_is_not():
-    frame = marks().assign(grade=lambda f: np.where((f.school == "s1") | (f.index % 2 == 0), "yes", "no"))
+    frame = marks().assign(
+        grade=lambda f: np.where((f.school == "s1") | (f.index % 2 == 0), "yes", "no")
+    )
     notes = dataset_of(frame, targets=("grade",), drop=("mark", "w", "day")).notes
     assert "1 task with only one class, left out of AUC and its gain: s1" in notes
     even = frame.assign(grade=np.resize(["yes", "no"], 24))
-    assert "only one class" not in dataset_of(even, targets=("grade",), drop=("mark", "w", "day")).notes
+    assert (
+        "only one class"
+        not in dataset_of(even, targets=("grade",), drop=("mark", "w", "day")).notes
+    )
 
 
 @pytest.mark.parametrize(("rows", "left"), [(18, False), (20, True)])
 def test_twenty_rows_are_enough_to_tell_a_number_of_rows(rows, left):
-    frame = pd.concat([marks(18), marks(18)[: rows - 18]], ignore_index=True).assign(pupil=np.arange(rows))
+    frame = pd.concat([marks(18), marks(18)[: rows - 18]], ignore_index=True).assign(
+        pupil=np.arange(rows)
+    )
     assert ("pupil" not in dataset_of(frame).features) == left
 
 
 def test_nineteen_rows_are_not():
-    frame = pd.concat([marks(18), marks(18)[:1]], ignore_index=True).assign(pupil=np.arange(19))
+    frame = pd.concat([marks(18), marks(18)[:1]], ignore_index=True).assign(
+        pupil=np.arange(19)
+    )
     assert "pupil" in dataset_of(frame).features
 
 
 def test_a_column_of_zeros_and_ones_that_is_constant_within_tasks_is_named():
-    frame = marks().assign(church=lambda f: (f.school == "s1").astype(int), mixed=np.resize([0, 1], 24))
+    frame = marks().assign(
+        church=lambda f: (f.school == "s1").astype(int), mixed=np.resize([0, 1], 24)
+    )
     assert "shift a task as a whole: church\n" in f"{dataset_of(frame).notes}\n"
 
 

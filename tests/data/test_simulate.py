@@ -34,12 +34,19 @@ def values(data: Dataset) -> np.ndarray:
 
 @pytest.mark.parametrize(("generate", "options"), GENERATORS)
 def test_deterministic_and_seeded(generate: Any, options: dict[str, Any]) -> None:
-    first, again, other = generate(**options), generate(**options), generate(**options, seed=1)
+    first, again, other = (
+        generate(**options),
+        generate(**options),
+        generate(**options, seed=1),
+    )
     np.testing.assert_array_equal(values(first), values(again))
     np.testing.assert_array_equal(first.y, again.y)
     np.testing.assert_array_equal(first.truth["W"], again.truth["W"])
     assert not np.array_equal(values(first), values(other))
-    assert not np.array_equal(first.truth["W"], other.truth["W"]) or generate is simulate_gauss2d
+    assert (
+        not np.array_equal(first.truth["W"], other.truth["W"])
+        or generate is simulate_gauss2d
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,11 +59,17 @@ def test_deterministic_and_seeded(generate: Any, options: dict[str, Any]) -> Non
         (simulate_eurlex, SMALL_DOCUMENTS, 0.024590, 21.688529, 308.329458),
     ],
 )
-def test_pinned_numbers(generate: Any, options: dict[str, Any], x: float, y: float, w: float) -> None:
+def test_pinned_numbers(
+    generate: Any, options: dict[str, Any], x: float, y: float, w: float
+) -> None:
     """A change here changes everybody's simulated results."""
     data = generate(**options)
     X = values(data).ravel()
-    found = [X[np.flatnonzero(X)[0]], data.y.ravel() @ np.sin(np.arange(data.y.size)), data.truth["W"].sum()]
+    found = [
+        X[np.flatnonzero(X)[0]],
+        data.y.ravel() @ np.sin(np.arange(data.y.size)),
+        data.truth["W"].sum(),
+    ]
     assert found == pytest.approx([x, y, w], abs=1e-5)
 
 
@@ -69,7 +82,9 @@ def test_rmtl_is_low_rank_plus_outlier_columns() -> None:
     np.testing.assert_allclose(data.truth["W"], L + E)
     assert E[:, outliers].std() == pytest.approx(2.0, rel=0.1)
     clean = data.X @ data.truth["W"]
-    assert (data.y - clean).std() == pytest.approx(0.1 * np.sqrt(clean.var(axis=0).mean()), rel=0.1)
+    assert (data.y - clean).std() == pytest.approx(
+        0.1 * np.sqrt(clean.var(axis=0).mean()), rel=0.1
+    )
     assert data.task_type == "regression"
 
 
@@ -99,12 +114,17 @@ def test_fetr_coefficients_have_the_covariance_of_the_model() -> None:
     found = []
     for seed in range(20):
         truth = simulate_fetr(n=1, d=d, m=m, seed=seed).truth
-        found.append(np.trace(truth["Sigma1"] @ truth["W"] @ truth["Sigma2"] @ truth["W"].T))
+        found.append(
+            np.trace(truth["Sigma1"] @ truth["W"] @ truth["Sigma2"] @ truth["W"].T)
+        )
     assert np.mean(found) == pytest.approx(d * m, rel=0.05)
 
 
 def test_families_share_what_they_say() -> None:
-    W = {family: simulate_families(family=family, rows=2).truth["W"] for family in FAMILIES}
+    W = {
+        family: simulate_families(family=family, rows=2).truth["W"]
+        for family in FAMILIES
+    }
     ranks = {family: np.linalg.matrix_rank(w) for family, w in W.items()}
     assert ranks == {
         **dict.fromkeys(["slopes", "outliers", "unrelated"], 12),
@@ -118,12 +138,16 @@ def test_families_share_what_they_say() -> None:
         np.testing.assert_allclose(np.linalg.norm(w, axis=0), 1)
     np.testing.assert_array_equal(W["shared-features"][3:], 0)
     assert W["sign-flipped"].sum() == pytest.approx(0)
-    near = {family: w.mean(axis=1) @ w for family, w in W.items()}  # with the mean of all tasks
+    near = {
+        family: w.mean(axis=1) @ w for family, w in W.items()
+    }  # with the mean of all tasks
     assert near["slopes"].min() > 0.6
     assert near["outliers"][5::6].max() < near["outliers"][[0, 1, 2, 3, 4, 6]].min()
 
 
-@pytest.mark.parametrize("options", [{"family": "friends"}, {"d": 2}, {"noise": -1.0}, {"rows": 0}])
+@pytest.mark.parametrize(
+    "options", [{"family": "friends"}, {"d": 2}, {"noise": -1.0}, {"rows": 0}]
+)
 def test_families_refuse_impossible_options(options: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=next(iter(options))):
         simulate_families(**options)
@@ -136,7 +160,9 @@ def test_gauss2d_bayes_error_and_balance() -> None:
     scores = np.einsum("ij,ij->i", data.X, data.truth["W"].T[data.task_id])
     for task in (0, 1):
         rows = data.task_id == task
-        assert np.mean(data.y[rows] * scores[rows] < 0) == pytest.approx(0.07, abs=0.004)
+        assert np.mean(data.y[rows] * scores[rows] < 0) == pytest.approx(
+            0.07, abs=0.004
+        )
         assert data.y[rows].sum() == 0
     first, second = data.truth["means"]
     cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
@@ -153,11 +179,15 @@ def test_gauss2d_as_the_authors_made_it() -> None:
         for label in (1, -1):
             X = data.X[(data.task_id == t) & (data.y == label)]
             assert len(X) == 25_000
-            assert np.allclose(X.mean(axis=0), label * data.truth["means"][t], atol=0.03)
+            assert np.allclose(
+                X.mean(axis=0), label * data.truth["means"][t], atol=0.03
+            )
             assert np.allclose(np.cov(X.T), np.eye(2), atol=0.04)
     wrong = np.mean(np.sign(data.X @ data.truth["W"][:, 0]) != data.y)
     assert wrong == pytest.approx(data.truth["bayes_error"], abs=0.003)
-    assert simulate_gauss2d(n=100, means="authors", seed=4).truth["means"][0, 1] != height
+    assert (
+        simulate_gauss2d(n=100, means="authors", seed=4).truth["means"][0, 1] != height
+    )
 
 
 def test_gauss2d_odd_sizes_and_more_tasks() -> None:
@@ -185,7 +215,10 @@ def test_eurlex_labels_are_the_top_scores() -> None:
     data = simulate_eurlex(**SMALL_DOCUMENTS)
     scores = data.X @ data.truth["W"]
     for t in range(30):
-        assert scores[data.y[:, t] > 0, t].mean() > scores[:, t].mean() + scores[:, t].std()
+        assert (
+            scores[data.y[:, t] > 0, t].mean()
+            > scores[:, t].mean() + scores[:, t].std()
+        )
 
 
 @pytest.mark.slow
@@ -203,16 +236,38 @@ def test_eurlex_has_the_shape_of_the_real_set() -> None:
         (simulate_rmtl, {"n": 0}, "n must be an integer of at least 1, not 0"),
         (simulate_rmtl, {"m": 2.5}, "m must be an integer of at least 1, not 2.5"),
         (simulate_rmtl, {"d": True}, "d must be an integer of at least 1, not True"),
-        (simulate_rmtl, {"kind": "signs"}, "kind must be 'sign' or 'value', not 'signs'"),
-        (simulate_rmtl, {"outliers": 1.5}, r"outliers must be in \[0, 1\] and noise >= 0, not 1.5 and 0.1"),
+        (
+            simulate_rmtl,
+            {"kind": "signs"},
+            "kind must be 'sign' or 'value', not 'signs'",
+        ),
+        (
+            simulate_rmtl,
+            {"outliers": 1.5},
+            r"outliers must be in \[0, 1\] and noise >= 0, not 1.5 and 0.1",
+        ),
         (simulate_fetr, {"l": 0.0}, "0 < l <= u and noise >= 0 are needed, not l=0.0"),
-        (simulate_gauss2d, {"n": 3}, "n >= 2 \\* tasks and 0 < bayes_error < 0.5 are needed, not n=3"),
+        (
+            simulate_gauss2d,
+            {"n": 3},
+            "n >= 2 \\* tasks and 0 < bayes_error < 0.5 are needed, not n=3",
+        ),
         (simulate_gauss2d, {"bayes_error": 0.5}, "bayes_error=0.5"),
         (simulate_gauss2d, {"means": "ours"}, "means must be rotated or authors"),
-        (simulate_eurlex, {**SMALL_DOCUMENTS, "outliers": 31}, "31 outliers of 30 labels cannot be"),
-        (simulate_eurlex, {**SMALL_DOCUMENTS, "least": 50}, "30 labels with at least 50 positives do not give 1.29"),
+        (
+            simulate_eurlex,
+            {**SMALL_DOCUMENTS, "outliers": 31},
+            "31 outliers of 30 labels cannot be",
+        ),
+        (
+            simulate_eurlex,
+            {**SMALL_DOCUMENTS, "least": 50},
+            "30 labels with at least 50 positives do not give 1.29",
+        ),
     ],
 )
-def test_impossible_arguments(generate: Any, options: dict[str, Any], message: str) -> None:
+def test_impossible_arguments(
+    generate: Any, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         generate(**options)

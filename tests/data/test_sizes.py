@@ -35,7 +35,9 @@ FEW_BYTES = 1 << 30
 def traced():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < FEW_BYTES
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    ) * 1024 < FEW_BYTES
 
 
 def zipped(**members):
@@ -48,7 +50,9 @@ def zipped(**members):
 
 def header(shape, descr="<f8"):
     content = io.BytesIO()
-    np.lib.format.write_array_header_1_0(content, {"descr": descr, "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        content, {"descr": descr, "fortran_order": False, "shape": shape}
+    )
     return content.getvalue() + bytes(64)
 
 
@@ -57,9 +61,14 @@ def workbook(sheet):
     pytest.importorskip("openpyxl")
     content, made = io.BytesIO(), io.BytesIO()
     pd.DataFrame({"a": [1]}).to_excel(content, index=False)
-    with zipfile.ZipFile(content) as source, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target:
+    with (
+        zipfile.ZipFile(content) as source,
+        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target,
+    ):
         for name in source.namelist():
-            target.writestr(name, sheet if name == "xl/worksheets/sheet1.xml" else source.read(name))
+            target.writestr(
+                name, sheet if name == "xl/worksheets/sheet1.xml" else source.read(name)
+            )
     return made.getvalue()
 
 
@@ -71,9 +80,16 @@ SHEETS = {
     "single quotes": SHEET.format(FAR.replace('"', "'")),
     "entities": SHEET.format(FAR.replace("X", "&#88;")),
     "attributes in another order": SHEET.format(FAR.replace('<c r="', '<c t="n" r="')),
-    "prefix": SHEET.format(FAR).replace("<", "<m:").replace("<m:/", "</m:").replace("xmlns=", "xmlns:m="),
-    "a row that no sheet has": SHEET.format('<row r="99999999999"><c r="A1"><v>1</v></c></row>'),
-    "wide and tall": SHEET.format('<row r="1048575"><c r="A1048575"><v>1</v></c><c r="ZZZ1048575"><v>1</v></c></row>'),
+    "prefix": SHEET.format(FAR)
+    .replace("<", "<m:")
+    .replace("<m:/", "</m:")
+    .replace("xmlns=", "xmlns:m="),
+    "a row that no sheet has": SHEET.format(
+        '<row r="99999999999"><c r="A1"><v>1</v></c></row>'
+    ),
+    "wide and tall": SHEET.format(
+        '<row r="1048575"><c r="A1048575"><v>1</v></c><c r="ZZZ1048575"><v>1</v></c></row>'
+    ),
 }
 
 
@@ -88,13 +104,20 @@ def parquet(rows):
 
 def matlab():
     content = io.BytesIO()
-    scipy.io.savemat(content, {"X": sp.csc_matrix(([1.0], ([0], [0])), shape=(1_000_000, 1_000_000))})
+    scipy.io.savemat(
+        content, {"X": sp.csc_matrix(([1.0], ([0], [0])), shape=(1_000_000, 1_000_000))}
+    )
     return content.getvalue()
 
 
 def forged_parts():
     rows = np.zeros(1, dtype=np.int64)
-    return {"data": rows, "indices": rows, "indptr": np.array([0, 1]), "shape": np.array([1, 1 << 40])}
+    return {
+        "data": rows,
+        "indices": rows,
+        "indptr": np.array([0, 1]),
+        "shape": np.array([1, 1 << 40]),
+    }
 
 
 def sparse_archive():
@@ -104,17 +127,34 @@ def sparse_archive():
 
 
 TABLES = {
-    "line ends": ("a.csv.gz", lambda: gzip.compress(b"a,b\n" + b"\n" * (sizes.EXPANDED_BYTES + 1), 1)),
+    "line ends": (
+        "a.csv.gz",
+        lambda: gzip.compress(b"a,b\n" + b"\n" * (sizes.EXPANDED_BYTES + 1), 1),
+    ),
     "line ends first": ("a.csv", lambda: b"\n" * 20_000_000 + b"a,b\n1,2\n"),
-    "columns": ("a.csv", lambda: b",".join(b"c%d" % k for k in range(3_000_000)) + b"\n" + b"0," * 2_999_999 + b"0\n"),
+    "columns": (
+        "a.csv",
+        lambda: (
+            b",".join(b"c%d" % k for k in range(3_000_000))
+            + b"\n"
+            + b"0," * 2_999_999
+            + b"0\n"
+        ),
+    ),
     "columns of blanks": ("a.txt", lambda: b"1 " * 3_000_000),
     "shape of an array": ("a.npz", lambda: zipped(**{"X.npy": header((36 << 40,))})),
-    "columns without rows": ("a.npz", lambda: zipped(**{"X.npy": header((0, 1 << 40))[:-64]})),
+    "columns without rows": (
+        "a.npz",
+        lambda: zipped(**{"X.npy": header((0, 1 << 40))[:-64]}),
+    ),
     "sparse columns": ("a.npz", sparse_archive),
     "index of svmlight": ("a.svm", lambda: b"1 500000000:1\n"),
     "sparse matrix of MATLAB": ("a.mat", matlab),
     "rows of parquet": ("a.parquet", lambda: parquet(20_000_000)),
-    **{f"sheet, {name}": ("a.xlsx", lambda sheet=sheet: workbook(sheet)) for name, sheet in SHEETS.items()},
+    **{
+        f"sheet, {name}": ("a.xlsx", lambda sheet=sheet: workbook(sheet))
+        for name, sheet in SHEETS.items()
+    },
 }
 
 
@@ -137,11 +177,15 @@ def test_tables_that_claim_too_much_are_refused(tmp_path, case):
 @pytest.mark.slow
 def test_large_tables_that_are_what_they_claim_are_read(tmp_path):
     pytest.importorskip("openpyxl")
-    frame = pd.DataFrame(np.arange(60_000).reshape(600, 100) % 7, columns=[f"c{k}" for k in range(100)])
+    frame = pd.DataFrame(
+        np.arange(60_000).reshape(600, 100) % 7, columns=[f"c{k}" for k in range(100)]
+    )
     frame.to_excel(tmp_path / "a.xlsx", index=False)
     frame.to_csv(tmp_path / "a.csv.gz", index=False)
     for name in ("a.xlsx", "a.csv.gz"):
-        assert read_table(tmp_path / name).frame.astype(float).equals(frame.astype(float))
+        assert (
+            read_table(tmp_path / name).frame.astype(float).equals(frame.astype(float))
+        )
     wide = pd.DataFrame(np.zeros((2, 20_000)), columns=[f"c{k}" for k in range(20_000)])
     wide.to_csv(tmp_path / "wide.csv", index=False)
     assert read_table(tmp_path / "wide.csv").frame.shape == (2, 20_000)
@@ -186,10 +230,19 @@ methods:
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize(
     ("trials", "folds", "values"),
-    [(2_000_000_000, 2, [1]), (900_000, 9, [1]), (1, 2_000_000_000, [1]), (1, 2, list(range(1, 800)))],
+    [
+        (2_000_000_000, 2, [1]),
+        (900_000, 9, [1]),
+        (1, 2_000_000_000, [1]),
+        (1, 2, list(range(1, 800))),
+    ],
 )
 def test_experiments_of_too_many_cells_are_refused(tmp_path, trials, folds, values):
-    text = EXPERIMENT.replace("TRIALS", str(trials)).replace("FOLDS", str(folds)).replace("VALUES", json.dumps(values))
+    text = (
+        EXPERIMENT.replace("TRIALS", str(trials))
+        .replace("FOLDS", str(folds))
+        .replace("VALUES", json.dumps(values))
+    )
     (tmp_path / "tiny.yaml").write_text(text)
     with pytest.raises(UserError, match=r"tiny\.yaml"):
         plan(load_experiment(tmp_path / "tiny.yaml"), output=tmp_path)
@@ -200,14 +253,21 @@ def test_experiments_of_too_many_cells_are_refused(tmp_path, trials, folds, valu
 def test_grids_that_other_parts_of_a_file_name_are_counted(tmp_path, folds):
     """Of an experiment, where a grid has a name, and of a training in chunks."""
     values = json.dumps(list(range(1, 800)))
-    named = EXPERIMENT.replace("TRIALS", "1").replace("FOLDS", "2").replace("&v VALUES", "g").replace("*v", "g")
+    named = (
+        EXPERIMENT.replace("TRIALS", "1")
+        .replace("FOLDS", "2")
+        .replace("&v VALUES", "g")
+        .replace("*v", "g")
+    )
     (tmp_path / "tiny.yaml").write_text(f"{named}grids: {{g: {values}}}\n")
     with pytest.raises(UserError, match=r"tiny\.yaml:\d+:\d+.*510,082,399"):
         plan(load_experiment(tmp_path / "tiny.yaml"), output=tmp_path)
     grid = {"alpha": "&v " + values, "beta": "*v", "gamma": "*v"} if folds == 5 else {}
     many = ", ".join(f"{name}: {text}" for name, text in grid.items())
     head = f"schema: 1\nid: own/c\nkind: train\nfolds: {folds}\ndata: {{files: rows, target: y, task: t}}\n"
-    (tmp_path / "chunks.yaml").write_text(f"{head}method: {{estimator: TraceNormMTL, grid: {{{many}}}}}\n")
+    (tmp_path / "chunks.yaml").write_text(
+        f"{head}method: {{estimator: TraceNormMTL, grid: {{{many}}}}}\n"
+    )
     with pytest.raises(UserError, match=r"chunks\.yaml:\d+:\d+"):
         chunk_training(str(tmp_path / "chunks.yaml"))
 
@@ -225,19 +285,28 @@ SIMULATED = [
 
 
 @pytest.mark.usefixtures("traced")
-@pytest.mark.parametrize(("name", "size"), [(name, size) for name, every in SIMULATED for size in every.split()])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [(name, size) for name, every in SIMULATED for size in every.split()],
+)
 def test_simulated_data_of_too_many_numbers_are_refused(name, size):
     with pytest.raises(SizeError, match="the limit is"):
         load_dataset(name, **{size: HUGE})
 
 
-@pytest.mark.parametrize(("n", "length"), [(6_400_000, 75), (6_392_176, 141)], ids=["table 2", "figure 3"])
+@pytest.mark.parametrize(
+    ("n", "length"), [(6_400_000, 75), (6_392_176, 141)], ids=["table 2", "figure 3"]
+)
 def test_the_strings_of_the_papers_are_not_too_many(n, length):
-    with pytest.raises(DataError, match="shared <= 1"):  # refused after the sizes were looked at
+    with pytest.raises(
+        DataError, match="shared <= 1"
+    ):  # refused after the sizes were looked at
         load_dataset("simulated-splice", n=n, length=length, shared=2)
 
 
-@pytest.mark.parametrize("asked", [{"splits": 2 << 40}, {"folds": 2 << 40}, {"repeats": 2 << 40}])
+@pytest.mark.parametrize(
+    "asked", [{"splits": 2 << 40}, {"folds": 2 << 40}, {"repeats": 2 << 40}]
+)
 def test_comparisons_of_too_many_splits_are_refused(asked):
     with pytest.raises(UserError, match="the limit is"):
         Settings(**asked)
@@ -247,7 +316,12 @@ def test_comparisons_of_too_many_splits_are_refused(asked):
 
 
 def test_our_own_archives_are_looked_at_first(tmp_path):
-    bomb = zipped(**{f"{name}.npy": header((1 << 42,)) for name in ("coef", "tasks", "features", "about")})
+    bomb = zipped(
+        **{
+            f"{name}.npy": header((1 << 42,))
+            for name in ("coef", "tasks", "features", "about")
+        }
+    )
     for name in ("coefficients.npz", "s.npz"):
         (tmp_path / name).write_bytes(bomb)
     facts = {
@@ -258,7 +332,9 @@ def test_our_own_archives_are_looked_at_first(tmp_path):
         "design": "shared",
         "task_type": "regression",
     }
-    (tmp_path / "model.json").write_text(json.dumps({**facts, "estimator": {}, "dataset": {}}))
+    (tmp_path / "model.json").write_text(
+        json.dumps({**facts, "estimator": {}, "dataset": {}})
+    )
     with pytest.raises(UserError, match=r"is damaged|model description"):
         plot_model(tmp_path, "coefficients", tmp_path / "x.svg")
     with pytest.raises(UserError, match="is damaged"):
@@ -272,10 +348,15 @@ def test_a_changed_bit_of_an_archive_is_damage_or_changes_nothing():
         changed = bytearray(content.getvalue())
         changed[place] ^= 1
         with contextlib.suppress(ValueError, OSError):
-            assert NpzArchive(bytes(changed), "f").arrays().get("a", np.arange(4.0)).tolist() == [0, 1, 2, 3]
+            assert NpzArchive(bytes(changed), "f").arrays().get(
+                "a", np.arange(4.0)
+            ).tolist() == [0, 1, 2, 3]
 
 
 def test_all_limits_have_one_message():
     with pytest.raises(SizeError) as caught:
         sizes.allow("f.csv:3", 12345, 1000, "columns", "Do this.")
-    assert (caught.value.message, caught.value.remedy) == ("f.csv:3: 12,345 columns, the limit is 1,000", "Do this.")
+    assert (caught.value.message, caught.value.remedy) == (
+        "f.csv:3: 12,345 columns, the limit is 1,000",
+        "Do this.",
+    )

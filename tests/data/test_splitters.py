@@ -18,7 +18,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from mtlrun.data.splits import TaskShuffleSplit, TaskStratifiedKFold, random_split
 
 problems = st.tuples(
-    st.lists(st.integers(1, 25), min_size=1, max_size=6), st.integers(0, 2**16), st.integers(2, 5), st.booleans()
+    st.lists(st.integers(1, 25), min_size=1, max_size=6),
+    st.integers(0, 2**16),
+    st.integers(2, 5),
+    st.booleans(),
 )
 
 
@@ -33,7 +36,9 @@ def test_random_split_is_the_documented_one() -> None:
     order = np.random.default_rng(3).permutation(10)
     np.testing.assert_array_equal(train, order[:4])
     np.testing.assert_array_equal(test, order[4:])
-    with pytest.raises(ValueError, match=r"train=0\.05 of n=10 rows leaves a part empty \(0 rows"):
+    with pytest.raises(
+        ValueError, match=r"train=0\.05 of n=10 rows leaves a part empty \(0 rows"
+    ):
         random_split(10, 0.05, 0)
     with pytest.raises(ValueError, match="leaves a part empty"):
         random_split(10, 1.0, 0)
@@ -41,43 +46,67 @@ def test_random_split_is_the_documented_one() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")
 @given(problem=problems, labels=st.booleans())
-def test_folds_share_out_every_stratum(problem: tuple[list[int], int, int, bool], labels: bool) -> None:
+def test_folds_share_out_every_stratum(
+    problem: tuple[list[int], int, int, bool], labels: bool
+) -> None:
     sizes, seed, k, shuffle = problem
     X, y, tasks = make([*sizes, 5], seed)
-    splitter = TaskStratifiedKFold(k, shuffle=shuffle, labels=labels, random_state=seed if shuffle else None)
+    splitter = TaskStratifiedKFold(
+        k, shuffle=shuffle, labels=labels, random_state=seed if shuffle else None
+    )
     parts = list(splitter.split(X, y, tasks))
     assert len(parts) == splitter.get_n_splits() == k
     fold = np.empty(len(y), dtype=int)
     for i, (train, test) in enumerate(parts):
-        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(y)))
+        np.testing.assert_array_equal(
+            np.sort(np.concatenate([train, test])), np.arange(len(y))
+        )
         fold[test] = i
-    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in parts])), np.arange(len(y)))
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([test for _, test in parts])), np.arange(len(y))
+    )
     groups = [np.ones(len(y), bool)] + [tasks == t for t in np.unique(tasks)]
     if labels:
-        groups += [(tasks == t) & (y == c) for t in np.unique(tasks) for c in np.unique(y)]
+        groups += [
+            (tasks == t) & (y == c) for t in np.unique(tasks) for c in np.unique(y)
+        ]
     for rows in groups:
         counts = np.bincount(fold[rows], minlength=k)
         assert counts.max() - counts.min() <= 1
 
 
-@given(problem=problems, labels=st.booleans(), train_size=st.one_of(st.floats(0.05, 0.95), st.integers(1, 30)))
+@given(
+    problem=problems,
+    labels=st.booleans(),
+    train_size=st.one_of(st.floats(0.05, 0.95), st.integers(1, 30)),
+)
 def test_shuffle_split_takes_its_part_of_every_task(
     problem: tuple[list[int], int, int, bool], labels: bool, train_size: float
 ) -> None:
     sizes, seed, k, _ = problem
     X, y, tasks = make(sizes, seed)
-    splitter = TaskShuffleSplit(k, train_size=train_size, labels=labels, random_state=seed)
+    splitter = TaskShuffleSplit(
+        k, train_size=train_size, labels=labels, random_state=seed
+    )
     parts = list(splitter.split(X, y, task_id=tasks))
     assert len(parts) == k
     for train, test in parts:
-        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(y)))
+        np.testing.assert_array_equal(
+            np.sort(np.concatenate([train, test])), np.arange(len(y))
+        )
         for t, n in zip(*np.unique(tasks, return_counts=True), strict=True):
             count = int((tasks[train] == t).sum())
             wanted = train_size if isinstance(train_size, int) else int(train_size * n)
             assert count == (1 if n == 1 else min(max(wanted, 1), n - 1))
             for c in np.unique(y) if labels else []:
                 stratum = (tasks == t) & (y == c)
-                assert abs(np.isin(np.flatnonzero(stratum), train).sum() - stratum.sum() * count / n) < 1 + 1e-9
+                assert (
+                    abs(
+                        np.isin(np.flatnonzero(stratum), train).sum()
+                        - stratum.sum() * count / n
+                    )
+                    < 1 + 1e-9
+                )
 
 
 def test_every_row_is_equally_likely() -> None:
@@ -87,10 +116,15 @@ def test_every_row_is_equally_likely() -> None:
     chosen = np.zeros(16)
     for train, _ in splitter.split(np.zeros((16, 1)), y, tasks):
         chosen[train] += 1
-    np.testing.assert_allclose(chosen / 2000, np.repeat([2 / 5, 4 / 11], [5, 11]), atol=0.05)
+    np.testing.assert_allclose(
+        chosen / 2000, np.repeat([2 / 5, 4 / 11], [5, 11]), atol=0.05
+    )
 
 
-@pytest.mark.parametrize("splitter", [TaskStratifiedKFold(3, random_state=1), TaskShuffleSplit(3, random_state=1)])
+@pytest.mark.parametrize(
+    "splitter",
+    [TaskStratifiedKFold(3, random_state=1), TaskShuffleSplit(3, random_state=1)],
+)
 def test_seeds_and_clones(splitter: Any) -> None:
     X, y, tasks = make([10, 12], 0)
     first = [test.tolist() for _, test in splitter.split(X, y, tasks)]
@@ -100,20 +134,31 @@ def test_seeds_and_clones(splitter: Any) -> None:
     assert "random_state=2" in repr(splitter)
 
 
-@pytest.mark.parametrize("kind", ["groups", "task_id", "column", "sparse column", "named column", "polars"])
+@pytest.mark.parametrize(
+    "kind", ["groups", "task_id", "column", "sparse column", "named column", "polars"]
+)
 def test_where_the_ids_come_from(kind: str) -> None:
     _, y, _ = make([20], 0)
     ids = np.arange(20) // 5
     X: Any = np.column_stack([ids, np.zeros(20)])
-    column: Any = {"column": 0, "sparse column": 0, "named column": "task", "polars": "task"}.get(kind)
+    column: Any = {
+        "column": 0,
+        "sparse column": 0,
+        "named column": "task",
+        "polars": "task",
+    }.get(kind)
     if kind == "sparse column":
         X = sparse.csr_matrix(X)
     if kind == "named column":
         X = pd.DataFrame(X, columns=["task", "x"])
     if kind == "polars":
-        X = pytest.importorskip("polars", reason="polars is not installed").DataFrame(X, schema=["task", "x"])
+        X = pytest.importorskip("polars", reason="polars is not installed").DataFrame(
+            X, schema=["task", "x"]
+        )
     given = {kind: ids} if column is None else {}
-    for _, test in TaskStratifiedKFold(5, task_column=column, random_state=0).split(X, y, **given):
+    for _, test in TaskStratifiedKFold(5, task_column=column, random_state=0).split(
+        X, y, **given
+    ):
         assert sorted(ids[test]) == [0, 1, 2, 3]
 
 
@@ -124,27 +169,57 @@ def test_without_ids_all_rows_are_one_task() -> None:
 
 def test_few_rows_are_warned_of() -> None:
     X, y, tasks = make([8, 2, 1], 0)
-    with pytest.warns(UserWarning, match="2 of 3 tasks have fewer rows than n_splits=3"):
+    with pytest.warns(
+        UserWarning, match="2 of 3 tasks have fewer rows than n_splits=3"
+    ):
         list(TaskStratifiedKFold(3).split(X, y, tasks))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda X, y, t: TaskStratifiedKFold(1), "n_splits must be an integer of at least 2, not 1"),
-        (lambda X, y, t: TaskStratifiedKFold(2.0), "n_splits must be an integer of at least 2, not 2.0"),
-        (lambda X, y, t: TaskShuffleSplit(0), "n_splits must be an integer of at least 1, not 0"),
+        (
+            lambda X, y, t: TaskStratifiedKFold(1),
+            "n_splits must be an integer of at least 2, not 1",
+        ),
+        (
+            lambda X, y, t: TaskStratifiedKFold(2.0),
+            "n_splits must be an integer of at least 2, not 2.0",
+        ),
+        (
+            lambda X, y, t: TaskShuffleSplit(0),
+            "n_splits must be an integer of at least 1, not 0",
+        ),
         (lambda X, y, t: TaskShuffleSplit(train_size=1.0), "train_size must be a part"),
         (lambda X, y, t: TaskShuffleSplit(train_size=0), "train_size must be a part"),
-        (lambda X, y, t: TaskShuffleSplit(train_size=True), "train_size must be a part"),
-        (lambda X, y, t: list(TaskStratifiedKFold(3).split(X[:2])), "3 folds need as many rows, there are 2"),
-        (lambda X, y, t: list(TaskStratifiedKFold(2).split(X, y, t[:-1])), "there are 12 rows but task ids of shape"),
-        (lambda X, y, t: list(TaskStratifiedKFold(2, labels=True).split(X, None, t)), "labels=True needs y"),
         (
-            lambda X, y, t: list(TaskStratifiedKFold(2, labels=True).split(X, y + 0.5, t)),
+            lambda X, y, t: TaskShuffleSplit(train_size=True),
+            "train_size must be a part",
+        ),
+        (
+            lambda X, y, t: list(TaskStratifiedKFold(3).split(X[:2])),
+            "3 folds need as many rows, there are 2",
+        ),
+        (
+            lambda X, y, t: list(TaskStratifiedKFold(2).split(X, y, t[:-1])),
+            "there are 12 rows but task ids of shape",
+        ),
+        (
+            lambda X, y, t: list(TaskStratifiedKFold(2, labels=True).split(X, None, t)),
+            "labels=True needs y",
+        ),
+        (
+            lambda X, y, t: list(
+                TaskStratifiedKFold(2, labels=True).split(X, y + 0.5, t)
+            ),
             "one class label per row, not a target of kind 'continuous'",
         ),
-        (lambda X, y, t: list(TaskShuffleSplit(2, labels=True).split(X, np.c_[y, y], t)), "one class label per row"),
+        (
+            lambda X, y, t: list(
+                TaskShuffleSplit(2, labels=True).split(X, np.c_[y, y], t)
+            ),
+            "one class label per row",
+        ),
     ],
 )
 def test_bad_arguments(call: Any, message: str) -> None:
@@ -152,12 +227,17 @@ def test_bad_arguments(call: Any, message: str) -> None:
         call(*make([6, 6], 0))
 
 
-@pytest.mark.parametrize("splitter", [TaskStratifiedKFold(3, random_state=0), TaskShuffleSplit(3, random_state=0)])
+@pytest.mark.parametrize(
+    "splitter",
+    [TaskStratifiedKFold(3, random_state=0), TaskShuffleSplit(3, random_state=0)],
+)
 def test_inside_scikit_learn_with_and_without_routing(splitter: Any) -> None:
     X, y, tasks = make([12, 15], 0)
     model = DummyClassifier()
     plain = cross_val_score(model, X, y, cv=splitter, groups=tasks)
-    search = GridSearchCV(clone(model), {"strategy": ["prior"]}, cv=splitter).fit(X, y, groups=tasks)
+    search = GridSearchCV(clone(model), {"strategy": ["prior"]}, cv=splitter).fit(
+        X, y, groups=tasks
+    )
     assert search.best_score_ == pytest.approx(plain.mean())
     with sklearn.config_context(enable_metadata_routing=True):
         for name in ("groups", "task_id"):

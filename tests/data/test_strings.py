@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from mtlrun.data.load import load_dataset
-from mtlrun.data.simulate import AT_CONTENT, STUDIES, simulate_breast_cancer, simulate_splice
+from mtlrun.data.simulate import (
+    AT_CONTENT,
+    STUDIES,
+    simulate_breast_cancer,
+    simulate_splice,
+)
 from mtlrun.errors import DataError
 
 
@@ -40,10 +45,14 @@ def test_letters_follow_the_weight_matrices_and_the_background():
         sites = frequencies(strings[own & (data.y > 0)])
         decoys = frequencies(strings[own & (data.y < 0)])
         # 15,000 draws: standard error at most 0.004; 1/256 more for the rounding of probabilities.
-        np.testing.assert_allclose(sites[outside], data.truth["pwm"][t][outside], atol=0.024)
+        np.testing.assert_allclose(
+            sites[outside], data.truth["pwm"][t][outside], atol=0.024
+        )
         at = AT_CONTENT[organism]
         np.testing.assert_allclose(
-            decoys[outside], np.tile([at / 2, (1 - at) / 2, (1 - at) / 2, at / 2], (40, 1)), atol=0.024
+            decoys[outside],
+            np.tile([at / 2, (1 - at) / 2, (1 - at) / 2, at / 2], (40, 1)),
+            atol=0.024,
         )
 
 
@@ -56,7 +65,9 @@ def test_organisms_share_what_shared_says():
 
 def test_no_signal_without_strength():
     data = simulate_splice(n=10, organisms=["worm", "cress"], strength=0.0)
-    np.testing.assert_allclose(data.truth["pwm"][0], np.tile([0.32, 0.18, 0.18, 0.32], (42, 1)))
+    np.testing.assert_allclose(
+        data.truth["pwm"][0], np.tile([0.32, 0.18, 0.18, 0.32], (42, 1))
+    )
 
 
 def test_seeds():
@@ -84,10 +95,14 @@ def test_out_of_range(options, text):
 def test_breast_cancer_stand_in():
     data = simulate_breast_cancer()
     assert data.X.shape == (474, 60)
-    assert np.bincount(data.task_id).tolist() == list(STUDIES.values()) == [114, 278, 82]
+    assert (
+        np.bincount(data.task_id).tolist() == list(STUDIES.values()) == [114, 278, 82]
+    )
     assert data.tasks == list(STUDIES)
     for t, size in enumerate(STUDIES.values()):
-        assert (data.y[data.task_id == t] > 0).sum() == pytest.approx(0.25 * size, abs=1)
+        assert (data.y[data.task_id == t] > 0).sum() == pytest.approx(
+            0.25 * size, abs=1
+        )
     assert data.X.var(axis=0).mean() == pytest.approx(1.0, abs=0.15)
     with pytest.raises(DataError, match="not shared=2"):
         simulate_breast_cancer(shared=2)
@@ -98,7 +113,9 @@ def test_responders_follow_the_weights():
     for t in range(3):
         own = data.task_id == t
         score = data.X[own] @ data.truth["W"][:, t]
-        assert score[data.y[own] > 0].mean() - score[data.y[own] < 0].mean() > score.std()
+        assert (
+            score[data.y[own] > 0].mean() - score[data.y[own] < 0].mean() > score.std()
+        )
 
 
 @pytest.mark.parametrize("id", ["simulated-splice", "simulated-breast-cancer"])

@@ -9,7 +9,13 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import label_list, matching, read_table, table_of_frame, target_columns
+from mtlrun.data.table import (
+    label_list,
+    matching,
+    read_table,
+    table_of_frame,
+    target_columns,
+)
 from mtlrun.errors import DataError, UnknownNameError
 
 RNG = np.random.default_rng(0)
@@ -36,7 +42,11 @@ def read(tmp_path, text, name="t.csv"):
         ("a;b;c\n1,5;2;x\n3,25;4;y\n", ["a", "b", "c"], [1.5, 2, "x"]),
         ('a;b\n"1,5";"2,5"\n"3,5";"4"\n', ["a", "b"], [1.5, 2.5]),
         ("1,5;2,5;3,5\n4,5;5;6\n", ["x1", "x2", "x3"], [1.5, 2.5, 3.5]),
-        ("yield, t/ha;rain, mm;site\n1,5;2;x\n2;3,5;y\n", ["yield, t/ha", "rain, mm", "site"], [1.5, 2, "x"]),
+        (
+            "yield, t/ha;rain, mm;site\n1,5;2;x\n2;3,5;y\n",
+            ["yield, t/ha", "rain, mm", "site"],
+            [1.5, 2, "x"],
+        ),
         ('a,"b;c;d;e",f\n1,2,3\n4,5,6\n', ["a", "b;c;d;e", "f"], [1, 2, 3]),
         ("a\tb\n1,5\t2\n3\t4\n", ["a", "b"], [1.5, 2]),
         ("alone\n1\n2\n", ["alone"], [1]),
@@ -72,7 +82,9 @@ def test_a_workbook_reads_as_the_csv_of_its_first_sheet(tmp_path):
     assert found.where(0).endswith("t.xlsx:2")
 
 
-def test_a_workbook_that_is_none_and_one_without_the_package_are_refused(tmp_path, monkeypatch):
+def test_a_workbook_that_is_none_and_one_without_the_package_are_refused(
+    tmp_path, monkeypatch
+):
     pytest.importorskip("openpyxl")
     (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04 no workbook")
     with pytest.raises(DataError, match=r"t\.xlsx: not a readable \.xlsx"):
@@ -86,15 +98,27 @@ def test_a_workbook_that_is_none_and_one_without_the_package_are_refused(tmp_pat
 
 
 def test_several_labels_per_row_of_svmlight_are_targets(tmp_path):
-    X, Y = sparse.random(30, 6, 0.5, format="csr", random_state=0), (RNG.random((30, 3)) < 0.5).astype(int)
+    X, Y = (
+        sparse.random(30, 6, 0.5, format="csr", random_state=0),
+        (RNG.random((30, 3)) < 0.5).astype(int),
+    )
     Y[0] = 0  # a row without labels
     for name, zero in (("zero.svm", True), ("one.svm", False)):
-        dump_svmlight_file(X, sparse.csr_matrix(Y), str(tmp_path / name), zero_based=zero, multilabel=True)
+        dump_svmlight_file(
+            X,
+            sparse.csr_matrix(Y),
+            str(tmp_path / name),
+            zero_based=zero,
+            multilabel=True,
+        )
         table = read_table(tmp_path / name)
         data = make_dataset(table, Roles())
         np.testing.assert_array_equal(data.y, 2 * Y - 1)
         np.testing.assert_allclose(data.X.toarray(), X.toarray())
-        assert (data.tasks, data.task_type) == (["label 0", "label 1", "label 2"], "binary")
+        assert (data.tasks, data.task_type) == (
+            ["label 0", "label 1", "label 2"],
+            "binary",
+        )
         assert data.features[0] == ("x0" if zero else "x1")
     # A file of test rows in which neither a label nor the first column occurs has the columns of the training rows.
     path = tmp_path / "test.svm"
@@ -110,7 +134,9 @@ def test_targets_by_pattern_by_position_and_by_a_list_of_labels(tmp_path):
     assert target_columns(table, last=2) == ("y1", "y2")
     assert target_columns(table, "y1") == ("y1",)
     assert target_columns(table) == ()
-    assert matching(["a*", "a*"], table_of_frame(pd.DataFrame({"a*": [1], "ab": [2]}))) == ("a*",)
+    assert matching(
+        ["a*", "a*"], table_of_frame(pd.DataFrame({"a*": [1], "ab": [2]}))
+    ) == ("a*",)
     with pytest.raises(UnknownNameError, match=r"z\*"):
         target_columns(table, targets="z*")
     for wrong in (0, -1, 5, 9):
@@ -121,7 +147,9 @@ def test_targets_by_pattern_by_position_and_by_a_list_of_labels(tmp_path):
 
 
 def test_a_mulan_pair_is_given_as_one_argument_or_as_two(tmp_path):
-    (tmp_path / "t.arff").write_text("@relation t\n@attribute a numeric\n@attribute b {0,1}\n@data\n1,0\n2,1\n")
+    (tmp_path / "t.arff").write_text(
+        "@relation t\n@attribute a numeric\n@attribute b {0,1}\n@data\n1,0\n2,1\n"
+    )
     (tmp_path / "t.xml").write_text('<labels><label name="b"/></labels>')
     arff, xml = tmp_path / "t.arff", tmp_path / "t.xml"
     for data in (arff, str(arff), [arff], [arff, xml], (str(xml), str(arff))):
@@ -130,32 +158,51 @@ def test_a_mulan_pair_is_given_as_one_argument_or_as_two(tmp_path):
         assert target_columns(read_table(table), labels=labels) == ("b",)
     assert label_list(arff, None, other=True) == (arff, None)
     assert label_list(tmp_path / "t.arff.gz", None, other=False)[1] == xml
-    for data, labels in (([arff, arff], None), ([xml], None), ([arff, xml, xml], None), ([arff, xml], xml)):
+    for data, labels in (
+        ([arff, arff], None),
+        ([xml], None),
+        ([arff, xml, xml], None),
+        ([arff, xml], xml),
+    ):
         with pytest.raises(DataError, match="one table"):
             label_list(data, labels, other=False)
 
 
 def test_classes_of_ragged_tasks_are_tasks_of_their_own_rows():
-    frame = FRAME.assign(level=np.where((FRAME.school == "north") & (FRAME.level == "top"), "mid", FRAME.level))
-    data = make_dataset(table_of_frame(frame), Roles(("level",), "school", drop=("y1", "y2")))
+    frame = FRAME.assign(
+        level=np.where(
+            (FRAME.school == "north") & (FRAME.level == "top"), "mid", FRAME.level
+        )
+    )
+    data = make_dataset(
+        table_of_frame(frame), Roles(("level",), "school", drop=("y1", "y2"))
+    )
     assert data.labels == {"north": ["low", "mid"], "south": ["low", "mid", "top"]}
     assert data.tasks == ["north=mid", "south=low", "south=mid", "south=top"]
     assert (data.task_type, data.task_id, data.targets) == ("binary", None, ["level"])
     for task, column in zip(data.tasks, data.y.T, strict=True):
         school, level = task.split("=")
         mine = (frame.school == school).to_numpy()
-        np.testing.assert_array_equal(column[mine], np.where(frame.level[mine] == level, 1, -1))
+        np.testing.assert_array_equal(
+            column[mine], np.where(frame.level[mine] == level, 1, -1)
+        )
         assert np.isnan(column[~mine]).all()
 
 
 def test_classes_beside_two_labels_and_a_task_with_one_class():
     frame = FRAME.assign(passed=np.where(FRAME.y1 > 0, "yes", "no"))
-    data = make_dataset(table_of_frame(frame), Roles(("level", "passed"), drop=("y1", "y2", "school")))
+    data = make_dataset(
+        table_of_frame(frame), Roles(("level", "passed"), drop=("y1", "y2", "school"))
+    )
     assert data.tasks == ["level=low", "level=mid", "level=top", "passed"]
     assert data.labels == {"level": ["low", "mid", "top"], "passed": ["no", "yes"]}
     np.testing.assert_array_equal(data.y[:, 3], np.where(frame.passed == "yes", 1, -1))
-    third = pd.concat([FRAME, FRAME[:5].assign(school="west", level="low")], ignore_index=True)
-    found = make_dataset(table_of_frame(third), Roles(("level",), "school", drop=("y1", "y2")))
+    third = pd.concat(
+        [FRAME, FRAME[:5].assign(school="west", level="low")], ignore_index=True
+    )
+    found = make_dataset(
+        table_of_frame(third), Roles(("level",), "school", drop=("y1", "y2"))
+    )
     assert len(found.y) == 40
     assert "one class left out: west" in found.notes
 
@@ -163,19 +210,42 @@ def test_classes_beside_two_labels_and_a_task_with_one_class():
 @pytest.mark.parametrize(
     ("column", "values", "role", "words"),
     [
-        ("rate", ["12%", "15%", "9%", "11%"], "feature", ["'rate'", "'12%'", "--categorical rate", "--drop rate"]),
+        (
+            "rate",
+            ["12%", "15%", "9%", "11%"],
+            "feature",
+            ["'rate'", "'12%'", "--categorical rate", "--drop rate"],
+        ),
         ("price", ["$1,200.50", "$3", "$4"], "feature", ["'price'", "numbers as text"]),
         ("grade", ["1,5", "2,25", "3,5"], "target", ["'grade'", "'1,5'", "1.5"]),
-        ("remark", [f"remark {k}" for k in range(40)], "target", ["'remark'", "40 different texts", "no categories"]),
-        ("name", [f"name {k}" for k in range(40)], "only", ["no column is left", "name"]),
+        (
+            "remark",
+            [f"remark {k}" for k in range(40)],
+            "target",
+            ["'remark'", "40 different texts", "no categories"],
+        ),
+        (
+            "name",
+            [f"name {k}" for k in range(40)],
+            "only",
+            ["no column is left", "name"],
+        ),
     ],
 )
-def test_a_text_column_that_is_no_category_is_named_with_the_remedy(column, values, role, words):
-    frame = FRAME.drop(columns=["level", "y2"]).assign(**{column: np.resize(values, 40)})
+def test_a_text_column_that_is_no_category_is_named_with_the_remedy(
+    column, values, role, words
+):
+    frame = FRAME.drop(columns=["level", "y2"]).assign(
+        **{column: np.resize(values, 40)}
+    )
     if role == "only":
         frame = pd.concat([frame.drop(columns="hours")] * 2, ignore_index=True)
         frame[column] = [f"name {k}" for k in range(80)]
-    roles = Roles((column if role == "target" else "y1",), "school", drop=("y1",) if role == "target" else ())
+    roles = Roles(
+        (column if role == "target" else "y1",),
+        "school",
+        drop=("y1",) if role == "target" else (),
+    )
     with pytest.raises(DataError) as caught:
         make_dataset(table_of_frame(frame), roles)
     for part in words:
@@ -184,7 +254,8 @@ def test_a_text_column_that_is_no_category_is_named_with_the_remedy(column, valu
 
 def test_dates_and_versions_are_no_written_numbers():
     frame = FRAME.assign(
-        day=[f"{k % 28 + 1:02d}.03.2020" for k in range(40)], part=np.resize(["1.2.3", "1.2.4", "2.0.0"], 40)
+        day=[f"{k % 28 + 1:02d}.03.2020" for k in range(40)],
+        part=np.resize(["1.2.3", "1.2.4", "2.0.0"], 40),
     )
     data = make_dataset(table_of_frame(frame), Roles(("y1",), "school", drop=("y2",)))
     assert {"day", "part", "level"} == set(data.categories)
@@ -204,4 +275,7 @@ def test_messages_name_a_few_of_very_many_columns():
     gone = pd.DataFrame(np.nan, index=range(8), columns=names[2:])
     frame = pd.concat([wide[names[:2]], gone, table.frame["school"]], axis=1)
     notes = make_dataset(table_of_frame(frame), Roles(("gene 0",), "school")).notes
-    assert "left out as empty: gene 2, gene 3, gene 4, gene 5, gene 6 and 1178 more" in notes
+    assert (
+        "left out as empty: gene 2, gene 3, gene 4, gene 5, gene 6 and 1178 more"
+        in notes
+    )

@@ -13,12 +13,16 @@ from mtlrun.errors import DataError, UnknownNameError, UserError
 
 def multiclass(counts=(5, 3, 4), seed=0) -> Dataset:
     """Rows whose only feature is their number, classes a, b, c ... shuffled."""
-    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    y = np.random.default_rng(seed).permutation(
+        np.repeat(np.arange(len(counts)), counts)
+    )
     X = np.arange(len(y), dtype=float)[:, None]
     tasks = [chr(97 + k) for k in range(len(counts))]
     half = len(y) // 2
     splits = {"half": [(np.arange(half), np.arange(half, len(y)))]}
-    return Dataset(X=X, y=y, task_type="multiclass", tasks=tasks, features=["row"], splits=splits)
+    return Dataset(
+        X=X, y=y, task_type="multiclass", tasks=tasks, features=["row"], splits=splits
+    )
 
 
 def test_one_vs_one_is_ragged_with_the_rows_of_two_classes():
@@ -30,7 +34,9 @@ def test_one_vs_one_is_ragged_with_the_rows_of_two_classes():
     for t, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
         rows = made.source["row"][made.task_id == t]
         np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(data.y, (a, b))))
-        np.testing.assert_array_equal(made.y[made.task_id == t], np.where(data.y[rows] == a, 1, -1))
+        np.testing.assert_array_equal(
+            made.y[made.task_id == t], np.where(data.y[rows] == a, 1, -1)
+        )
     np.testing.assert_array_equal(made.X[:, 0], made.source["row"])
     np.testing.assert_array_equal(made.source["label"], data.y[made.source["row"]])
     assert made.features == ["row"]
@@ -41,7 +47,9 @@ def test_pairs_give_the_sign_and_the_order():
     made = make_tasks(data, {"pairs": [("c", "a"), ("b", "c")]})
     assert made.tasks == ["c/a", "b/c"]
     first = made.task_id == 0
-    np.testing.assert_array_equal(made.y[first], np.where(data.y[made.source["row"][first]] == 2, 1, -1))
+    np.testing.assert_array_equal(
+        made.y[first], np.where(data.y[made.source["row"][first]] == 2, 1, -1)
+    )
 
 
 def test_one_vs_rest_shares_the_rows():
@@ -112,18 +120,30 @@ def test_subset_keeps_the_sources():
     ("tasks", "text"),
     [
         ("one-one", "unknown way to make tasks 'one-one'\nDid you mean 'one-vs-one'?"),
-        ({"mak": "one-vs-one"}, "unknown key of the option tasks 'mak'\nDid you mean 'make'?"),
+        (
+            {"mak": "one-vs-one"},
+            "unknown key of the option tasks 'mak'\nDid you mean 'make'?",
+        ),
         ({"classes": ["a", "d"]}, "unknown class of the data set 'd'\nKnown: a, b, c."),
         ({"pairs": [["a", "z"]]}, "unknown class of the data set 'z'\nKnown: a, b, c."),
-        ({"pairs": [["a", "b", "c"]]}, "['a', 'b', 'c'] is not a pair of two of the classes a, b, c"),
-        ({"pairs": [["a", "b"], ["c", "c"]]}, "['c', 'c'] is not a pair of two of the classes a, b, c"),
+        (
+            {"pairs": [["a", "b", "c"]]},
+            "['a', 'b', 'c'] is not a pair of two of the classes a, b, c",
+        ),
+        (
+            {"pairs": [["a", "b"], ["c", "c"]]},
+            "['c', 'c'] is not a pair of two of the classes a, b, c",
+        ),
         ({"classes": ["a"]}, "two or more different classes are needed, got a"),
         ({"per_class": 0}, "per_class must be an integer of at least 1, not 0"),
         (
             {"make": "one-vs-one", "per_task": 0},
             "per_task must be an integer of at least 1, not 0",
         ),
-        ({"per_task": 3}, "the option tasks has per_task, but makes no one-vs-one tasks\nRemove per_task or make."),
+        (
+            {"per_task": 3},
+            "the option tasks has per_task, but makes no one-vs-one tasks\nRemove per_task or make.",
+        ),
         (
             {"make": "one-vs-rest", "pairs": [["a", "b"]]},
             "the option tasks has pairs, but makes no one-vs-one tasks\nRemove pairs or make.",
@@ -146,7 +166,11 @@ def test_only_classes_become_tasks():
 @pytest.mark.parametrize(
     ("counts", "fraction", "size"),
     [
-        ([340, 300, 300, 60], 0.1, 6),  # 10% of the class of 60, not 10% of 1000 rows divided by 4 classes
+        (
+            [340, 300, 300, 60],
+            0.1,
+            6,
+        ),  # 10% of the class of 60, not 10% of 1000 rows divided by 4 classes
         ([730, 100], 0.1, 10),
         ([2205, 2097, 826, 328], 0.1, 32),  # the classes of robot and vehicle
         ([2205, 2097, 826, 328], 0.2, 65),
@@ -181,14 +205,22 @@ def ragged(sizes=(10, 21, 30)) -> Dataset:
     n = sum(sizes)
     ids = np.repeat(np.arange(len(sizes)), sizes)
     y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
-    return Dataset(X=np.arange(n, dtype=float)[:, None], y=y, task_type="binary", task_id=ids, id="mine")
+    return Dataset(
+        X=np.arange(n, dtype=float)[:, None],
+        y=y,
+        task_type="binary",
+        task_id=ids,
+        id="mine",
+    )
 
 
 def test_the_papers_split_of_ragged_tasks_halves_the_rest_of_every_task():
     data = ragged()
     train, validation, test = paper_partition(data, 0.2, seed=1)
     assert sorted([*train, *validation, *test]) == list(range(61))
-    counts = [np.bincount(data.task_id[part]).tolist() for part in (train, validation, test)]
+    counts = [
+        np.bincount(data.task_id[part]).tolist() for part in (train, validation, test)
+    ]
     assert counts == [[2, 4, 6], [4, 8, 12], [4, 9, 12]]
     assert not np.array_equal(train, paper_partition(data, 0.2, seed=2)[0])
 
@@ -196,9 +228,23 @@ def test_the_papers_split_of_ragged_tasks_halves_the_rest_of_every_task():
 @pytest.mark.parametrize(
     ("data", "fraction", "text"),
     [
-        (ragged((3, 30)), 0.2, "a training part of 0.2 leaves label or task 0 (3 rows) an empty part"),
-        (ragged(), 1.0, "the training fraction must lie strictly between 0 and 1, not 1.0"),
-        (Dataset(X=np.zeros((4, 1)), y=np.ones((4, 2)), task_type="binary", id="mine"), 0.5, "share their rows"),
+        (
+            ragged((3, 30)),
+            0.2,
+            "a training part of 0.2 leaves label or task 0 (3 rows) an empty part",
+        ),
+        (
+            ragged(),
+            1.0,
+            "the training fraction must lie strictly between 0 and 1, not 1.0",
+        ),
+        (
+            Dataset(
+                X=np.zeros((4, 1)), y=np.ones((4, 2)), task_type="binary", id="mine"
+            ),
+            0.5,
+            "share their rows",
+        ),
     ],
 )
 def test_what_the_papers_split_refuses(data, fraction, text):

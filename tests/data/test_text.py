@@ -52,7 +52,10 @@ def test_numbers_words_and_exact_texts(parse):
     assert table.named
     assert table.numbers(["a", "b"]).tolist() == [[1.0, 2.5], [-3.0, 40.0]]
     assert table.frame["school"].tolist() == ["north", "south"]
-    assert parse(b"a,b\n01,NA\n2, x \n", text=[0, -1]).frame.to_numpy().tolist() == [["01", "NA"], ["2", "x"]]
+    assert parse(b"a,b\n01,NA\n2, x \n", text=[0, -1]).frame.to_numpy().tolist() == [
+        ["01", "NA"],
+        ["2", "x"],
+    ]
 
 
 @pytest.mark.parametrize("prefix", [b"\xef\xbb\xbf", b""])
@@ -77,7 +80,9 @@ def test_decimal_commas_are_detected_where_commas_do_not_separate(parse, refused
     assert table.numbers(["a", "b"]).tolist() == [[1.5, -2.25], [3.0, 10.0]]
     assert table.frame["c"].tolist() == ["x,1", "y"]
     mixed = b"a;b\n1,5;2.5\n"
-    assert refused(mixed).startswith("t.csv:2: column 'a' contains '1,5', which is not a finite number")
+    assert refused(mixed).startswith(
+        "t.csv:2: column 'a' contains '1,5', which is not a finite number"
+    )
 
 
 def test_headers_are_detected(parse):
@@ -97,12 +102,16 @@ def test_blank_separated_without_header(parse):
 
 
 def test_lines_before_the_table_are_skipped(parse):
-    assert parse(b";;; made by hand\n\nx,y\n1,2\n", skip=1).numbers(["x", "y"]).tolist() == [[1.0, 2.0]]
+    assert parse(b";;; made by hand\n\nx,y\n1,2\n", skip=1).numbers(
+        ["x", "y"]
+    ).tolist() == [[1.0, 2.0]]
 
 
 def test_quoted_cells_may_hold_the_separator_and_line_breaks(parse, refused):
     assert parse(b'a,name\n1,"x, y"\n').frame["name"].tolist() == ["x, y"]
-    assert refused(b'a,word\n1,"x\ny"\nz,w\n').startswith("t.csv:4: column 'a' contains 'z'")
+    assert refused(b'a,word\n1,"x\ny"\nz,w\n').startswith(
+        "t.csv:4: column 'a' contains 'z'"
+    )
 
 
 @pytest.mark.parametrize("cell", [b"", b"NA", b"nan", b"NaN", b"null", b"?"])
@@ -111,17 +120,26 @@ def test_gaps_only_where_they_are_allowed(parse, refused, cell):
     values = parse(content).numbers(["b"], gaps=True)[:, 0]
     assert values[0] == 2
     assert np.isnan(values[1])
-    assert refused(content).startswith("t.csv:3: column 'b' contains no value here\nFix the cell")
+    assert refused(content).startswith(
+        "t.csv:3: column 'b' contains no value here\nFix the cell"
+    )
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
+)
 def test_numbers_survive_exactly(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("exact") / "t.csv"
     path.write_text("x\n" + "\n".join(repr(v) for v in values) + "\n")
-    assert text_table(DataFile("t.csv", path, "plain")).numbers(["x"])[:, 0].tolist() == values
+    assert (
+        text_table(DataFile("t.csv", path, "plain")).numbers(["x"])[:, 0].tolist()
+        == values
+    )
 
 
-EQUAL = "Every row needs the same number of cells; quote cells that contain the separator."
+EQUAL = (
+    "Every row needs the same number of cells; quote cells that contain the separator."
+)
 WORDS = {
     "not a number": (
         b"a,b\n1,2\n3,four\n",
@@ -135,14 +153,38 @@ WORDS = {
         b"a,b\n1,2\n-inf,2\n",
         "t.csv:3: column 'a' contains '-inf', which is not a finite number\nFix the cell",
     ),
-    "short row": (b"a,b,c\n1,2,3\n4,5\n", f"t.csv:3: 2 cells where the first line has 3\n{EQUAL}"),
-    "long row": (b"a,b\n1,2\n4,5,6\n", f"t.csv:3: 3 cells where the first line has 2\n{EQUAL}"),
-    "first row long": (b"a,b\n1,2,3\n4,5,6\n", f"t.csv:2: 3 cells where the first line has 2\n{EQUAL}"),
-    "repeated name": (b"a,b,a\n1,2,3\n", "t.csv:1: the header contains 'a' twice (columns 1 and 3)\nRename or drop"),
-    "nameless header": (b"a,,c\n1,2,3\n", "t.csv:1: column 2 of the header has no name\nName every column."),
-    "latin-1": (b"a,b\n1,2\n3,caf\xe9\n", "t.csv:3:6: byte 0xe9 is not UTF-8 text\nSave the file as UTF-8"),
-    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "t.csv:1:1: byte 0xff is not UTF-8 text\nSave the file as UTF-8"),
-    "header only": (b"a,b\n", "t.csv: no rows below the header\nCheck that the file was saved completely."),
+    "short row": (
+        b"a,b,c\n1,2,3\n4,5\n",
+        f"t.csv:3: 2 cells where the first line has 3\n{EQUAL}",
+    ),
+    "long row": (
+        b"a,b\n1,2\n4,5,6\n",
+        f"t.csv:3: 3 cells where the first line has 2\n{EQUAL}",
+    ),
+    "first row long": (
+        b"a,b\n1,2,3\n4,5,6\n",
+        f"t.csv:2: 3 cells where the first line has 2\n{EQUAL}",
+    ),
+    "repeated name": (
+        b"a,b,a\n1,2,3\n",
+        "t.csv:1: the header contains 'a' twice (columns 1 and 3)\nRename or drop",
+    ),
+    "nameless header": (
+        b"a,,c\n1,2,3\n",
+        "t.csv:1: column 2 of the header has no name\nName every column.",
+    ),
+    "latin-1": (
+        b"a,b\n1,2\n3,caf\xe9\n",
+        "t.csv:3:6: byte 0xe9 is not UTF-8 text\nSave the file as UTF-8",
+    ),
+    "utf-16": (
+        "a,b\n1,2\n".encode("utf-16"),
+        "t.csv:1:1: byte 0xff is not UTF-8 text\nSave the file as UTF-8",
+    ),
+    "header only": (
+        b"a,b\n",
+        "t.csv: no rows below the header\nCheck that the file was saved completely.",
+    ),
     "empty": (b"\n \n", "t.csv: no rows\nCheck that the file was saved completely."),
 }
 
@@ -154,7 +196,9 @@ def test_bad_tables_are_refused_with_their_place(refused, case):
 
 
 def test_bad_cell_in_a_blank_separated_file(refused):
-    assert refused(b"1 2\n  3  x\n", delimiter=None, header=False).startswith("t.csv:2: column 'x2' contains 'x'")
+    assert refused(b"1 2\n  3  x\n", delimiter=None, header=False).startswith(
+        "t.csv:2: column 'x2' contains 'x'"
+    )
 
 
 def test_unknown_column(refused):
@@ -171,7 +215,11 @@ def test_signs():
 def test_ragged_set_with_a_task_column(own_set):
     content = b"study,g1,g2,pcr,age\nB,1,2,1,x\nA,3,4,0,y\nB,5,6,0,z\n"
     load = own_set.write(
-        "csv", {"t.csv": content}, {"target": "pcr", "task": "study", "drop": ["age"]}, "binary", "ragged"
+        "csv",
+        {"t.csv": content},
+        {"target": "pcr", "task": "study", "drop": ["age"]},
+        "binary",
+        "ragged",
     )
     data = load()
     assert data.tasks == ["A", "B"]
@@ -182,7 +230,12 @@ def test_ragged_set_with_a_task_column(own_set):
 
 
 def test_several_targets_are_a_shared_set_with_gaps(own_set):
-    load = own_set.write("csv", {"t.csv": b"x,u,v\n1,2,\n3,4,5\n4,1,2\n"}, {"target": ["u", "v"]}, "regression")
+    load = own_set.write(
+        "csv",
+        {"t.csv": b"x,u,v\n1,2,\n3,4,5\n4,1,2\n"},
+        {"target": ["u", "v"]},
+        "regression",
+    )
     data = load()
     assert data.tasks == ["u", "v"]
     np.testing.assert_array_equal(data.y, [[2, np.nan], [4, 5], [1, 2]])
@@ -192,29 +245,67 @@ def test_several_targets_are_a_shared_set_with_gaps(own_set):
 def test_classes_are_tasks_and_a_label_may_be_named_positive(own_set):
     content = b"x;kind;pen\n1;cat;1\n2;dog;1\n3;cow;2\n4;dog;2\n"
     options = {"target": "kind", "delimiter": ";"}
-    assert own_set.write("csv", {"t.csv": content}, options)().tasks == ["cat", "cow", "dog"]
+    assert own_set.write("csv", {"t.csv": content}, options)().tasks == [
+        "cat",
+        "cow",
+        "dog",
+    ]
     options |= {"positive": "dog", "task": "pen"}
-    assert own_set.write("csv", {"t.csv": content}, options, "binary")().y.tolist() == [-1, 1, -1, 1]
+    assert own_set.write("csv", {"t.csv": content}, options, "binary")().y.tolist() == [
+        -1,
+        1,
+        -1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
     ("content", "options", "task_type", "words"),
     [
-        (b"x,t,y\n1,a,0\n2,a,1\n3,b,2\n", {"target": "y", "task": "t"}, "binary", ["'y'", "3 values"]),
-        (b"x,t,y\n1,a,0\n2,a,1\n", {"target": "y", "task": "t", "positive": "z"}, "binary", ["label of y", "'z'"]),
-        (b"x,y\n1,2\n", {"target": "z"}, "regression", ["t.csv has no column 'z'", "x, y"]),
-        (b"x,y,z\n1,2,3\n", {"target": ["y", "z"], "task": "x"}, "regression", ["task column", "single target"]),
+        (
+            b"x,t,y\n1,a,0\n2,a,1\n3,b,2\n",
+            {"target": "y", "task": "t"},
+            "binary",
+            ["'y'", "3 values"],
+        ),
+        (
+            b"x,t,y\n1,a,0\n2,a,1\n",
+            {"target": "y", "task": "t", "positive": "z"},
+            "binary",
+            ["label of y", "'z'"],
+        ),
+        (
+            b"x,y\n1,2\n",
+            {"target": "z"},
+            "regression",
+            ["t.csv has no column 'z'", "x, y"],
+        ),
+        (
+            b"x,y,z\n1,2,3\n",
+            {"target": ["y", "z"], "task": "x"},
+            "regression",
+            ["task column", "single target"],
+        ),
         (b"x,y\n1,2\n2,3\n", {"target": "y"}, "regression", ["a single task", "'y'"]),
-        (b"x,y,z\n1,2,4\nred,3,5\n", {"target": ["y", "z"]}, "regression", ["t.csv:3", "'x'", "'red'"]),
+        (
+            b"x,y,z\n1,2,4\nred,3,5\n",
+            {"target": ["y", "z"]},
+            "regression",
+            ["t.csv:3", "'x'", "'red'"],
+        ),
     ],
 )
 def test_errors_of_a_set(own_set, lacking, content, options, task_type, words):
-    assert not lacking(own_set.error("csv", {"t.csv": content}, options, task_type=task_type), *words)
+    assert not lacking(
+        own_set.error("csv", {"t.csv": content}, options, task_type=task_type), *words
+    )
 
 
 def test_truncated_gzip(own_set):
     packed = gzip.compress(b"x,y\n" + b"1,2\n" * 1000)[:-12]
-    text = own_set.error("csv", {"t.csv.gz": packed}, {"target": "y"}, task_type="regression")
+    text = own_set.error(
+        "csv", {"t.csv.gz": packed}, {"target": "y"}, task_type="regression"
+    )
     assert text == (
         "t.csv.gz: the file is truncated (the compressed data end too early)\n"
         "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
@@ -230,15 +321,25 @@ def test_own_table_for_the_breast_cancer_card(tmp_path):
     frame.to_csv(tmp_path / "breast-cancer" / "breast_cancer.csv", index=False)
     data = load_dataset("breast-cancer", data_dir=tmp_path)
     expected = load_card("breast-cancer").statistics
-    assert {k: data.statistics()[k] for k in expected} == expected == {"n": 474, "d": 60, "tasks": 3}
+    assert (
+        {k: data.statistics()[k] for k in expected}
+        == expected
+        == {"n": 474, "d": 60, "tasks": 3}
+    )
     assert not data.simulated
     assert data.tasks == stand_in.tasks
     np.testing.assert_array_equal(data.X, stand_in.X)
     np.testing.assert_array_equal(data.y, stand_in.y)
 
 
-def test_a_first_row_of_thousands_of_cells_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
+def test_a_first_row_of_thousands_of_cells_is_refused_before_it_is_parsed(
+    tmp_path, monkeypatch
+):
     (tmp_path / "t.csv").write_text("a,b\n" + ",".join(["1"] * 5000) + "\n1,2\n")
-    monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pytest.fail("parsed with an index of 4998 columns"))
+    monkeypatch.setattr(
+        pd,
+        "read_csv",
+        lambda *_, **__: pytest.fail("parsed with an index of 4998 columns"),
+    )
     with pytest.raises(DataError, match=r"t\.csv:2"):
         text_table(DataFile("t.csv", tmp_path / "t.csv", "plain"))

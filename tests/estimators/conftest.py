@@ -17,7 +17,10 @@ from mtlrun.estimators.registry import METHODS, build
 SETTINGS = {
     "RobustMTL": {"lam": 0.8},
     "RobustMTLClassifier": {"lam": 0.8},
-    "DivideAndConquerRMTL": {"base": {"estimator": "RobustMTL", "params": {"lam": 0.8}}, "n_blocks": 2},
+    "DivideAndConquerRMTL": {
+        "base": {"estimator": "RobustMTL", "params": {"lam": 0.8}},
+        "n_blocks": 2,
+    },
     "DivideAndConquerRMTLClassifier": {
         "base": {"estimator": "RobustMTLClassifier", "params": {"lam": 0.8}},
         "n_blocks": 2,
@@ -39,7 +42,11 @@ def pytest_generate_tests(metafunc):
         values = list(values)
         if metafunc.config.getoption("all_pairs"):
             each = len(values)
-        turns = [(name, values[(each * k + j) % len(values)]) for k, name in enumerate(names) for j in range(each)]
+        turns = [
+            (name, values[(each * k + j) % len(values)])
+            for k, name in enumerate(names)
+            for j in range(each)
+        ]
         metafunc.parametrize(("name", argument), turns)
 
 
@@ -51,7 +58,11 @@ def make(name):
 
 def targets(name, Y):
     """Whole numbers for regressors; for classifiers signs, which are both there in every task."""
-    return np.where(np.median(Y, axis=0) < Y, 1, -1) if METHODS[name].kind == "classifier" else np.rint(4 * Y)
+    return (
+        np.where(np.median(Y, axis=0) < Y, 1, -1)
+        if METHODS[name].kind == "classifier"
+        else np.rint(4 * Y)
+    )
 
 
 def arrange(name, layout, X, Y):
@@ -86,7 +97,9 @@ def scores(model, data):
     predict = getattr(model, "decision_function", model.predict)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return predict(**{key: value for key, value in data.items() if key in ("X", "task_id")})
+        return predict(
+            **{key: value for key, value in data.items() if key in ("X", "task_id")}
+        )
 
 
 @functools.cache
@@ -102,14 +115,22 @@ def digest(*values):
     total = hashlib.sha256()
     for value in values:
         if sp.issparse(value):
-            parts = [getattr(value, key) for key in ("data", "indices", "indptr", "row", "col") if hasattr(value, key)]
+            parts = [
+                getattr(value, key)
+                for key in ("data", "indices", "indptr", "row", "col")
+                if hasattr(value, key)
+            ]
         elif hasattr(value, "columns"):
             parts = [value.to_numpy(), np.asarray(value.columns, dtype=object)]
         else:
             parts = [np.asarray(value)]
         for part in parts:
             total.update(repr((part.shape, part.dtype)).encode())
-            total.update(repr(part.tolist()).encode() if part.dtype == object else np.ascontiguousarray(part).tobytes())
+            total.update(
+                repr(part.tolist()).encode()
+                if part.dtype == object
+                else np.ascontiguousarray(part).tobytes()
+            )
     return total.hexdigest()
 
 

@@ -11,12 +11,21 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.estimators.clustered import CMTL, MeTaG
-from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge, PooledRidge
+from mtlrun.estimators.independent import (
+    IndependentLogistic,
+    IndependentRidge,
+    PooledRidge,
+)
 from mtlrun.estimators.mkl import GroupMKLClassifier
 
 
@@ -41,7 +50,9 @@ def test_tasks_are_sorted_and_rows_keep_the_callers_order(ragged):
     assert_allclose(model.coef_[:, 0], [1, -2, 5], atol=0.05)
     assert_allclose(model.predict(X, task_id=ids), y, atol=0.1)
     shuffled = np.random.default_rng(1).permutation(60)
-    again = IndependentRidge(alpha=1e-6).fit(X[shuffled], y[shuffled], task_id=ids[shuffled])
+    again = IndependentRidge(alpha=1e-6).fit(
+        X[shuffled], y[shuffled], task_id=ids[shuffled]
+    )
     assert_allclose(again.coef_, model.coef_, atol=1e-10)
 
 
@@ -58,7 +69,9 @@ def test_shared_design_equals_the_same_rows_repeated_per_task(ragged):
     X, y, _ = ragged
     Y = np.column_stack([y, X[:, 1] + 1])
     shared = IndependentRidge().fit(X, Y)
-    stacked = IndependentRidge().fit(np.vstack([X, X]), Y.T.ravel(), task_id=np.repeat([0, 1], 60))
+    stacked = IndependentRidge().fit(
+        np.vstack([X, X]), Y.T.ravel(), task_id=np.repeat([0, 1], 60)
+    )
     assert_allclose(shared.coef_, stacked.coef_, atol=1e-10)
     assert_allclose(shared.intercept_, stacked.intercept_, atol=1e-10)
     assert shared.predict(X).shape == (60, 2)
@@ -69,7 +82,10 @@ def test_a_shared_model_predicts_one_task_per_row_on_request(ragged):
     model = IndependentRidge().fit(X, pd.DataFrame({"x": y, "z": -y}))
     assert model.tasks_.tolist() == ["x", "z"]
     picked = np.array(["z", "x"] * 30)
-    assert_allclose(model.predict(X, task_id=picked), model.predict(X)[np.arange(60), (picked == "z").astype(int)])
+    assert_allclose(
+        model.predict(X, task_id=picked),
+        model.predict(X)[np.arange(60), (picked == "z").astype(int)],
+    )
 
 
 def test_missing_targets_are_left_out(ragged):
@@ -80,7 +96,10 @@ def test_missing_targets_are_left_out(ragged):
     kept = ~np.isnan(Y[:, 1])
     alone = IndependentRidge().fit(X[kept], Y[kept, 1])
     assert_allclose(model.coef_[1], alone.coef_[0], atol=1e-10)
-    expected = (r2_score(Y[:, 0], model.predict(X)[:, 0]) + r2_score(Y[kept, 1], model.predict(X)[kept, 1])) / 2
+    expected = (
+        r2_score(Y[:, 0], model.predict(X)[:, 0])
+        + r2_score(Y[kept, 1], model.predict(X)[kept, 1])
+    ) / 2
     assert model.score(X, Y) == pytest.approx(expected)
 
 
@@ -91,7 +110,10 @@ def test_missing_labels_are_left_out(ragged):
     model = IndependentLogistic().fit(X, Y)
     assert model.classes_.tolist() == [[-1, 1]] * 2
     predicted = model.predict(X)
-    expected = (accuracy_score(Y[5:, 0], predicted[5:, 0]) + accuracy_score(Y[:, 1], predicted[:, 1])) / 2
+    expected = (
+        accuracy_score(Y[5:, 0], predicted[5:, 0])
+        + accuracy_score(Y[:, 1], predicted[:, 1])
+    ) / 2
     assert model.score(X, Y) == pytest.approx(expected)
 
 
@@ -110,10 +132,16 @@ def test_the_task_column_is_no_feature(ragged, position):
     assert model.tasks_.tolist() == [0, 1, 2]
     assert_allclose(model.coef_, expected.coef_)
     assert_allclose(model.predict(with_ids), expected.predict(X, task_id=codes))
-    assert model.score(with_ids, y) == pytest.approx(expected.score(X, y, task_id=codes))
+    assert model.score(with_ids, y) == pytest.approx(
+        expected.score(X, y, task_id=codes)
+    )
     sparse = IndependentRidge(task_column=position).fit(sp.csr_matrix(with_ids), y)
     assert_allclose(sparse.coef_, expected.coef_, atol=1e-10)
-    assert_allclose(sparse.predict(sp.coo_array(with_ids)), expected.predict(X, task_id=codes), atol=1e-10)
+    assert_allclose(
+        sparse.predict(sp.coo_array(with_ids)),
+        expected.predict(X, task_id=codes),
+        atol=1e-10,
+    )
 
 
 @pytest.mark.parametrize("column", ["school", 4])
@@ -122,7 +150,10 @@ def test_the_task_column_of_a_frame_goes_by_name_or_position(ragged, column):
     frame = pd.DataFrame(X, columns=list("pqrs")).assign(school=ids)
     model = IndependentRidge(task_column=column).fit(frame, y)
     assert model.feature_names_in_.tolist() == list("pqrs")
-    assert_allclose(model.predict(frame), IndependentRidge().fit(X, y, task_id=ids).predict(X, task_id=ids))
+    assert_allclose(
+        model.predict(frame),
+        IndependentRidge().fit(X, y, task_id=ids).predict(X, task_id=ids),
+    )
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame.rename(columns={"p": "w"}))
 
@@ -136,21 +167,31 @@ def test_the_task_column_of_a_polars_frame_goes_by_name_or_position(ragged, colu
     model = IndependentRidge(task_column=column).fit(data, polars.Series(y))
     assert model.feature_names_in_.tolist() == list("pqrs")
     assert model.tasks_.tolist() == sorted(set(ids))
-    assert_array_equal(model.predict(data), IndependentRidge(task_column=column).fit(frame, y).predict(frame))
-    for wrong, message in (("town", r"no column 'town' .* its columns are \['p', "), (5, "X has only 5 columns")):
+    assert_array_equal(
+        model.predict(data),
+        IndependentRidge(task_column=column).fit(frame, y).predict(frame),
+    )
+    for wrong, message in (
+        ("town", r"no column 'town' .* its columns are \['p', "),
+        (5, "X has only 5 columns"),
+    ):
         with pytest.raises(ValueError, match=message):
             IndependentRidge(task_column=wrong).fit(data, y)
 
 
 def test_a_frame_may_have_columns_with_the_names_of_attributes(ragged):
     X, y, ids = ragged
-    frame = pd.DataFrame(X, columns=["columns", "column_names", "shape", "iloc"]).assign(school=ids)
+    frame = pd.DataFrame(
+        X, columns=["columns", "column_names", "shape", "iloc"]
+    ).assign(school=ids)
     model = IndependentRidge(task_column="school").fit(frame, y)
     assert_allclose(model.coef_, IndependentRidge().fit(X, y, task_id=ids).coef_)
 
 
 def test_nested_lists_with_a_column_of_strings_work():
-    model = IndependentRidge(alpha=0, task_column=0).fit([["u", 0.0], ["u", 1.0], ["v", 0.0], ["v", 1.0]], [0, 1, 1, 0])
+    model = IndependentRidge(alpha=0, task_column=0).fit(
+        [["u", 0.0], ["u", 1.0], ["v", 0.0], ["v", 1.0]], [0, 1, 1, 0]
+    )
     assert_allclose(model.coef_.ravel(), [1, -1], atol=1e-10)
 
 
@@ -174,7 +215,9 @@ def test_ids_with_a_two_dimensional_target_are_refused(ragged):
 def test_ids_are_required_after_a_fit_with_ids(ragged):
     X, y, ids = ragged
     model = IndependentRidge().fit(X, y, task_id=ids)
-    with pytest.raises(ValueError, match="task_id is required: the model was fitted on 3 tasks"):
+    with pytest.raises(
+        ValueError, match="task_id is required: the model was fitted on 3 tasks"
+    ):
         model.predict(X)
 
 
@@ -182,7 +225,9 @@ def test_unknown_tasks_are_listed_or_get_the_mean(ragged):
     X, y, ids = ragged
     model = IndependentRidge().fit(X, y, task_id=ids)
     odd = np.array(["a", "z", "y"])
-    with pytest.raises(ValueError, match=r"2 task\(s\).*'y', 'z'; it was fitted on 3 tasks"):
+    with pytest.raises(
+        ValueError, match=r"2 task\(s\).*'y', 'z'; it was fitted on 3 tasks"
+    ):
         model.predict(X[:3], task_id=odd)
     model.set_params(unseen="mean")
     mean = X[1:3] @ model.coef_.mean(axis=0) + model.intercept_.mean()
@@ -215,7 +260,9 @@ def test_objects_that_are_numbers_are_ids_as_well(ragged):
     X, y, ids = ragged
     codes = np.unique(ids, return_inverse=True)[1]
     model = IndependentRidge().fit(X, y, task_id=codes.astype(object))
-    assert_allclose(model.predict(X, task_id=codes.astype(float)), model.predict(X, task_id=codes))
+    assert_allclose(
+        model.predict(X, task_id=codes.astype(float)), model.predict(X, task_id=codes)
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +271,11 @@ def test_objects_that_are_numbers_are_ids_as_well(ragged):
         ("school", np.ones((4, 2)), "'school' is a name, but X has no column names"),
         (2, np.ones((4, 2)), "task_column=2, but X has only 2 columns"),
         (-3, np.ones((4, 2)), "task_column=-3, but X has only 2 columns"),
-        ("school", pd.DataFrame({"a": [1, 2, 3, 4]}), r"no column 'school' \(task_column\); its columns are \['a'\]"),
+        (
+            "school",
+            pd.DataFrame({"a": [1, 2, 3, 4]}),
+            r"no column 'school' \(task_column\); its columns are \['a'\]",
+        ),
         (5, pd.DataFrame({"a": [1, 2, 3, 4]}), "X has only 1 columns"),
         ("a", pd.DataFrame(np.ones((4, 2)), columns=["a", "a"]), "2 columns named 'a'"),
         (0, np.ones(4), "X must have two dimensions, got 1"),
@@ -237,7 +288,9 @@ def test_a_wrong_task_column_is_explained(column, X, message):
 
 def test_both_doors_at_once_are_refused(ragged):
     X, y, ids = ragged
-    with pytest.raises(ValueError, match="either as task_id or in the column task_column=0"):
+    with pytest.raises(
+        ValueError, match="either as task_id or in the column task_column=0"
+    ):
         IndependentRidge(task_column=0).fit(X, y, task_id=ids)
 
 
@@ -276,9 +329,14 @@ def test_wrong_data_are_explained(X, y, message):
 
 def test_parameters_are_checked_in_fit(ragged):
     X, y, _ = ragged
-    with pytest.raises(ValueError, match=r"alpha must be a float in \[0, inf\), got -1"):
+    with pytest.raises(
+        ValueError, match=r"alpha must be a float in \[0, inf\), got -1"
+    ):
         IndependentRidge(alpha=-1).fit(X, y)
-    with pytest.raises(ValueError, match=r"unseen must be one of 'error', 'mean', got 'maen'; did you mean 'mean'\?"):
+    with pytest.raises(
+        ValueError,
+        match=r"unseen must be one of 'error', 'mean', got 'maen'; did you mean 'mean'\?",
+    ):
         IndependentRidge(unseen="maen").fit(X, y)
 
 
@@ -297,7 +355,11 @@ def test_weights_per_entry_equal_weights_per_task(ragged):
     model = IndependentRidge().fit(X, Y, sample_weight=w)
     for t in range(2):
         rows = np.repeat(np.arange(60), w[:, t])
-        assert_allclose(model.coef_[t], IndependentRidge().fit(X[rows], Y[rows, t]).coef_[0], atol=1e-9)
+        assert_allclose(
+            model.coef_[t],
+            IndependentRidge().fit(X[rows], Y[rows, t]).coef_[0],
+            atol=1e-9,
+        )
 
 
 def test_a_row_weight_applies_to_all_tasks_and_to_missing_targets(ragged):
@@ -307,14 +369,18 @@ def test_a_row_weight_applies_to_all_tasks_and_to_missing_targets(ragged):
     w = np.random.default_rng(3).integers(1, 3, size=60)
     rows = np.repeat(np.arange(60), w)
     assert_allclose(
-        IndependentRidge().fit(X, Y, sample_weight=w).coef_, IndependentRidge().fit(X[rows], Y[rows]).coef_, atol=1e-9
+        IndependentRidge().fit(X, Y, sample_weight=w).coef_,
+        IndependentRidge().fit(X[rows], Y[rows]).coef_,
+        atol=1e-9,
     )
 
 
 # ---------------------------------------------------------------- labels
 
 
-@pytest.mark.parametrize("labels", [(-1, 1), (0, 1), ("no", "yes"), (False, True), (3.0, 7.0)])
+@pytest.mark.parametrize(
+    "labels", [(-1, 1), (0, 1), ("no", "yes"), (False, True), (3.0, 7.0)]
+)
 def test_labels_of_any_kind_come_back(ragged, labels):
     X, _, ids = ragged
     positive = (X[:, 0] > 0).astype(int)
@@ -323,10 +389,15 @@ def test_labels_of_any_kind_come_back(ragged, labels):
     assert_array_equal(model.classes_, np.array(labels))
     assert model.predict(X, task_id=ids).dtype == y.dtype
     assert model.score(X, y, task_id=ids) > 0.9
-    assert_array_equal(model.decision_function(X, task_id=ids) > 0, model.predict(X, task_id=ids) == labels[1])
+    assert_array_equal(
+        model.decision_function(X, task_id=ids) > 0,
+        model.predict(X, task_id=ids) == labels[1],
+    )
     probability = model.predict_proba(X, task_id=ids)
     assert_allclose(probability.sum(axis=1), 1)
-    assert_array_equal(probability[:, 1] > 0.5, model.predict(X, task_id=ids) == labels[1])
+    assert_array_equal(
+        probability[:, 1] > 0.5, model.predict(X, task_id=ids) == labels[1]
+    )
 
 
 @pytest.mark.parametrize(("label", "sign"), [(1, 1), (0, -1), (-1, -1), ("yes", 1)])
@@ -334,10 +405,17 @@ def test_one_class_only_is_fitted(ragged, label, sign):
     X, _, ids = ragged
     model = IndependentLogistic().fit(X, np.full(60, label), task_id=ids)
     assert set(model.predict(X, task_id=ids).tolist()) == {label}
-    assert_array_equal(np.sign(model.decision_function(X, task_id=ids)), np.full(60, sign))
+    assert_array_equal(
+        np.sign(model.decision_function(X, task_id=ids)), np.full(60, sign)
+    )
 
 
-OBJECTS = {"strings": ("no", "yes"), "ints": (0, 1), "bools": (False, True), "floats": (1.0, 2.0)}
+OBJECTS = {
+    "strings": ("no", "yes"),
+    "ints": (0, 1),
+    "bools": (False, True),
+    "floats": (1.0, 2.0),
+}
 
 
 @pytest.mark.parametrize("labels", OBJECTS.values(), ids=OBJECTS)
@@ -376,7 +454,10 @@ def test_nullable_columns_are_labels_and_targets(ragged):
     masked = Y.mask(X[:, :2] > 1)
     nullable = masked.astype("Int64")
     for model in (IndependentLogistic(), IndependentRidge()):
-        assert_array_equal(clone(model).fit(X, nullable.astype(object)).coef_, model.fit(X, masked).coef_)
+        assert_array_equal(
+            clone(model).fit(X, nullable.astype(object)).coef_,
+            model.fit(X, masked).coef_,
+        )
         assert_array_equal(clone(model).fit(X, nullable).coef_, model.coef_)
 
 
@@ -387,7 +468,9 @@ def test_labels_of_mixed_types_are_refused(ragged):
 
 def test_several_classes_and_continuous_labels_are_refused(ragged):
     X, y, _ = ragged
-    with pytest.raises(ValueError, match=r"Only binary classification is supported\..*3 classes"):
+    with pytest.raises(
+        ValueError, match=r"Only binary classification is supported\..*3 classes"
+    ):
         IndependentLogistic().fit(X, np.arange(60) % 3)
     with pytest.raises(ValueError, match="Unknown label type"):
         IndependentLogistic().fit(X, y)
@@ -410,9 +493,16 @@ def test_the_column_door_works_with_everything(ragged):
     pipeline = make_pipeline(scale, IndependentRidge(task_column=0))
     folds = KFold(3, shuffle=True, random_state=0)
     assert cross_val_score(pipeline, with_ids, y, cv=folds).min() > 0.95
-    assert cross_val_score(pipeline, with_ids, y, cv=folds, scoring="neg_mean_squared_error").max() < 0
+    assert (
+        cross_val_score(
+            pipeline, with_ids, y, cv=folds, scoring="neg_mean_squared_error"
+        ).max()
+        < 0
+    )
     assert cross_val_predict(pipeline, with_ids, y, cv=folds).shape == (60,)
-    search = GridSearchCV(pipeline, {"independentridge__alpha": [0.1, 1000]}, cv=folds).fit(with_ids, y)
+    search = GridSearchCV(
+        pipeline, {"independentridge__alpha": [0.1, 1000]}, cv=folds
+    ).fit(with_ids, y)
     assert search.best_params_ == {"independentridge__alpha": 0.1}
     assert search.predict(with_ids).shape == (60,)
 
@@ -421,11 +511,21 @@ def test_the_metadata_door_works_with_routing(ragged):
     X, y, ids = ragged
     folds = KFold(3, shuffle=True, random_state=0)
     with config_context(enable_metadata_routing=True):
-        model = IndependentRidge().set_fit_request(task_id=True).set_score_request(task_id=True)
-        assert cross_val_score(model, X, y, cv=folds, params={"task_id": ids}).min() > 0.95
-        search = GridSearchCV(model, {"alpha": [0.1, 1000]}, cv=folds).fit(X, y, task_id=ids)
+        model = (
+            IndependentRidge()
+            .set_fit_request(task_id=True)
+            .set_score_request(task_id=True)
+        )
+        assert (
+            cross_val_score(model, X, y, cv=folds, params={"task_id": ids}).min() > 0.95
+        )
+        search = GridSearchCV(model, {"alpha": [0.1, 1000]}, cv=folds).fit(
+            X, y, task_id=ids
+        )
         assert search.best_params_ == {"alpha": 0.1}
-        pipeline = make_pipeline(StandardScaler(), model.set_predict_request(task_id=True)).fit(X, y, task_id=ids)
+        pipeline = make_pipeline(
+            StandardScaler(), model.set_predict_request(task_id=True)
+        ).fit(X, y, task_id=ids)
         assert pipeline.predict(X, task_id=ids).shape == (60,)
         assert pipeline.score(X, y, task_id=ids) > 0.95
 
@@ -434,7 +534,9 @@ def test_a_pipeline_scores_with_weights(ragged):
     X, y, _ = ragged
     w = np.random.default_rng(0).uniform(size=60)
     model = make_pipeline(StandardScaler(), PooledRidge()).fit(X, y)
-    assert model.score(X, y, sample_weight=w) == pytest.approx(r2_score(y, model.predict(X), sample_weight=w))
+    assert model.score(X, y, sample_weight=w) == pytest.approx(
+        r2_score(y, model.predict(X), sample_weight=w)
+    )
 
 
 @pytest.mark.parametrize("kind", [np.float32, int, bool])
@@ -454,7 +556,15 @@ def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
     X = rng.normal(size=(90, 3))
     y = np.where(X[:, 0] + rng.normal(size=90) > 0.8, 1.0, -1.0)
     for weights in ("balanced", {1.0: 3.0}):
-        ours = CMTL(0.5, loss="logistic", mean=1.0, between=1.0, within=1.0, class_weight=weights, tol=1e-7).fit(X, y)
+        ours = CMTL(
+            0.5,
+            loss="logistic",
+            mean=1.0,
+            between=1.0,
+            within=1.0,
+            class_weight=weights,
+            tol=1e-7,
+        ).fit(X, y)
         theirs = LogisticRegression(C=1.0, class_weight=weights, tol=1e-9).fit(X, y)
         assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
     ids = np.repeat([0, 1, 2], 30)
@@ -465,15 +575,22 @@ def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
             rows = (ids == task) & (y == sign)
             weights[rows] = 15 / rows.sum()
     for model in (MeTaG(), CMTL(), GroupMKLClassifier(kernels=["linear"])):
-        balanced = clone(model).set_params(class_weight="balanced").fit(X, y, task_id=ids)
+        balanced = (
+            clone(model).set_params(class_weight="balanced").fit(X, y, task_id=ids)
+        )
         by_hand = model.fit(X, y, task_id=ids, sample_weight=weights)
         assert_allclose(
-            balanced.decision_function(X, task_id=ids), by_hand.decision_function(X, task_id=ids), atol=1e-9
+            balanced.decision_function(X, task_id=ids),
+            by_hand.decision_function(X, task_id=ids),
+            atol=1e-9,
         )
     # Gaps of a shared design belong to no class.
     Y = np.column_stack([y, y])
     Y[:20, 1] = np.nan
-    own = [CMTL(class_weight="balanced", alpha=0.0).fit(X[rows], y[rows]) for rows in (np.s_[:], np.s_[20:])]
+    own = [
+        CMTL(class_weight="balanced", alpha=0.0).fit(X[rows], y[rows])
+        for rows in (np.s_[:], np.s_[20:])
+    ]
     both = CMTL(class_weight="balanced", alpha=0.0, tol=1e-9).fit(X, Y)
     assert_allclose(both.coef_, np.vstack([model.coef_ for model in own]), atol=1e-3)
 

@@ -30,7 +30,11 @@ def problem(n=40, d=6, T=3, seed=0, labels=False):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + 0.5
     X[rng.uniform(size=X.shape) < 0.2] = 0
-    Y = X @ (rng.normal(size=(d, 2)) @ rng.normal(size=(2, T))) + 1 + rng.normal(size=(n, T))
+    Y = (
+        X @ (rng.normal(size=(d, 2)) @ rng.normal(size=(2, T)))
+        + 1
+        + rng.normal(size=(n, T))
+    )
     return X, np.where(np.median(Y, axis=0) < Y, 1, -1) if labels else Y
 
 
@@ -48,34 +52,55 @@ def stacked(X, Y):
 @pytest.mark.parametrize("shape", [(40, 6), (15, 25)])
 def test_rows_of_one_norm_are_scikit_learns_multi_task_lasso(shape, intercept, solver):
     X, Y = problem(*shape)
-    oracle = MultiTaskLasso(4.0 / len(X), fit_intercept=intercept, tol=1e-12, max_iter=100000).fit(X, Y)
-    model = JointFeatureMTL(4.0, fit_intercept=intercept, solver=solver, tol=1e-11, max_iter=100000).fit(X, Y)
+    oracle = MultiTaskLasso(
+        4.0 / len(X), fit_intercept=intercept, tol=1e-12, max_iter=100000
+    ).fit(X, Y)
+    model = JointFeatureMTL(
+        4.0, fit_intercept=intercept, solver=solver, tol=1e-11, max_iter=100000
+    ).fit(X, Y)
     assert_allclose(model.coef_, oracle.coef_, atol=2e-4)
     assert_allclose(model.predict(X), oracle.predict(X), atol=2e-4)
 
 
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_l1_model_is_scikit_learns_lasso_for_tasks_of_different_sizes(intercept, solver):
+def test_the_l1_model_is_scikit_learns_lasso_for_tasks_of_different_sizes(
+    intercept, solver
+):
     X, Y = problem()
     rows = np.array([40, 25, 10])
     task = np.repeat([0, 1, 2], rows)
-    model = SparseMTL(3.0, fit_intercept=intercept, solver=solver, tol=1e-11, max_iter=100000).fit(
-        np.vstack([X[:n] for n in rows]), np.concatenate([Y[:n, t] for t, n in enumerate(rows)]), task_id=task
+    model = SparseMTL(
+        3.0, fit_intercept=intercept, solver=solver, tol=1e-11, max_iter=100000
+    ).fit(
+        np.vstack([X[:n] for n in rows]),
+        np.concatenate([Y[:n, t] for t, n in enumerate(rows)]),
+        task_id=task,
     )
     for t, n in enumerate(rows):
-        oracle = Lasso(3.0 / n, fit_intercept=intercept, tol=1e-12, max_iter=100000).fit(X[:n], Y[:n, t])
+        oracle = Lasso(
+            3.0 / n, fit_intercept=intercept, tol=1e-12, max_iter=100000
+        ).fit(X[:n], Y[:n, t])
         assert_allclose(model.coef_[t], oracle.coef_, atol=2e-4)
 
 
 def test_the_l1_logistic_model_is_scikit_learns():
     X, Y = problem(labels=True)
-    model = SparseMTLClassifier(2.0, tol=1e-10, fit_intercept=False, max_iter=50000).fit(X, Y)
+    model = SparseMTLClassifier(
+        2.0, tol=1e-10, fit_intercept=False, max_iter=50000
+    ).fit(X, Y)
     for t in range(3):
-        oracle = LogisticRegression(l1_ratio=1, C=0.5, solver="liblinear", fit_intercept=False, tol=1e-10)
+        oracle = LogisticRegression(
+            l1_ratio=1, C=0.5, solver="liblinear", fit_intercept=False, tol=1e-10
+        )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the spelling of an l1 penalty changes between versions
-            if "penalty" in LogisticRegression().get_params() and LogisticRegression().penalty == "l2":
+            warnings.simplefilter(
+                "ignore"
+            )  # the spelling of an l1 penalty changes between versions
+            if (
+                "penalty" in LogisticRegression().get_params()
+                and LogisticRegression().penalty == "l2"
+            ):
                 oracle.set_params(penalty="l1")
             oracle.fit(X, Y[:, t])
         assert_allclose(model.coef_[t], oracle.coef_[0], atol=1e-3)
@@ -84,7 +109,11 @@ def test_the_l1_logistic_model_is_scikit_learns():
 def test_the_trace_norm_of_one_task_is_the_length_of_its_vector():
     """On one task all of: trace norm, column norm; the solution solves a ridge problem with alpha / ||w||."""
     X, Y = problem()
-    w = TraceNormMTL(5.0, fit_intercept=False, tol=1e-12, max_iter=50000).fit(X, Y[:, 0]).coef_[0]
+    w = (
+        TraceNormMTL(5.0, fit_intercept=False, tol=1e-12, max_iter=50000)
+        .fit(X, Y[:, 0])
+        .coef_[0]
+    )
     gradient = X.T @ (X @ w - Y[:, 0]) + 5.0 * w / np.linalg.norm(w)
     assert_allclose(gradient, 0, atol=1e-3)
 
@@ -93,12 +122,16 @@ def test_the_trace_norm_of_one_task_is_the_length_of_its_vector():
 def test_block_diagonal_stacking_turns_ragged_tasks_into_a_shared_design(cls):
     """Features of task t in block t: the ragged l1 problem is the one-task problem on the block-diagonal design."""
     X, Y = problem(T=2)
-    ragged = cls(2.0, fit_intercept=False, tol=1e-10, max_iter=50000).fit(*stacked(X, Y)[:2], task_id=stacked(X, Y)[2])
+    ragged = cls(2.0, fit_intercept=False, tol=1e-10, max_iter=50000).fit(
+        *stacked(X, Y)[:2], task_id=stacked(X, Y)[2]
+    )
     shared = cls(2.0, fit_intercept=False, tol=1e-10, max_iter=50000).fit(X, Y)
     assert_allclose(ragged.coef_, shared.coef_, atol=1e-3)
     if cls is SparseMTL:
         block = np.block([[X, np.zeros_like(X)], [np.zeros_like(X), X]])
-        one = cls(2.0, fit_intercept=False, tol=1e-10, max_iter=50000).fit(block, Y.T.ravel())
+        one = cls(2.0, fit_intercept=False, tol=1e-10, max_iter=50000).fit(
+            block, Y.T.ravel()
+        )
         assert_allclose(one.coef_.reshape(2, -1), ragged.coef_, atol=1e-3)
 
 
@@ -121,7 +154,9 @@ def objective(model, X, Y):
     return loss + model.alpha * norms[type(model).__name__[:6]](model.coef_)
 
 
-MODELS = [cls(2.0) for cls in REGRESSORS] + [cls(1.0, loss=loss) for cls in CLASSIFIERS for loss in LOSSES]
+MODELS = [cls(2.0) for cls in REGRESSORS] + [
+    cls(1.0, loss=loss) for cls in CLASSIFIERS for loss in LOSSES
+]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -145,7 +180,9 @@ def test_alpha_max_is_the_edge_of_zero(model):
     edge = model.alpha_max(X, Y)
     assert not hasattr(model, "coef_")
     precise = clone(model).set_params(tol=1e-9, max_iter=50000)
-    assert not np.any(np.abs(precise.set_params(alpha=1.001 * edge).fit(X, Y).coef_) > 1e-6)
+    assert not np.any(
+        np.abs(precise.set_params(alpha=1.001 * edge).fit(X, Y).coef_) > 1e-6
+    )
     assert np.any(precise.set_params(alpha=0.98 * edge).fit(X, Y).coef_)
     ragged = stacked(X, Y)
     assert model.alpha_max(*ragged[:2], task_id=ragged[2]) == pytest.approx(edge)
@@ -163,9 +200,13 @@ def test_weights_are_repetitions_and_layouts_agree(model):
     expected = precise.fit(X[rows], Y[rows]).coef_
     tolerance = {"atol": 2e-3}
     assert_allclose(precise.fit(X, Y, sample_weight=w).coef_, expected, **tolerance)
-    assert_allclose(precise.fit(sp.csr_matrix(X), Y, sample_weight=w).coef_, expected, **tolerance)
+    assert_allclose(
+        precise.fit(sp.csr_matrix(X), Y, sample_weight=w).coef_, expected, **tolerance
+    )
     masked = np.where(w[:, None] > 0, Y, np.nan)
-    assert_allclose(precise.fit(X, masked, sample_weight=w).coef_, expected, **tolerance)
+    assert_allclose(
+        precise.fit(X, masked, sample_weight=w).coef_, expected, **tolerance
+    )
     order = np.random.default_rng(2).permutation(3 * len(X))
     Xs, ys, ids = (a[order] for a in stacked(X, Y))
     names = np.array(["c", "a", "b"])[ids]
@@ -179,7 +220,9 @@ def test_tasks_of_one_class_are_fitted(cls, loss):
     X, Y = problem(labels=True)
     Y[:, 1] = -1
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a logistic intercept of one class has no optimum
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # a logistic intercept of one class has no optimum
         model = cls(1.0, loss=loss, max_iter=2000).fit(X, Y)
     assert (model.predict(X)[:, 1] == -1).all()
     assert model.score(X, Y) > 0.8
@@ -189,14 +232,25 @@ def test_tasks_of_one_class_are_fitted(cls, loss):
 
 
 @pytest.mark.parametrize(
-    "model", [TraceNormMTL(), JointFeatureMTL(), TraceNormMTLClassifier(loss="squared_hinge")], ids=str
+    "model",
+    [TraceNormMTL(), JointFeatureMTL(), TraceNormMTLClassifier(loss="squared_hinge")],
+    ids=str,
 )
 @pytest.mark.parametrize("solver", ["admm", "fista"])
-def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(model, solver):
+def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(
+    model, solver
+):
     X, Y = problem(n=60, d=20, labels="Classifier" in str(model))
     path = [8.0, 4.0, 2.0, 1.0, 0.5]
-    cold = [clone(model).set_params(alpha=a, solver=solver, tol=1e-6, max_iter=50000).fit(X, Y) for a in path]
-    warm = clone(model).set_params(solver=solver, tol=1e-6, max_iter=50000, warm_start=True)
+    cold = [
+        clone(model)
+        .set_params(alpha=a, solver=solver, tol=1e-6, max_iter=50000)
+        .fit(X, Y)
+        for a in path
+    ]
+    warm = clone(model).set_params(
+        solver=solver, tol=1e-6, max_iter=50000, warm_start=True
+    )
     iterations = []
     for alpha, expected in zip(path, cold, strict=True):
         warm.set_params(alpha=alpha).fit(X.copy(), Y.copy())
@@ -210,7 +264,9 @@ def test_the_decomposition_is_reused_for_the_same_content_only(monkeypatch):
     X, Y = problem()
     calls = []
     real = convex.prepare
-    monkeypatch.setattr(convex, "prepare", lambda *a, **k: calls.append(1) or real(*a, **k))
+    monkeypatch.setattr(
+        convex, "prepare", lambda *a, **k: calls.append(1) or real(*a, **k)
+    )
     model = TraceNormMTL(2.0, warm_start=True).fit(X, Y)
     model.set_params(alpha=1.0).fit(X.copy(), Y)
     assert len(calls) == 1
@@ -254,7 +310,10 @@ def test_stopping_early_warns_with_criterion_tolerance_iterations_and_knob(solve
         ({"max_iter": 0}, r"max_iter must be an int in \[1, inf\), got 0"),
         ({"solver": "fist"}, "did you mean 'fista'"),
         ({"fit_intercept": "yes"}, "fit_intercept must be a bool"),
-        ({"loss": "hinge"}, "loss must be one of 'logistic', 'squared_hinge', 'squared', got 'hinge'"),
+        (
+            {"loss": "hinge"},
+            "loss must be one of 'logistic', 'squared_hinge', 'squared', got 'hinge'",
+        ),
     ],
 )
 def test_wrong_parameters_are_explained(params, message):

@@ -19,7 +19,12 @@ from mtlrun.estimators.mixtures import (
     SparseLowRankMTL,
     SparseLowRankMTLClassifier,
 )
-from mtlrun.estimators.relaxations import ClusteredMTL, ClusteredMTLClassifier, ConvexASO, ConvexASOClassifier
+from mtlrun.estimators.relaxations import (
+    ClusteredMTL,
+    ClusteredMTLClassifier,
+    ConvexASO,
+    ConvexASOClassifier,
+)
 from mtlrun.estimators.temporal import (
     FusedMTL,
     FusedMTLClassifier,
@@ -33,15 +38,25 @@ PAIRS = [
     (SparseLowRankMTL, SparseLowRankMTLClassifier, {"alpha": 2.0, "lam": 0.5}),
     (DirtyMTL, DirtyMTLClassifier, {"alpha": 2.0, "lam": 0.6}),
     (GraphMTL, GraphMTLClassifier, {"alpha": 2.0, "ridge": 0.5}),
-    (GraphMTL, GraphMTLClassifier, {"alpha": 2.0, "ridge": 0.5, "sparsity": 1.0, "graph": "chain"}),
-    (TemporalGroupLasso, TemporalGroupLassoClassifier, {"alpha": 2.0, "smoothness": 3.0}),
+    (
+        GraphMTL,
+        GraphMTLClassifier,
+        {"alpha": 2.0, "ridge": 0.5, "sparsity": 1.0, "graph": "chain"},
+    ),
+    (
+        TemporalGroupLasso,
+        TemporalGroupLassoClassifier,
+        {"alpha": 2.0, "smoothness": 3.0},
+    ),
     (FusedMTL, FusedMTLClassifier, {"alpha": 1.0, "fusion": 2.0, "sparsity": 0.5}),
     (ClusteredMTL, ClusteredMTLClassifier, {"alpha": 2.0, "eta": 0.3, "n_clusters": 2}),
     (ConvexASO, ConvexASOClassifier, {"alpha": 2.0, "eta": 0.3, "n_components": 1}),
 ]
 REGRESSORS = [regressor(**params) for regressor, _, params in PAIRS]
 CLASSIFIERS = [
-    classifier(**params, loss=loss) for i, (_, classifier, params) in enumerate(PAIRS) for loss in (LOSSES[i % 3],)
+    classifier(**params, loss=loss)
+    for i, (_, classifier, params) in enumerate(PAIRS)
+    for loss in (LOSSES[i % 3],)
 ]
 MODELS = REGRESSORS + CLASSIFIERS
 
@@ -50,7 +65,11 @@ def problem(n=40, d=6, T=3, seed=0, labels=False):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + 0.5
     X[rng.uniform(size=X.shape) < 0.2] = 0
-    Y = X @ (rng.normal(size=(d, 2)) @ rng.normal(size=(2, T))) + 1 + rng.normal(size=(n, T))
+    Y = (
+        X @ (rng.normal(size=(d, 2)) @ rng.normal(size=(2, T)))
+        + 1
+        + rng.normal(size=(n, T))
+    )
     return X, np.where(np.median(Y, axis=0) < Y, 1, -1) if labels else Y
 
 
@@ -82,14 +101,31 @@ def penalty(model):
         own = np.linalg.norm(Q, axis=1).sum() if name[0] == "R" else np.abs(Q).sum()
         return p["alpha"] * (shared + p["lam"] * own)
     if name == "GraphMTL":
-        coupling = np.sum(d**2) if p["graph"] == "chain" else np.sum((W - W.mean(axis=0)) ** 2)
-        return 0.5 * p["alpha"] * coupling + 0.5 * p["ridge"] * np.sum(W**2) + p["sparsity"] * np.abs(W).sum()
+        coupling = (
+            np.sum(d**2) if p["graph"] == "chain" else np.sum((W - W.mean(axis=0)) ** 2)
+        )
+        return (
+            0.5 * p["alpha"] * coupling
+            + 0.5 * p["ridge"] * np.sum(W**2)
+            + p["sparsity"] * np.abs(W).sum()
+        )
     if name == "TemporalGroupLasso":
-        return p["alpha"] * rows + 0.5 * p["smoothness"] * np.sum(d**2) + 0.5 * p["ridge"] * np.sum(W**2)
+        return (
+            p["alpha"] * rows
+            + 0.5 * p["smoothness"] * np.sum(d**2)
+            + 0.5 * p["ridge"] * np.sum(W**2)
+        )
     if name == "FusedMTL":
-        return p["alpha"] * rows + p["fusion"] * np.abs(d).sum() + p["sparsity"] * np.abs(W).sum()
+        return (
+            p["alpha"] * rows
+            + p["fusion"] * np.abs(d).sum()
+            + p["sparsity"] * np.abs(W).sum()
+        )
     _, _, q = model._directions()
-    sigma, k = np.linalg.svd(W, compute_uv=False), p.get("n_clusters") or p["n_components"]
+    sigma, k = (
+        np.linalg.svd(W, compute_uv=False),
+        p.get("n_clusters") or p["n_components"],
+    )
     assert q.sum() <= k + 1e-9
     return p["alpha"] * p["eta"] * (1 + p["eta"]) * np.sum(sigma**2 / (p["eta"] + q))
 
@@ -100,7 +136,9 @@ def objective(model, X, Y):
     if loss == "logistic":
         value = np.logaddexp(0, -Y * Z).sum()
     else:
-        value = 0.5 * np.sum((np.maximum(0, 1 - Y * Z) if loss == "squared_hinge" else Y - Z) ** 2)
+        value = 0.5 * np.sum(
+            (np.maximum(0, 1 - Y * Z) if loss == "squared_hinge" else Y - Z) ** 2
+        )
     return value + penalty(model)
 
 
@@ -113,10 +151,14 @@ def test_the_objective_is_the_documented_one_and_the_gap_certifies_it(model):
         tight = fine(model, solver=solver, tol=1e-8).fit(X, Y)
         for fitted in (rough, tight):
             assert fitted.converged_
-            assert fitted.objective_[-1] == pytest.approx(objective(fitted, X, Y), rel=1e-8)
+            assert fitted.objective_[-1] == pytest.approx(
+                objective(fitted, X, Y), rel=1e-8
+            )
             assert -1e-9 <= fitted.gap_ <= fitted.tol
             assert fitted.stop_crit_ == fitted.gap_
-        excess = (rough.objective_[-1] - tight.objective_[-1]) / max(1, rough.objective_[-1])
+        excess = (rough.objective_[-1] - tight.objective_[-1]) / max(
+            1, rough.objective_[-1]
+        )
         assert -1e-7 <= excess <= rough.gap_ + 1e-7
         best.append(tight.objective_[-1])
     assert best[0] == pytest.approx(best[1], rel=1e-7)
@@ -135,7 +177,10 @@ def test_no_small_step_improves_the_solution(model):
             moved.coef_ = fitted.coef_ + step
             if hasattr(fitted, "shared_"):
                 share = rng.uniform()
-                moved.shared_, moved.own_ = fitted.shared_ + share * step, fitted.own_ + (1 - share) * step
+                moved.shared_, moved.own_ = (
+                    fitted.shared_ + share * step,
+                    fitted.own_ + (1 - share) * step,
+                )
             assert objective(moved, X, Y) >= lowest - 1e-7 * (1 + lowest)
 
 
@@ -152,11 +197,18 @@ def test_weights_are_repetitions_and_layouts_agree(model):
     expected = precise.fit(X[rows], Y[rows]).coef_
     tolerance = {"atol": 2e-3}
     assert_allclose(precise.fit(X, Y, sample_weight=w).coef_, expected, **tolerance)
-    assert_allclose(precise.fit(sp.csr_matrix(X), Y, sample_weight=w).coef_, expected, **tolerance)
+    assert_allclose(
+        precise.fit(sp.csr_matrix(X), Y, sample_weight=w).coef_, expected, **tolerance
+    )
     masked = np.where(w[:, None] > 0, Y, np.nan)
-    assert_allclose(precise.fit(X, masked, sample_weight=w).coef_, expected, **tolerance)
+    assert_allclose(
+        precise.fit(X, masked, sample_weight=w).coef_, expected, **tolerance
+    )
     order = np.random.default_rng(2).permutation(3 * len(X))
-    Xs, ys, ids = (a[order] for a in (np.vstack([X] * 3), Y.T.ravel(), np.repeat([7, 8, 9], len(X))))
+    Xs, ys, ids = (
+        a[order]
+        for a in (np.vstack([X] * 3), Y.T.ravel(), np.repeat([7, 8, 9], len(X)))
+    )
     ragged = precise.fit(Xs, ys, task_id=ids, sample_weight=np.tile(w, 3)[order])
     assert_allclose(ragged.coef_, expected, **tolerance)
     assert ragged.tasks_.tolist() == [7, 8, 9]
@@ -167,7 +219,9 @@ def test_weights_are_repetitions_and_layouts_agree(model):
 def test_tasks_of_different_lengths_with_a_task_column(model):
     X, Y = data_for(model)
     sizes = [40, 17, 4]  # the last one has fewer rows than features
-    columns = np.column_stack([np.repeat([0, 1, 2], sizes), np.vstack([X[:n] for n in sizes])])
+    columns = np.column_stack(
+        [np.repeat([0, 1, 2], sizes), np.vstack([X[:n] for n in sizes])]
+    )
     y = np.concatenate([Y[:n, t] for t, n in enumerate(sizes)])
     fitted = clone(model).set_params(task_column=0).fit(columns, y)
     assert fitted.n_features_in_ == 6
@@ -201,13 +255,17 @@ def test_intercepts_are_not_penalised(model, intercept):
 # ---------------------------------------------------------------- paths
 
 
-@pytest.mark.parametrize("model", [m for m in REGRESSORS + CLASSIFIERS if hasattr(m, "alpha_max")], ids=str)
+@pytest.mark.parametrize(
+    "model", [m for m in REGRESSORS + CLASSIFIERS if hasattr(m, "alpha_max")], ids=str
+)
 def test_alpha_max_is_the_edge_of_zero(model):
     X, Y = data_for(model)
     edge = model.alpha_max(X, Y)
     assert not hasattr(model, "coef_")
     precise = fine(model)
-    assert not np.any(np.abs(precise.set_params(alpha=1.001 * edge).fit(X, Y).coef_) > 1e-6)
+    assert not np.any(
+        np.abs(precise.set_params(alpha=1.001 * edge).fit(X, Y).coef_) > 1e-6
+    )
     assert np.any(np.abs(precise.set_params(alpha=0.97 * edge).fit(X, Y).coef_) > 1e-6)
 
 
@@ -215,7 +273,11 @@ def test_alpha_max_is_the_edge_of_zero(model):
 def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(model):
     X, Y = data_for(model, n=60, d=12)
     # FISTA: a warm ADMM brings its old multipliers along, which help on most paths only.
-    cold, warm, iterations = [], fine(model, solver="fista", tol=1e-6, warm_start=True), []
+    cold, warm, iterations = (
+        [],
+        fine(model, solver="fista", tol=1e-6, warm_start=True),
+        [],
+    )
     for alpha in (4.0, 3.8, 3.6, 3.4):
         cold.append(fine(model, solver="fista", tol=1e-6, alpha=alpha).fit(X, Y))
         warm.set_params(alpha=alpha).fit(X.copy(), Y.copy())
@@ -223,7 +285,9 @@ def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(mod
         assert warm.objective_[-1] == pytest.approx(cold[-1].objective_[-1], rel=2e-6)
     assert sum(iterations) <= sum(m.n_iter_ for m in cold)
     admm = fine(model, solver="admm", tol=1e-6, alpha=3.6, warm_start=True).fit(X, Y)
-    assert admm.set_params(alpha=3.4).fit(X, Y).objective_[-1] == pytest.approx(cold[-1].objective_[-1], rel=2e-6)
+    assert admm.set_params(alpha=3.4).fit(X, Y).objective_[-1] == pytest.approx(
+        cold[-1].objective_[-1], rel=2e-6
+    )
     assert admm.fit(X, Y).n_iter_ <= 20
 
 
@@ -231,7 +295,9 @@ def test_fitted_models_can_be_stored():
     X, Y = problem()
     for model in REGRESSORS:
         fitted = clone(model).set_params(warm_start=True).fit(X, Y)
-        assert_allclose(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
+        assert_allclose(
+            pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X)
+        )
 
 
 # ---------------------------------------------------------------- corners
@@ -241,7 +307,11 @@ def test_fitted_models_can_be_stored():
 @pytest.mark.parametrize("rows", [1, 2])
 def test_very_few_rows_one_feature_and_a_constant_one_are_fitted(model, rows):
     Y = np.array([[1, -1], [-1, 1]])[:rows]
-    for X in (np.array([[1.0], [3.0]]), np.array([[1.0, 0.0], [3.0, 0.0]]), np.zeros((2, 2))):
+    for X in (
+        np.array([[1.0], [3.0]]),
+        np.array([[1.0, 0.0], [3.0, 0.0]]),
+        np.zeros((2, 2)),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = clone(model).set_params(max_iter=300).fit(X[:rows], Y)
@@ -253,7 +323,9 @@ def test_tasks_of_one_class_are_fitted(model):
     X, Y = problem(labels=True)
     Y[:, 1] = -1
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a logistic intercept of one class has no optimum
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # a logistic intercept of one class has no optimum
         fitted = clone(model).set_params(max_iter=1000).fit(X, Y)
     assert (fitted.predict(X)[:, 1] == -1).all()
 
@@ -266,7 +338,10 @@ def test_tasks_of_one_class_are_fitted(model):
         (GraphMTL(ridge=0), r"ridge must be a float in \(0, inf\), got 0"),
         (GraphMTL(graph="cahin"), "did you mean 'chain'"),
         (GraphMTL(graph=3), "'mean', 'chain' or a similarity matrix, got 3"),
-        (GraphMTL(graph=np.eye(2)), r"one row and one column per task, \(3, 3\), got \(2, 2\)"),
+        (
+            GraphMTL(graph=np.eye(2)),
+            r"one row and one column per task, \(3, 3\), got \(2, 2\)",
+        ),
         (TemporalGroupLasso(smoothness=-1), "smoothness must be"),
         (TemporalGroupLasso(alpha=0), "alpha and ridge are both 0"),
         (FusedMTL(alpha=0), "alpha and sparsity are both 0"),

@@ -11,10 +11,23 @@ from sklearn.linear_model import ElasticNet, Lasso, MultiTaskElasticNet
 from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
 from mtlrun.estimators.independent import IndependentRidge
-from mtlrun.estimators.mixtures import DirtyMTL, RobustFeatureMTL, RobustFeatureMTLClassifier, SparseLowRankMTL
+from mtlrun.estimators.mixtures import (
+    DirtyMTL,
+    RobustFeatureMTL,
+    RobustFeatureMTLClassifier,
+    SparseLowRankMTL,
+)
 from mtlrun.estimators.penalized import JointFeatureMTL, SparseMTL, TraceNormMTL
-from mtlrun.estimators.relaxations import ClusteredMTL, ClusteredMTLClassifier, ConvexASO
-from mtlrun.estimators.temporal import FusedMTL, TemporalGroupLasso, TemporalGroupLassoClassifier
+from mtlrun.estimators.relaxations import (
+    ClusteredMTL,
+    ClusteredMTLClassifier,
+    ConvexASO,
+)
+from mtlrun.estimators.temporal import (
+    FusedMTL,
+    TemporalGroupLasso,
+    TemporalGroupLassoClassifier,
+)
 
 cp = pytest.importorskip("cvxpy")
 TIGHT = {"tol": 1e-11, "max_iter": 50000}
@@ -30,7 +43,11 @@ def problem(n=30, d=5, T=4, seed=0):
 def ragged(sizes=(25, 12, 6, 3), seed=0):
     X, Y = problem(seed=seed)
     ids = np.repeat(np.arange(4), sizes)
-    return np.vstack([X[:n] for n in sizes]), np.concatenate([Y[:n, t] for t, n in enumerate(sizes)]), ids
+    return (
+        np.vstack([X[:n] for n in sizes]),
+        np.concatenate([Y[:n, t] for t, n in enumerate(sizes)]),
+        ids,
+    )
 
 
 def degenerate(model, X, Y):
@@ -52,20 +69,29 @@ def degenerate(model, X, Y):
         (DirtyMTL, 0.25, True, lambda: SparseMTL(1.5)),
     ],
 )
-def test_outside_the_mixture_range_one_part_is_left_and_a_warning_says_so(mixture, lam, own, simple):
+def test_outside_the_mixture_range_one_part_is_left_and_a_warning_says_so(
+    mixture, lam, own, simple
+):
     X, Y = problem()
     model = degenerate(mixture(6.0, lam), X, Y)
     zero, rest = (model.shared_, model.own_) if own else (model.own_, model.shared_)
     assert not zero.any()
     assert rest.any()
     if simple is not None:
-        assert_allclose(model.coef_, simple().set_params(**TIGHT).fit(X, Y).coef_, atol=1e-3)
+        assert_allclose(
+            model.coef_, simple().set_params(**TIGHT).fit(X, Y).coef_, atol=1e-3
+        )
 
 
-@pytest.mark.parametrize(("mixture", "low", "high"), [(RobustFeatureMTL, "0.5", "2.24"), (DirtyMTL, "0.25", "1")])
+@pytest.mark.parametrize(
+    ("mixture", "low", "high"),
+    [(RobustFeatureMTL, "0.5", "2.24"), (DirtyMTL, "0.25", "1")],
+)
 def test_the_warning_names_the_range(mixture, low, high):
     X, Y = problem()
-    with pytest.warns(DegenerateModelWarning, match=rf"{low} < lam < {high} \(5 features, 4 tasks\)"):
+    with pytest.warns(
+        DegenerateModelWarning, match=rf"{low} < lam < {high} \(5 features, 4 tasks\)"
+    ):
         mixture(lam=0.01).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -75,7 +101,9 @@ def test_the_warning_names_the_range(mixture, low, high):
 def test_one_task_of_the_dirty_model_is_the_lasso():
     X, Y = problem()
     oracle = Lasso(0.8 * 3.0 / 30, tol=1e-12, max_iter=100000).fit(X, Y[:, 0])
-    assert_allclose(degenerate(DirtyMTL(3.0, 0.8), X, Y[:, 0]).coef_[0], oracle.coef_, atol=1e-4)
+    assert_allclose(
+        degenerate(DirtyMTL(3.0, 0.8), X, Y[:, 0]).coef_[0], oracle.coef_, atol=1e-4
+    )
 
 
 def test_robust_features_find_the_outlier_task():
@@ -91,11 +119,17 @@ def test_robust_features_find_the_outlier_task():
 # ---------------------------------------------------------------- graphs
 
 
-@pytest.mark.parametrize("graph", ["mean", "chain", [[0, 1, 2, 0], [1, 0, 0, 3], [2, 0, 0, 0], [0, 3, 0, 0]]])
+@pytest.mark.parametrize(
+    "graph", ["mean", "chain", [[0, 1, 2, 0], [1, 0, 0, 3], [2, 0, 0, 0], [0, 3, 0, 0]]]
+)
 def test_the_graph_model_solves_its_linear_system(graph):
     X, y, ids = ragged()
-    model = GraphMTL(3.0, graph, ridge=0.7, fit_intercept=False, **TIGHT).fit(X, y, task_id=ids)
-    A = {"mean": np.full((4, 4), 0.25), "chain": np.eye(4, k=1) + np.eye(4, k=-1)}.get(str(graph), np.array(graph))
+    model = GraphMTL(3.0, graph, ridge=0.7, fit_intercept=False, **TIGHT).fit(
+        X, y, task_id=ids
+    )
+    A = {"mean": np.full((4, 4), 0.25), "chain": np.eye(4, k=1) + np.eye(4, k=-1)}.get(
+        str(graph), np.array(graph)
+    )
     A = A - np.diag(np.diag(A))
     M = 3.0 * (np.diag(A.sum(axis=0)) - A) + 0.7 * np.eye(4)
     system = np.kron(M, np.eye(5))
@@ -115,7 +149,9 @@ def test_without_coupling_the_graph_model_is_ridge_regression_of_every_task():
     almost = GraphMTL(0.0, ridge=1e-9, **TIGHT).fit(*problem()).coef_
     X, Y = problem()
     Xc = X - X.mean(axis=0)
-    assert_allclose(almost.T, np.linalg.lstsq(Xc, Y - Y.mean(axis=0), rcond=None)[0], atol=1e-4)
+    assert_allclose(
+        almost.T, np.linalg.lstsq(Xc, Y - Y.mean(axis=0), rcond=None)[0], atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("cls", [GraphMTL, GraphMTLClassifier])
@@ -124,10 +160,14 @@ def test_strong_coupling_pools_the_tasks_of_a_component(cls):
     y = y if cls is GraphMTL else np.where(y > y.mean(), 1, -1)
     graph = np.zeros((4, 4))
     graph[0, 1] = graph[1, 0] = graph[2, 3] = graph[3, 2] = 1.0
-    model = cls(1e7, graph, ridge=1.0, fit_intercept=False, tol=1e-9, max_iter=50000).fit(X, y, task_id=ids)
+    model = cls(
+        1e7, graph, ridge=1.0, fit_intercept=False, tol=1e-9, max_iter=50000
+    ).fit(X, y, task_id=ids)
     for pair in ([0, 1], [2, 3]):
         rows = np.isin(ids, pair)
-        alone = cls(0.0, ridge=2.0, fit_intercept=False, tol=1e-9, max_iter=50000).fit(X[rows], y[rows])
+        alone = cls(0.0, ridge=2.0, fit_intercept=False, tol=1e-9, max_iter=50000).fit(
+            X[rows], y[rows]
+        )
         assert_allclose(model.coef_[pair], np.repeat(alone.coef_, 2, axis=0), atol=2e-3)
 
 
@@ -135,7 +175,9 @@ def test_sparse_uncoupled_tasks_are_elastic_nets():
     X, Y = problem()
     model = GraphMTL(0.0, sparsity=4.0, ridge=3.0, **TIGHT).fit(X, Y)
     for t in range(4):
-        oracle = ElasticNet(7.0 / 30, l1_ratio=4.0 / 7.0, tol=1e-12, max_iter=100000).fit(X, Y[:, t])
+        oracle = ElasticNet(
+            7.0 / 30, l1_ratio=4.0 / 7.0, tol=1e-12, max_iter=100000
+        ).fit(X, Y[:, t])
         assert_allclose(model.coef_[t], oracle.coef_, atol=1e-4)
 
 
@@ -148,7 +190,11 @@ def test_a_graph_in_a_data_frame_goes_by_the_names_of_the_tasks():
     named = GraphMTL(2.0, frame).fit(X, y, task_id=names[ids])
     assert named.tasks_.tolist() == ["a", "b", "c", "d"]
     order = [3, 1, 2, 0]
-    assert_allclose(named.coef_[np.argsort(order)], GraphMTL(2.0, A).fit(X, y, task_id=ids).coef_, atol=1e-3)
+    assert_allclose(
+        named.coef_[np.argsort(order)],
+        GraphMTL(2.0, A).fit(X, y, task_id=ids).coef_,
+        atol=1e-3,
+    )
 
 
 def test_isolated_tasks_and_single_tasks_are_allowed():
@@ -156,10 +202,14 @@ def test_isolated_tasks_and_single_tasks_are_allowed():
     graph = np.zeros((4, 4))
     graph[0, 1] = graph[1, 0] = 1.0
     model = GraphMTL(5.0, graph, **TIGHT).fit(X, Y)
-    assert_allclose(model.coef_[2:], IndependentRidge(1.0).fit(X, Y[:, 2:]).coef_, atol=1e-4)
+    assert_allclose(
+        model.coef_[2:], IndependentRidge(1.0).fit(X, Y[:, 2:]).coef_, atol=1e-4
+    )
     for graph in ("mean", "chain"):
         one = GraphMTL(5.0, graph, **TIGHT).fit(X, Y[:, 0])
-        assert_allclose(one.coef_, IndependentRidge(1.0).fit(X, Y[:, 0]).coef_, atol=1e-4)
+        assert_allclose(
+            one.coef_, IndependentRidge(1.0).fit(X, Y[:, 0]).coef_, atol=1e-4
+        )
 
 
 # ---------------------------------------------------------------- ordered tasks
@@ -168,19 +218,33 @@ def test_isolated_tasks_and_single_tasks_are_allowed():
 def test_without_smoothness_the_temporal_model_is_the_joint_feature_model():
     X, Y = problem()
     plain = TemporalGroupLasso(5.0, smoothness=0.0, **TIGHT).fit(X, Y)
-    assert_allclose(plain.coef_, JointFeatureMTL(5.0, **TIGHT).fit(X, Y).coef_, atol=1e-4)
+    assert_allclose(
+        plain.coef_, JointFeatureMTL(5.0, **TIGHT).fit(X, Y).coef_, atol=1e-4
+    )
     ridge = TemporalGroupLasso(5.0, smoothness=0.0, ridge=2.0, **TIGHT).fit(X, Y)
-    oracle = MultiTaskElasticNet(7.0 / 30, l1_ratio=5.0 / 7.0, tol=1e-12, max_iter=100000).fit(X, Y)
+    oracle = MultiTaskElasticNet(
+        7.0 / 30, l1_ratio=5.0 / 7.0, tol=1e-12, max_iter=100000
+    ).fit(X, Y)
     assert_allclose(ridge.coef_, oracle.coef_, atol=1e-4)
     free = TemporalGroupLasso(0.0, smoothness=4.0, ridge=0.5, **TIGHT).fit(X, Y)
-    assert_allclose(free.coef_, GraphMTL(4.0, "chain", ridge=0.5, **TIGHT).fit(X, Y).coef_, atol=1e-4)
-    none = TemporalGroupLasso(0.0, smoothness=0.0, fit_intercept=False, **TIGHT).fit(X, Y)
+    assert_allclose(
+        free.coef_,
+        GraphMTL(4.0, "chain", ridge=0.5, **TIGHT).fit(X, Y).coef_,
+        atol=1e-4,
+    )
+    none = TemporalGroupLasso(0.0, smoothness=0.0, fit_intercept=False, **TIGHT).fit(
+        X, Y
+    )
     assert_allclose(none.coef_.T, np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-4)
 
 
 @pytest.mark.parametrize(
     "model",
-    [TemporalGroupLasso(2.0, smoothness=1e7), FusedMTL(2.0, fusion=1e7), FusedMTL(0.0, fusion=1e7, sparsity=1.0)],
+    [
+        TemporalGroupLasso(2.0, smoothness=1e7),
+        FusedMTL(2.0, fusion=1e7),
+        FusedMTL(0.0, fusion=1e7, sparsity=1.0),
+    ],
     ids=str,
 )
 def test_in_the_limit_all_ordered_tasks_are_equal(model):
@@ -190,13 +254,17 @@ def test_in_the_limit_all_ordered_tasks_are_equal(model):
     # One Lasso on the rows of all tasks: a row of T equal entries has the l2 norm sqrt(T) |w| and the l1 norm T |w|.
     strength = 2.0 * np.sqrt(4) if model.alpha else 4.0
     pooled = Lasso(strength / 120, fit_intercept=False, tol=1e-12, max_iter=100000)
-    assert_allclose(fitted.coef_[0], pooled.fit(np.vstack([X] * 4), Y.T.ravel()).coef_, atol=1e-4)
+    assert_allclose(
+        fitted.coef_[0], pooled.fit(np.vstack([X] * 4), Y.T.ravel()).coef_, atol=1e-4
+    )
 
 
 def test_special_cases_of_the_fused_model():
     X, Y = problem()
     groups = FusedMTL(5.0, fusion=0.0, **TIGHT).fit(X, Y)
-    assert_allclose(groups.coef_, JointFeatureMTL(5.0, **TIGHT).fit(X, Y).coef_, atol=1e-4)
+    assert_allclose(
+        groups.coef_, JointFeatureMTL(5.0, **TIGHT).fit(X, Y).coef_, atol=1e-4
+    )
     entries = FusedMTL(0.0, fusion=0.0, sparsity=3.0, **TIGHT).fit(X, Y)
     assert_allclose(entries.coef_, SparseMTL(3.0, **TIGHT).fit(X, Y).coef_, atol=1e-4)
     one = FusedMTL(2.0, fusion=9.0, sparsity=1.0, **TIGHT).fit(X, Y[:, 0])
@@ -208,7 +276,9 @@ def test_fused_tasks_have_pieces_of_equal_coefficients():
     X = rng.normal(size=(200, 3))
     W = np.zeros((3, 10))
     W[0], W[1, 5:] = 2.0, 1.0
-    model = FusedMTL(0.1, fusion=10.0, sparsity=5.0, tol=1e-8).fit(X, X @ W + 0.1 * rng.normal(size=(200, 10)))
+    model = FusedMTL(0.1, fusion=10.0, sparsity=5.0, tol=1e-8).fit(
+        X, X @ W + 0.1 * rng.normal(size=(200, 10))
+    )
     jumps = np.abs(np.diff(model.coef_, axis=0)) > 1e-8
     assert jumps[:, 1].tolist() == [t == 4 for t in range(9)]
     assert jumps[:, 0].sum() <= 2
@@ -218,10 +288,16 @@ def test_fused_tasks_have_pieces_of_equal_coefficients():
 # ---------------------------------------------------------------- clusters and subspaces
 
 
-@pytest.mark.parametrize("model", [ClusteredMTL(2.0, 0.4, 4), ConvexASO(2.0, 0.4, 7)], ids=str)
+@pytest.mark.parametrize(
+    "model", [ClusteredMTL(2.0, 0.4, 4), ConvexASO(2.0, 0.4, 7)], ids=str
+)
 def test_with_as_many_clusters_as_tasks_the_model_is_ridge_regression(model):
     X, Y = problem()
-    assert_allclose(degenerate(model, X, Y).coef_, IndependentRidge(2 * 2.0 * 0.4).fit(X, Y).coef_, atol=1e-4)
+    assert_allclose(
+        degenerate(model, X, Y).coef_,
+        IndependentRidge(2 * 2.0 * 0.4).fit(X, Y).coef_,
+        atol=1e-4,
+    )
 
 
 def test_clusters_and_subspaces_are_the_same_model_seen_from_two_sides():
@@ -257,7 +333,12 @@ def test_task_relation_shows_the_clusters():
 
 
 def squares(X, y, ids, W, b):
-    return sum(cp.sum_squares(y[ids == t] - X[ids == t] @ W[:, t] - b[t]) for t in range(4)) / 2
+    return (
+        sum(
+            cp.sum_squares(y[ids == t] - X[ids == t] @ W[:, t] - b[t]) for t in range(4)
+        )
+        / 2
+    )
 
 
 def rows(W):
@@ -271,12 +352,22 @@ def spectral(W, k, eta, constraints, alpha):
 
 
 ORACLES = [
-    (RobustFeatureMTL(2.0, 0.8), lambda P, Q, c: 2 * rows(P) + 1.6 * cp.sum(cp.norm(Q, 2, axis=0))),
+    (
+        RobustFeatureMTL(2.0, 0.8),
+        lambda P, Q, c: 2 * rows(P) + 1.6 * cp.sum(cp.norm(Q, 2, axis=0)),
+    ),
     (SparseLowRankMTL(2.0, 0.5), lambda P, Q, c: 2 * cp.normNuc(P) + cp.sum(cp.abs(Q))),
-    (DirtyMTL(2.0, 0.5), lambda P, Q, c: 2 * cp.sum(cp.max(cp.abs(P), axis=1)) + cp.sum(cp.abs(Q))),
+    (
+        DirtyMTL(2.0, 0.5),
+        lambda P, Q, c: 2 * cp.sum(cp.max(cp.abs(P), axis=1)) + cp.sum(cp.abs(Q)),
+    ),
     (
         GraphMTL(2.0, "chain", sparsity=1.0, ridge=0.5),
-        lambda P, Q, c: cp.sum_squares(cp.diff(P, axis=1)) + cp.sum(cp.abs(P)) + cp.sum_squares(P) / 4,
+        lambda P, Q, c: (
+            cp.sum_squares(cp.diff(P, axis=1))
+            + cp.sum(cp.abs(P))
+            + cp.sum_squares(P) / 4
+        ),
     ),
     (
         GraphMTL(2.0, ridge=0.5),
@@ -284,7 +375,11 @@ ORACLES = [
     ),
     (
         TemporalGroupLasso(2.0, smoothness=3.0, ridge=0.5),
-        lambda P, Q, c: 2 * rows(P) + 1.5 * cp.sum_squares(cp.diff(P, axis=1)) + cp.sum_squares(P) / 4,
+        lambda P, Q, c: (
+            2 * rows(P)
+            + 1.5 * cp.sum_squares(cp.diff(P, axis=1))
+            + cp.sum_squares(P) / 4
+        ),
     ),
     (
         TemporalGroupLassoClassifier(1.0, smoothness=1.0),
@@ -292,7 +387,9 @@ ORACLES = [
     ),
     (
         FusedMTL(2.0, fusion=1.0, sparsity=0.5),
-        lambda P, Q, c: 2 * rows(P) + cp.sum(cp.abs(cp.diff(P, axis=1))) + cp.sum(cp.abs(P)) / 2,
+        lambda P, Q, c: (
+            2 * rows(P) + cp.sum(cp.abs(cp.diff(P, axis=1))) + cp.sum(cp.abs(P)) / 2
+        ),
     ),
     (ClusteredMTL(2.0, 0.1, 2), lambda P, Q, c: spectral(P, 2, 0.1, c, 2.0)),
 ]
@@ -305,8 +402,14 @@ def test_optimum_agrees_with_a_conic_solver(model, form):
     W = P + Q if hasattr(model, "lam") else P
     if "Classifier" in type(model).__name__:
         y = np.where(y > np.median(y), 1.0, -1.0)
-        y[np.searchsorted(ids, range(4))], y[np.searchsorted(ids, range(4)) + 1] = 1.0, -1.0
-        loss = sum(cp.sum(cp.logistic(cp.multiply(-y[ids == t], X[ids == t] @ W[:, t] + b[t]))) for t in range(4))
+        y[np.searchsorted(ids, range(4))], y[np.searchsorted(ids, range(4)) + 1] = (
+            1.0,
+            -1.0,
+        )
+        loss = sum(
+            cp.sum(cp.logistic(cp.multiply(-y[ids == t], X[ids == t] @ W[:, t] + b[t])))
+            for t in range(4)
+        )
     else:
         loss = squares(X, y, ids, W, b)
     program = cp.Problem(cp.Minimize(loss + form(P, Q, constraints)), constraints)

@@ -89,12 +89,18 @@ def test_clusters_of_tasks_are_found(model, W, n):
 
 def test_clusters_may_differ_by_feature():
     """Two features: tasks 0-2 agree with each other in the first, tasks 0, 3 in the second."""
-    W = np.array([[2.0, 2.0, 2.0, -2.0, -2.0, -2.0], [1.5, -1.5, -1.5, 1.5, -1.5, -1.5]])
+    W = np.array(
+        [[2.0, 2.0, 2.0, -2.0, -2.0, -2.0], [1.5, -1.5, -1.5, 1.5, -1.5, -1.5]]
+    )
     X, y, ids = planted(W, n=150, noise=0.5)
     model = FlexClus(3.0, ridge=1e-3, own=1e3).fit(X, y, task_id=ids)
     first, second = model.shared_.T
-    assert max(np.ptp(first[:3]), np.ptp(first[3:])) < 0.05 * (first[:3].mean() - first[3:].mean())
-    assert max(np.ptp(second[[0, 3]]), np.ptp(second[[1, 2, 4, 5]])) < 0.05 * (second[0] - second[1])
+    assert max(np.ptp(first[:3]), np.ptp(first[3:])) < 0.05 * (
+        first[:3].mean() - first[3:].mean()
+    )
+    assert max(np.ptp(second[[0, 3]]), np.ptp(second[[1, 2, 4, 5]])) < 0.05 * (
+        second[0] - second[1]
+    )
     assert np.abs(model.own_).max() < 1e-2
 
 
@@ -114,15 +120,21 @@ def test_several_starts_find_the_best_of_all_partitions():
     rng = np.random.default_rng(2)
     W, X = rng.normal(size=(6, 6)), rng.normal(size=(24, 6))
     Y = np.where(X @ W + rng.normal(size=(24, 6)) > 0, 1, -1)
-    pairs = [[0, *rest] for k in range(5) for rest in itertools.combinations(range(1, 6), k)]
+    pairs = [
+        [0, *rest] for k in range(5) for rest in itertools.combinations(range(1, 6), k)
+    ]
     values = {}
     for group in pairs:
         V, b = cp.Variable((6, 6)), cp.Variable((1, 6))
         others = [t for t in range(6) if t not in group]
         norms = sum(cp.square(cp.normNuc(V[:, g])) for g in (group, others))
         loss = 0.5 * cp.sum_squares(1 - cp.multiply(Y, X @ V + np.ones((24, 1)) @ b))
-        values[str(sorted([group, others]))] = cp.Problem(cp.Minimize(loss + norms)).solve(solver="SCS", eps=1e-6)
-    one, five = (Whom(1.0, 2, loss="squared", n_init=n, tol=1e-6).fit(X, Y) for n in (1, 5))
+        values[str(sorted([group, others]))] = cp.Problem(
+            cp.Minimize(loss + norms)
+        ).solve(solver="SCS", eps=1e-6)
+    one, five = (
+        Whom(1.0, 2, loss="squared", n_init=n, tol=1e-6).fit(X, Y) for n in (1, 5)
+    )
     best = min(values.values())
     assert str(five.groups_) == min(values, key=values.get)
     assert five.objective_[-1] == pytest.approx(best, rel=1e-4)
@@ -132,7 +144,9 @@ def test_several_starts_find_the_best_of_all_partitions():
 
 def test_groups_are_repaired_by_moves():
     rng = np.random.default_rng(3)
-    W = np.hstack([rng.normal(size=(12, 1)) @ rng.normal(size=(1, 4)) for _ in range(3)])
+    W = np.hstack(
+        [rng.normal(size=(12, 1)) @ rng.normal(size=(1, 4)) for _ in range(3)]
+    )
     right = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     assert merge_tasks(W, 3) == right
     assert move_tasks(W, [[0, 1, 2, 4], [3, 5, 6, 7], [8, 9, 10, 11]]) == right
@@ -149,7 +163,10 @@ def test_tasks_in_one_direction_cost_the_same_in_any_group(seed):
 
 def test_a_common_model_and_a_part_of_low_rank_are_told_apart():
     rng = np.random.default_rng(4)
-    common, part = rng.normal(size=(10, 1)), 1.5 * rng.normal(size=(10, 1)) @ rng.choice([-1.0, 1.0], size=(1, 8))
+    common, part = (
+        rng.normal(size=(10, 1)),
+        1.5 * rng.normal(size=(10, 1)) @ rng.choice([-1.0, 1.0], size=(1, 8)),
+    )
     X, y, ids = planted(common + part, n=80)
     model = CoClus(1e4, 1e4, 1).fit(X, y, task_id=ids)
     assert np.ptp(model.shared_, axis=0).max() < 0.05 * np.abs(model.shared_).max()
@@ -177,7 +194,9 @@ def test_equal_prices_are_ridge_regression_of_every_task(data):
     models = [
         CMTL(3.0, 2, mean=0.5, between=0.5, within=0.5, **options),
         Whom(1.5, 6, loss="squared", **options),
-        FlexClus(0.0, ridge=3.0, own=3.0, **options),  # two equal halves: 1/(1/3 + 1/3) of ridge
+        FlexClus(
+            0.0, ridge=3.0, own=3.0, **options
+        ),  # two equal halves: 1/(1/3 + 1/3) of ridge
     ]
     for model in models:
         assert_allclose(model.fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-4)
@@ -192,15 +211,25 @@ def test_strong_pulls_are_one_model_for_all_tasks():
     clustered = FlexClus(1e3, ridge=0.5, own=1e6, tol=1e-8).fit(X, Y)
     assert_allclose(clustered.coef_, pooled.coef_, atol=1e-4)
     least_squares = PooledRidge(0.0).fit(X, Y)
-    assert_allclose(MeTaG(1e4, tol=1e-9).fit(X, Y).coef_, least_squares.coef_, atol=1e-5)
+    assert_allclose(
+        MeTaG(1e4, tol=1e-9).fit(X, Y).coef_, least_squares.coef_, atol=1e-5
+    )
 
 
 def test_no_pull_is_least_squares_of_every_task(data):
     X, y, ids = data
     alone = IndependentRidge(0.0).fit(X, signed(y), task_id=ids)
     assert_allclose(MeTaG(0.0).fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-8)
-    assert_allclose(CoClus(0.0, 1.0, 1, tol=1e-8).fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-4)
-    assert_allclose(CoClus(1.0, 0.0, 1, tol=1e-8).fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-4)
+    assert_allclose(
+        CoClus(0.0, 1.0, 1, tol=1e-8).fit(X, y, task_id=ids).coef_,
+        alone.coef_,
+        atol=1e-4,
+    )
+    assert_allclose(
+        CoClus(1.0, 0.0, 1, tol=1e-8).fit(X, y, task_id=ids).coef_,
+        alone.coef_,
+        atol=1e-4,
+    )
 
 
 def test_levels_of_the_same_seminorm_are_one_level(data):
@@ -208,9 +237,13 @@ def test_levels_of_the_same_seminorm_are_one_level(data):
     X, y, ids = planted(clusters(d=3), n=15)
     levels = [cp.Variable((3, 6)) for _ in range(3)]
     b, W = cp.Variable(6), sum(levels)
-    value = 0.5 * sum(cp.sum_squares(y[ids == t] - X[ids == t] @ W[:, t] - b[t]) for t in range(6))
+    value = 0.5 * sum(
+        cp.sum_squares(y[ids == t] - X[ids == t] @ W[:, t] - b[t]) for t in range(6)
+    )
     for level, strength in zip(levels, (4.0, 2.0, 1.0), strict=True):
-        value += strength * sum(cp.norm(level[:, s] - level[:, t]) for s in range(6) for t in range(s))
+        value += strength * sum(
+            cp.norm(level[:, s] - level[:, t]) for s in range(6) for t in range(s)
+        )
     oracle = cp.Problem(cp.Minimize(value))
     oracle.solve(solver="CLARABEL")
     model = MeTaG(1.0, tol=1e-8, max_iter=50000).fit(X, y, task_id=ids)
@@ -237,7 +270,9 @@ def test_metag_takes_more_features_than_rows_and_weights():
 @pytest.mark.parametrize("model", [CMTL, Whom, CoClus])
 def test_more_clusters_than_tasks_are_refused(model, data):
     X, y, ids = data
-    with pytest.raises(ValueError, match="n_task_clusters=7, but there are only 6 tasks; use at most 6"):
+    with pytest.raises(
+        ValueError, match="n_task_clusters=7, but there are only 6 tasks; use at most 6"
+    ):
         model(n_task_clusters=7).fit(X, y, task_id=ids)
     assert model().fit(X, y, task_id=ids).n_task_clusters_ == 3
 
@@ -260,15 +295,23 @@ def test_wrong_parameters_are_refused(model, message, data):
         model.fit(X, y, task_id=ids)
 
 
-@pytest.mark.parametrize(("part", "clusters"), [(0.01, 1), (0.25, 1), (0.3, 2), (0.5, 3), (0.99, 6), (2, 2), (None, 3)])
+@pytest.mark.parametrize(
+    ("part", "clusters"),
+    [(0.01, 1), (0.25, 1), (0.3, 2), (0.5, 3), (0.99, 6), (2, 2), (None, 3)],
+)
 def test_clusters_may_be_a_part_of_the_tasks(part, clusters):
     X, y, ids = planted(np.eye(6), n=5)
-    assert CMTL(n_task_clusters=part).fit(X, y, task_id=ids).n_task_clusters_ == clusters
+    assert (
+        CMTL(n_task_clusters=part).fit(X, y, task_id=ids).n_task_clusters_ == clusters
+    )
 
 
 @pytest.mark.parametrize("model", [CMTL, Whom, CoClus])
 def test_a_part_of_the_tasks_is_below_one(model):
-    with pytest.raises(ValueError, match=r"n_task_clusters must be an int in \[1, inf\) or a float in \(0, 1\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"n_task_clusters must be an int in \[1, inf\) or a float in \(0, 1\)",
+    ):
         model(n_task_clusters=1.5).fit(*planted(np.eye(2))[:2])
 
 
@@ -278,9 +321,14 @@ def test_metag_with_a_ridge_is_that_of_a_general_solver(d):
     X, y, ids = planted(W, n=12)
     model = MeTaG(alpha=0.7, ridge=0.4, tol=1e-7).fit(X, y, task_id=ids)
     w, b = cp.Variable((d, 3)), cp.Variable(3)
-    loss = sum(0.5 * cp.sum_squares(y[ids == t] - X[ids == t] @ w[:, t] - b[t]) for t in range(3))
+    loss = sum(
+        0.5 * cp.sum_squares(y[ids == t] - X[ids == t] @ w[:, t] - b[t])
+        for t in range(3)
+    )
     pairs = sum(cp.norm(w[:, s] - w[:, t]) for s in range(3) for t in range(s))
-    value = cp.Problem(cp.Minimize(loss + 0.7 * pairs + 0.2 * cp.sum_squares(w))).solve(solver="CLARABEL")
+    value = cp.Problem(cp.Minimize(loss + 0.7 * pairs + 0.2 * cp.sum_squares(w))).solve(
+        solver="CLARABEL"
+    )
     assert model.objective_[-1] == pytest.approx(value, rel=1e-5)
     assert model.gap_ <= 1e-7
     assert_allclose(model.coef_.T, w.value, atol=1e-3)
@@ -289,12 +337,16 @@ def test_metag_with_a_ridge_is_that_of_a_general_solver(d):
 def test_metag_with_a_ridge_alone_is_ridge_regression_of_every_task():
     X, y, ids = planted(np.eye(6))
     model = MeTaG(alpha=0.0, ridge=2.0).fit(X, y, task_id=ids)
-    assert_allclose(model.coef_, IndependentRidge(alpha=2.0).fit(X, y, task_id=ids).coef_, atol=1e-8)
+    assert_allclose(
+        model.coef_, IndependentRidge(alpha=2.0).fit(X, y, task_id=ids).coef_, atol=1e-8
+    )
     assert model.gap_ < 1e-10
 
 
 @pytest.mark.parametrize(("d", "ridge"), [(4, 0.0), (4, 3.0), (40, 3.0), (60, 3.0)])
-def test_from_a_finite_strength_on_metag_is_one_model_for_all_tasks_and_known_at_once(d, ridge):
+def test_from_a_finite_strength_on_metag_is_one_model_for_all_tasks_and_known_at_once(
+    d, ridge
+):
     X, y, ids = planted(np.random.default_rng(0).normal(size=(d, 3)), n=12)
     y[ids == 2] *= -1
     least = _least_strength_of_equal_tasks(X, y, ids, ridge)
@@ -302,7 +354,9 @@ def test_from_a_finite_strength_on_metag_is_one_model_for_all_tasks_and_known_at
     assert equal.n_iter_ == 1
     assert equal.gap_ <= 1e-9
     assert np.ptp(equal.coef_, axis=0).max() < 1e-8
-    below = MeTaG(alpha=0.5 * least, ridge=ridge, tol=1e-9, max_iter=20000).fit(X, y, task_id=ids)
+    below = MeTaG(alpha=0.5 * least, ridge=ridge, tol=1e-9, max_iter=20000).fit(
+        X, y, task_id=ids
+    )
     assert below.n_iter_ > 1
     assert np.ptp(below.coef_, axis=0).max() > 1e-6
 
@@ -310,10 +364,17 @@ def test_from_a_finite_strength_on_metag_is_one_model_for_all_tasks_and_known_at
 def _least_strength_of_equal_tasks(X, y, ids, ridge):
     """Flows that hold equal tasks in place are differences of gradients, divided by the number of tasks."""
     T = ids.max() + 1
-    X, y = (np.concatenate([values[ids == t] - values[ids == t].mean(axis=0) for t in range(T)]) for values in (X, y))
+    X, y = (
+        np.concatenate(
+            [values[ids == t] - values[ids == t].mean(axis=0) for t in range(T)]
+        )
+        for values in (X, y)
+    )
     gram = X.T @ X + T * ridge * np.eye(X.shape[1])
     w = np.linalg.lstsq(gram, X.T @ y, rcond=1e-12)[0]
-    slopes = np.array([X[ids == t].T @ (y[ids == t] - X[ids == t] @ w) for t in range(T)])
+    slopes = np.array(
+        [X[ids == t].T @ (y[ids == t] - X[ids == t] @ w) for t in range(T)]
+    )
     return max(np.linalg.norm(a - b) for a, b in itertools.combinations(slopes, 2)) / T
 
 
@@ -321,7 +382,9 @@ def _least_strength_of_equal_tasks(X, y, ids, ridge):
 def test_a_warm_start_on_the_same_data_decomposes_them_once_and_finds_the_same(model):
     X, y, ids = planted(clusters(), n=6)
     model = clone(model).set_params(warm_start=True)
-    names = {"MeTaG": ("alpha", "ridge"), "CoClus": ("low_rank", "shared")}[type(model).__name__]
+    names = {"MeTaG": ("alpha", "ridge"), "CoClus": ("low_rank", "shared")}[
+        type(model).__name__
+    ]
     spaces = set()
     for values in itertools.product([20.0, 0.5, 0.01, 0.0], [1.0, 0.1]):
         params = dict(zip(names, values, strict=True))
@@ -329,7 +392,9 @@ def test_a_warm_start_on_the_same_data_decomposes_them_once_and_finds_the_same(m
         spaces.add(id(model._memory.space))
         cold = clone(model).set_params(warm_start=False).fit(X, y, task_id=ids)
         rel = 1e-6 if isinstance(model, MeTaG) else 1e-14
-        assert model.objective_[-1] == pytest.approx(cold.objective_[-1], rel=rel), params
+        assert model.objective_[-1] == pytest.approx(cold.objective_[-1], rel=rel), (
+            params
+        )
     assert len(spaces) == 1
     assert "_memory" not in vars(cold)
     model.fit(X, -y, task_id=ids)
@@ -337,7 +402,9 @@ def test_a_warm_start_on_the_same_data_decomposes_them_once_and_finds_the_same(m
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
-def test_rounds_of_co_clusters_never_raise_the_objective_and_end_where_the_slope_is_zero(loss):
+def test_rounds_of_co_clusters_never_raise_the_objective_and_end_where_the_slope_is_zero(
+    loss,
+):
     X, y, ids = planted(np.random.default_rng(2).normal(size=(3, 6)), n=30, noise=4.0)
     model = CoClus(0.5, 2.0, 1, loss=loss, tol=1e-8).fit(X, y, task_id=ids)
     assert np.all(np.diff(model.objective_) <= 1e-9 * model.objective_[0])
@@ -357,10 +424,18 @@ def test_coclus_with_a_ridge_is_ridge_regression_where_its_parts_cost_nothing():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 30))  # fewer rows than features
     y = np.where(X @ rng.normal(size=(30, 3)) > 0, 1.0, -1.0)
-    free = CoClus(shared=0.0, low_rank=0.0, n_task_clusters=1, ridge=0.7, tol=1e-10).fit(X, y)
+    free = CoClus(
+        shared=0.0, low_rank=0.0, n_task_clusters=1, ridge=0.7, tol=1e-10
+    ).fit(X, y)
     assert_allclose(free.coef_, IndependentRidge(alpha=1.4).fit(X, y).coef_, atol=1e-4)
-    model = CoClus(shared=2.0, low_rank=3.0, n_task_clusters=1, ridge=0.7, tol=1e-10).fit(X, y)
+    model = CoClus(
+        shared=2.0, low_rank=3.0, n_task_clusters=1, ridge=0.7, tol=1e-10
+    ).fit(X, y)
     deviations = model.shared_ - model.shared_.mean(axis=0)
-    penalty = 2 * np.sum(deviations**2) + 3 * np.sum(np.linalg.svd(model.own_)[1][1:] ** 2)
+    penalty = 2 * np.sum(deviations**2) + 3 * np.sum(
+        np.linalg.svd(model.own_)[1][1:] ** 2
+    )
     loss = 0.5 * np.sum((y - model.decision_function(X)) ** 2)
-    assert model.objective_[-1] == pytest.approx(loss + penalty + 0.7 * np.sum(model.coef_**2), rel=1e-6)
+    assert model.objective_[-1] == pytest.approx(
+        loss + penalty + 0.7 * np.sum(model.coef_**2), rel=1e-6
+    )

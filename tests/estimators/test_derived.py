@@ -22,7 +22,9 @@ def files():
 
 def test_the_files_are_current(files):
     for path, text in files.items():
-        assert path.read_text(encoding="utf-8") == text, f"{path} is out of date, run: python -m mtlrun.estimators"
+        assert path.read_text(encoding="utf-8") == text, (
+            f"{path} is out of date, run: python -m mtlrun.estimators"
+        )
 
 
 def test_every_method_is_on_the_page_with_its_references(files):
@@ -46,7 +48,10 @@ def test_every_parameter_is_documented_once_with_its_default(name):
     for (key, *_), text in entries(parts["Parameters"]).items():
         head, _, body = text.partition("\n")
         assert body.strip(), key
-        assert ast.literal_eval(head.rpartition(", default ")[2]) == parameters[key].default, head
+        assert (
+            ast.literal_eval(head.rpartition(", default ")[2])
+            == parameters[key].default
+        ), head
     assert parts["Attributes"]
     assert parts["References"]
 
@@ -58,13 +63,21 @@ def test_strengths_of_scikit_learn_are_converted_as_the_page_says(there):
     X = rng.normal(size=(n, 4))
     Y = X @ rng.normal(size=(4, 3)) + rng.normal(size=(n, 3))
     oracle = getattr(sklearn.linear_model, there)(0.2, tol=1e-10).fit(X, Y)
-    methods = [info for info in METHODS.values() if f"scikit-learn `{there}(a)`" in info.elsewhere]
+    methods = [
+        info
+        for info in METHODS.values()
+        if f"scikit-learn `{there}(a)`" in info.elsewhere
+    ]
     assert methods
     for info in methods:
         if info.kind == "classifier" or info.name.startswith("Pooled"):
             continue
-        alpha = {"alpha = n a": 0.2 * n, "alpha = a": 0.2}[info.elsewhere[f"scikit-learn `{there}(a)`"]]
-        model = load_class(info.name)(alpha).set_params(**({"tol": 1e-10} if "tol" in info.parameters else {}))
+        alpha = {"alpha = n a": 0.2 * n, "alpha = a": 0.2}[
+            info.elsewhere[f"scikit-learn `{there}(a)`"]
+        ]
+        model = load_class(info.name)(alpha).set_params(
+            **({"tol": 1e-10} if "tol" in info.parameters else {})
+        )
         np.testing.assert_allclose(model.fit(X, Y).coef_, oracle.coef_, atol=1e-4)
 
 
@@ -101,7 +114,12 @@ class HandWritten(Mine):
     """With an `__init__` of its own."""
 
     def __init__(self, rounds=7, *, extra=None, task_column=None, unseen="error"):
-        self.rounds, self.extra, self.task_column, self.unseen = rounds, extra, task_column, unseen
+        self.rounds, self.extra, self.task_column, self.unseen = (
+            rounds,
+            extra,
+            task_column,
+            unseen,
+        )
 
 
 class BelowHandWritten(HandWritten):
@@ -110,11 +128,18 @@ class BelowHandWritten(HandWritten):
 
 def test_fields_are_parameters_and_their_hints_rules():
     model = clone(Derived(1.0, rounds=2))
-    assert model.get_params() == {"strength": 1.0, "rounds": 2, "task_column": None, "unseen": "error"}
+    assert model.get_params() == {
+        "strength": 1.0,
+        "rounds": 2,
+        "task_column": None,
+        "unseen": "error",
+    }
     assert Derived().strength == 5.0
     with pytest.raises(ValueError, match=r"rounds must be an int in \[1, inf\), got 0"):
         Mine(rounds=0).fit(np.eye(3), np.ones(3))
-    with pytest.raises(TypeError, match=r"Mine.*unexpected keyword argument 'strenght'"):
+    with pytest.raises(
+        TypeError, match=r"Mine.*unexpected keyword argument 'strenght'"
+    ):
         Mine(strenght=1)
 
 
@@ -128,6 +153,11 @@ def test_documentation_is_inherited_by_those_who_have_some():
 def test_a_hand_written_constructor_stays():
     model = clone(HandWritten(extra=1))
     assert (model.rounds, model.extra) == (7, 1)
-    assert list(inspect.signature(BelowHandWritten).parameters) == ["rounds", "extra", "task_column", "unseen"]
+    assert list(inspect.signature(BelowHandWritten).parameters) == [
+        "rounds",
+        "extra",
+        "task_column",
+        "unseen",
+    ]
     with pytest.raises(ValueError, match="rounds must be"):
         BelowHandWritten(rounds=-1).fit(np.eye(3), np.ones(3))

@@ -38,10 +38,18 @@ def base(**params):
 
 @pytest.mark.parametrize(
     ("tasks", "blocks", "sizes"),
-    [(12, 4, [3] * 4), (53, 4, [13] * 4 + [1]), (53, 10, [5] * 10 + [3]), (7, 7, [1] * 7), (5, 1, [5])],
+    [
+        (12, 4, [3] * 4),
+        (53, 4, [13] * 4 + [1]),
+        (53, 10, [5] * 10 + [3]),
+        (7, 7, [1] * 7),
+        (5, 1, [5]),
+    ],
 )
 @pytest.mark.parametrize("partition", ["random", "contiguous", "clustered"])
-def test_blocks_have_floor_m_over_t_tasks_and_a_remainder(tasks, blocks, sizes, partition):
+def test_blocks_have_floor_m_over_t_tasks_and_a_remainder(
+    tasks, blocks, sizes, partition
+):
     X, Y = problem(T=tasks)
     made = make_blocks(TaskData.from_matrix(X, Y), blocks, partition, 0)
     assert [len(block) for block in made] == sizes
@@ -53,7 +61,9 @@ def test_blocks_have_floor_m_over_t_tasks_and_a_remainder(tasks, blocks, sizes, 
 @pytest.mark.parametrize("partition", ["random", "contiguous", "clustered"])
 def test_with_fewer_tasks_than_blocks_every_task_is_a_block(partition):
     X, Y = problem(T=3)
-    many, three = (DivideAndConquerRMTL(n_blocks=n, partition=partition).fit(X, Y) for n in (4, 3))
+    many, three = (
+        DivideAndConquerRMTL(n_blocks=n, partition=partition).fit(X, Y) for n in (4, 3)
+    )
     assert [len(block) for block in many.blocks_] == [1, 1, 1]
     assert_array_equal(many.coef_, three.coef_)
 
@@ -70,7 +80,9 @@ def test_clusters_put_similar_tasks_together():
 
 def test_the_shuffle_depends_on_the_seed_only():
     data = TaskData.from_matrix(*problem())
-    first, again, other = (np.concatenate(make_blocks(data, 3, "random", seed)) for seed in (0, 0, 1))
+    first, again, other = (
+        np.concatenate(make_blocks(data, 3, "random", seed)) for seed in (0, 0, 1)
+    )
     assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -89,7 +101,11 @@ def test_the_column_space_is_orthonormal_and_of_the_right_rank():
 
 
 def test_the_block_that_keeps_most_is_best_and_zero_blocks_can_be_skipped():
-    zero, small, large = np.zeros((3, 2)), np.eye(3)[:, :2], np.array([[0.0, 0], [0, 5], [5, 0]])
+    zero, small, large = (
+        np.zeros((3, 2)),
+        np.eye(3)[:, :2],
+        np.array([[0.0, 0], [0, 5], [5, 0]]),
+    )
     assert choose_block([zero, small, large], "first", skip_zero=False) == 0
     assert choose_block([zero, small, large], "first", skip_zero=True) == 1
     assert choose_block([zero, small, large], "best", skip_zero=True) == 2
@@ -145,7 +161,11 @@ def test_one_block_is_the_base_model(solver, intercept):
 def test_every_block_is_the_base_model_on_its_tasks(labels):
     """A shared design is decomposed once, which must not change what the blocks get."""
     X, Y = problem(labels=labels)
-    inner = RobustMTLClassifier(0.8, 0.3, loss="squared_hinge", solver="admm", tol=1e-6) if labels else base()
+    inner = (
+        RobustMTLClassifier(0.8, 0.3, loss="squared_hinge", solver="admm", tol=1e-6)
+        if labels
+        else base()
+    )
     cls = DivideAndConquerRMTLClassifier if labels else DivideAndConquerRMTL
     model = cls(inner, 3, projection="none").fit(X, Y)
     for block in model.blocks_:
@@ -160,10 +180,15 @@ def test_ragged_masked_and_weighted_data(solver):
     inner = base(solver=solver, max_iter=50000, tol=1e-8)
     expected = DivideAndConquerRMTL(inner, 3).fit(X, Y, sample_weight=w)
     ragged = DivideAndConquerRMTL(inner, 3).fit(
-        np.vstack([X] * 11), Y.T.ravel(), task_id=np.repeat(np.arange(11), 40), sample_weight=np.tile(w, 11)
+        np.vstack([X] * 11),
+        Y.T.ravel(),
+        task_id=np.repeat(np.arange(11), 40),
+        sample_weight=np.tile(w, 11),
     )
     assert_allclose(ragged.coef_, expected.coef_, atol=1e-3)
-    masked = DivideAndConquerRMTL(inner, 3).fit(X, np.where(w[:, None] > 0, Y, np.nan), sample_weight=w)
+    masked = DivideAndConquerRMTL(inner, 3).fit(
+        X, np.where(w[:, None] > 0, Y, np.nan), sample_weight=w
+    )
     assert_allclose(masked.coef_, expected.coef_, atol=1e-3)
 
 
@@ -174,13 +199,18 @@ def test_intercepts_are_the_best_ones_for_the_projected_coefficients():
     labels = np.where(np.median(Y, axis=0) < Y, 1, -1)
     inner = RobustMTLClassifier(0.8, 0.3, loss="logistic")
     logistic = DivideAndConquerRMTLClassifier(inner, 3).fit(X, labels)
-    assert_allclose(logistic.predict_proba(X).mean(axis=0), (labels > 0).mean(axis=0), atol=1e-6)
+    assert_allclose(
+        logistic.predict_proba(X).mean(axis=0), (labels > 0).mean(axis=0), atol=1e-6
+    )
 
 
 def test_the_objective_is_that_of_all_tasks_at_the_joined_solution():
     X, Y = problem()
     model = DivideAndConquerRMTL(base(), 3).fit(X, Y)
-    value = np.linalg.norm(model.low_rank_, "nuc") + 0.8 * np.linalg.norm(model.outlier_, axis=1).sum()
+    value = (
+        np.linalg.norm(model.low_rank_, "nuc")
+        + 0.8 * np.linalg.norm(model.outlier_, axis=1).sum()
+    )
     value += 0.3 * np.sum((Y - model.predict(X)) ** 2)
     assert model.objective_[-1] == pytest.approx(value)
     assert model.objective_[-1] >= base().fit(X, Y).objective_[-1] * (1 - 1e-6)
@@ -218,7 +248,9 @@ def test_warnings_of_blocks_come_once_with_their_number():
 
 def test_blocks_that_do_not_converge_are_counted():
     X, Y = problem(T=12)
-    with pytest.warns(ConvergenceWarning, match="4 of 4 blocks did not converge.*base__max_iter"):
+    with pytest.warns(
+        ConvergenceWarning, match="4 of 4 blocks did not converge.*base__max_iter"
+    ):
         model = DivideAndConquerRMTL(base(max_iter=2, tol=1e-12), 4).fit(X, Y)
     assert model.converged_ is False
     assert model.gap_ is None
@@ -244,7 +276,9 @@ def test_wrong_parameters_are_explained(params, message):
 def test_a_loss_for_labels_refuses_other_targets():
     X, Y = problem()
     with pytest.raises(ValueError, match=r"-1 or \+1"):
-        DivideAndConquerRMTL(RobustMTLClassifier(0.8, loss="squared_hinge"), 3).fit(X, Y)
+        DivideAndConquerRMTL(RobustMTLClassifier(0.8, loss="squared_hinge"), 3).fit(
+            X, Y
+        )
 
 
 def test_default_base_and_nested_parameters():
@@ -254,5 +288,6 @@ def test_default_base_and_nested_parameters():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateModelWarning)
         assert_allclose(
-            DivideAndConquerRMTL(n_blocks=3).fit(X, Y).coef_, DivideAndConquerRMTL(RobustMTL(), 3).fit(X, Y).coef_
+            DivideAndConquerRMTL(n_blocks=3).fit(X, Y).coef_,
+            DivideAndConquerRMTL(RobustMTL(), 3).fit(X, Y).coef_,
         )

@@ -25,8 +25,26 @@ def problem(n=60, d=5, T=4, seed=0):
 @pytest.mark.parametrize("model", [FETR, MTFRL])
 def test_the_parameters_may_be_given_in_their_order(model):
     one = model(1.0, 2.0, 0.1, 10.0, "cg", False, 1e-3, 7)
-    names = ("eta", "rho", "lower", "upper", "w_solver", "fit_intercept", "tol", "max_iter")
-    assert [getattr(one, name) for name in names] == [1.0, 2.0, 0.1, 10.0, "cg", False, 1e-3, 7]
+    names = (
+        "eta",
+        "rho",
+        "lower",
+        "upper",
+        "w_solver",
+        "fit_intercept",
+        "tol",
+        "max_iter",
+    )
+    assert [getattr(one, name) for name in names] == [
+        1.0,
+        2.0,
+        0.1,
+        10.0,
+        "cg",
+        False,
+        1e-3,
+        7,
+    ]
 
 
 @pytest.mark.parametrize("model", BOTH, ids=str)
@@ -46,7 +64,9 @@ def test_precisions_and_covariances_are_inverse_and_in_the_box(model):
 @pytest.mark.parametrize("model", BOTH, ids=str)
 def test_related_tasks_show_in_the_task_covariance(model):
     X, Y = problem()
-    covariance = clone(model).fit(X, pd.DataFrame(Y, columns=list("abcd"))).task_covariance_
+    covariance = (
+        clone(model).fit(X, pd.DataFrame(Y, columns=list("abcd"))).task_covariance_
+    )
     assert covariance[0, 1] > 0
     assert covariance[2, 3] > 0
     assert np.all(covariance[:2, 2:] < 0)
@@ -59,7 +79,9 @@ def test_repeated_rows_with_task_ids_equal_the_shared_design(model, kind):
     # The same iteration with exact and with inexact W-steps: equal up to the tolerance.
     model = clone(model).set_params(tol=1e-12, max_iter=3000, lower=0.5, upper=2.0)
     shared = clone(model).fit(kind(X), Y)
-    ragged = clone(model).fit(kind(np.vstack([X] * 4)), Y.T.ravel(), task_id=np.repeat(np.arange(4), len(X)))
+    ragged = clone(model).fit(
+        kind(np.vstack([X] * 4)), Y.T.ravel(), task_id=np.repeat(np.arange(4), len(X))
+    )
     assert_allclose(ragged.coef_, shared.coef_, atol=1e-4)
     assert_allclose(ragged.intercept_, shared.intercept_, atol=1e-3)
     assert shared.gap_ is None
@@ -80,7 +102,9 @@ def test_weights_are_repetitions():
     w = np.random.default_rng(1).integers(0, 3, size=60)
     rows = np.repeat(np.arange(60), w)
     weighted = FETR(tol=1e-9).fit(X, Y, sample_weight=w)
-    assert_allclose(weighted.coef_, FETR(tol=1e-9).fit(X[rows], Y[rows]).coef_, atol=1e-6)
+    assert_allclose(
+        weighted.coef_, FETR(tol=1e-9).fit(X[rows], Y[rows]).coef_, atol=1e-6
+    )
 
 
 # ---------------------------------------------------------------- bad input
@@ -92,7 +116,10 @@ def test_weights_are_repetitions():
     [
         ({"eta": 0.0}, r"eta must be a float in \(0, inf\), got 0.0"),
         ({"rho": -1.0}, r"rho must be a float in \(0, inf\), got -1.0"),
-        ({"lower": 1.0, "upper": 1.0}, "0 < lower < upper < inf, got lower=1.0 and upper=1.0"),
+        (
+            {"lower": 1.0, "upper": 1.0},
+            "0 < lower < upper < inf, got lower=1.0 and upper=1.0",
+        ),
         ({"lower": 10.0, "upper": 1.0}, "0 < lower < upper"),
         ({"lower": 0.0}, r"lower must be a float in \(0, inf\)"),
         ({"w_solver": "eigne"}, "did you mean 'eigen'"),
@@ -130,7 +157,9 @@ def test_tasks_with_one_sample_are_fitted(model):
     model = clone(model).fit(X, Y[np.arange(60), ids], task_id=ids)
     assert np.isfinite(model.coef_).all()
     # Centred, such a task says nothing: its line passes through its only point.
-    assert_allclose(model.predict(X[58:], task_id=ids[58:]), Y[[58, 59], [2, 3]], atol=1e-8)
+    assert_allclose(
+        model.predict(X[58:], task_id=ids[58:]), Y[[58, 59], [2, 3]], atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("model", BOTH, ids=str)
@@ -156,7 +185,9 @@ def test_constant_targets_give_zero_coefficients(model):
 def test_stopping_early_warns():
     from sklearn.exceptions import ConvergenceWarning
 
-    with pytest.warns(ConvergenceWarning, match=r"FETR did not converge.*Increase max_iter"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"FETR did not converge.*Increase max_iter"
+    ):
         FETR(max_iter=2, tol=1e-12).fit(*problem())
 
 
@@ -175,5 +206,7 @@ def test_school_beats_ridge():
     scores = {}
     for model in (IndependentRidge(1.0), FETR(1.0, 100.0)):
         model.fit(X[~test], school.y[~test], task_id=school.task_id[~test])
-        scores[type(model).__name__] = model.score(X[test], school.y[test], task_id=school.task_id[test])
+        scores[type(model).__name__] = model.score(
+            X[test], school.y[test], task_id=school.task_id[test]
+        )
     assert scores["FETR"] > scores["IndependentRidge"] + 0.02

@@ -36,7 +36,11 @@ SETTINGS = {
     "SharedMKLClassifier": {"tol": 1e-6, "max_iter": 200},
 }
 #: Where coefficients may be further than 1e-6 from the stored ones, relative to the largest.
-LOOSER = {"GroupMKLClassifier": 2e-3, "IndependentMKLClassifier": 2e-3, "SharedMKLClassifier": 2e-3}
+LOOSER = {
+    "GroupMKLClassifier": 2e-3,
+    "IndependentMKLClassifier": 2e-3,
+    "SharedMKLClassifier": 2e-3,
+}
 
 #: Other parameters than the defaults: on ragged data with sample weights.
 VARIANTS = [
@@ -58,7 +62,10 @@ VARIANTS = [
     ("RobustMTL", {"variant": "paper", "solver": "apg"}),
     ("RobustMTLClassifier", {"loss": "logistic"}),
     ("DivideAndConquerRMTL", {"n_blocks": 3, "projection": "best"}),
-    ("DivideAndConquerRMTL", {"n_blocks": 2, "projection": "none", "partition": "contiguous"}),
+    (
+        "DivideAndConquerRMTL",
+        {"n_blocks": 2, "projection": "none", "partition": "contiguous"},
+    ),
     ("DivideAndConquerRMTL", {"n_blocks": 2, "partition": "clustered"}),
     ("GraphSVC", {"loss": "squared_hinge"}),
     ("GraphSVC", {"loss": "logistic", "fit_intercept": True}),
@@ -72,7 +79,10 @@ VARIANTS = [
     ("HierarchicalMTL", {"covariance": "diagonal", "method": "ml"}),
     ("HierarchicalMTL", {"covariance": "full"}),
     ("HierarchicalMTL", {"covariance": "scalar", "mean": "ridge"}),
-    ("HierarchicalMTL", {"covariance": "scalar", "integrate": False, "fit_intercept": False}),
+    (
+        "HierarchicalMTL",
+        {"covariance": "scalar", "integrate": False, "fit_intercept": False},
+    ),
     ("HierarchicalMTL", {"covariance": "scalar", "noise": "task"}),
     ("HierarchicalMTLClassifier", {"covariance": "scalar"}),
     ("HierarchicalMTLClassifier", {"covariance": "full", "ridge": 1.0}),
@@ -127,7 +137,10 @@ def arrange(name, layout, weighted):
     if layout == "masked":
         data["y"] = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
     if layout == "ragged":
-        data, weights = {"X": X, "y": Y[np.arange(40), ids], "task_id": ids}, weights[:, 0]
+        data, weights = (
+            {"X": X, "y": Y[np.arange(40), ids], "task_id": ids},
+            weights[:, 0],
+        )
     return data | ({"sample_weight": weights} if weighted else {})
 
 
@@ -135,7 +148,9 @@ def solve(name, params, data):
     """The solution as plain numbers; predictions stand for coefficients where there are none."""
     known = build(name).get_params()
     tight = {key: value for key, value in TIGHT.items() if key in known}
-    model = build({"estimator": name, "params": tight | SETTINGS.get(name, {}) | params})
+    model = build(
+        {"estimator": name, "params": tight | SETTINGS.get(name, {}) | params}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(**data)
@@ -185,13 +200,22 @@ def test_the_stored_solution_is_found_again(case, judge):
         assert found.keys() == stored.keys()
         problems += differences(name, stored, found)
     before = {"versions": versions["before"], "numbers": stored}
-    judge("; ".join([case, *problems]), before, {"versions": versions["now"], "numbers": {}}, agrees=not problems)
+    judge(
+        "; ".join([case, *problems]),
+        before,
+        {"versions": versions["now"], "numbers": {}},
+        agrees=not problems,
+    )
 
 
 def versions_of_case(name, params):
     """Versions of a method and of the methods inside it."""
     spec = resolved(name, params, 0)
-    return {key: value for key, value in versions_of(class_paths(spec)).items() if key != "protocol"}
+    return {
+        key: value
+        for key, value in versions_of(class_paths(spec)).items()
+        if key != "protocol"
+    }
 
 
 def differences(name, stored, found):
@@ -210,19 +234,29 @@ def differences(name, stored, found):
 
 
 @pytest.mark.slow
-def test_other_numbers_need_a_raised_version_and_a_raised_version_other_numbers(judge, monkeypatch):
+def test_other_numbers_need_a_raised_version_and_a_raised_version_other_numbers(
+    judge, monkeypatch
+):
     case = "TraceNormMTL, shared"
     name, info = "TraceNormMTL", METHODS["TraceNormMTL"]
     prox = norms.TraceNorm.prox_value
-    monkeypatch.setattr(norms.TraceNorm, "prox_value", lambda self, W, step: prox(self, W, 1.001 * step))
-    monkeypatch.setattr(norms.TraceNorm, "prox", lambda self, W, step: prox(self, W, 1.001 * step)[0])
+    monkeypatch.setattr(
+        norms.TraceNorm, "prox_value", lambda self, W, step: prox(self, W, 1.001 * step)
+    )
+    monkeypatch.setattr(
+        norms.TraceNorm, "prox", lambda self, W, step: prox(self, W, 1.001 * step)[0]
+    )
     with pytest.raises(AssertionError, match="raise the version of what changed"):
         test_the_stored_solution_is_found_again(case, judge)
-    monkeypatch.setitem(METHODS, name, replace(info, changes=[*info.changes, "a longer step"]))
+    monkeypatch.setitem(
+        METHODS, name, replace(info, changes=[*info.changes, "a longer step"])
+    )
     with pytest.raises(pytest.fail.Exception, match="run this file with --write"):
         test_the_stored_solution_is_found_again(case, judge)
     monkeypatch.undo()
-    monkeypatch.setitem(METHODS, name, replace(info, changes=[*info.changes, "a longer step"]))
+    monkeypatch.setitem(
+        METHODS, name, replace(info, changes=[*info.changes, "a longer step"])
+    )
     with pytest.raises(pytest.fail.Exception, match="take the raised version back"):
         test_the_stored_solution_is_found_again(case, judge)
 
@@ -237,9 +271,15 @@ def write():
     for case, (name, params, *how) in CASES.items():
         versions = versions_of_case(name, params)
         if stored.get(case, {}).get("versions") != versions:
-            stored[case] = {"versions": versions, **solve(name, params, arrange(name, *how))}
+            stored[case] = {
+                "versions": versions,
+                **solve(name, params, arrange(name, *how)),
+            }
     stored = {case: stored[case] for case in CASES}
-    lines = [f"{json.dumps(case)}: {json.dumps(found, default=rounded)}" for case, found in stored.items()]
+    lines = [
+        f"{json.dumps(case)}: {json.dumps(found, default=rounded)}"
+        for case, found in stored.items()
+    ]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

@@ -22,17 +22,30 @@ def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0,
     ids = np.repeat(np.arange(T), n)
     X = rng.normal(size=(T * n, 2))
     W = np.array(mean) + rng.normal(size=(T, 3)) * np.array(spread)
-    return X, W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + noise * rng.normal(size=T * n), ids, W
+    return (
+        X,
+        W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + noise * rng.normal(size=T * n),
+        ids,
+        W,
+    )
 
 
 @pytest.fixture
 def sleepstudy():
     """Reaction times of 18 drivers over ten days, 308 first (Belenky et al. 2003)."""
-    path = Path(os.environ.get("MTLRUN_DATA") or "absent") / "grouped" / "sleepstudy.csv.gz"
+    path = (
+        Path(os.environ.get("MTLRUN_DATA") or "absent")
+        / "grouped"
+        / "sleepstudy.csv.gz"
+    )
     if not path.is_file():
         pytest.skip("MTLRUN_DATA does not hold grouped/sleepstudy.csv.gz")
     frame = pd.read_csv(path)
-    return frame[["Days"]].to_numpy(float), frame["Reaction"].to_numpy(), frame["Subject"].to_numpy()
+    return (
+        frame[["Days"]].to_numpy(float),
+        frame["Reaction"].to_numpy(),
+        frame["Subject"].to_numpy(),
+    )
 
 
 def shared(seed=0, n=30, T=4):
@@ -43,7 +56,9 @@ def shared(seed=0, n=30, T=4):
 
 def test_the_attributes_are_in_the_units_of_the_data():
     X, y, ids, _ = table(T=200)
-    model = HierarchicalMTL("diagonal").fit(X * [1.0, 100.0] + [0.0, 5.0], y, task_id=ids)
+    model = HierarchicalMTL("diagonal").fit(
+        X * [1.0, 100.0] + [0.0, 5.0], y, task_id=ids
+    )
     assert_allclose(model.mean_coef_, [1.0, -0.01], rtol=0.1)
     assert model.noise_variance_ == pytest.approx(0.25, rel=0.1)
     assert_allclose(np.sqrt(np.diag(model.covariance_))[:2], [1.0, 0.8], rtol=0.15)
@@ -65,10 +80,16 @@ def test_the_likelihood_and_variances_of_a_known_study_are_those_of_lme4(sleepst
     X, y, ids = sleepstudy
     full = HierarchicalMTL("full").fit(X, y, task_id=ids)
     assert -2 * full.log_likelihood_ == pytest.approx(1743.6283, abs=2e-4)
-    assert_allclose([full.mean_intercept_, *full.mean_coef_], [251.405, 10.467], atol=1e-3)
+    assert_allclose(
+        [full.mean_intercept_, *full.mean_coef_], [251.405, 10.467], atol=1e-3
+    )
     assert full.noise_variance_ == pytest.approx(654.94, abs=0.05)
     assert full.covariance_[1, 1] == pytest.approx(35.07, abs=0.05)
-    level = full.covariance_[0, 0] - 2 * X.mean() * full.covariance_[0, 1] + X.mean() ** 2 * full.covariance_[1, 1]
+    level = (
+        full.covariance_[0, 0]
+        - 2 * X.mean() * full.covariance_[0, 1]
+        + X.mean() ** 2 * full.covariance_[1, 1]
+    )
     assert level == pytest.approx(612.1, abs=0.5)
     assert_allclose(full.mean_coef_std_, [1.546], atol=1e-3)
 
@@ -83,13 +104,19 @@ def test_a_single_task_is_least_squares_with_its_standard_errors():
     assert_allclose(np.append(model.intercept_, model.coef_), solution, rtol=1e-8)
     assert_allclose(np.append(model.intercept_std_, model.coef_std_), errors, rtol=1e-6)
     point, std = model.predict(X[:2], return_std=True)
-    variance = squares[0] / 26 * (1 + np.einsum("ij,jk,ik->i", A[:2], np.linalg.inv(A.T @ A), A[:2]))
+    variance = (
+        squares[0]
+        / 26
+        * (1 + np.einsum("ij,jk,ik->i", A[:2], np.linalg.inv(A.T @ A), A[:2]))
+    )
     assert_allclose(std**2, variance, rtol=1e-6)
     assert point.shape == (2,)
     found = model.estimates()
     assert_allclose(found.pooled, found.alone, rtol=1e-6)
     assert_allclose(found.pooled[0, 1:], model.coef_[0], rtol=1e-8)
-    assert_allclose(found.pooled[0, 0], y.mean(), rtol=1e-8)  # the level at the mean of the columns
+    assert_allclose(
+        found.pooled[0, 0], y.mean(), rtol=1e-8
+    )  # the level at the mean of the columns
 
 
 @pytest.mark.parametrize("T", [8, 40])
@@ -98,12 +125,16 @@ def test_intervals_hold_what_they_promise(T):
     for seed in range(30):
         X, y, ids, W = table(seed, T=T + 10, n=16)
         train = (ids < T) & (np.arange(len(ids)) % 2 == 0)
-        model = HierarchicalMTL(unseen="mean", covariance="scalar").fit(X[train], y[train], task_id=ids[train])
+        model = HierarchicalMTL(unseen="mean", covariance="scalar").fit(
+            X[train], y[train], task_id=ids[train]
+        )
         seen, unseen = (ids < T) & ~train, ids >= T
         for rows, found in ((seen, inside), (unseen, new)):
             mean, std = model.predict(X[rows], task_id=ids[rows], return_std=True)
             found.append(np.mean(np.abs(y[rows] - mean) < 1.96 * std))
-        coefficients.append(np.mean(np.abs(W[:T, 1:] - model.coef_) < 1.96 * model.coef_std_))
+        coefficients.append(
+            np.mean(np.abs(W[:T, 1:] - model.coef_) < 1.96 * model.coef_std_)
+        )
     assert 0.92 < np.mean(inside) < 0.975
     assert 0.91 < np.mean(new) < 0.98
     assert 0.90 < np.mean(coefficients) < 0.98
@@ -139,7 +170,10 @@ def test_standard_deviations_have_the_shape_of_predictions(layout, covariance):
 def test_rows_of_a_shared_fit_may_name_their_task():
     X, y = shared()
     model = HierarchicalMTL("diagonal").fit(X, y)
-    every, one = model.predict(X, return_std=True), model.predict(X, task_id=np.full(30, 2), return_std=True)
+    every, one = (
+        model.predict(X, return_std=True),
+        model.predict(X, task_id=np.full(30, 2), return_std=True),
+    )
     assert_allclose(one[0], every[0][:, 2])
     assert_allclose(one[1], every[1][:, 2])
 
@@ -150,7 +184,10 @@ def test_columns_that_may_not_differ_have_one_coefficient():
     model = HierarchicalMTL("diagonal", slopes=["price"]).fit(frame, y, task_id=ids)
     assert np.ptp(model.coef_[:, 1]) < 1e-12
     assert np.ptp(model.coef_[:, 0]) > 0.5
-    assert_allclose(HierarchicalMTL("diagonal", slopes=[0]).fit(X, y, task_id=ids).coef_, model.coef_)
+    assert_allclose(
+        HierarchicalMTL("diagonal", slopes=[0]).fit(X, y, task_id=ids).coef_,
+        model.coef_,
+    )
     for wrong in (["prize"], [7]):
         with pytest.raises(ValueError, match="no column"):
             HierarchicalMTL(slopes=wrong).fit(frame, y, task_id=ids)
@@ -174,7 +211,9 @@ def test_more_columns_than_rows_have_a_ridge_mean():
 
 def test_tests_find_what_differs():
     X, y, ids, _ = table(T=40, spread=(1.0, 0.8, 0.0))
-    model = HierarchicalMTL().fit(pd.DataFrame(X, columns=["price", "promo"]), y, task_id=ids)
+    model = HierarchicalMTL().fit(
+        pd.DataFrame(X, columns=["price", "promo"]), y, task_id=ids
+    )
     assert model.test().p_value == pytest.approx(0.001)
     for method in ("score", "f"):
         assert model.test("slopes", method=method).p_value < 0.01
@@ -182,7 +221,9 @@ def test_tests_find_what_differs():
     assert (price.tested, price.method) == ("price", "lrt")
     assert price.p_value < 1e-6
     assert promo.p_value > 0.05
-    assert model.test("promo").p_value == pytest.approx(promo.p_value)  # the larger p-value is not adjusted
+    assert model.test("promo").p_value == pytest.approx(
+        promo.p_value
+    )  # the larger p-value is not adjusted
     assert model.test("price", method="bootstrap", draws=19).p_value == 0.05
     assert model.test([0, 1], method="f").p_value < 0.01
     with pytest.raises(ValueError, match="one variance"):
@@ -216,10 +257,14 @@ def test_chunks_statistics_and_rows_have_one_likelihood(covariance):
     X, y, ids, _ = table(T=15)
     weights = np.random.default_rng(1).random(len(y)) + 0.5
     rows = HierarchicalMTL(covariance).fit(X, y, task_id=ids, sample_weight=weights)
-    sums = HierarchicalMTL(covariance).fit_statistics(TaskStatistics.of(X, y, ids, weights))
+    sums = HierarchicalMTL(covariance).fit_statistics(
+        TaskStatistics.of(X, y, ids, weights)
+    )
     chunks = HierarchicalMTL(covariance)
     for k in range(3):
-        chunks.partial_fit(X[k::3], y[k::3], task_id=ids[k::3], sample_weight=weights[k::3])
+        chunks.partial_fit(
+            X[k::3], y[k::3], task_id=ids[k::3], sample_weight=weights[k::3]
+        )
     for other in (sums, chunks):
         assert other.objective_[-1] == pytest.approx(rows.objective_[-1], rel=1e-8)
         assert_allclose(other.coef_, rows.coef_, atol=1e-5)
@@ -237,23 +282,34 @@ def test_chunks_statistics_and_rows_have_one_likelihood(covariance):
 
 def test_few_tasks_have_wider_intervals():
     X, y, ids, _ = table(T=5, n=8)
-    fits = [HierarchicalMTL("scalar", integrate=on).fit(X, y, task_id=ids) for on in (True, False)]
+    fits = [
+        HierarchicalMTL("scalar", integrate=on).fit(X, y, task_id=ids)
+        for on in (True, False)
+    ]
     assert fits[0].log_likelihood_ == fits[1].log_likelihood_
     assert (fits[0].coef_std_ > fits[1].coef_std_).mean() > 0.5
-    assert_allclose(HierarchicalMTL("scalar").fit(X, y, task_id=ids).coef_, fits[0].coef_)
+    assert_allclose(
+        HierarchicalMTL("scalar").fit(X, y, task_id=ids).coef_, fits[0].coef_
+    )
 
 
 def test_student_gives_outlier_tasks_less_weight():
     X, y, ids, W = table(T=40, spread=(0.2, 0.2, 0.2))
     far = ids < 3
     y = y + 8 * far * X[:, 0]
-    normal, student = (HierarchicalMTL("scalar", prior=prior).fit(X, y, task_id=ids) for prior in ("normal", "student"))
+    normal, student = (
+        HierarchicalMTL("scalar", prior=prior).fit(X, y, task_id=ids)
+        for prior in ("normal", "student")
+    )
     assert (student.task_weights_[:3] < 0.3).all()
     assert np.median(student.task_weights_[3:]) > 0.9
     assert_allclose(normal.task_weights_, 1.0)
     others = ids >= 3
     truth = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1)
-    errors = [np.square(m.predict(X[others], task_id=ids[others]) - truth[others]).mean() for m in (normal, student)]
+    errors = [
+        np.square(m.predict(X[others], task_id=ids[others]) - truth[others]).mean()
+        for m in (normal, student)
+    ]
     assert errors[1] < errors[0]
     assert student.coef_std_.shape == (40, 2)
 
@@ -264,14 +320,19 @@ def test_clusters_are_found_and_named():
     y = y + np.where(kind[ids] == 1, 4 * X[:, 1], 0.0)
     model = HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids)
     assert len(np.unique(model.labels_)) == 2
-    assert len({tuple(pair) for pair in np.column_stack([kind, model.labels_]).tolist()}) == 2
+    assert (
+        len({tuple(pair) for pair in np.column_stack([kind, model.labels_]).tolist()})
+        == 2
+    )
     X, y, ids, _ = table(T=40)
     assert not HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids).labels_.any()
 
 
 @pytest.mark.every(6)
 @pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
-@pytest.mark.parametrize("covariance", ["auto", "intercept", "scalar", "diagonal", "factor", "full"])
+@pytest.mark.parametrize(
+    "covariance", ["auto", "intercept", "scalar", "diagonal", "factor", "full"]
+)
 def test_odd_tables_are_no_errors(covariance, prior):
     rng = np.random.default_rng(0)
     X, y, ids, _ = table(T=6, n=3)
@@ -287,7 +348,9 @@ def test_odd_tables_are_no_errors(covariance, prior):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
         for X2, y2, ids2, w in tables:
-            model = HierarchicalMTL(covariance, prior=prior, max_iter=10).fit(X2, y2, task_id=ids2, sample_weight=w)
+            model = HierarchicalMTL(covariance, prior=prior, max_iter=10).fit(
+                X2, y2, task_id=ids2, sample_weight=w
+            )
             mean, std = model.predict(X2, task_id=ids2, return_std=True)
             assert np.isfinite(mean).all()
             assert np.isfinite(std).all()
@@ -298,11 +361,18 @@ def test_a_model_of_scaled_columns_is_one_of_the_columns():
     X, y, ids, _ = table()
     factors = np.array([2.0, 0.01])
     direct = HierarchicalMTL("diagonal", unseen="mean").fit(X + 3, y, task_id=ids)
-    moved = HierarchicalMTL("diagonal", unseen="mean").fit((X + 3) * factors, y, task_id=ids).with_columns_of(factors)
+    moved = (
+        HierarchicalMTL("diagonal", unseen="mean")
+        .fit((X + 3) * factors, y, task_id=ids)
+        .with_columns_of(factors)
+    )
     assert_allclose(moved.coef_, direct.coef_, atol=1e-6)
     assert_allclose(moved.covariance_, direct.covariance_, atol=1e-6)
     for ids2 in (ids, np.full(len(ids), -1)):
-        for a, b in zip(*(m.predict(X, task_id=ids2, return_std=True) for m in (moved, direct)), strict=True):
+        for a, b in zip(
+            *(m.predict(X, task_id=ids2, return_std=True) for m in (moved, direct)),
+            strict=True,
+        ):
             assert_allclose(a, b, atol=1e-6)
 
 
@@ -331,7 +401,12 @@ def noisy(seed=0, T=30, n=20, spread=0.8):
     X = rng.normal(size=(T * n, 2)) * [1.0, 50.0] + [3.0, 0.0]
     W = rng.normal(size=(T, 2)) * [0.5, 0.01]
     noise = np.exp(spread * rng.normal(size=T))
-    return X, 10 + (X * W[ids]).sum(axis=1) + noise[ids] * rng.normal(size=T * n), ids, noise
+    return (
+        X,
+        10 + (X * W[ids]).sum(axis=1) + noise[ids] * rng.normal(size=T * n),
+        ids,
+        noise,
+    )
 
 
 def test_noises_of_tasks_are_found_and_make_intervals_right():
@@ -339,10 +414,14 @@ def test_noises_of_tasks_are_found_and_make_intervals_right():
     train = np.arange(len(y)) % 2 == 0
     order, covered = np.argsort(noise), {}
     for kind in ("common", "task"):
-        model = HierarchicalMTL("scalar", noise=kind).fit(X[train], y[train], task_id=ids[train])
+        model = HierarchicalMTL("scalar", noise=kind).fit(
+            X[train], y[train], task_id=ids[train]
+        )
         mean, std = model.predict(X[~train], task_id=ids[~train], return_std=True)
         inside = np.abs(y[~train] - mean) < 1.96 * std
-        covered[kind] = [inside[np.isin(ids[~train], part)].mean() for part in np.split(order, 3)]
+        covered[kind] = [
+            inside[np.isin(ids[~train], part)].mean() for part in np.split(order, 3)
+        ]
     assert covered["common"][0] == 1.0
     assert covered["common"][2] < 0.9
     assert_allclose(covered["task"], 0.95, atol=0.03)
@@ -350,17 +429,28 @@ def test_noises_of_tasks_are_found_and_make_intervals_right():
     assert 2 < model.noise_degrees_ < np.inf
     assert model.gap_ < 1e-6
     assert sum(model.variance_shares_.values()) == pytest.approx(1.0)
-    assert model.variance_shares_["noise"] == pytest.approx(model.noise_variances_.mean() / y[train].var(), rel=0.2)
+    assert model.variance_shares_["noise"] == pytest.approx(
+        model.noise_variances_.mean() / y[train].var(), rel=0.2
+    )
 
 
 def test_a_task_never_seen_has_the_mean_of_the_noises():
     X, y, ids, _ = noisy()
-    model = HierarchicalMTL("scalar", noise="task", unseen="mean").fit(X, y, task_id=ids)
+    model = HierarchicalMTL("scalar", noise="task", unseen="mean").fit(
+        X, y, task_id=ids
+    )
     common = HierarchicalMTL("scalar", unseen="mean").fit(X, y, task_id=ids)
     std = model.predict(X[:1], task_id=[99], return_std=True)[1]
-    between = common.predict(X[:1], task_id=[99], return_std=True)[1] ** 2 - common.noise_variance_
+    between = (
+        common.predict(X[:1], task_id=[99], return_std=True)[1] ** 2
+        - common.noise_variance_
+    )
     assert std**2 - model.noise_variance_ == pytest.approx(between, rel=0.5)
-    assert model.noise_variances_.min() < model.noise_variance_ < model.noise_variances_.max()
+    assert (
+        model.noise_variances_.min()
+        < model.noise_variance_
+        < model.noise_variances_.max()
+    )
 
 
 def test_noises_that_do_not_differ_leave_the_model_as_it_is():
@@ -380,16 +470,22 @@ def test_units_and_order_change_no_noise(covariance):
     options = {"covariance": covariance, "noise": "task", "tol": 1e-10}
     model = HierarchicalMTL(**options).fit(X, y, task_id=ids)
     order = np.random.default_rng(1).permutation(len(y))
-    other = HierarchicalMTL(**options).fit(X[order] * [100.0, 0.1], 5 * y[order] - 3, task_id=ids[order])
+    other = HierarchicalMTL(**options).fit(
+        X[order] * [100.0, 0.1], 5 * y[order] - 3, task_id=ids[order]
+    )
     assert_allclose(other.noise_variances_, 25 * model.noise_variances_, rtol=1e-4)
     assert_allclose(other.coef_ * [100.0, 0.1], 5 * model.coef_, rtol=1e-4, atol=1e-5)
-    assert other.log_likelihood_ == pytest.approx(model.log_likelihood_ - 597 * np.log(5) - np.log(10), abs=1e-4)
+    assert other.log_likelihood_ == pytest.approx(
+        model.log_likelihood_ - 597 * np.log(5) - np.log(10), abs=1e-4
+    )
 
 
 def test_outputs_of_the_same_rows_have_noises_of_their_own():
     rng = np.random.default_rng(0)
     X, scale = rng.normal(size=(60, 4)), np.array([0.1, 1.0, 3.0, 0.3, 0.1, 2.0])
-    Y = X @ (rng.normal(size=(4, 1)) + 0.3 * rng.normal(size=(4, 6))) + scale * rng.normal(size=(60, 6))
+    Y = X @ (
+        rng.normal(size=(4, 1)) + 0.3 * rng.normal(size=(4, 6))
+    ) + scale * rng.normal(size=(60, 6))
     model = HierarchicalMTL("scalar", noise="task").fit(X, Y)
     assert_allclose(np.sqrt(model.noise_variances_), scale, rtol=0.35)
     std = model.predict(X, return_std=True)[1]
@@ -414,6 +510,8 @@ def test_noises_from_sums_are_those_from_rows():
     X, y, ids, _ = noisy()
     model = HierarchicalMTL("scalar", noise="task").fit(X, y, task_id=ids)
     data = TaskData.from_stacked(X, y, ids)
-    sums = HierarchicalMTL("scalar", noise="task").fit_statistics(TaskStatistics.of_data(data))
+    sums = HierarchicalMTL("scalar", noise="task").fit_statistics(
+        TaskStatistics.of_data(data)
+    )
     assert_allclose(sums.noise_variances_, model.noise_variances_, rtol=1e-6)
     assert sums.noise_degrees_ == model.noise_degrees_

@@ -9,7 +9,9 @@ import pytest
 from mtlrun.estimators import HierarchicalMTLClassifier
 
 pytestmark = pytest.mark.data
-ORACLE = pd.read_csv(Path(__file__).with_name("glmer.csv"), comment="#", keep_default_na=False)
+ORACLE = pd.read_csv(
+    Path(__file__).with_name("glmer.csv"), comment="#", keep_default_na=False
+)
 # glmer ends a little above the minimum that it looks for.
 ABOVE, BELOW = 1e-4, 0.05
 
@@ -21,7 +23,11 @@ def column(frame, name):
 
 
 def read(row):
-    path = Path(os.environ.get("MTLRUN_DATA") or "absent") / "grouped" / f"{row.table}.csv.gz"
+    path = (
+        Path(os.environ.get("MTLRUN_DATA") or "absent")
+        / "grouped"
+        / f"{row.table}.csv.gz"
+    )
     if not path.is_file():
         pytest.skip(f"MTLRUN_DATA does not hold grouped/{row.table}.csv.gz")
     frame = pd.read_csv(path)
@@ -31,10 +37,16 @@ def read(row):
     return X, column(frame, row.target), frame[row.task].to_numpy(), random or "all"
 
 
-@pytest.mark.parametrize("row", list(ORACLE.itertuples(index=False)), ids=lambda row: f"{row.table}-{row.covariance}")
+@pytest.mark.parametrize(
+    "row",
+    list(ORACLE.itertuples(index=False)),
+    ids=lambda row: f"{row.table}-{row.covariance}",
+)
 def test_the_laplace_likelihood_is_at_least_that_of_glmer(row):
     X, y, ids, random = read(row)
-    model = HierarchicalMTLClassifier(row.covariance, slopes=random, ridge=0.0).fit(X, y, task_id=ids)
+    model = HierarchicalMTLClassifier(row.covariance, slopes=random, ridge=0.0).fit(
+        X, y, task_id=ids
+    )
     ours = -2 * model.log_likelihood_
     assert ours <= row.deviance + ABOVE
     assert ours >= row.deviance - BELOW

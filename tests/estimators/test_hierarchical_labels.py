@@ -11,7 +11,11 @@ from scipy.special import expit
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
-from mtlrun.estimators import HierarchicalMTLClassifier, IndependentLogistic, PooledLogistic
+from mtlrun.estimators import (
+    HierarchicalMTLClassifier,
+    IndependentLogistic,
+    PooledLogistic,
+)
 from mtlrun.metrics import auc_per_task
 
 
@@ -28,12 +32,16 @@ def table(seed=0, T=30, n=20, spread=(1.0, 0.8, 0.0), mean=(0.5, 1.0, -1.0)):
 def shared(seed=0, n=80, T=4):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) + 2
-    return X, np.where((X - 2) @ rng.normal(size=(3, T)) + 2 * rng.normal(size=(n, T)) > 0, 1.0, -1.0)
+    return X, np.where(
+        (X - 2) @ rng.normal(size=(3, T)) + 2 * rng.normal(size=(n, T)) > 0, 1.0, -1.0
+    )
 
 
 def test_what_made_the_labels_is_found_in_the_units_of_the_data():
     X, y, ids, W = table(T=300, n=40)
-    model = HierarchicalMTLClassifier("diagonal").fit(X * [1.0, 100.0] + [0.0, 5.0], y, task_id=ids)
+    model = HierarchicalMTLClassifier("diagonal").fit(
+        X * [1.0, 100.0] + [0.0, 5.0], y, task_id=ids
+    )
     assert model.classes_.tolist() == ["no", "yes"]
     assert_allclose(model.mean_coef_, [1.0, -0.01], rtol=0.15)
     assert_allclose(np.sqrt(np.diag(model.covariance_))[:2], [1.0, 0.8], rtol=0.15)
@@ -42,7 +50,11 @@ def test_what_made_the_labels_is_found_in_the_units_of_the_data():
     assert sum(model.variance_shares_.values()) == pytest.approx(1.0)
     assert model.heterogeneity_.sum() == pytest.approx(model.variance_shares_["tasks"])
     total = 2.0 + 1.64 + np.pi**2 / 3
-    assert_allclose(list(model.variance_shares_.values()), np.array([2.0, 1.64, np.pi**2 / 3]) / total, rtol=0.25)
+    assert_allclose(
+        list(model.variance_shares_.values()),
+        np.array([2.0, 1.64, np.pi**2 / 3]) / total,
+        rtol=0.25,
+    )
     assert 0 <= model.gap_ == model.stop_crit_ < 1e-6
     inside = np.abs(W[:, 1] - model.coef_[:, 0]) < 1.96 * model.coef_std_[:, 0]
     assert 0.9 < inside.mean() < 0.98
@@ -56,7 +68,9 @@ def test_the_objective_is_the_likelihood_and_the_price_of_squares():
     level = model.mean_intercept_ + X.mean(axis=0) @ model.mean_coef_
     squares = level**2 + np.square(model.mean_coef_ * scale).sum()
     squares += (np.diag(model.covariance_) * np.append(1.0, scale**2)).sum()
-    assert model.objective_[-1] == pytest.approx(-2 * model.log_likelihood_ + 2.0 * squares, rel=1e-9)
+    assert model.objective_[-1] == pytest.approx(
+        -2 * model.log_likelihood_ + 2.0 * squares, rel=1e-9
+    )
 
 
 def test_a_single_task_is_logistic_regression():
@@ -65,7 +79,11 @@ def test_a_single_task_is_logistic_regression():
     plain = LogisticRegression(C=np.inf, tol=1e-10).fit(X, y)
     model = HierarchicalMTLClassifier(ridge=0.0).fit(X, y)
     assert model.structure_ == "none"
-    assert_allclose(np.append(model.intercept_, model.coef_), np.append(plain.intercept_, plain.coef_), rtol=1e-4)
+    assert_allclose(
+        np.append(model.intercept_, model.coef_),
+        np.append(plain.intercept_, plain.coef_),
+        rtol=1e-4,
+    )
     A, p = np.column_stack([np.ones(80), X]), plain.predict_proba(X)[:, 1]
     errors = np.sqrt(np.diag(np.linalg.inv((A.T * (p * (1 - p))) @ A)))
     assert_allclose(np.append(model.intercept_std_, model.coef_std_), errors, rtol=1e-3)
@@ -80,10 +98,17 @@ def test_partial_pooling_predicts_better_than_tasks_alone_or_as_one():
         X, y, ids, W = table(seed, T=30, n=20)
         new, labels, where, _ = table(seed + 100, T=30, n=200)
         odds = W[where, 0] + (new * W[where, 1:]).sum(axis=1)
-        labels = np.where(np.random.default_rng(seed).random(len(odds)) < expit(odds), 1.0, -1.0)
+        labels = np.where(
+            np.random.default_rng(seed).random(len(odds)) < expit(odds), 1.0, -1.0
+        )
         models = HierarchicalMTLClassifier(), IndependentLogistic(), PooledLogistic()
-        fits = [model.fit(X, y, task_id=ids).decision_function(new, task_id=where) for model in models]
-        scores.append([np.nanmean(auc_per_task(labels, score, task_id=where)) for score in fits])
+        fits = [
+            model.fit(X, y, task_id=ids).decision_function(new, task_id=where)
+            for model in models
+        ]
+        scores.append(
+            [np.nanmean(auc_per_task(labels, score, task_id=where)) for score in fits]
+        )
     hierarchical, alone, pooled = np.mean(scores, axis=0)
     assert hierarchical > max(alone, pooled)
 
@@ -94,7 +119,10 @@ def test_a_task_never_seen_gets_the_mean():
     odds = X[:3] @ model.mean_coef_ + model.mean_intercept_
     assert_allclose(model.decision_function(X[:3], task_id=[-1] * 3), odds)
     assert_allclose(model.predict_proba(X[:3], task_id=[-1] * 3)[:, 1], expit(odds))
-    assert model.predict(X[:3], task_id=[-1] * 3).tolist() == np.where(odds > 0, "yes", "no").tolist()
+    assert (
+        model.predict(X[:3], task_id=[-1] * 3).tolist()
+        == np.where(odds > 0, "yes", "no").tolist()
+    )
     with pytest.raises(ValueError, match="has not seen"):
         HierarchicalMTLClassifier().fit(X, y, task_id=ids).predict(X[:1], task_id=[99])
 
@@ -108,7 +136,9 @@ def test_tasks_of_one_class_are_fitted_and_reported(covariance):
     assert model.intercept_[3] > model.mean_intercept_ > model.intercept_[7]
     assert np.abs(model.coef_).max() < 10
     assert np.isnan(model.estimates().alone[[3, 7]]).all()
-    only = HierarchicalMTLClassifier(covariance).fit(X, np.full(len(y), "yes"), task_id=ids)
+    only = HierarchicalMTLClassifier(covariance).fit(
+        X, np.full(len(y), "yes"), task_id=ids
+    )
     assert only.single_class_.all()
     assert set(only.predict(X, task_id=ids)) == {"yes"}
 
@@ -125,14 +155,18 @@ def test_classes_that_a_column_separates_have_finite_coefficients():
 def test_columns_that_may_not_differ_have_one_coefficient():
     X, y, ids, _ = table()
     frame = pd.DataFrame(X, columns=["price", "promo"])
-    model = HierarchicalMTLClassifier("diagonal", slopes=["price"]).fit(frame, y, task_id=ids)
+    model = HierarchicalMTLClassifier("diagonal", slopes=["price"]).fit(
+        frame, y, task_id=ids
+    )
     assert np.ptp(model.coef_[:, 1]) < 1e-12
     assert np.ptp(model.coef_[:, 0]) > 0.3
     assert model.estimates().names == ["level", "price", "promo"]
     with pytest.raises(ValueError, match="no column"):
         HierarchicalMTLClassifier(slopes=["prize"]).fit(frame, y, task_id=ids)
     with pytest.raises(ValueError, match="fit_intercept=True"):
-        HierarchicalMTLClassifier("intercept", fit_intercept=False).fit(X, y, task_id=ids)
+        HierarchicalMTLClassifier("intercept", fit_intercept=False).fit(
+            X, y, task_id=ids
+        )
 
 
 @pytest.mark.parametrize("layout", ["shared", "masked", "ragged"])
@@ -142,13 +176,21 @@ def test_every_layout_is_the_stacked_rows(layout):
     if layout == "masked":
         Y = np.where(np.random.default_rng(1).random(Y.shape) < 0.2, np.nan, Y)
         rows, tasks = np.nonzero(np.isfinite(Y))
-    stacked = HierarchicalMTLClassifier("scalar").fit(X[rows], Y[rows, tasks], task_id=tasks)
+    stacked = HierarchicalMTLClassifier("scalar").fit(
+        X[rows], Y[rows, tasks], task_id=tasks
+    )
     if layout == "ragged":
-        other = HierarchicalMTLClassifier("scalar").fit(sp.csr_array(X[rows]), Y[rows, tasks], task_id=tasks)
+        other = HierarchicalMTLClassifier("scalar").fit(
+            sp.csr_array(X[rows]), Y[rows, tasks], task_id=tasks
+        )
     else:
         other = HierarchicalMTLClassifier("scalar").fit(X, Y)
-    assert other.objective_[-1] == pytest.approx(stacked.objective_[-1], abs=0.2 if layout == "masked" else 1e-6)
-    atol = 0.1 if layout == "masked" else 1e-3  # columns are standardised over other rows
+    assert other.objective_[-1] == pytest.approx(
+        stacked.objective_[-1], abs=0.2 if layout == "masked" else 1e-6
+    )
+    atol = (
+        0.1 if layout == "masked" else 1e-3
+    )  # columns are standardised over other rows
     assert_allclose(other.coef_, stacked.coef_, atol=atol)
 
 
@@ -163,7 +205,11 @@ def test_a_model_keeps_no_rows():
 
 @pytest.mark.parametrize(
     ("spread", "every", "slopes"),
-    [((0.0, 0.0, 0.0), False, False), ((1.0, 0.0, 0.0), True, False), ((0.5, 1.0, 0.0), True, True)],
+    [
+        ((0.0, 0.0, 0.0), False, False),
+        ((1.0, 0.0, 0.0), True, False),
+        ((0.5, 1.0, 0.0), True, True),
+    ],
 )
 def test_the_tests_tell_what_tasks_differ_in(spread, every, slopes):
     X, y, ids, _ = table(T=40, n=30, spread=spread)
@@ -172,23 +218,34 @@ def test_the_tests_tell_what_tasks_differ_in(spread, every, slopes):
     assert [test.p_value < 0.01 for test in found] == [every, slopes]
     assert [test.tested for test in found] == ["all", "slopes"]
     columns = model.test(pd.DataFrame(X, columns=["a", "b"]), y, ["b", "a"], **rows)
-    assert [(test.tested, test.p_value < 0.01) for test in columns] == [("b", False), ("a", slopes)]
+    assert [(test.tested, test.p_value < 0.01) for test in columns] == [
+        ("b", False),
+        ("a", slopes),
+    ]
     assert all(test.method == "lrt" for test in (*found, *columns))
 
 
 def test_a_ratio_is_the_fall_of_the_objective_and_p_values_are_adjusted_for_all_slopes():
     X, y, ids, _ = table(T=20, n=30)
     fits = {
-        name: HierarchicalMTLClassifier(name, tol=1e-9).fit(X, y, task_id=ids).objective_[-1]
+        name: HierarchicalMTLClassifier(name, tol=1e-9)
+        .fit(X, y, task_id=ids)
+        .objective_[-1]
         for name in ("intercept", "scalar", "diagonal")
     }
     test = HierarchicalMTLClassifier().test(X, y, "slopes", task_id=ids)
     assert test.statistic == pytest.approx(fits["intercept"] - fits["scalar"], abs=1e-5)
     assert test.p_value == pytest.approx(chi2.sf(test.statistic, 1) / 2, rel=1e-9)
-    fixed = HierarchicalMTLClassifier("diagonal", slopes=[1], tol=1e-9).fit(X, y, task_id=ids).objective_[-1]
+    fixed = (
+        HierarchicalMTLClassifier("diagonal", slopes=[1], tol=1e-9)
+        .fit(X, y, task_id=ids)
+        .objective_[-1]
+    )
     one = HierarchicalMTLClassifier().test(X, y, 0, task_id=ids)
     assert one.statistic == pytest.approx(fixed - fits["diagonal"], abs=1e-5)
-    assert one.p_value == pytest.approx(chi2.sf(one.statistic, 1), rel=1e-9)  # half, for each of two slopes
+    assert one.p_value == pytest.approx(
+        chi2.sf(one.statistic, 1), rel=1e-9
+    )  # half, for each of two slopes
 
 
 def test_what_cannot_be_tested_is_said():
@@ -197,4 +254,6 @@ def test_what_cannot_be_tested_is_said():
         HierarchicalMTLClassifier(slopes=[0]).test(X, y, [1], task_id=ids)
     with pytest.raises(ValueError, match="positions 0 to 1"):
         HierarchicalMTLClassifier().test(X, y, 2, task_id=ids)
-    assert np.isnan(HierarchicalMTLClassifier().test(X, y, task_id=np.zeros(len(y))).p_value)
+    assert np.isnan(
+        HierarchicalMTLClassifier().test(X, y, task_id=np.zeros(len(y))).p_value
+    )

@@ -27,7 +27,12 @@ from mtlrun.problem.quadratic import Gram
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.ridge import solve_ridge
 
-REGRESSORS = [IndependentRidge(), IndependentLasso(tol=1e-10), PooledRidge(), PooledLasso(tol=1e-10)]
+REGRESSORS = [
+    IndependentRidge(),
+    IndependentLasso(tol=1e-10),
+    PooledRidge(),
+    PooledLasso(tol=1e-10),
+]
 CLASSIFIERS = [
     IndependentLogistic(tol=1e-9),
     IndependentSVC(tol=1e-9, max_iter=100000),
@@ -54,8 +59,12 @@ def problem(n, d, T, seed=0, labels=False):
 def test_ridge_is_scikit_learns(shape, intercept, kind, weighted):
     X, Y = problem(*shape, 3)
     w = np.random.default_rng(1).uniform(size=len(X)) if weighted else None
-    oracle = Ridge(2.5, fit_intercept=intercept, solver="svd").fit(X, Y, sample_weight=w)
-    model = IndependentRidge(2.5, fit_intercept=intercept).fit(kind(X), Y, sample_weight=w)
+    oracle = Ridge(2.5, fit_intercept=intercept, solver="svd").fit(
+        X, Y, sample_weight=w
+    )
+    model = IndependentRidge(2.5, fit_intercept=intercept).fit(
+        kind(X), Y, sample_weight=w
+    )
     assert_allclose(model.coef_, oracle.coef_, atol=1e-9)
     assert_allclose(model.intercept_, oracle.intercept_ * np.ones(3), atol=1e-9)
 
@@ -67,7 +76,9 @@ def test_without_penalty_ridge_is_least_squares_of_least_norm(shape, intercept):
     X[:, 0] = X[:, 1]
     W, b, *_ = solve_ridge(TaskData.from_matrix(X, Y), 0.0, fit_intercept=intercept)
     shift = X.mean(axis=0) * intercept
-    expected = np.linalg.lstsq(X - shift, Y - Y.mean(axis=0) * intercept, rcond=1e-10)[0]
+    expected = np.linalg.lstsq(X - shift, Y - Y.mean(axis=0) * intercept, rcond=1e-10)[
+        0
+    ]
     assert_allclose(W, expected, atol=1e-8)
     assert_allclose(b, (Y.mean(axis=0) * intercept) - shift @ expected, atol=1e-8)
 
@@ -86,16 +97,22 @@ def test_logistic_is_scikit_learns_per_task(intercept):
     X, Y = problem(40, 6, 2, labels=True)
     model = IndependentLogistic(0.5, fit_intercept=intercept, tol=1e-10).fit(X, Y)
     for t in range(2):
-        oracle = LogisticRegression(C=2.0, fit_intercept=intercept, tol=1e-10, solver="newton-cholesky").fit(X, Y[:, t])
+        oracle = LogisticRegression(
+            C=2.0, fit_intercept=intercept, tol=1e-10, solver="newton-cholesky"
+        ).fit(X, Y[:, t])
         assert_allclose(model.coef_[t], oracle.coef_[0], atol=1e-5)
-        assert_allclose(model.predict_proba(X)[:, t], oracle.predict_proba(X)[:, 1], atol=1e-5)
+        assert_allclose(
+            model.predict_proba(X)[:, t], oracle.predict_proba(X)[:, 1], atol=1e-5
+        )
 
 
 def test_svm_is_liblinears_per_task():
     X, Y = problem(40, 6, 2, labels=True)
     model = IndependentSVC(0.3, tol=1e-10, max_iter=100000).fit(X, Y)
     for t in range(2):
-        oracle = LinearSVC(C=0.3, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=100000).fit(X, Y[:, t])
+        oracle = LinearSVC(
+            C=0.3, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=100000
+        ).fit(X, Y[:, t])
         assert_allclose(model.coef_[t], oracle.coef_[0], atol=1e-6)
     assert not model.intercept_.any()
     assert not hasattr(model, "predict_proba")
@@ -104,7 +121,9 @@ def test_svm_is_liblinears_per_task():
 # ---------------------------------------------------------------- objectives
 
 
-@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__
+)
 def test_no_neighbour_has_a_smaller_objective(model):
     """The reported objective is the documented one, and the solution minimises it."""
     X, Y = problem(50, 4, 2, labels=model in CLASSIFIERS)
@@ -126,7 +145,10 @@ def test_no_neighbour_has_a_smaller_objective(model):
     assert model.objective_[-1] == pytest.approx(best)
     rng = np.random.default_rng(0)
     for _ in range(30):
-        step, shift = 1e-2 * rng.normal(size=model.coef_.shape), 1e-2 * rng.normal(size=2)
+        step, shift = (
+            1e-2 * rng.normal(size=model.coef_.shape),
+            1e-2 * rng.normal(size=2),
+        )
         if pooled:
             step[1], shift[1] = step[0], shift[0]
         if not getattr(model, "fit_intercept", True):
@@ -134,16 +156,24 @@ def test_no_neighbour_has_a_smaller_objective(model):
         assert objective(model.coef_ + step, model.intercept_ + shift) >= best - 1e-6
 
 
-@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__
+)
 def test_shared_ragged_sparse_and_masked_agree(model):
     X, Y = problem(30, 4, 3, labels=model in CLASSIFIERS)
     Y = Y.astype(float)
     shared = model.fit(X, Y).coef_
     stacked = np.vstack([X] * 3), Y.T.ravel(), np.repeat([0, 1, 2], 30)
-    assert_allclose(model.fit(*stacked[:2], task_id=stacked[2]).coef_, shared, atol=1e-6)
+    assert_allclose(
+        model.fit(*stacked[:2], task_id=stacked[2]).coef_, shared, atol=1e-6
+    )
     assert_allclose(model.fit(sp.csr_array(X), Y).coef_, shared, atol=1e-6)
     more = np.vstack([X, X[:3] + 5])
-    assert_allclose(model.fit(more, np.vstack([Y, np.full((3, 3), np.nan)])).coef_, shared, atol=1e-6)
+    assert_allclose(
+        model.fit(more, np.vstack([Y, np.full((3, 3), np.nan)])).coef_,
+        shared,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("cls", [PooledRidge, PooledLasso, PooledLogistic, PooledSVC])
@@ -152,7 +182,9 @@ def test_a_pooled_model_is_the_single_task_model_of_all_rows(cls):
     model = cls() if cls is PooledRidge else cls(tol=1e-10, max_iter=100000)
     coef = model.fit(X, Y).coef_
     assert_array_equal(coef, np.tile(coef[0], (3, 1)))
-    assert_allclose(coef[0], model.fit(np.vstack([X] * 3), Y.T.ravel()).coef_[0], atol=1e-6)
+    assert_allclose(
+        coef[0], model.fit(np.vstack([X] * 3), Y.T.ravel()).coef_[0], atol=1e-6
+    )
 
 
 # ---------------------------------------------------------------- tasks of one class
@@ -203,12 +235,18 @@ def test_rows_of_weight_zero_do_not_make_a_second_class():
 
 @pytest.mark.parametrize(
     "model",
-    [IndependentLasso(0.01, max_iter=1, tol=1e-12), IndependentLogistic(max_iter=1), IndependentSVC(max_iter=1)],
+    [
+        IndependentLasso(0.01, max_iter=1, tol=1e-12),
+        IndependentLogistic(max_iter=1),
+        IndependentSVC(max_iter=1),
+    ],
     ids=lambda m: type(m).__name__,
 )
 def test_stopping_early_warns_once_and_names_the_knob(model):
     X, Y = problem(40, 6, 3, labels=not isinstance(model, IndependentLasso))
-    with pytest.warns(ConvergenceWarning, match="did not converge.*Increase max_iter") as record:
+    with pytest.warns(
+        ConvergenceWarning, match="did not converge.*Increase max_iter"
+    ) as record:
         model.fit(X, Y)
     assert len(record) == 1
     assert model.converged_ is False
@@ -218,7 +256,12 @@ def test_convergence_does_not_warn():
     X, Y = problem(40, 6, 3, labels=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for model in (IndependentRidge(), IndependentLasso(), IndependentLogistic(), IndependentSVC()):
+        for model in (
+            IndependentRidge(),
+            IndependentLasso(),
+            IndependentLogistic(),
+            IndependentSVC(),
+        ):
             assert model.fit(X, Y).converged_
 
 
@@ -235,14 +278,24 @@ def test_lasso_has_the_objective_of_scikit_learn(n, d, intercept, weighted):
         model.fit(X, y, task_id=ids, sample_weight=w if weighted else None)
         for t in (0, 1):
             rows, weights = ids == t, w[ids == t]
-            other = Lasso(alpha / weights.sum(), fit_intercept=intercept, tol=1e-12, max_iter=100_000)
+            other = Lasso(
+                alpha / weights.sum(),
+                fit_intercept=intercept,
+                tol=1e-12,
+                max_iter=100_000,
+            )
             other.fit(X[rows], y[rows], sample_weight=weights)
 
             def value(coef, b, rows=rows, weights=weights, alpha=alpha):
-                return 0.5 * weights @ (y[rows] - X[rows] @ coef - b) ** 2 + alpha * np.abs(coef).sum()
+                return (
+                    0.5 * weights @ (y[rows] - X[rows] @ coef - b) ** 2
+                    + alpha * np.abs(coef).sum()
+                )
 
             best = value(other.coef_, other.intercept_)
-            assert value(model.coef_[t], model.intercept_[t]) <= best + 1e-6 * max(best, 1)
+            assert value(model.coef_[t], model.intercept_[t]) <= best + 1e-6 * max(
+                best, 1
+            )
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -256,18 +309,28 @@ def test_lasso_has_the_objective_of_scikit_learn(n, d, intercept, weighted):
         ((4, 3), 6, 0.3),  # all have
     ],
 )
-def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(rows, features, alpha, intercept):
+def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(
+    rows, features, alpha, intercept
+):
     rng = np.random.default_rng(features)
     ids = rng.permutation(np.repeat(np.arange(len(rows)), rows))
     X = rng.normal(size=(len(ids), features)) + 2.0
-    y = (X * rng.normal(size=(len(rows), features))[ids]).sum(axis=1) + rng.normal(size=len(ids)) + ids
+    y = (
+        (X * rng.normal(size=(len(rows), features))[ids]).sum(axis=1)
+        + rng.normal(size=len(ids))
+        + ids
+    )
 
     def objective(task, coef, constant, penalty):
         residual = y[ids == task] - X[ids == task] @ coef - constant
         return 0.5 * residual @ residual + penalty(coef)
 
     for ours, theirs, penalty in (
-        (IndependentRidge(alpha, fit_intercept=intercept), lambda n: Ridge(alpha), lambda w: 0.5 * alpha * w @ w),
+        (
+            IndependentRidge(alpha, fit_intercept=intercept),
+            lambda n: Ridge(alpha),
+            lambda w: 0.5 * alpha * w @ w,
+        ),
         (
             IndependentLasso(alpha, fit_intercept=intercept, tol=1e-12),
             lambda n: Lasso(alpha / n, tol=1e-12, max_iter=100_000),
@@ -276,27 +339,40 @@ def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(rows, f
     ):
         model = clone(ours).fit(X, y, task_id=ids)
         for task, n in enumerate(rows):
-            alone = theirs(n).set_params(fit_intercept=intercept).fit(X[ids == task], y[ids == task])
+            alone = (
+                theirs(n)
+                .set_params(fit_intercept=intercept)
+                .fit(X[ids == task], y[ids == task])
+            )
             best = objective(task, alone.coef_, alone.intercept_, penalty)
             found = objective(task, model.coef_[task], model.intercept_[task], penalty)
             assert found == pytest.approx(best, rel=1e-6), (type(model).__name__, task)
 
 
-def test_features_that_are_constant_within_tasks_do_not_keep_a_lasso_from_being_solved_together(monkeypatch):
+def test_features_that_are_constant_within_tasks_do_not_keep_a_lasso_from_being_solved_together(
+    monkeypatch,
+):
     rng = np.random.default_rng(3)
     ids = np.repeat(np.arange(5), 21)
     X = rng.normal(size=(len(ids), 5)) * [1.0, 1e3, 1.0, 1.0, 1.0]
     X[:, 0], X[:, 3] = 0.1 * ids + 1 / 3, 1e5 / 7
     y = X @ [3.0, 1e-3, 1.0, 0.0, -1.0] + rng.normal(size=len(ids))
-    alone = [Lasso(1e-3 / 21, tol=1e-12, max_iter=100_000).fit(X[ids == t], y[ids == t]) for t in range(5)]
+    alone = [
+        Lasso(1e-3 / 21, tol=1e-12, max_iter=100_000).fit(X[ids == t], y[ids == t])
+        for t in range(5)
+    ]
     monkeypatch.setattr(independent, "fit_sklearn", None)
     monkeypatch.setattr(IndependentLasso, "_from_products", None)
     model = IndependentLasso(1e-3, tol=1e-12).fit(X, y, task_id=ids)
     assert not model.coef_[:, [0, 3]].any()
     for t, other in enumerate(alone):
         found, best = (
-            0.5 * np.square(y[ids == t] - X[ids == t] @ w - b).sum() + 1e-3 * np.abs(w).sum()
-            for w, b in ((model.coef_[t], model.intercept_[t]), (other.coef_, other.intercept_))
+            0.5 * np.square(y[ids == t] - X[ids == t] @ w - b).sum()
+            + 1e-3 * np.abs(w).sum()
+            for w, b in (
+                (model.coef_[t], model.intercept_[t]),
+                (other.coef_, other.intercept_),
+            )
         )
         assert found == pytest.approx(best, rel=1e-6)
 
@@ -305,7 +381,11 @@ def test_models_of_one_search_do_not_multiply_the_columns_again(monkeypatch):
     X, Y = problem(40, 3, 2)
     ids = np.repeat([0, 1], 20)
     made = []
-    monkeypatch.setattr(independent, "Gram", lambda *args, **more: made.append(args) or Gram(*args, **more))
+    monkeypatch.setattr(
+        independent,
+        "Gram",
+        lambda *args, **more: made.append(args) or Gram(*args, **more),
+    )
     rows = TaskRows(X, Y[:, 0], ids)
     for alpha in (0.1, 1.0):
         rows.fit(IndependentRidge(alpha))

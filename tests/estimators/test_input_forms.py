@@ -56,20 +56,34 @@ def in_frames(X, y, task_id=None):
     """Frames whose row labels mean nothing."""
     labels = np.arange(len(X))[::-1]
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(X.shape[1])], index=labels)
-    y = pd.Series(y, index=labels + 5) if y.ndim == 1 else pd.DataFrame(y, index=labels + 5)
-    return {"X": frame, "y": y} | ({} if task_id is None else {"task_id": pd.Series(task_id, index=labels - 5)})
+    y = (
+        pd.Series(y, index=labels + 5)
+        if y.ndim == 1
+        else pd.DataFrame(y, index=labels + 5)
+    )
+    return {"X": frame, "y": y} | (
+        {} if task_id is None else {"task_id": pd.Series(task_id, index=labels - 5)}
+    )
 
 
 def in_polars(X, y, task_id=None):
     polars = pytest.importorskip("polars", reason="polars is not installed")
     frame = polars.DataFrame({f"f{j}": column for j, column in enumerate(X.T)})
-    y = polars.Series(y) if y.ndim == 1 else polars.DataFrame(y, schema=[str(t) for t in range(y.shape[1])])
-    return {"X": frame, "y": y} | ({} if task_id is None else {"task_id": polars.Series(task_id)})
+    y = (
+        polars.Series(y)
+        if y.ndim == 1
+        else polars.DataFrame(y, schema=[str(t) for t in range(y.shape[1])])
+    )
+    return {"X": frame, "y": y} | (
+        {} if task_id is None else {"task_id": polars.Series(task_id)}
+    )
 
 
 def each(change, **others):
     """Change X, y and ids alike, or some of them differently."""
-    return lambda **data: {key: others.get(key, change)(value) for key, value in data.items()}
+    return lambda **data: {
+        key: others.get(key, change)(value) for key, value in data.items()
+    }
 
 
 def keep(value):
@@ -96,11 +110,15 @@ DENSE = {
 
 @every_layout
 @pytest.mark.cover(form=DENSE, each=3)
-def test_dense_forms_of_the_same_numbers_give_the_same_model(matrix, name, layout, form):
+def test_dense_forms_of_the_same_numbers_give_the_same_model(
+    matrix, name, layout, form
+):
     data = DENSE[form](**matrix.arrange(name, layout, *matrix.problem()))
     before = matrix.digest(*data.values())
     model = matrix.fit(matrix.make(name), data)
-    assert_allclose(matrix.scores(model, data), matrix.plain(name, layout), rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        matrix.scores(model, data), matrix.plain(name, layout), rtol=1e-9, atol=1e-9
+    )
     assert matrix.digest(*data.values()) == before
 
 
@@ -124,14 +142,18 @@ def duplicated(X, kind=sp.coo_array):
     """Every one as 0.25 + 0.75."""
     X = sp.coo_array(X)
     again = [np.concatenate([a, a]) for a in (X.row, X.col)]
-    return kind((np.concatenate([0.25 * X.data, 0.75 * X.data]), tuple(again)), shape=X.shape)
+    return kind(
+        (np.concatenate([0.25 * X.data, 0.75 * X.data]), tuple(again)), shape=X.shape
+    )
 
 
 def csr_duplicated(X):
     rows, columns = np.nonzero(X)
     starts = np.concatenate([[0], np.cumsum(2 * np.bincount(rows, minlength=len(X)))])
     values, columns = np.tile([0.25, 0.75], len(rows)), np.repeat(columns, 2)
-    return sp.csr_array((values, columns.astype(np.int32), starts.astype(np.int32)), shape=X.shape)
+    return sp.csr_array(
+        (values, columns.astype(np.int32), starts.astype(np.int32)), shape=X.shape
+    )
 
 
 def long_indices(X):
@@ -165,12 +187,19 @@ SPARSE = {
 
 @every_layout
 @pytest.mark.cover(form=SPARSE, each=3)
-def test_sparse_forms_of_the_same_numbers_give_the_same_model(matrix, name, layout, form):
+def test_sparse_forms_of_the_same_numbers_give_the_same_model(
+    matrix, name, layout, form
+):
     data = matrix.arrange(name, layout, *matrix.problem())
     data["X"] = SPARSE[form](data["X"])
     before = matrix.digest(*data.values())
     model = matrix.fit(matrix.make(name), data)
-    assert_allclose(matrix.scores(model, data), matrix.plain(name, layout, sparse=True), rtol=1e-6, atol=1e-6)
+    assert_allclose(
+        matrix.scores(model, data),
+        matrix.plain(name, layout, sparse=True),
+        rtol=1e-6,
+        atol=1e-6,
+    )
     assert matrix.digest(*data.values()) == before
 
 
@@ -178,7 +207,12 @@ def test_sparse_forms_of_the_same_numbers_give_the_same_model(matrix, name, layo
 @every_method
 def test_sparse_and_dense_designs_give_the_same_model(matrix, name, layout):
     # Other arithmetic on the way to the same optimum: equal as far as the default tolerance goes.
-    assert_allclose(matrix.plain(name, layout, sparse=True), matrix.plain(name, layout), rtol=0.02, atol=0.02)
+    assert_allclose(
+        matrix.plain(name, layout, sparse=True),
+        matrix.plain(name, layout),
+        rtol=0.02,
+        atol=0.02,
+    )
 
 
 IDS = {
@@ -187,7 +221,9 @@ IDS = {
     "fractions": np.array([-0.5, 0.25, 2.5]),
     "whole floats": np.array([-3.0, 0.0, 7.0]),
     "numbers as objects": np.array([4, 5, 6], dtype=object),
-    "dates": np.array(["2020-01-01", "2021-01-01", "2022-01-01"], dtype="datetime64[D]"),
+    "dates": np.array(
+        ["2020-01-01", "2021-01-01", "2022-01-01"], dtype="datetime64[D]"
+    ),
     "small integers": np.array([1, 2, 250], dtype=np.uint8),
 }
 
@@ -198,7 +234,9 @@ def test_task_ids_may_be_of_any_sortable_type(matrix, name, kind):
     data["task_id"] = IDS[kind][data["task_id"]]
     model = matrix.fit(matrix.make(name), data)
     assert_array_equal(model.tasks_, IDS[kind].astype(model.tasks_.dtype))
-    assert_allclose(matrix.scores(model, data), matrix.plain(name, "ragged"), rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        matrix.scores(model, data), matrix.plain(name, "ragged"), rtol=1e-9, atol=1e-9
+    )
 
 
 @every_method
@@ -208,9 +246,14 @@ def test_a_category_and_a_column_of_a_frame_are_ids_as_well(matrix, name):
     category = data | {"task_id": pd.Series(labels, dtype="category")}
     found = matrix.scores(matrix.fit(matrix.make(name), category), category)
     assert_allclose(found, matrix.plain(name, "ragged"), rtol=1e-9, atol=1e-9)
-    column = {"X": pd.DataFrame(data["X"]).add_prefix("f").assign(task=labels), "y": data["y"]}
+    column = {
+        "X": pd.DataFrame(data["X"]).add_prefix("f").assign(task=labels),
+        "y": data["y"],
+    }
     model = matrix.fit(matrix.make(name).set_params(task_column="task"), column)
-    assert_allclose(matrix.scores(model, column), matrix.plain(name, "ragged"), rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        matrix.scores(model, column), matrix.plain(name, "ragged"), rtol=1e-9, atol=1e-9
+    )
 
 
 @every_layout
@@ -222,27 +265,39 @@ def test_names_pickles_clones_and_second_fits(matrix, name, layout):
     again = data | {"X": data["X"].rename(columns={"f1": "other"})}
     with pytest.raises(ValueError, match="feature names should match"):
         matrix.scores(model, again)
-    assert_array_equal(matrix.scores(pickle.loads(pickle.dumps(model)), data), matrix.scores(model, data))
-    assert_array_equal(matrix.scores(matrix.fit(clone(model), data), data), matrix.scores(model, data))
+    assert_array_equal(
+        matrix.scores(pickle.loads(pickle.dumps(model)), data),
+        matrix.scores(model, data),
+    )
+    assert_array_equal(
+        matrix.scores(matrix.fit(clone(model), data), data), matrix.scores(model, data)
+    )
     # Another fit forgets all of the first: shapes, tasks and names.
     small = matrix.arrange(name, LAYOUTS[layout == "shared"], *matrix.problem(20, 3, 2))
     matrix.fit(model, small)
     assert not hasattr(model, "feature_names_in_")
-    assert_array_equal(matrix.scores(model, small), matrix.scores(matrix.fit(matrix.make(name), small), small))
+    assert_array_equal(
+        matrix.scores(model, small),
+        matrix.scores(matrix.fit(matrix.make(name), small), small),
+    )
 
 
 @every_method
 def test_searches_and_pipelines_reach_the_task_column(matrix, name):
     data = matrix.arrange(name, "ragged", *matrix.problem(60))
     X = np.column_stack([data["task_id"], data["X"]])
-    scaled = ColumnTransformer([("task", "passthrough", [0])], remainder=StandardScaler())
+    scaled = ColumnTransformer(
+        [("task", "passthrough", [0])], remainder=StandardScaler()
+    )
     model = make_pipeline(scaled, matrix.make(name).set_params(task_column=0))
     key, values = next(iter(METHODS[name].default_grid.items()))
     grid = {f"{model.steps[-1][0]}__{key}": values[1:3]}
     folds = StratifiedKFold(2, shuffle=True, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateModelWarning)
-        search = GridSearchCV(model, grid, cv=list(folds.split(X, data["task_id"])), error_score="raise")
+        search = GridSearchCV(
+            model, grid, cv=list(folds.split(X, data["task_id"])), error_score="raise"
+        )
         search.fit(X, data["y"])
     assert search.best_params_[next(iter(grid))] in values
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()

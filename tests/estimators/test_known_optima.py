@@ -11,7 +11,10 @@ from mtlrun.data.files import missing_files
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
 
-pytestmark = [pytest.mark.data, pytest.mark.filterwarnings("ignore::mtlrun.estimators.base.DegenerateModelWarning")]
+pytestmark = [
+    pytest.mark.data,
+    pytest.mark.filterwarnings("ignore::mtlrun.estimators.base.DegenerateModelWarning"),
+]
 
 
 @lru_cache
@@ -52,14 +55,23 @@ def test_least_squares_on_enron(lam, beta, optimum):
 
 
 def test_squared_hinge_on_enron():
-    check(RobustMTLClassifier(0.5, 0.01, loss="squared_hinge", fit_intercept=False).fit(*enron()), 58.04646)
+    check(
+        RobustMTLClassifier(0.5, 0.01, loss="squared_hinge", fit_intercept=False).fit(
+            *enron()
+        ),
+        58.04646,
+    )
 
 
-@pytest.mark.parametrize(("r1", "r2", "optimum"), [(500, 300, 1544432.30783), (500, 100, 1518668.19732)])
+@pytest.mark.parametrize(
+    ("r1", "r2", "optimum"), [(500, 300, 1544432.30783), (500, 100, 1518668.19732)]
+)
 def test_ragged_tasks_of_school(r1, r2, optimum):
     """sum of squares + r1 ||L||_* + r2 ||E||_{1,2}, with a constant feature."""
     data = load("school", variant="bias")
     assert data.X.shape[1] == 28
-    model = RobustMTL(r2 / r1, 1 / r1, fit_intercept=False).fit(data.X, data.y, task_id=data.task_id)
+    model = RobustMTL(r2 / r1, 1 / r1, fit_intercept=False).fit(
+        data.X, data.y, task_id=data.task_id
+    )
     check(model, optimum / r1)
     assert len(model.tasks_) == 139

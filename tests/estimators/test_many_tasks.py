@@ -7,7 +7,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from mtlrun.estimators import GraphMTL, GraphMTLClassifier, GraphSVC, IndependentRidge, PooledRidge, TemporalGroupLasso
+from mtlrun.estimators import (
+    GraphMTL,
+    GraphMTLClassifier,
+    GraphSVC,
+    IndependentRidge,
+    PooledRidge,
+    TemporalGroupLasso,
+)
 from mtlrun.problem import memory
 
 TIGHT = {"tol": 1e-10, "max_iter": 50_000}
@@ -17,7 +24,11 @@ def ragged(n_tasks, n_rows, n_features, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_tasks * n_rows, n_features))
     ids = np.repeat(np.arange(n_tasks), n_rows)
-    return X, X @ rng.normal(size=n_features) + rng.normal(size=len(X)), rng.permutation(ids)
+    return (
+        X,
+        X @ rng.normal(size=n_features) + rng.normal(size=len(X)),
+        rng.permutation(ids),
+    )
 
 
 def similarity(graph, n_tasks):
@@ -50,8 +61,12 @@ def assert_same_certificate(model, dense):
 @pytest.mark.parametrize("graph", ["mean", "chain"])
 def test_named_graphs_are_what_their_matrices_are(graph, solver, sparsity):
     X, y, ids = ragged(6, 12, 4)
-    model = GraphMTL(2.0, graph, sparsity, 0.1, solver=solver, **TIGHT).fit(X, y, task_id=ids)
-    dense = GraphMTL(2.0, similarity(graph, 6), sparsity, 0.1, solver=solver, **TIGHT).fit(X, y, task_id=ids)
+    model = GraphMTL(2.0, graph, sparsity, 0.1, solver=solver, **TIGHT).fit(
+        X, y, task_id=ids
+    )
+    dense = GraphMTL(
+        2.0, similarity(graph, 6), sparsity, 0.1, solver=solver, **TIGHT
+    ).fit(X, y, task_id=ids)
     assert_same_certificate(model, dense)
 
 
@@ -61,8 +76,13 @@ def test_named_graphs_are_what_their_matrices_are(graph, solver, sparsity):
 def test_sparse_graphs_are_what_dense_ones_are(graph, solver, sparsity):
     X, y, ids = ragged(6, 12, 4)
     A = similarity(graph, 6)
-    model = GraphMTL(2.0, sp.csr_array(A), sparsity, 0.1, solver=solver, **TIGHT).fit(X, y, task_id=ids)
-    assert_same_certificate(model, GraphMTL(2.0, A, sparsity, 0.1, solver=solver, **TIGHT).fit(X, y, task_id=ids))
+    model = GraphMTL(2.0, sp.csr_array(A), sparsity, 0.1, solver=solver, **TIGHT).fit(
+        X, y, task_id=ids
+    )
+    assert_same_certificate(
+        model,
+        GraphMTL(2.0, A, sparsity, 0.1, solver=solver, **TIGHT).fit(X, y, task_id=ids),
+    )
 
 
 def test_sparse_graphs_of_classifiers_and_chains_of_targets():
@@ -71,7 +91,9 @@ def test_sparse_graphs_of_classifiers_and_chains_of_targets():
     Y = np.where(X[:, :1] + rng.normal(size=(60, 5)) > 0, 1.0, -1.0)
     A = similarity("chain", 5)
     model = GraphMTLClassifier(2.0, sp.csr_array(A), ridge=0.1, **TIGHT).fit(X, Y)
-    assert_same_certificate(model, GraphMTLClassifier(2.0, A, ridge=0.1, **TIGHT).fit(X, Y))
+    assert_same_certificate(
+        model, GraphMTLClassifier(2.0, A, ridge=0.1, **TIGHT).fit(X, Y)
+    )
     chain = TemporalGroupLasso(0.5, smoothness=2.0, ridge=0.1, **TIGHT).fit(X, Y)
     assert chain.gap_ <= 1e-10
 
@@ -93,10 +115,14 @@ def test_eight_thousand_tasks_of_five_rows(graph):
     n_tasks = 8_000
     X, y, ids = ragged(n_tasks, 5, 4)
     if graph == "sparse":
-        near = sp.diags_array([np.ones(n_tasks - 1)], offsets=[1], shape=(n_tasks, n_tasks))
+        near = sp.diags_array(
+            [np.ones(n_tasks - 1)], offsets=[1], shape=(n_tasks, n_tasks)
+        )
         graph = sp.csr_array(near + near.T)
     model = GraphMTL(graph=graph)
-    assert peak_of(lambda: model.fit(X, y, task_id=ids)) < 150e6  # a matrix of pairs has 512 MB
+    assert (
+        peak_of(lambda: model.fit(X, y, task_id=ids)) < 150e6
+    )  # a matrix of pairs has 512 MB
     assert model.converged_
     assert 0 <= model.gap_ <= 1e-4
 
@@ -134,25 +160,36 @@ def test_three_thousand_labels(n_labels):
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("shape", [(40, 6), (8, 15)])
-def test_ridge_by_conjugate_gradients_is_the_direct_one(shape, kind, intercept, alpha, monkeypatch):
+def test_ridge_by_conjugate_gradients_is_the_direct_one(
+    shape, kind, intercept, alpha, monkeypatch
+):
     rng = np.random.default_rng(0)
     X = rng.normal(size=shape) * rng.uniform(0.1, 3, size=shape[1]) + 0.5
     Y, w = rng.normal(size=(shape[0], 3)), rng.uniform(0.5, 2, size=shape[0])
-    direct = IndependentRidge(alpha, fit_intercept=intercept).fit(kind(X), Y, sample_weight=w)
+    direct = IndependentRidge(alpha, fit_intercept=intercept).fit(
+        kind(X), Y, sample_weight=w
+    )
     monkeypatch.setattr(memory, "KEPT", 0)
-    model = IndependentRidge(alpha, fit_intercept=intercept).fit(kind(X), Y, sample_weight=w)
+    model = IndependentRidge(alpha, fit_intercept=intercept).fit(
+        kind(X), Y, sample_weight=w
+    )
     assert model.n_iter_ > 1
     assert model.converged_
     assert_allclose(model.coef_, direct.coef_, atol=1e-8)
     assert_allclose(model.intercept_, direct.intercept_, atol=1e-8)
-    assert model.objective_[-1] == pytest.approx(direct.objective_[-1], rel=1e-8, abs=1e-12)
+    assert model.objective_[-1] == pytest.approx(
+        direct.objective_[-1], rel=1e-8, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("estimator", [IndependentRidge, PooledRidge])
 def test_ridge_on_wide_sparse_data(estimator):
     """One Gram matrix of the smaller side would have 80 GB."""
     rng, n = np.random.default_rng(0), 100_000
-    X = sp.csr_array((rng.random(3 * n), (np.repeat(np.arange(n), 3), rng.integers(n, size=3 * n))), shape=(n, n))
+    X = sp.csr_array(
+        (rng.random(3 * n), (np.repeat(np.arange(n), 3), rng.integers(n, size=3 * n))),
+        shape=(n, n),
+    )
     Y = rng.normal(size=(n, 2))
     model = estimator(10.0)
     assert peak_of(lambda: model.fit(X, Y)) < 200e6
@@ -160,7 +197,11 @@ def test_ridge_on_wide_sparse_data(estimator):
     residual = Y - model.predict(X)
     if estimator is IndependentRidge:
         assert_allclose(X.T @ residual, 10.0 * model.coef_.T, atol=1e-8)
-    assert_allclose(residual.sum(axis=0) if estimator is IndependentRidge else residual.sum(), 0.0, atol=1e-6)
+    assert_allclose(
+        residual.sum(axis=0) if estimator is IndependentRidge else residual.sum(),
+        0.0,
+        atol=1e-6,
+    )
 
 
 def test_ridge_that_does_not_converge_says_what_helps(monkeypatch):

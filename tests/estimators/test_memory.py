@@ -92,14 +92,23 @@ def make(shape):
     if shape == "many features":
         return rng.normal(size=(30, 100)), rng.normal(size=(30, 5)), None
     if shape == "ragged":
-        return rng.normal(size=(500, 50)), rng.normal(size=500), np.repeat(np.arange(10), 50)
+        return (
+            rng.normal(size=(500, 50)),
+            rng.normal(size=500),
+            np.repeat(np.arange(10), 50),
+        )
     n, d = 200, 2000
-    X = sp.csr_array((rng.random(5 * n), (np.repeat(np.arange(n), 5), rng.integers(d, size=5 * n))), shape=(n, d))
+    X = sp.csr_array(
+        (rng.random(5 * n), (np.repeat(np.arange(n), 5), rng.integers(d, size=5 * n))),
+        shape=(n, d),
+    )
     return X, rng.normal(size=(n, 4)), None
 
 
 def data_of(X, y, ids):
-    return TaskData.from_matrix(X, y) if ids is None else TaskData.from_stacked(X, y, ids)
+    return (
+        TaskData.from_matrix(X, y) if ids is None else TaskData.from_stacked(X, y, ids)
+    )
 
 
 @pytest.mark.every(3)
@@ -113,7 +122,11 @@ def test_the_estimate_bounds_what_a_fit_takes(model, shape):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("model", [model for model in MODELS if not isinstance(model, MultiTaskKernelSVC)], ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [model for model in MODELS if not isinstance(model, MultiTaskKernelSVC)],
+    ids=str,
+)
 def test_the_estimate_bounds_a_fit_of_many_rows_of_many_tasks(model):
     check_bounds(clone(model), *make("many rows"))
 
@@ -145,7 +158,11 @@ def check_bounds(model, X, y, ids):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak <= estimate <= FACTOR * peak + (STEPS if isinstance(model, GraphSVC) else 0)
+    assert (
+        peak
+        <= estimate
+        <= FACTOR * peak + (STEPS if isinstance(model, GraphSVC) else 0)
+    )
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -154,7 +171,9 @@ def test_fits_that_would_not_fit_are_refused_before_they_begin(model, monkeypatc
     monkeypatch.setattr(memory, "free_bytes", lambda: 1000.0)
     X, y, ids = make("ragged")
     model = clone(model)
-    with pytest.raises(MemoryLimitError, match="500 rows, 50 features and 10 tasks") as caught:
+    with pytest.raises(
+        MemoryLimitError, match="500 rows, 50 features and 10 tasks"
+    ) as caught:
         model.fit(X, np.where(y > 0, 1, -1), task_id=ids)
     assert type(model).__name__ in caught.value.message
     assert caught.value.remedy
@@ -163,7 +182,9 @@ def test_fits_that_would_not_fit_are_refused_before_they_begin(model, monkeypatc
 
 def wide_sparse(n=100_000):
     rng = np.random.default_rng(0)
-    return sp.csr_array((rng.random(n), (np.arange(n), rng.integers(n, size=n))), shape=(n, n)), rng.normal(size=(n, 2))
+    return sp.csr_array(
+        (rng.random(n), (np.arange(n), rng.integers(n, size=n))), shape=(n, n)
+    ), rng.normal(size=(n, 2))
 
 
 def test_features_by_features_is_made_only_on_demand(monkeypatch):
@@ -185,14 +206,20 @@ def test_the_covariance_on_demand_is_the_root_of_the_moment():
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     np.testing.assert_allclose(model.task_covariance_, root / np.trace(root), atol=1e-8)
     assert not hasattr(MTRL(), "task_covariance_")
-    np.testing.assert_allclose(MTRL().fit(X, np.zeros((len(X), 6))).task_covariance_, np.eye(6) / 6)
+    np.testing.assert_allclose(
+        MTRL().fit(X, np.zeros((len(X), 6))).task_covariance_, np.eye(6) / 6
+    )
 
 
-@pytest.mark.parametrize("model", [IndependentLasso(1e-3), GraphSVC(), MultiTaskKernelSVC()], ids=str)
+@pytest.mark.parametrize(
+    "model", [IndependentLasso(1e-3), GraphSVC(), MultiTaskKernelSVC()], ids=str
+)
 def test_sparse_data_with_long_indices_are_taken(model):
     """scikit-learn's solvers take 32 bits only."""
     X, y, _ = make("sparse")
-    X = sp.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    X = sp.csr_array(
+        (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape
+    )
     y = np.where(y[:, 0] > 0, 1, -1)
     model.fit(X, y, task_id=np.arange(200) % 3)
     assert np.isfinite(model.coef_).all()
@@ -228,13 +255,20 @@ def test_dense_and_sparse_features_of_tasks_are_the_same_model(monkeypatch):
     monkeypatch.setattr(memory, "KEPT", 0)
     sparse = TaskFeature(Ridge()).fit(X, y, task_id=ids)
     assert sp.issparse(sparse._with_task(X, ids))
-    np.testing.assert_allclose(sparse.predict(X, task_id=ids), dense.predict(X, task_id=ids), atol=1e-2)
+    np.testing.assert_allclose(
+        sparse.predict(X, task_id=ids), dense.predict(X, task_id=ids), atol=1e-2
+    )
 
 
 @pytest.mark.parametrize("variant", ["mtn", "stn", "mtn-fetr"])
-def test_networks_that_would_not_fit_are_refused_before_they_are_made(variant, monkeypatch):
+def test_networks_that_would_not_fit_are_refused_before_they_are_made(
+    variant, monkeypatch
+):
     monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
-    monkeypatch.setattr("mtlrun.estimators.network.load_torch", lambda: pytest.fail("the network is made"))
+    monkeypatch.setattr(
+        "mtlrun.estimators.network.load_torch",
+        lambda: pytest.fail("the network is made"),
+    )
     X, y, ids = make("ragged")
     with pytest.raises(MemoryLimitError, match="50 features and 10 tasks"):
         MTNetwork(variant, hidden=(30_000, 30_000)).fit(X, y, task_id=ids)

@@ -32,7 +32,10 @@ def test_without_torch_the_message_says_what_to_install(monkeypatch):
     ("params", "message"),
     [
         ({"variant": "mtn-fter"}, "did you mean 'mtn-fetr'"),
-        ({"hidden": (10, 0)}, r"hidden must be a tuple of positive ints, got \(10, 0\)"),
+        (
+            {"hidden": (10, 0)},
+            r"hidden must be a tuple of positive ints, got \(10, 0\)",
+        ),
         ({"hidden": 10}, "hidden must be a tuple of positive ints, got 10"),
         ({"lower": 2.0, "upper": 1.0}, "0 < lower < upper"),
         ({"eta": 0.0}, "eta must be"),
@@ -50,12 +53,22 @@ class TestTraining:
 
     @pytest.fixture(autouse=True)
     def torch(self):
-        return pytest.importorskip("torch", reason="PyTorch is not installed (extra nn)")
+        return pytest.importorskip(
+            "torch", reason="PyTorch is not installed (extra nn)"
+        )
 
     @pytest.mark.parametrize("variant", VARIANTS)
     def test_bent_functions_of_different_scales_are_learned(self, variant):
         X, Y = problem()
-        model = MTNetwork(variant, hidden=(32, 16), max_iter=60, batch_size=32, learning_rate=0.01, eta=0.1, rho=0.1)
+        model = MTNetwork(
+            variant,
+            hidden=(32, 16),
+            max_iter=60,
+            batch_size=32,
+            learning_rate=0.01,
+            eta=0.1,
+            rho=0.1,
+        )
         assert model.fit(X[:200], Y[:200]).score(X[200:], Y[200:]) > 0.97
         assert len(model.networks_) == (3 if variant == "stn" else 1)
         assert model.objective_[-1] < 0.5 * model.objective_[0]
@@ -63,32 +76,65 @@ class TestTraining:
         assert hasattr(model, "task_covariance_") == (variant == "mtn-fetr")
 
     @pytest.mark.parametrize("variant", ["stn", "mtn-fetr"])
-    def test_early_stopping_keeps_the_epoch_with_the_least_error_on_rows_held_out(self, variant):
+    def test_early_stopping_keeps_the_epoch_with_the_least_error_on_rows_held_out(
+        self, variant
+    ):
         """Targets of pure noise can only be learned by heart: stopping early stays near the mean."""
         rng = np.random.default_rng(0)
         X, Y = rng.normal(size=(120, 5)), rng.normal(size=(120, 2))
-        model = MTNetwork(variant, hidden=(64,), max_iter=300, batch_size=32, learning_rate=0.01, rho=0.001, eta=0.001)
-        by_heart, early = clone(model).fit(X, Y), clone(model).set_params(early_stopping=True).fit(X, Y)
+        model = MTNetwork(
+            variant,
+            hidden=(64,),
+            max_iter=300,
+            batch_size=32,
+            learning_rate=0.01,
+            rho=0.001,
+            eta=0.001,
+        )
+        by_heart, early = (
+            clone(model).fit(X, Y),
+            clone(model).set_params(early_stopping=True).fit(X, Y),
+        )
         assert len(early.objective_) == early.n_iter_ < 100 < by_heart.n_iter_ == 300
         new, truth = rng.normal(size=(500, 5)), rng.normal(size=(500, 2))
-        errors = [np.mean((fitted.predict(new) - truth) ** 2) for fitted in (early, by_heart)]
+        errors = [
+            np.mean((fitted.predict(new) - truth) ** 2) for fitted in (early, by_heart)
+        ]
         assert errors[0] < 0.8 * errors[1]
 
     def test_related_outputs_show_in_the_task_covariance(self):
         X, Y = problem()
         # In a wide box the scale moves from S1, which has null directions, to S2 until that is upper * I.
-        model = MTNetwork("mtn-fetr", hidden=(16,), eta=0.01, rho=0.01, lower=1.0, upper=1000.0, max_iter=30)
+        model = MTNetwork(
+            "mtn-fetr",
+            hidden=(16,),
+            eta=0.01,
+            rho=0.01,
+            lower=1.0,
+            upper=1000.0,
+            max_iter=30,
+        )
         model.set_params(batch_size=32, learning_rate=0.01).fit(X, Y)
         covariance = model.task_covariance_
         assert covariance[0, 1] > 0 > covariance[0, 2]
         assert model.feature_precision_.shape == (16, 16)
         assert_allclose(model.task_precision_ @ covariance, np.eye(3), atol=1e-10)
-        assert not hasattr(model.set_params(variant="mtn").fit(X, Y), "task_covariance_")
+        assert not hasattr(
+            model.set_params(variant="mtn").fit(X, Y), "task_covariance_"
+        )
 
     @pytest.mark.parametrize("variant", VARIANTS)
     def test_ragged_tasks_and_missing_targets(self, variant):
         X, Y = problem()
-        model = MTNetwork(variant, hidden=(32,), max_iter=50, batch_size=32, learning_rate=0.02, eta=0.1, rho=0.1)
+        model = MTNetwork(
+            variant,
+            hidden=(32,),
+            max_iter=50,
+            batch_size=32,
+            learning_rate=0.02,
+            eta=0.1,
+            rho=0.1,
+        )
         ids = np.array(["a", "b", "c"])[np.arange(300) % 3]
         y = Y[np.arange(300), np.arange(300) % 3]
         ragged = clone(model).fit(X, y, task_id=ids)
@@ -100,7 +146,9 @@ class TestTraining:
         mean = ragged.set_params(unseen="mean").predict(X[:1], task_id=["z"])
         each = [ragged.predict(X[:1], task_id=[t])[0] for t in "abc"]
         assert mean[0] == pytest.approx(np.mean(each))
-        holes = np.where(np.random.default_rng(1).uniform(size=Y.shape) < 0.3, np.nan, Y)
+        holes = np.where(
+            np.random.default_rng(1).uniform(size=Y.shape) < 0.3, np.nan, Y
+        )
         assert clone(model).fit(X, holes).score(X, Y) > 0.9
 
     def test_missing_targets_have_no_influence(self):
@@ -108,7 +156,9 @@ class TestTraining:
         X, Y = problem(60)
         Y[::2, 1] = np.nan
         model = MTNetwork("stn", hidden=(8,), max_iter=5, batch_size=1000).fit(X, Y)
-        alone = MTNetwork("stn", hidden=(8,), max_iter=5, batch_size=1000).fit(X, Y[:, [0]])
+        alone = MTNetwork("stn", hidden=(8,), max_iter=5, batch_size=1000).fit(
+            X, Y[:, [0]]
+        )
         assert_allclose(model.predict(X)[:, 0], alone.predict(X)[:, 0], rtol=1e-6)
         assert np.isfinite(model.predict(X)).all()
 
@@ -124,7 +174,9 @@ class TestTraining:
         torch.manual_seed(5)
         expected = torch.rand(3).tolist()
         torch.manual_seed(5)
-        one, two = (MTNetwork(hidden=(8,), max_iter=3).fit(X, Y).predict(X) for _ in range(2))
+        one, two = (
+            MTNetwork(hidden=(8,), max_iter=3).fit(X, Y).predict(X) for _ in range(2)
+        )
         assert torch.rand(3).tolist() == expected
         assert_array_equal(one, two)
         other = MTNetwork(hidden=(8,), max_iter=3, random_state=1).fit(X, Y)
@@ -134,12 +186,16 @@ class TestTraining:
     def test_constant_columns_and_targets_are_harmless(self, variant):
         X, Y = problem(40)
         X[:, 1], Y[:, 2] = 3.0, 5.0
-        model = MTNetwork(variant, hidden=(8,), max_iter=40, learning_rate=0.01).fit(X, Y)
+        model = MTNetwork(variant, hidden=(8,), max_iter=40, learning_rate=0.01).fit(
+            X, Y
+        )
         assert np.isfinite(model.predict(X)).all()
         assert_allclose(model.predict(X)[:, 2], 5, atol=0.5)
 
     def test_a_network_without_hidden_layers_is_linear_regression(self):
         X, _ = problem(200)
         y = X @ [1.0, 2.0, 3.0] + 4
-        model = MTNetwork(hidden=(), max_iter=150, learning_rate=0.05, batch_size=50).fit(X, y)
+        model = MTNetwork(
+            hidden=(), max_iter=150, learning_rate=0.05, batch_size=50
+        ).fit(X, y)
         assert_allclose(model.predict(X), y, atol=0.01)

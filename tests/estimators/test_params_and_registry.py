@@ -28,7 +28,11 @@ from mtlrun.estimators.registry import METHODS, build, get_method, load_class
         (integer(1), 0, r"p must be an int in \[1, inf\), got 0"),
         (integer(1), 2.0, "got 2.0"),
         (integer(0), False, "got False"),
-        (choice("admm", "fista"), "amdm", "p must be one of 'admm', 'fista', got 'amdm'; did you mean 'admm'?"),
+        (
+            choice("admm", "fista"),
+            "amdm",
+            "p must be one of 'admm', 'fista', got 'amdm'; did you mean 'admm'?",
+        ),
         (choice("admm") | NONE, 3, "p must be one of 'admm' or None, got 3"),
         (BOOLEAN, 1, "p must be a bool, got 1"),
         (integer(), True, "p must be an int, got True"),
@@ -93,7 +97,10 @@ def test_unknown_method_is_answered_with_a_suggestion():
 
 
 def test_a_foreign_class_is_loaded_by_its_path():
-    assert build({"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": 3}}).alpha == 3
+    assert (
+        build({"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": 3}}).alpha
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,13 +109,19 @@ def test_a_foreign_class_is_loaded_by_its_path():
         ("sklearn.linear_model:Rige", "Did you mean 'Ridge'"),
         ("no_such_module_here:Ridge", "cannot import 'no_such_module_here'"),
         ("sklearn.metrics:r2_score", "no class with a fit method"),
-        ({"estimator": "IndependentRidge", "params": {"alhpa": 1}}, "Did you mean 'alpha'"),
+        (
+            {"estimator": "IndependentRidge", "params": {"alhpa": 1}},
+            "Did you mean 'alpha'",
+        ),
         ({"estimator": "IndependentRidge", "parms": {}}, "unknown key 'parms'"),
         ({"params": {}}, "no name under 'estimator'"),
         (
             {
                 "estimator": "sklearn.multiclass:OneVsRestClassifier",
-                "params": {"estimator": {"estimator": "IndependentSVC"}, "estimator__c": 1},
+                "params": {
+                    "estimator": {"estimator": "IndependentSVC"},
+                    "estimator__c": 1,
+                },
             },
             "Invalid parameter 'c'",
         ),
@@ -122,7 +135,10 @@ def test_a_wrong_specification_is_explained(spec, message):
 def test_nested_estimators_are_built():
     spec = {
         "estimator": "sklearn.multiclass:OneVsRestClassifier",
-        "params": {"estimator": {"estimator": "IndependentSVC", "params": {"C": 5}}, "estimator__tol": 0.1},
+        "params": {
+            "estimator": {"estimator": "IndependentSVC", "params": {"C": 5}},
+            "estimator__tol": 0.1,
+        },
     }
     inner = build(spec).estimator
     assert (type(inner).__name__, inner.C, inner.tol) == ("IndependentSVC", 5, 0.1)
@@ -140,7 +156,9 @@ def test_every_base_class_has_a_method_whose_tests_are_not_slow(pytestconfig):
         return next(parent for parent in parents if parent.__name__ not in METHODS)
 
     bases = {name: base(name) for name, info in METHODS.items() if not info.extra}
-    assert set(bases.values()) == {bases[name] for name in pytestconfig.representatives if name in bases}
+    assert set(bases.values()) == {
+        bases[name] for name in pytestconfig.representatives if name in bases
+    }
 
 
 @pytest.mark.parametrize("left_out", ["cite", "complexity", "default_grid"])

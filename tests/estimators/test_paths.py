@@ -35,9 +35,13 @@ def rows(layout, cls, n=90):
     ids = rng.permutation(np.repeat(["a", "b", "c"], n // 3))
     y = Y[np.arange(n), np.unique(ids, return_inverse=True)[1]]
     if "Classifier" in cls.__name__:
-        Y, y = (np.where(targets > np.median(targets), "yes", "no") for targets in (Y, y))
+        Y, y = (
+            np.where(targets > np.median(targets), "yes", "no") for targets in (Y, y)
+        )
     if layout == "ragged":
-        return {"X": X, "y": y, "task_id": ids}, list(TaskStratifiedKFold(3, random_state=1).split(X, groups=ids))
+        return {"X": X, "y": y, "task_id": ids}, list(
+            TaskStratifiedKFold(3, random_state=1).split(X, groups=ids)
+        )
     if layout == "masked":
         Y = np.where(Y == "yes", 1.0, 0.0) if Y.dtype.kind == "U" else Y
         Y = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
@@ -46,8 +50,16 @@ def rows(layout, cls, n=90):
 
 def searched(model, data, folds, weights=None):
     """Scores by strength and fold of plain fits of the model at every strength of the path."""
-    base = next(cls for cls in type(model).__mro__ if issubclass(cls, PathMTL) and not issubclass(cls, PathCV))
-    shared = {name: value for name, value in model.get_params().items() if name in base().get_params()}
+    base = next(
+        cls
+        for cls in type(model).__mro__
+        if issubclass(cls, PathMTL) and not issubclass(cls, PathCV)
+    )
+    shared = {
+        name: value
+        for name, value in model.get_params().items()
+        if name in base().get_params()
+    }
     metric = model.scoring or ("accuracy" if "Classifier" in base.__name__ else "mse")
     found = np.empty((len(model.alphas_), len(folds)))
     with warnings.catch_warnings():
@@ -56,15 +68,21 @@ def searched(model, data, folds, weights=None):
             part = {key: value[train] for key, value in data.items()}
             held = {key: value[test] for key, value in data.items()}
             for a, alpha in enumerate(model.alphas_):
-                own = {"beta": 1 / alpha} if hasattr(model, "beta_") else {"alpha": alpha}
-                fitted = base(**shared, **own).fit(**part, sample_weight=None if weights is None else weights[train])
+                own = (
+                    {"beta": 1 / alpha} if hasattr(model, "beta_") else {"alpha": alpha}
+                )
+                fitted = base(**shared, **own).fit(
+                    **part, sample_weight=None if weights is None else weights[train]
+                )
                 found[a, k] = task_scorer(metric)(fitted, **held)
     return found if metric not in ("mse", "rmse") else -found
 
 
 @pytest.mark.every(3)
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("cls", "layout"), [(cls, LAYOUTS[k % 3]) for k, cls in enumerate(CLASSES)])
+@pytest.mark.parametrize(
+    ("cls", "layout"), [(cls, LAYOUTS[k % 3]) for k, cls in enumerate(CLASSES)]
+)
 def test_the_same_scores_as_plain_fits(cls, layout):
     data, folds = rows(layout, cls)
     folds = folds[:2]
@@ -72,11 +90,16 @@ def test_the_same_scores_as_plain_fits(cls, layout):
     expected = searched(model, data, folds)
     assert_allclose(model.scores_path_, expected, rtol=1e-2)
     means = expected.mean(axis=1) * (1 if "Classifier" in cls.__name__ else -1)
-    assert means[model.alphas_.tolist().index(model.alpha_)] >= means.max() - 1e-3 * abs(means).max()
+    assert (
+        means[model.alphas_.tolist().index(model.alpha_)]
+        >= means.max() - 1e-3 * abs(means).max()
+    )
     assert model.converged_
 
 
-@pytest.mark.parametrize("options", [{}, {"fit_intercept": False}, {"solver": "fista"}, {"scoring": "r2"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"fit_intercept": False}, {"solver": "fista"}, {"scoring": "r2"}]
+)
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
 def test_weights_and_options(layout, options):
     data, folds = rows(layout, paths.TraceNormMTLCV)
@@ -84,23 +107,33 @@ def test_weights_and_options(layout, options):
     model = paths.TraceNormMTLCV(alphas=[3.0, 30.0, 0.3], cv=folds, **options, **TIGHT)
     model.fit(**data, sample_weight=weights)
     assert model.alphas_.tolist() == [30.0, 3.0, 0.3]
-    assert_allclose(model.scores_path_, searched(model, data, folds, weights), rtol=1e-4)
+    assert_allclose(
+        model.scores_path_, searched(model, data, folds, weights), rtol=1e-4
+    )
 
 
 def test_sparse_and_wide_designs_need_no_sums():
     data, folds = rows("shared", paths.JointFeatureMTLCV)
     dense = paths.JointFeatureMTLCV(alphas=4, cv=folds, **TIGHT).fit(**data)
-    sparse = paths.JointFeatureMTLCV(alphas=4, cv=folds, **TIGHT).fit(sp.csr_array(data["X"]), data["y"])
+    sparse = paths.JointFeatureMTLCV(alphas=4, cv=folds, **TIGHT).fit(
+        sp.csr_array(data["X"]), data["y"]
+    )
     assert_allclose(sparse.scores_path_, dense.scores_path_, rtol=1e-5)
     wide = np.random.default_rng(0).normal(size=(90, 70))
     model = paths.JointFeatureMTLCV(alphas=4, cv=folds, **TIGHT).fit(wide, data["y"])
-    assert_allclose(model.scores_path_, searched(model, {"X": wide, "y": data["y"]}, folds), rtol=1e-4)
+    assert_allclose(
+        model.scores_path_,
+        searched(model, {"X": wide, "y": data["y"]}, folds),
+        rtol=1e-4,
+    )
 
 
 def test_large_means_do_not_cancel():
     data, folds = rows("shared", paths.TraceNormMTLCV)
     plain = paths.TraceNormMTLCV(alphas=4, cv=folds, **TIGHT).fit(**data)
-    moved = paths.TraceNormMTLCV(alphas=4, cv=folds, **TIGHT).fit(data["X"] + 1e6, data["y"] - 1e5)
+    moved = paths.TraceNormMTLCV(alphas=4, cv=folds, **TIGHT).fit(
+        data["X"] + 1e6, data["y"] - 1e5
+    )
     assert_allclose(moved.scores_path_, plain.scores_path_, rtol=1e-5)
 
 
@@ -108,21 +141,29 @@ def test_a_search_of_scikit_learn_chooses_the_same():
     data, folds = rows("shared", paths.JointFeatureMTLCV)
     model = paths.JointFeatureMTLCV(cv=folds, **TIGHT).fit(**data)
     base = paths.JointFeatureMTL(**TIGHT)
-    search = GridSearchCV(base, {"alpha": model.alphas_}, cv=folds, scoring=task_scorer("mse")).fit(**data)
+    search = GridSearchCV(
+        base, {"alpha": model.alphas_}, cv=folds, scoring=task_scorer("mse")
+    ).fit(**data)
     assert search.best_params_["alpha"] == model.alpha_
     assert_allclose(search.best_estimator_.coef_, model.coef_, rtol=1e-5)
 
 
-@pytest.mark.parametrize("base", [paths.JointFeatureMTL(**TIGHT), paths.RobustMTL(**TIGHT)])
+@pytest.mark.parametrize(
+    "base", [paths.JointFeatureMTL(**TIGHT), paths.RobustMTL(**TIGHT)]
+)
 def test_a_path_ends_at_zero_and_equals_single_fits(base):
     data, _ = rows("shared", type(base))
     path = base.path(**data, alphas=6)
     assert abs(path.coef[0]).max() < 1e-4 < abs(path.coef[1]).max()
     for alpha, coef in zip(path.alphas[1:], path.coef[1:], strict=True):
         own = {"beta": 1 / alpha} if "beta" in base.get_params() else {"alpha": alpha}
-        assert_allclose(base.set_params(**own).fit(**data).coef_, coef, atol=1e-3 * abs(coef).max())
+        assert_allclose(
+            base.set_params(**own).fit(**data).coef_, coef, atol=1e-3 * abs(coef).max()
+        )
         if "beta" not in own:
-            oracle = MultiTaskLasso(alpha / 90, tol=1e-10, max_iter=10_000).fit(data["X"], data["y"])
+            oracle = MultiTaskLasso(alpha / 90, tol=1e-10, max_iter=10_000).fit(
+                data["X"], data["y"]
+            )
             assert_allclose(oracle.coef_, coef, atol=1e-4 * abs(coef).max())
     assert (path.gap <= 1e-7).all()
 
@@ -140,7 +181,13 @@ def test_tasks_without_training_rows_are_left_out_of_a_fold(monkeypatch):
 
 def test_what_it_refuses_and_warns_of():
     data, folds = rows("shared", paths.TraceNormMTLCV)
-    for options in ({"alphas": 0}, {"alphas": [-1.0]}, {"cv": 1}, {"scoring": "rsme"}, {"min_ratio": 2.0}):
+    for options in (
+        {"alphas": 0},
+        {"alphas": [-1.0]},
+        {"cv": 1},
+        {"scoring": "rsme"},
+        {"min_ratio": 2.0},
+    ):
         with pytest.raises(ValueError, match=next(iter(options))):
             paths.TraceNormMTLCV(**options).fit(**data)
     with pytest.warns(ConvergenceWarning, match="cross-validation"):
@@ -162,7 +209,9 @@ CHECKED = [
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [
-        pytest.param(*pair, id=f"{type(estimator).__name__}-{k}-{pair[1].func.__name__}")
+        pytest.param(
+            *pair, id=f"{type(estimator).__name__}-{k}-{pair[1].func.__name__}"
+        )
         for k, estimator in enumerate(CHECKED)
         for j, pair in enumerate(estimator_checks_generator(estimator, mark=None))
         if k == 0 or j % 4 == k

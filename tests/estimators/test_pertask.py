@@ -31,11 +31,16 @@ def test_ragged_regression_is_one_fit_per_task():
     for t, task in enumerate(model.tasks_):
         rows = ids == task
         alone = Ridge(0.5).fit(X[rows], y[rows])
-        assert_allclose(model.predict(X[rows], task_id=ids[rows]), alone.predict(X[rows]))
+        assert_allclose(
+            model.predict(X[rows], task_id=ids[rows]), alone.predict(X[rows])
+        )
         assert_allclose(model.coef_[t], alone.coef_)
         assert_allclose(model.intercept_[t], alone.intercept_)
     order = np.random.default_rng(1).permutation(len(y))
-    assert_allclose(model.predict(X[order], task_id=ids[order]), model.predict(X, task_id=ids)[order])
+    assert_allclose(
+        model.predict(X[order], task_id=ids[order]),
+        model.predict(X, task_id=ids)[order],
+    )
     assert 0.9 < model.score(X, y, task_id=ids) <= 1
 
 
@@ -47,17 +52,23 @@ def test_labels_of_objects_may_be_missing(missing):
     Y[::5, 0] = missing
     model = PerTask(LogisticRegression()).fit(X, Y)
     seen = np.arange(len(X)) % 5 != 0
-    assert_allclose(model.coef_[0], LogisticRegression().fit(X[seen], signs[seen, 0]).coef_[0])
+    assert_allclose(
+        model.coef_[0], LogisticRegression().fit(X[seen], signs[seen, 0]).coef_[0]
+    )
     assert_allclose(model.coef_[1], LogisticRegression().fit(X, signs[:, 1]).coef_[0])
     right = model.predict(X) == signs
-    assert model.score(X, Y) == pytest.approx((right[seen, 0].mean() + right[:, 1].mean()) / 2)
+    assert model.score(X, Y) == pytest.approx(
+        (right[seen, 0].mean() + right[:, 1].mean()) / 2
+    )
 
 
 def test_polars_frames_are_split_by_task():
     polars = pytest.importorskip("polars", reason="polars is not installed")
     X, y, ids = _ragged()
     frame = polars.DataFrame(dict(zip("pqrs", X.T, strict=True)))
-    model = PerTask(Ridge()).fit(frame, polars.Series(y), task_id=polars.Series(ids.tolist()))
+    model = PerTask(Ridge()).fit(
+        frame, polars.Series(y), task_id=polars.Series(ids.tolist())
+    )
     assert model.estimators_[0].feature_names_in_.tolist() == list("pqrs")
     expected = PerTask(Ridge()).fit(X, y, task_id=ids).predict(X, task_id=ids)
     assert_allclose(model.predict(frame, task_id=ids), expected)
@@ -78,13 +89,18 @@ def test_shared_design_leaves_missing_targets_out():
 
 
 @pytest.mark.parametrize(
-    "classifier", [LinearSVC(), GaussianNB(), RandomForestClassifier(5, random_state=0)], ids=lambda c: type(c).__name__
+    "classifier",
+    [LinearSVC(), GaussianNB(), RandomForestClassifier(5, random_state=0)],
+    ids=lambda c: type(c).__name__,
 )
 def test_scores_separate_the_labels(classifier):
     X, y, ids = _ragged()
     labels = np.where(y > 0, 1, -1)
     model = PerTask(classifier).fit(X, labels, task_id=ids)
-    scores, predicted = model.decision_function(X, task_id=ids), model.predict(X, task_id=ids)
+    scores, predicted = (
+        model.decision_function(X, task_id=ids),
+        model.predict(X, task_id=ids),
+    )
     clear = scores != 0
     assert clear.mean() > 0.8
     assert_array_equal(np.sign(scores[clear]), predicted[clear])
@@ -107,7 +123,9 @@ def test_weights_reach_the_estimator():
     halved = PerTask(LinearRegression()).fit(X[1::2], y[1::2], task_id=ids[1::2])
     assert_allclose(weighted.coef_, halved.coef_)
     both = np.column_stack([w, 1 - w])
-    shared = PerTask(LinearRegression()).fit(X, np.column_stack([y, y]), sample_weight=both)
+    shared = PerTask(LinearRegression()).fit(
+        X, np.column_stack([y, y]), sample_weight=both
+    )
     assert_allclose(shared.coef_[1], LinearRegression().fit(X[::2], y[::2]).coef_)
 
 
@@ -122,7 +140,9 @@ def test_wrong_use_is_refused():
     with pytest.raises(ValueError, match="no rows"):
         PerTask(Ridge()).fit(X[:0], y[:0], task_id=ids[:0])
     model = PerTask(Ridge()).fit(X, y, task_id=ids)
-    with pytest.raises(ValueError, match="task_id is required: the model was fitted on 3 tasks"):
+    with pytest.raises(
+        ValueError, match="task_id is required: the model was fitted on 3 tasks"
+    ):
         model.predict(X)
     with pytest.raises(ValueError, match="'d'"):
         model.predict(X[:1], task_id=["d"])
@@ -166,17 +186,25 @@ def test_tuned_logistic_finds_the_best_strength_and_takes_rare_labels():
     ]
     assert model.alpha_ == alphas[int(np.argmin(losses))]
     expected = LogisticRegression(C=1 / model.alpha_, tol=1e-8).fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(
+        model.decision_function(X), expected.decision_function(X), atol=1e-5
+    )
     rare = TunedLogistic(alphas).fit(X, np.where(np.arange(60) == 7, 1.0, -1.0))
     assert rare.alpha_ == 1.0
 
 
 def test_rows_of_an_unknown_task_get_the_mean_of_all_models():
     X, ids = np.arange(8.0)[:, np.newaxis], np.repeat(["a", "b"], 4)
-    model = PerTask(LinearRegression(), unseen="mean").fit(X, np.where(ids == "a", X[:, 0], 3 * X[:, 0]), task_id=ids)
-    np.testing.assert_allclose(model.predict([[1.0], [1.0]], task_id=["b", "new"]), [3.0, 2.0])
+    model = PerTask(LinearRegression(), unseen="mean").fit(
+        X, np.where(ids == "a", X[:, 0], 3 * X[:, 0]), task_id=ids
+    )
+    np.testing.assert_allclose(
+        model.predict([[1.0], [1.0]], task_id=["b", "new"]), [3.0, 2.0]
+    )
     with pytest.raises(ValueError, match="new"):
-        PerTask(LinearRegression()).fit(X, X[:, 0], task_id=ids).predict([[1.0]], task_id=["new"])
+        PerTask(LinearRegression()).fit(X, X[:, 0], task_id=ids).predict(
+            [[1.0]], task_id=["new"]
+        )
 
 
 def test_tuned_kernel_ridge_is_kernel_ridge_of_the_best_strength_and_width():
@@ -188,11 +216,18 @@ def test_tuned_kernel_ridge_is_kernel_ridge_of_the_best_strength_and_width():
     def by_hand(rows, alpha, width, new):
         gamma = 1 / (2 * 2 * width**2)
         model = KernelRidge(alpha=alpha, kernel="rbf", gamma=gamma)
-        return model.fit(X[rows], y[rows] - mean, sample_weight=weights[rows]).predict(X[new]) + mean
+        return (
+            model.fit(X[rows], y[rows] - mean, sample_weight=weights[rows]).predict(
+                X[new]
+            )
+            + mean
+        )
 
     errors = {
         (alpha, width): sum(
-            weights[i] * (y[i] - by_hand(np.delete(np.arange(30), i), alpha, width, [i])[0]) ** 2 for i in range(30)
+            weights[i]
+            * (y[i] - by_hand(np.delete(np.arange(30), i), alpha, width, [i])[0]) ** 2
+            for i in range(30)
         )
         for alpha in alphas
         for width in widths
@@ -201,12 +236,16 @@ def test_tuned_kernel_ridge_is_kernel_ridge_of_the_best_strength_and_width():
     assert (model.alpha_, model.width_) == min(errors, key=errors.get)
     new = rng.normal(size=(5, 2))
     gamma = 1 / (4 * model.width_**2)
-    expected = KernelRidge(alpha=model.alpha_, kernel="rbf", gamma=gamma).fit(X, y - mean, sample_weight=weights)
+    expected = KernelRidge(alpha=model.alpha_, kernel="rbf", gamma=gamma).fit(
+        X, y - mean, sample_weight=weights
+    )
     assert_allclose(model.predict(new), expected.predict(new) + mean, atol=1e-10)
     assert_allclose(model.predict(sp.csr_array(new)), model.predict(new))
     without = np.append(weights, 0.0)
     assert_allclose(
-        TunedKernelRidge(alphas, widths).fit(np.vstack([X, [[9.0, 9.0]]]), np.append(y, 99.0), without).predict(new),
+        TunedKernelRidge(alphas, widths)
+        .fit(np.vstack([X, [[9.0, 9.0]]]), np.append(y, 99.0), without)
+        .predict(new),
         model.predict(new),
     )
 

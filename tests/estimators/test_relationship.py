@@ -15,7 +15,11 @@ TIGHT = {"tol": 1e-10, "max_iter": 50_000}
 def problem(layout="shared", n=40, d=5, T=4, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + 1
-    Y = X @ rng.normal(size=(d, 2)) @ rng.normal(size=(2, T)) + 2 + 0.5 * rng.normal(size=(n, T))
+    Y = (
+        X @ rng.normal(size=(d, 2)) @ rng.normal(size=(2, T))
+        + 2
+        + 0.5 * rng.normal(size=(n, T))
+    )
     if layout == "shared":
         return X, Y, None
     if layout == "masked":
@@ -30,7 +34,9 @@ def test_a_generic_solver_finds_the_same(solver):
     W, b = cp.Variable((5, 4)), cp.Variable((1, 4))
     loss = 0.5 * cp.sum_squares(Y - X @ W - np.ones((40, 1)) @ b)
     penalty = 3.0 / 2 * cp.sum_squares(W) + 5.0 / 2 * cp.square(cp.normNuc(W))
-    cp.Problem(cp.Minimize(loss + penalty)).solve(solver=cp.SCS, eps=1e-9, max_iters=100_000)
+    cp.Problem(cp.Minimize(loss + penalty)).solve(
+        solver=cp.SCS, eps=1e-9, max_iters=100_000
+    )
     model = MTRL(3.0, 5.0, solver=solver, **TIGHT).fit(X, Y)
     assert_allclose(model.coef_.T, W.value, atol=1e-4)
     assert_allclose(model.intercept_, b.value[0], atol=1e-4)
@@ -47,7 +53,9 @@ def test_mtfl_is_mtrl_without_ridge(layout):
 
 
 @pytest.mark.parametrize(
-    ("model", "layout"), [(MTFL(0.5), "shared"), (MTFL(0.5), "ragged"), (MTRL(0.5, 1.0), "masked")], ids=str
+    ("model", "layout"),
+    [(MTFL(0.5), "shared"), (MTFL(0.5), "ragged"), (MTRL(0.5, 1.0), "masked")],
+    ids=str,
 )
 def test_the_printed_alternation_comes_near_and_its_gap_says_how_near(model, layout):
     X, y, ids = problem(layout)
@@ -67,7 +75,9 @@ def test_the_covariance_is_the_minimiser_of_its_trace_term():
     assert not hasattr(model, "feature_precision_")
     assert np.trace(model.feature_covariance_) == pytest.approx(1)
     expected = np.linalg.svd(model.coef_, compute_uv=False).sum() ** 2
-    assert np.trace(model.coef_ @ np.linalg.pinv(model.feature_covariance_) @ model.coef_.T) == pytest.approx(expected)
+    assert np.trace(
+        model.coef_ @ np.linalg.pinv(model.feature_covariance_) @ model.coef_.T
+    ) == pytest.approx(expected)
     tasks = MTRL(0.1, 0.1, **TIGHT).fit(X, Y).task_covariance_
     assert tasks.shape == (4, 4)
     assert np.trace(tasks) == pytest.approx(1)
@@ -102,7 +112,9 @@ def test_a_path_goes_on_from_the_last_fit():
     assert again.feature_covariance_.shape == (5, 5)
 
 
-@pytest.mark.parametrize("model", [MTFL(variant="paper"), MTRL(), MTFL(), MTRL(variant="paper")], ids=str)
+@pytest.mark.parametrize(
+    "model", [MTFL(variant="paper"), MTRL(), MTFL(), MTRL(variant="paper")], ids=str
+)
 def test_constant_targets_and_odd_columns_are_harmless(model):
     X, Y, _ = problem()
     model.fit(X, np.full((40, 2), 3.0))

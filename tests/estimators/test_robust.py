@@ -11,7 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.penalized import TraceNormMTL
-from mtlrun.estimators.robust import DivideAndConquerRMTL, RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.robust import (
+    DivideAndConquerRMTL,
+    RobustMTL,
+    RobustMTLClassifier,
+)
 
 
 def problem(n=40, d=8, T=9, seed=0, labels=False):
@@ -35,11 +39,14 @@ def objective(model, X, Y):
     else:
         loss = np.sum((Y - Z) ** 2)
     columns = np.linalg.norm(model.outlier_, axis=1).sum()
-    return np.linalg.norm(model.low_rank_, "nuc") + model.lam * columns + model.beta * loss
+    return (
+        np.linalg.norm(model.low_rank_, "nuc") + model.lam * columns + model.beta * loss
+    )
 
 
 MODELS = [RobustMTL(0.6, 0.3)] + [
-    RobustMTLClassifier(0.6, 0.3, loss=loss) for loss in ("squared", "squared_hinge", "logistic")
+    RobustMTLClassifier(0.6, 0.3, loss=loss)
+    for loss in ("squared", "squared_hinge", "logistic")
 ]
 SOLVERS = ["admm", "fista", "apg"]
 
@@ -47,10 +54,20 @@ SOLVERS = ["admm", "fista", "apg"]
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("intercept", [True, False])
-def test_all_solvers_reach_the_optimum_of_the_documented_objective(model, solver, intercept):
+def test_all_solvers_reach_the_optimum_of_the_documented_objective(
+    model, solver, intercept
+):
     X, Y = problem(labels="Classifier" in str(model))
-    best = clone(model).set_params(fit_intercept=intercept, tol=1e-7, max_iter=100000).fit(X, Y)
-    fitted = clone(model).set_params(fit_intercept=intercept, solver=solver, tol=1e-4, max_iter=100000).fit(X, Y)
+    best = (
+        clone(model)
+        .set_params(fit_intercept=intercept, tol=1e-7, max_iter=100000)
+        .fit(X, Y)
+    )
+    fitted = (
+        clone(model)
+        .set_params(fit_intercept=intercept, solver=solver, tol=1e-4, max_iter=100000)
+        .fit(X, Y)
+    )
     for one in (best, fitted):
         assert_allclose(one.low_rank_ + one.outlier_, one.coef_)
         assert one.low_rank_.shape == one.outlier_.shape == (9, 8)
@@ -74,9 +91,13 @@ def test_the_outlier_task_is_found():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("lam", [1.0, 1.7])
-def test_from_one_on_the_outlier_part_is_zero_and_the_model_is_the_trace_norm(lam, solver):
+def test_from_one_on_the_outlier_part_is_zero_and_the_model_is_the_trace_norm(
+    lam, solver
+):
     X, Y = problem()
-    with pytest.warns(DegenerateModelWarning, match=r"lam=1.*: outlier_ is zero.*0.333 < lam < 1"):
+    with pytest.warns(
+        DegenerateModelWarning, match=r"lam=1.*: outlier_ is zero.*0.333 < lam < 1"
+    ):
         model = RobustMTL(lam, 0.5, solver=solver, tol=1e-6, max_iter=100000).fit(X, Y)
     trace = TraceNormMTL(1.0, tol=1e-8).fit(X, Y)
     assert model.objective_[-1] == pytest.approx(trace.objective_[-1], rel=2e-6)
@@ -160,12 +181,22 @@ def test_squared_classifier_is_the_regressor_on_signs():
 
 def test_apg_as_printed_stops_by_its_own_rule():
     X, Y = problem()
-    model = RobustMTL(0.6, 0.3, solver="apg", variant="paper", fit_intercept=False).fit(X, Y)
+    model = RobustMTL(0.6, 0.3, solver="apg", variant="paper", fit_intercept=False).fit(
+        X, Y
+    )
     assert model.converged_
     assert model.stop_crit_ <= model.eps
     best = RobustMTL(0.6, 0.3, tol=1e-7, fit_intercept=False).fit(X, Y)
     assert 0 < model.objective_[-1] / best.objective_[-1] - 1 < 1e-2
-    certified = RobustMTL(0.6, 0.3, solver="apg", variant="paper", stop="gap", fit_intercept=False, max_iter=100000)
+    certified = RobustMTL(
+        0.6,
+        0.3,
+        solver="apg",
+        variant="paper",
+        stop="gap",
+        fit_intercept=False,
+        max_iter=100000,
+    )
     assert certified.fit(X, Y).gap_ <= 1e-4
 
 
@@ -183,7 +214,11 @@ def test_ladm_corrected_solves_the_same_problem(model, shape):
     certified = clone(ladm).set_params(stop="gap", tol=1e-4).fit(X, Y)
     assert certified.gap_ <= 1e-4
     assert certified.objective_[-1] == pytest.approx(best.objective_[-1], rel=2e-4)
-    fast = clone(model).set_params(solver="ladm", variant="accelerated", tol=1e-4).fit(X, Y)
+    fast = (
+        clone(model)
+        .set_params(solver="ladm", variant="accelerated", tol=1e-4)
+        .fit(X, Y)
+    )
     assert fast.stop_crit_ == fast.gap_ <= 1e-4
     assert fast.objective_[-1] == pytest.approx(best.objective_[-1], rel=2e-4)
 
@@ -193,7 +228,11 @@ def test_ladm_with_part_after_part_solves_the_same_problem(model):
     X, Y = problem(labels="Classifier" in str(model))
     model = clone(model).set_params(fit_intercept=False)
     best = clone(model).set_params(tol=1e-7, max_iter=100000).fit(X, Y)
-    ladm = clone(model).set_params(solver="ladm", variant="sequential", eps=1e-6, max_iter=100000).fit(X, Y)
+    ladm = (
+        clone(model)
+        .set_params(solver="ladm", variant="sequential", eps=1e-6, max_iter=100000)
+        .fit(X, Y)
+    )
     assert ladm.converged_
     assert ladm.objective_[-1] == pytest.approx(best.objective_[-1], rel=1e-3)
 
@@ -201,7 +240,9 @@ def test_ladm_with_part_after_part_solves_the_same_problem(model):
 @pytest.mark.parametrize("solver", ["apg", "ladm"])
 def test_the_papers_form_takes_another_way_to_the_same_iterates(solver):
     X, Y = problem()
-    ours = RobustMTL(0.6, 0.3, solver=solver, stop="paper", fit_intercept=False).fit(X, Y)
+    ours = RobustMTL(0.6, 0.3, solver=solver, stop="paper", fit_intercept=False).fit(
+        X, Y
+    )
     papers = clone(ours).set_params(form="paper").fit(X, Y)
     assert papers.n_iter_ == ours.n_iter_
     assert papers.coef_ == pytest.approx(ours.coef_, abs=1e-8)
@@ -214,7 +255,9 @@ def test_ladm_as_printed_stops_at_zero_and_ignores_beta():
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     assert 1e-6 * np.linalg.norm(X.T @ Y, 2) < 1
     for beta in (0.3, 30.0):
-        model = RobustMTL(0.6, beta, solver="ladm", variant="paper", fit_intercept=False).fit(X, Y)
+        model = RobustMTL(
+            0.6, beta, solver="ladm", variant="paper", fit_intercept=False
+        ).fit(X, Y)
         assert model.converged_
         assert not model.coef_.any()
         assert model.objective_[-1] == pytest.approx(beta * np.sum(Y**2))
@@ -223,29 +266,50 @@ def test_ladm_as_printed_stops_at_zero_and_ignores_beta():
 def test_a_smaller_eps_means_more_iterations_and_a_better_objective():
     X, Y = problem()
     paper = RobustMTL(0.6, 0.3, solver="apg", variant="paper")
-    rough, fine = clone(paper).set_params(eps=1e-3).fit(X, Y), clone(paper).set_params(eps=1e-7).fit(X, Y)
+    rough, fine = (
+        clone(paper).set_params(eps=1e-3).fit(X, Y),
+        clone(paper).set_params(eps=1e-7).fit(X, Y),
+    )
     assert rough.n_iter_ < fine.n_iter_
     assert rough.objective_[-1] > fine.objective_[-1]
 
 
 def test_not_converging_by_the_papers_rule_names_eps():
     X, Y = problem()
-    with pytest.warns(ConvergenceWarning, match=r"against eps=1e-05 after 2 iterations.*accept a larger eps"):
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"against eps=1e-05 after 2 iterations.*accept a larger eps",
+    ):
         RobustMTL(0.6, 0.3, solver="apg", variant="paper", max_iter=2).fit(X, Y)
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"variant": "paper"}, "variant='paper' needs solver='apg' or 'ladm', got solver='auto'"),
-        ({"stop": "paper", "solver": "admm"}, "stop='paper' needs solver='apg' or 'ladm', got solver='admm'"),
-        ({"form": "paper", "solver": "admm"}, "form='paper' needs solver='apg' or 'ladm', got solver='admm'"),
-        ({"variant": "sequential", "solver": "apg"}, "variant='sequential' needs solver='ladm', got solver='apg'"),
+        (
+            {"variant": "paper"},
+            "variant='paper' needs solver='apg' or 'ladm', got solver='auto'",
+        ),
+        (
+            {"stop": "paper", "solver": "admm"},
+            "stop='paper' needs solver='apg' or 'ladm', got solver='admm'",
+        ),
+        (
+            {"form": "paper", "solver": "admm"},
+            "form='paper' needs solver='apg' or 'ladm', got solver='admm'",
+        ),
+        (
+            {"variant": "sequential", "solver": "apg"},
+            "variant='sequential' needs solver='ladm', got solver='apg'",
+        ),
         (
             {"variant": "backtracking", "solver": "ladm"},
             "variant='backtracking' needs solver='apg', got solver='ladm'",
         ),
-        ({"variant": "accelerated"}, "variant='accelerated' needs solver='apg' or 'ladm', got solver='auto'"),
+        (
+            {"variant": "accelerated"},
+            "variant='accelerated' needs solver='apg' or 'ladm', got solver='auto'",
+        ),
         ({"lam": 0}, r"lam must be a float in \(0, inf\), got 0"),
         ({"beta": -1.0}, r"beta must be a float in \(0, inf\), got -1.0"),
         ({"solver": "lamd"}, "did you mean 'ladm'"),

@@ -79,7 +79,11 @@ def test_one_row_one_feature_one_task(solver, shape):
     X, Y = problem(*shape)
     for model in models(solver):
         for fit_intercept in (True, False):
-            name = "fit_intercept" if model is not None and hasattr(model, "fit_intercept") else "base__fit_intercept"
+            name = (
+                "fit_intercept"
+                if model is not None and hasattr(model, "fit_intercept")
+                else "base__fit_intercept"
+            )
             model.set_params(**{name: fit_intercept}).fit(X, Y)
             assert model.coef_.shape == shape[:0:-1]
             assert np.isfinite(model.coef_).all()
@@ -104,7 +108,9 @@ def test_constant_designs_and_targets():
 @pytest.mark.parametrize("lam", [0.4, 1.0])
 def test_a_degenerate_lam_is_warned_about_by_every_solver(lam):
     for solver in SOLVERS:
-        with pytest.warns(DegenerateModelWarning, match=r"Both parts need 0.408 < lam < 1"):
+        with pytest.warns(
+            DegenerateModelWarning, match=r"Both parts need 0.408 < lam < 1"
+        ):
             RobustMTL(lam, solver=solver).fit(*problem())
 
 
@@ -114,7 +120,9 @@ def test_a_degenerate_lam_is_warned_about_by_every_solver(lam):
 @pytest.mark.parametrize("shape", [(400, 20), (20, 400)])
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
-def test_a_sparse_design_is_never_made_dense_beyond_the_smaller_side(monkeypatch, shape, solver, loss):
+def test_a_sparse_design_is_never_made_dense_beyond_the_smaller_side(
+    monkeypatch, shape, solver, loss
+):
     n, d = shape
     rng = np.random.default_rng(0)
     X = sp.csr_array(sp.random(*shape, density=0.05, random_state=rng))
@@ -130,7 +138,9 @@ def test_a_sparse_design_is_never_made_dense_beyond_the_smaller_side(monkeypatch
 
             monkeypatch.setattr(kind, name, noted)
     variant = "paper" if solver == "apg" else "corrected"
-    base = RobustMTLClassifier(0.6, 0.5, loss=loss, solver=solver, variant=variant, max_iter=30)
+    base = RobustMTLClassifier(
+        0.6, 0.5, loss=loss, solver=solver, variant=variant, max_iter=30
+    )
     for model in (base, DivideAndConquerRMTLClassifier(base, 2)):
         model.fit(X, Y).decision_function(X)
     assert max(sizes, default=0) <= min(n, d) ** 2

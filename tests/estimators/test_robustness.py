@@ -36,13 +36,18 @@ CORNERS = {
     "rows twice": ((30, 4, 3), lambda X, Y: (np.vstack([X, X]), np.vstack([Y, Y]))),
     "columns twice": ((30, 4, 3), lambda X, Y: (np.hstack([X, X]), Y)),
     "constant targets": ((30, 4, 3), lambda X, Y: (X, np.ones_like(Y))),
-    "one constant task": ((30, 4, 3), lambda X, Y: (X, np.where([True, False, False], 1.0, Y))),
+    "one constant task": (
+        (30, 4, 3),
+        lambda X, Y: (X, np.where([True, False, False], 1.0, Y)),
+    ),
 }
 
 
 @every_layout
 @pytest.mark.cover(corner=CORNERS, each=3)
-def test_degenerate_data_give_finite_models_and_true_certificates(matrix, name, layout, corner):
+def test_degenerate_data_give_finite_models_and_true_certificates(
+    matrix, name, layout, corner
+):
     shape, change = CORNERS[corner]
     X, Y = matrix.problem(*shape)
     X, Y = (X, Y) if change is None else change(X, Y)
@@ -86,20 +91,32 @@ def defects(matrix, name, data):
 def test_one_task_may_be_written_in_three_ways(matrix, name):
     X, Y = matrix.problem(T=1)
     y = matrix.targets(name, Y)
-    forms = ({"X": X, "y": y[:, 0]}, {"X": X, "y": y}, {"X": X, "y": y[:, 0], "task_id": ["t"] * 30})
-    one, column, ids = (matrix.scores(matrix.fit(matrix.make(name), data), data) for data in forms)
+    forms = (
+        {"X": X, "y": y[:, 0]},
+        {"X": X, "y": y},
+        {"X": X, "y": y[:, 0], "task_id": ["t"] * 30},
+    )
+    one, column, ids = (
+        matrix.scores(matrix.fit(matrix.make(name), data), data) for data in forms
+    )
     assert_allclose(column[:, 0], one, rtol=1e-6, atol=1e-6)
-    assert_allclose(ids, one, rtol=0.01, atol=0.01)  # solvers of another layout, on the way to the same optimum
+    assert_allclose(
+        ids, one, rtol=0.01, atol=0.01
+    )  # solvers of another layout, on the way to the same optimum
 
 
 # Of networks no more can be said than that they learn.
-@pytest.mark.parametrize("name", [name for name in REGRESSORS if METHODS[name].extra != "nn"])
+@pytest.mark.parametrize(
+    "name", [name for name in REGRESSORS if METHODS[name].extra != "nn"]
+)
 @every_layout
 def test_a_constant_target_is_predicted(matrix, name, layout):
     X, Y = matrix.problem()
     data = matrix.arrange(name, layout, X, Y)
     data["y"] = np.full(data["y"].shape, 3.0)
-    assert_allclose(matrix.scores(matrix.fit(matrix.make(name), data), data), data["y"], rtol=1e-6)
+    assert_allclose(
+        matrix.scores(matrix.fit(matrix.make(name), data), data), data["y"], rtol=1e-6
+    )
 
 
 # ---------------------------------------------------------------- what is refused
@@ -119,8 +136,14 @@ def spoiled(key, value, at=(0,)):
 REFUSED = {
     "NaN in X": (spoiled("X", np.nan, (0, 1)), "Input X contains NaN"),
     "infinity in X": (spoiled("X", np.inf, (0, 1)), "Input X contains infinity"),
-    "NaN in sparse X": (lambda data: {"X": sp.csr_array(spoiled("X", np.nan, (0, 1))(data)["X"])}, "contains NaN"),
-    "a huge number in X": (spoiled("X", -2e15, (0, 1)), r"X holds a number of absolute value 2e\+15; .* Scale it"),
+    "NaN in sparse X": (
+        lambda data: {"X": sp.csr_array(spoiled("X", np.nan, (0, 1))(data)["X"])},
+        "contains NaN",
+    ),
+    "a huge number in X": (
+        spoiled("X", -2e15, (0, 1)),
+        r"X holds a number of absolute value 2e\+15; .* Scale it",
+    ),
     "a huge number in sparse X": (
         lambda data: {"X": sp.csr_array(spoiled("X", 1e200, (0, 1))(data)["X"])},
         r"X holds a number of absolute value 1e\+200",
@@ -133,21 +156,42 @@ REFUSED = {
     "complex X": (lambda data: {"X": data["X"] * 1j}, "Complex data not supported"),
     "X of one dimension": (lambda data: {"X": data["X"][:, 0]}, "Expected 2D array"),
     "X of three dimensions": (lambda data: {"X": data["X"][None]}, "dim"),
-    "no rows": (lambda data: {key: value[:0] for key, value in data.items()}, r"0 sample\(s\)"),
+    "no rows": (
+        lambda data: {key: value[:0] for key, value in data.items()},
+        r"0 sample\(s\)",
+    ),
     "no features": (lambda data: {"X": data["X"][:, :0]}, r"0 feature\(s\)"),
     "NaN in y": (spoiled("y", np.nan), "Input y contains NaN"),
     "infinity in y": (spoiled("y", np.inf), "Input y contains infinity"),
     "no y": (lambda data: {"y": None}, "requires y to be passed"),
-    "y too short": (lambda data: {"y": data["y"][:-1]}, "inconsistent numbers of samples"),
+    "y too short": (
+        lambda data: {"y": data["y"][:-1]},
+        "inconsistent numbers of samples",
+    ),
     "y of three dimensions": (lambda data: {"y": np.ones((30, 2, 2))}, "y has|dim"),
-    "columns of y and task ids": (lambda data: {"y": np.column_stack([data["y"]] * 2)}, "one column per task"),
-    "too few ids": (lambda data: {"task_id": data["task_id"][:-1]}, "task_id must have one entry per row"),
-    "an id is missing": (spoiled("task_id", np.nan), "task_id is missing for 1 rows, the first is row 0"),
+    "columns of y and task ids": (
+        lambda data: {"y": np.column_stack([data["y"]] * 2)},
+        "one column per task",
+    ),
+    "too few ids": (
+        lambda data: {"task_id": data["task_id"][:-1]},
+        "task_id must have one entry per row",
+    ),
+    "an id is missing": (
+        spoiled("task_id", np.nan),
+        "task_id is missing for 1 rows, the first is row 0",
+    ),
     "a task without targets": (
-        lambda data: {"y": np.column_stack([data["y"], np.full(30, np.nan)]), "task_id": None},
+        lambda data: {
+            "y": np.column_stack([data["y"], np.full(30, np.nan)]),
+            "task_id": None,
+        },
         "task 1 has no",
     ),
-    "an unknown parameter value": (lambda data: {}, "unseen must be one of 'error', 'mean', got 'sometimes'"),
+    "an unknown parameter value": (
+        lambda data: {},
+        "unseen must be one of 'error', 'mean', got 'sometimes'",
+    ),
 }
 
 
@@ -167,15 +211,22 @@ def test_targets_whose_squares_do_not_exist_are_refused(matrix, name):
     for layout in ("shared", "ragged"):
         data = matrix.arrange(name, layout, *matrix.problem())
         y = np.abs(data["y"]) + 1
-        for factor, message in ((1e160, "y holds a number of absolute value .* Change its unit"), (1e-160, "vanish")):
+        for factor, message in (
+            (1e160, "y holds a number of absolute value .* Change its unit"),
+            (1e-160, "vanish"),
+        ):
             with pytest.raises(ValueError, match=message):
                 matrix.fit(matrix.make(name), data | {"y": factor * y})
 
 
-@pytest.mark.parametrize("name", [name for name, info in METHODS.items() if info.kind == "classifier"])
+@pytest.mark.parametrize(
+    "name", [name for name, info in METHODS.items() if info.kind == "classifier"]
+)
 def test_labels_that_are_not_two_classes_are_refused(matrix, name):
     data = matrix.arrange(name, "ragged", *matrix.problem())
-    with pytest.raises(ValueError, match=r"Only binary classification is supported.*3 classes"):
+    with pytest.raises(
+        ValueError, match=r"Only binary classification is supported.*3 classes"
+    ):
         matrix.fit(matrix.make(name), data | {"y": np.arange(30) % 3})
     with pytest.raises(ValueError, match="Unknown label type"):
         matrix.fit(matrix.make(name), data | {"y": np.linspace(0, 1, 30)})
@@ -193,7 +244,10 @@ def test_prediction_needs_a_fit_known_tasks_and_the_same_features(matrix, name):
         ({"X": X, "task_id": ids + 1}, r"1 task\(s\) that the model has not seen: 3"),
         ({"X": X[:, :4], "task_id": ids}, "X has 4 features"),
         ({"X": np.where(X == 0, np.nan, X), "task_id": ids}, "Input X contains NaN"),
-        ({"X": 1e200 * X, "task_id": ids}, r"X holds a number of absolute value 1e\+200"),
+        (
+            {"X": 1e200 * X, "task_id": ids},
+            r"X holds a number of absolute value 1e\+200",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             matrix.scores(model, args)
@@ -208,7 +262,9 @@ def test_weights_are_taken_as_documented_or_refused(matrix, name):
         with pytest.raises(TypeError, match="sample_weight"):
             matrix.fit(model, data | {"sample_weight": np.ones(30)})
         return
-    ones = matrix.scores(matrix.fit(model, data | {"sample_weight": np.ones(30, dtype=np.float32)}), data)
+    ones = matrix.scores(
+        matrix.fit(model, data | {"sample_weight": np.ones(30, dtype=np.float32)}), data
+    )
     assert_allclose(ones, matrix.plain(name, "ragged"), rtol=1e-3, atol=1e-3)
     for weights, message in (
         (np.ones(29), r"sample_weight must have shape \(30,\), got \(29,\)"),

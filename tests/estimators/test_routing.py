@@ -36,7 +36,10 @@ def routing():
 
 
 # Those of `mtlrun.estimators.tuned` learn one task; `PerTask` hands them the rows of each.
-@pytest.mark.parametrize("cls", [cls for cls in public_classes() if "task_id" in signature(cls.fit).parameters])
+@pytest.mark.parametrize(
+    "cls",
+    [cls for cls in public_classes() if "task_id" in signature(cls.fit).parameters],
+)
 def test_every_estimator_asks_for_task_ids(cls, routing):
     asked = get_routing_for_object(cls.__new__(cls))
     for method in ("fit", "predict", "score", "decision_function", "predict_proba"):
@@ -46,36 +49,51 @@ def test_every_estimator_asks_for_task_ids(cls, routing):
 
 @pytest.mark.parametrize("metric", ["rmse", "r2"])
 def test_a_search_passes_the_ids_to_model_splitter_and_scorer(routing, metric):
-    search = GridSearchCV(TraceNormMTL(), {"alpha": [0.1, 100.0]}, scoring=task_scorer(metric), cv=FOLDS)
+    search = GridSearchCV(
+        TraceNormMTL(), {"alpha": [0.1, 100.0]}, scoring=task_scorer(metric), cv=FOLDS
+    )
     search.fit(X, y, task_id=TASKS)
     train, test = next(FOLDS.split(X, groups=TASKS))
     model = TraceNormMTL(alpha=0.1).fit(X[train], y[train], task_id=TASKS[train])
     predicted = model.predict(X[test], task_id=TASKS[test])
     rmse = [
-        root_mean_squared_error(y[test][rows], predicted[rows]) for rows in (TASKS[test] == t for t in model.tasks_)
+        root_mean_squared_error(y[test][rows], predicted[rows])
+        for rows in (TASKS[test] == t for t in model.tasks_)
     ]
     if metric == "rmse":
         assert_allclose(search.cv_results_["split0_test_score"][0], -np.mean(rmse))
     assert search.best_params_ == {"alpha": 0.1}
-    assert GridSearchCV(TraceNormMTL(), {"alpha": [0.1]}, cv=FOLDS).fit(X, y, task_id=TASKS).best_score_ > 0
+    assert (
+        GridSearchCV(TraceNormMTL(), {"alpha": [0.1]}, cv=FOLDS)
+        .fit(X, y, task_id=TASKS)
+        .best_score_
+        > 0
+    )
 
 
 def test_several_scorers_and_steps_at_once(routing):
     labels = np.where(y > 0, "yes", "no")
     scoring = {name: task_scorer(name) for name in ("auc", "accuracy", "log_loss")}
     pipeline = make_pipeline(StandardScaler(), TraceNormMTLClassifier())
-    found = cross_validate(pipeline, X, labels, cv=FOLDS, scoring=scoring, params={"task_id": TASKS})
+    found = cross_validate(
+        pipeline, X, labels, cv=FOLDS, scoring=scoring, params={"task_id": TASKS}
+    )
     train, test = next(FOLDS.split(X, groups=TASKS))
     pipeline.fit(X[train], labels[train], task_id=TASKS[train])
     scores = pipeline.decision_function(X[test], task_id=TASKS[test])
-    auc = [roc_auc_score(labels[test][rows] == "yes", scores[rows]) for rows in (TASKS[test] == t for t in set(TASKS))]
+    auc = [
+        roc_auc_score(labels[test][rows] == "yes", scores[rows])
+        for rows in (TASKS[test] == t for t in set(TASKS))
+    ]
     assert_allclose(found["test_auc"][0], np.mean(auc))
     assert (found["test_log_loss"] < 0).all()
 
 
 def test_missing_targets_do_not_count():
     masked = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
-    search = GridSearchCV(TraceNormMTL(), {"alpha": [1.0]}, scoring=task_scorer("mse"), cv=KFold(2)).fit(X, masked)
+    search = GridSearchCV(
+        TraceNormMTL(), {"alpha": [1.0]}, scoring=task_scorer("mse"), cv=KFold(2)
+    ).fit(X, masked)
     model = TraceNormMTL(alpha=1.0).fit(X[45:], masked[45:])
     expected = np.nanmean((masked[:45] - model.predict(X[:45])) ** 2, axis=0).mean()
     assert_allclose(search.cv_results_["split0_test_score"], -expected)
@@ -85,15 +103,25 @@ def tables():
     """The same rows with the ids as a column, by kind of table; and what that column is called there."""
     codes = np.unique(TASKS, return_inverse=True)[1]
     frame = pd.DataFrame({"a": X[:, 0], "town": TASKS, "b": X[:, 1], "c": X[:, 2]})
-    step = ColumnTransformer([("scale", StandardScaler(), ["a", "b", "c"])], remainder="passthrough")
-    named = ColumnTransformer(step.transformers, remainder="passthrough", verbose_feature_names_out=False)
+    step = ColumnTransformer(
+        [("scale", StandardScaler(), ["a", "b", "c"])], remainder="passthrough"
+    )
+    named = ColumnTransformer(
+        step.transformers, remainder="passthrough", verbose_feature_names_out=False
+    )
     return {
         "array": (np.column_stack([X[:, 0], codes, X[:, 1:]]), 1),
         "pandas": (frame, "town"),
         "polars": (pl.from_pandas(frame), "town"),
         "output of ColumnTransformer": (step.fit_transform(frame), -1),
-        "frame of ColumnTransformer": (named.set_output(transform="pandas").fit_transform(frame), "town"),
-        "polars of ColumnTransformer": (named.set_output(transform="polars").fit_transform(frame), "town"),
+        "frame of ColumnTransformer": (
+            named.set_output(transform="pandas").fit_transform(frame),
+            "town",
+        ),
+        "polars of ColumnTransformer": (
+            named.set_output(transform="polars").fit_transform(frame),
+            "town",
+        ),
     }
 
 
@@ -117,13 +145,20 @@ def test_folds_that_know_no_tasks_are_warned_of_once(scoring, monkeypatch):
     monkeypatch.setattr("mtlrun.metrics._WARNED", set())
     table = np.column_stack([X, np.unique(TASKS, return_inverse=True)[1]])
     scorer = scoring and task_scorer(scoring)
-    search = GridSearchCV(TraceNormMTL(task_column=-1), {"alpha": [0.1, 1, 10]}, cv=KFold(3), scoring=scorer)
+    search = GridSearchCV(
+        TraceNormMTL(task_column=-1),
+        {"alpha": [0.1, 1, 10]},
+        cv=KFold(3),
+        scoring=scorer,
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         search.fit(table, y)
     texts = [str(warning.message) for warning in caught]
     assert sum("TaskStratifiedKFold" in text for text in texts) == 1
-    assert len(texts) <= 2  # the other one is scikit-learn's, of scores that are not finite
+    assert (
+        len(texts) <= 2
+    )  # the other one is scikit-learn's, of scores that are not finite
 
 
 def test_some_unseen_tasks_leave_the_score_of_the_others():

@@ -40,7 +40,10 @@ def given(**arguments):
 
 
 def check(model, X, y, ids, weights):
-    rows, test = TaskRows(X, y, ids, weights), TaskRows(X[::2], y[::2], None if ids is None else ids[::2])
+    rows, test = (
+        TaskRows(X, y, ids, weights),
+        TaskRows(X[::2], y[::2], None if ids is None else ids[::2]),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = clone(model).fit(X, y, **given(task_id=ids, sample_weight=weights))
@@ -55,10 +58,15 @@ def check(model, X, y, ids, weights):
 
 @pytest.mark.methods
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", [name for name, info in METHODS.items() if not info.foreign and not info.extra])
+@pytest.mark.parametrize(
+    "name",
+    [name for name, info in METHODS.items() if not info.foreign and not info.extra],
+)
 def test_every_method_reads_rows_as_its_fit_does(name, layout):
     model = build(name)
-    model.set_params(**{key: value for key, value in FEW.items() if key in model.get_params()})
+    model.set_params(
+        **{key: value for key, value in FEW.items() if key in model.get_params()}
+    )
     check(model, *problem(layout, METHODS[name].kind == "classifier", weighted=True))
 
 
@@ -81,25 +89,38 @@ def test_models_with_other_weights_of_classes_read_other_rows():
     X, y, ids, _ = problem("ragged", True, False)
     rows = TaskRows(X, y, ids)
     for weight in (None, "balanced", {1.0: 5.0, -1.0: 1.0}):
-        model = build({"estimator": "TraceNormMTLClassifier", "params": {"class_weight": weight}})
-        assert_allclose(rows.fit(clone(model)).coef_, model.fit(X, y, task_id=ids).coef_, rtol=1e-9)
+        model = build(
+            {"estimator": "TraceNormMTLClassifier", "params": {"class_weight": weight}}
+        )
+        assert_allclose(
+            rows.fit(clone(model)).coef_, model.fit(X, y, task_id=ids).coef_, rtol=1e-9
+        )
 
 
 def test_warm_starts_go_on():
     X, y, ids, _ = problem("ragged", False, False)
     rows = TaskRows(X, y, ids)
-    model = build({"estimator": "TraceNormMTL", "params": {"alpha": 5.0, "warm_start": True, "tol": 1e-10}})
+    model = build(
+        {
+            "estimator": "TraceNormMTL",
+            "params": {"alpha": 5.0, "warm_start": True, "tol": 1e-10},
+        }
+    )
     first = rows.fit(model).n_iter_
     assert rows.fit(model).n_iter_ < first
     model.set_params(alpha=4.0)
-    cold = build({"estimator": "TraceNormMTL", "params": {"alpha": 4.0, "tol": 1e-10}}).fit(X, y, task_id=ids)
+    cold = build(
+        {"estimator": "TraceNormMTL", "params": {"alpha": 4.0, "tol": 1e-10}}
+    ).fit(X, y, task_id=ids)
     assert_allclose(rows.fit(model).coef_, cold.coef_, atol=1e-5)
 
 
 def test_what_a_model_refuses_is_refused():
     X, y, ids, _ = problem("ragged", False, False)
     with pytest.raises(ValueError, match="alpha"):
-        TaskRows(X, y, ids).fit(build({"estimator": "TraceNormMTL", "params": {"alpha": -1.0}}))
+        TaskRows(X, y, ids).fit(
+            build({"estimator": "TraceNormMTL", "params": {"alpha": -1.0}})
+        )
     with pytest.raises(ValueError, match="NaN"):
         TaskRows(np.where(X > 2, np.nan, X), y, ids).fit(build("TraceNormMTL"))
     with pytest.raises(ValueError, match="NaN"):

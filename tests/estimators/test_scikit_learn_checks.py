@@ -60,7 +60,11 @@ VARIANTS = [
     MTFL(variant="paper"),
     MTRL(variant="paper"),
     MTRL(solver="fista"),
-    *([MTNetwork(variant, **SMALL_NETWORK) for variant in ("stn", "mtn-fetr")] if TORCH else []),
+    *(
+        [MTNetwork(variant, **SMALL_NETWORK) for variant in ("stn", "mtn-fetr")]
+        if TORCH
+        else []
+    ),
     PerTask(Ridge()),
     PerTask(LogisticRegression()),
 ]
@@ -73,7 +77,10 @@ PART = 12
 def pytest_generate_tests(metafunc):
     if "check" not in metafunc.fixturenames:
         return
-    estimators = [build({"estimator": name, "params": SETTINGS.get(name, {})}) for name in REGISTERED] + VARIANTS
+    estimators = [
+        build({"estimator": name, "params": SETTINGS.get(name, {})})
+        for name in REGISTERED
+    ] + VARIANTS
     every, pairs = metafunc.config.getoption("all_pairs"), []
     full = {*metafunc.config.representatives, "PerTask"}
     for k, estimator in enumerate(estimators):
@@ -83,7 +90,9 @@ def pytest_generate_tests(metafunc):
         if name != "PerTask":  # of the variants only a part
             full.discard(name)
         pairs += [
-            pytest.param(estimator, check, id=f"{estimator}-{check.func.__name__}{k}-{j}")
+            pytest.param(
+                estimator, check, id=f"{estimator}-{check.func.__name__}{k}-{j}"
+            )
             for j, (estimator, check) in enumerate(checks)
             if in_full or j % PART == k % PART
         ]

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from mtlrun.estimators import FETR, MTFRL, MTRL, ClusteredMTL, GraphMTL, GroupMKLClassifier, JointFeatureMTL, Whom
+from mtlrun.estimators import (
+    FETR,
+    MTFRL,
+    MTRL,
+    ClusteredMTL,
+    GraphMTL,
+    GroupMKLClassifier,
+    JointFeatureMTL,
+    Whom,
+)
 
 
 @pytest.fixture(scope="module")
@@ -12,7 +21,9 @@ def shared():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 6))
     first, second = X[:, 0] + X[:, 1], X[:, 3] - X[:, 4]
-    return X, np.stack([first, second, -first, second], axis=1) + 0.1 * rng.normal(size=(80, 4))
+    return X, np.stack([first, second, -first, second], axis=1) + 0.1 * rng.normal(
+        size=(80, 4)
+    )
 
 
 def _correlation(covariance):
@@ -20,7 +31,9 @@ def _correlation(covariance):
     return scale @ covariance @ scale
 
 
-@pytest.mark.parametrize("model", [FETR(rho=0.01), MTFRL(), MTRL()], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model", [FETR(rho=0.01), MTFRL(), MTRL()], ids=lambda model: type(model).__name__
+)
 def test_a_covariance_becomes_a_correlation(model, shared):
     found = model.fit(*shared).task_similarity_
     assert found == pytest.approx(_correlation(model.task_covariance_))
@@ -33,7 +46,9 @@ def test_a_covariance_becomes_a_correlation(model, shared):
 def test_a_graph_gives_the_correlation_of_its_prior(shared):
     A = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0.0]])
     found = GraphMTL(alpha=2.0, ridge=0.5, graph=A).fit(*shared).task_similarity_
-    assert found == pytest.approx(_correlation(np.linalg.inv(2.0 * (np.diag(A.sum(1)) - A) + 0.5 * np.eye(4))))
+    assert found == pytest.approx(
+        _correlation(np.linalg.inv(2.0 * (np.diag(A.sum(1)) - A) + 0.5 * np.eye(4)))
+    )
     assert found[3, :3] == pytest.approx(0)
 
 
@@ -46,7 +61,10 @@ def test_clusters_of_the_relaxed_matrix(shared):
 def test_groups_are_ones_and_zeros(shared):
     X, Y = shared
     model = Whom(n_task_clusters=2).fit(X, np.sign(Y))
-    expected = [[any({s, t} <= set(group) for group in model.groups_) for t in range(4)] for s in range(4)]
+    expected = [
+        [any({s, t} <= set(group) for group in model.groups_) for t in range(4)]
+        for s in range(4)
+    ]
     assert np.array_equal(model.task_similarity_, np.array(expected, dtype=float))
 
 
@@ -58,7 +76,10 @@ def test_kernel_weights_are_compared_by_their_cosine(shared):
 
 
 def test_other_and_unfitted_models_have_none(shared):
-    assert not any(hasattr(model, "task_similarity_") for model in (MTRL(), GraphMTL(), ClusteredMTL()))
+    assert not any(
+        hasattr(model, "task_similarity_")
+        for model in (MTRL(), GraphMTL(), ClusteredMTL())
+    )
     with pytest.raises(AttributeError, match="JointFeatureMTL"):
         JointFeatureMTL().fit(*shared).task_similarity_  # noqa: B018
 

@@ -31,8 +31,19 @@ def data(layout, seed=0):
 
 
 def test_all_models_with_the_squared_loss_are_here():
-    assert {"IndependentRidge", "TraceNormMTL", "RobustMTL", "FETR", "MTFL", "MTRL", "MTFRL", "FusedMTL"} <= {*MODELS}
-    assert not {"PooledRidge", "GraphSVC", "TraceNormMTLClassifier", "MTNetwork"} & {*MODELS}
+    assert {
+        "IndependentRidge",
+        "TraceNormMTL",
+        "RobustMTL",
+        "FETR",
+        "MTFL",
+        "MTRL",
+        "MTFRL",
+        "FusedMTL",
+    } <= {*MODELS}
+    assert not {"PooledRidge", "GraphSVC", "TraceNormMTLClassifier", "MTNetwork"} & {
+        *MODELS
+    }
     for name in ("PooledRidge", "TraceNormMTLCV", "RobustMTLClassifier"):
         assert not hasattr(getattr(estimators, name)(), "partial_fit")
 
@@ -44,17 +55,27 @@ def test_all_models_with_the_squared_loss_are_here():
 def test_statistics_give_the_model_of_the_rows(name, layout, intercept):
     X, y, ids = data(layout)
     weights = np.random.default_rng(1).random(len(X)) + 0.1
-    model = getattr(estimators, name)(fit_intercept=intercept, **({"lam": 0.7} if name == "RobustMTL" else {}))
+    model = getattr(estimators, name)(
+        fit_intercept=intercept, **({"lam": 0.7} if name == "RobustMTL" else {})
+    )
     known = model.get_params()
-    model.set_params(**{k: v for k, v in {"tol": 1e-9, "max_iter": 20000}.items() if k in known})
+    model.set_params(
+        **{k: v for k, v in {"tol": 1e-9, "max_iter": 20000}.items() if k in known}
+    )
     model.fit(X, y, sample_weight=weights, **ids)
-    rows, sums = dict(vars(model)), model.fit_statistics(TaskStatistics.of(X, y, ids.get("task_id"), weights))
+    rows, sums = (
+        dict(vars(model)),
+        model.fit_statistics(TaskStatistics.of(X, y, ids.get("task_id"), weights)),
+    )
     assert sums.objective_[-1] == pytest.approx(rows["objective_"][-1], rel=1e-8)
     assert_allclose(sums.coef_, rows["coef_"], atol=1e-4)
     assert_allclose(sums.intercept_, rows["intercept_"], atol=5e-3)
     assert sums.tasks_.tolist() == rows["tasks_"].tolist()
     assert (sums.gap_ is None) == (rows["gap_"] is None)
-    assert_allclose(sums.predict(X, **ids), X @ sums.coef_.T + sums.intercept_ if not ids else sums.predict(X, **ids))
+    assert_allclose(
+        sums.predict(X, **ids),
+        X @ sums.coef_.T + sums.intercept_ if not ids else sums.predict(X, **ids),
+    )
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged"])
@@ -64,12 +85,18 @@ def test_partial_fits_end_where_one_fit_does(layout):
     model = estimators.TraceNormMTL(alpha=5.0, tol=1e-9)
     for k in range(4):
         part = slice(k, None, 4) if layout == "shared" else ids["task_id"] == "abcd"[k]
-        model.partial_fit(X[part], y[part], **{name: values[part] for name, values in ids.items()})
+        model.partial_fit(
+            X[part], y[part], **{name: values[part] for name, values in ids.items()}
+        )
     assert_allclose(model.coef_, whole.coef_, atol=1e-5)
     assert_allclose(model.intercept_, whole.intercept_, atol=1e-3)
     assert model.statistics_.n_rows.tolist() == [80 if layout == "shared" else 20] * 4
-    again = model.partial_fit(X[:1], y[:1], **{name: values[:1] for name, values in ids.items()})
-    cold = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit_statistics(again.statistics_)
+    again = model.partial_fit(
+        X[:1], y[:1], **{name: values[:1] for name, values in ids.items()}
+    )
+    cold = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit_statistics(
+        again.statistics_
+    )
     assert again.objective_[0] < cold.objective_[0]  # it starts near its end
     assert again.objective_[-1] == pytest.approx(cold.objective_[-1], rel=1e-8)
 
@@ -88,12 +115,16 @@ def test_sites_send_statistics_and_not_rows(tmp_path):
     X, y, ids = data("ragged")
     sites = [ids["task_id"] == name for name in "abcd"]
     files = [
-        TaskStatistics.of(X[site], y[site], ids["task_id"][site]).save(tmp_path / f"{k}.npz")
+        TaskStatistics.of(X[site], y[site], ids["task_id"][site]).save(
+            tmp_path / f"{k}.npz"
+        )
         for k, site in enumerate(sites)
     ]
     total = sum(map(TaskStatistics.load, files[1:]), TaskStatistics.load(files[0]))
     joint = estimators.GraphMTL(tol=1e-9).fit_statistics(total)
-    assert_allclose(joint.coef_, estimators.GraphMTL(tol=1e-9).fit(X, y, **ids).coef_, atol=1e-5)
+    assert_allclose(
+        joint.coef_, estimators.GraphMTL(tol=1e-9).fit(X, y, **ids).coef_, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
@@ -102,18 +133,30 @@ def test_large_arrays_in_single_precision_are_read_in_blocks(layout, monkeypatch
     X, whole = np.float32(np.tile(X, (2, 1))), np.concatenate([y, y])
     ids = {name: np.concatenate([values, values]) for name, values in ids.items()}
     weights = np.random.default_rng(1).random(len(X)) + 0.1
-    rows = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, whole, sample_weight=weights, **ids)
+    rows = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(
+        X, whole, sample_weight=weights, **ids
+    )
     read = []
     monkeypatch.setattr("mtlrun.estimators.base._LARGE", 0)
     monkeypatch.setattr("mtlrun.estimators.base._BLOCK", 5 * 30)
-    monkeypatch.setattr(TaskStatistics, "__add__", lambda a, b, add=TaskStatistics.__add__: read.append(b) or add(a, b))
-    blocks = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, whole, sample_weight=weights, **ids)
+    monkeypatch.setattr(
+        TaskStatistics,
+        "__add__",
+        lambda a, b, add=TaskStatistics.__add__: read.append(b) or add(a, b),
+    )
+    blocks = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(
+        X, whole, sample_weight=weights, **ids
+    )
     assert len(read) == 5
     assert_allclose(blocks.coef_, rows.coef_, atol=1e-5)
     assert_allclose(blocks.intercept_, rows.intercept_, atol=1e-3)
     assert blocks.objective_[-1] == pytest.approx(rows.objective_[-1], rel=1e-7)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
-        estimators.TraceNormMTL().fit(np.where(np.isclose(X, X[-1, -1]), np.nan, X), whole, **ids)
+        estimators.TraceNormMTL().fit(
+            np.where(np.isclose(X, X[-1, -1]), np.nan, X), whole, **ids
+        )
     read.clear()
-    estimators.RobustMTL(lam=0.7, solver="apg", tol=0.1).fit(X, whole, **ids)  # an algorithm of the paper
+    estimators.RobustMTL(lam=0.7, solver="apg", tol=0.1).fit(
+        X, whole, **ids
+    )  # an algorithm of the paper
     assert not read

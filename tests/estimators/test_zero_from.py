@@ -10,12 +10,17 @@ from mtlrun.estimators.registry import METHODS, load_class
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_registry_names_the_method_of_the_class(name):
-    found = [attribute for attribute in dir(load_class(name)) if attribute.endswith("_max")]
+    found = [
+        attribute for attribute in dir(load_class(name)) if attribute.endswith("_max")
+    ]
     assert found == [METHODS[name].zero_from] * bool(METHODS[name].zero_from)
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-@pytest.mark.parametrize("model", [GraphMTL(alpha=2.0), GraphMTLClassifier(alpha=2.0), GraphMTL(fit_intercept=False)])
+@pytest.mark.parametrize(
+    "model",
+    [GraphMTL(alpha=2.0), GraphMTLClassifier(alpha=2.0), GraphMTL(fit_intercept=False)],
+)
 def test_sparsity_of_graphs(model, ragged):
     model, rng = clone(model), np.random.default_rng(0)
     X = rng.normal(size=(40, 4)) + 0.5
@@ -26,5 +31,9 @@ def test_sparsity_of_graphs(model, ragged):
         y, extra = y[:, 0], {"task_id": np.arange(40) % 3}
     largest = model.sparsity_max(X, y, **extra)
     assert not hasattr(model, "coef_")
-    assert not model.set_params(sparsity=1.001 * largest, tol=1e-9).fit(X, y, **extra).coef_.any()
+    assert (
+        not model.set_params(sparsity=1.001 * largest, tol=1e-9)
+        .fit(X, y, **extra)
+        .coef_.any()
+    )
     assert model.set_params(sparsity=0.98 * largest).fit(X, y, **extra).coef_.any()

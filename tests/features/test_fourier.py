@@ -30,7 +30,10 @@ def test_the_mean_over_seeds_is_the_kernel_and_orthogonal_ones_err_less():
     kernel = rbf_kernel(X, gamma=1.0)
     errors = {}
     for orthogonal in (True, False):
-        maps = [FourierFeatures(16, gamma=1.0, orthogonal=orthogonal, random_state=s) for s in range(80)]
+        maps = [
+            FourierFeatures(16, gamma=1.0, orthogonal=orthogonal, random_state=s)
+            for s in range(80)
+        ]
         products = np.array([f @ f.T for f in (m.fit_transform(X) for m in maps)])
         assert_allclose(products.mean(axis=0), kernel, atol=0.08)
         errors[orthogonal] = np.mean((products - kernel) ** 2)
@@ -48,7 +51,9 @@ def test_blocks_are_orthogonal():
 def test_gamma_scale_is_that_of_scikit_learn():
     X = 3 * np.random.default_rng(0).normal(size=(20, 4)) + 1
     assert FourierFeatures(2).fit(X).gamma_ == pytest.approx(1 / (4 * X.var()))
-    assert FourierFeatures(2).fit(sp.csr_array(X)).gamma_ == pytest.approx(1 / (4 * X.var()))
+    assert FourierFeatures(2).fit(sp.csr_array(X)).gamma_ == pytest.approx(
+        1 / (4 * X.var())
+    )
     assert FourierFeatures(2).fit(np.ones((5, 4))).gamma_ == 0.25
 
 

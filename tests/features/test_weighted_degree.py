@@ -34,7 +34,11 @@ def strings(n=12, length=9, alphabet="ACGT", seed=0):
 
 @pytest.mark.slow
 @given(
-    st.integers(1, 12).flatmap(lambda n: st.lists(st.text("ACGTN", min_size=n, max_size=n), min_size=1, max_size=5)),
+    st.integers(1, 12).flatmap(
+        lambda n: st.lists(
+            st.text("ACGTN", min_size=n, max_size=n), min_size=1, max_size=5
+        )
+    ),
     st.integers(1, 6),  # the matrix has up to 12 * 4^7 / 3 columns
 )
 def test_inner_products_are_the_kernel(words, degree):
@@ -68,12 +72,16 @@ def test_the_papers_size_of_a_string():
 
 @pytest.mark.parametrize("alphabet", ["ACGT", "ACGTN"])
 def test_normalised_strings_have_norm_one(alphabet):
-    X = WeightedDegree(degree=4, normalize=True).fit_transform(strings(alphabet=alphabet))
+    X = WeightedDegree(degree=4, normalize=True).fit_transform(
+        strings(alphabet=alphabet)
+    )
     assert_allclose(X.multiply(X).sum(axis=1), 1)
 
 
 def test_a_string_of_unknown_letters_has_no_features():
-    X = WeightedDegree(degree=3, normalize=True).fit_transform(np.array(["NNNN", "ACGT"]))
+    X = WeightedDegree(degree=3, normalize=True).fit_transform(
+        np.array(["NNNN", "ACGT"])
+    )
     assert X[[0]].nnz == 0
 
 
@@ -82,8 +90,13 @@ def test_hashing_keeps_kernels_on_average():
     exact = WeightedDegree(degree=4).fit_transform(words)
     hashed = WeightedDegree(degree=4, hash_bits=14).fit_transform(words)
     assert hashed.shape == (6, 2**14)
-    assert_allclose((hashed @ hashed.T).toarray(), (exact @ exact.T).toarray(), atol=4.0)
-    assert WeightedDegree(degree=20, hash_bits=10).fit_transform(words).shape == (6, 1024)
+    assert_allclose(
+        (hashed @ hashed.T).toarray(), (exact @ exact.T).toarray(), atol=4.0
+    )
+    assert WeightedDegree(degree=20, hash_bits=10).fit_transform(words).shape == (
+        6,
+        1024,
+    )
 
 
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 5}])
@@ -102,13 +115,24 @@ def test_rows_on_the_fly_are_those_of_the_matrix(options, alphabet):
 
 
 @pytest.mark.parametrize(
-    "kind", [list, np.array, lambda s: np.char.encode(s, "ascii"), lambda s: pd.DataFrame({"s": s})]
+    "kind",
+    [
+        list,
+        np.array,
+        lambda s: np.char.encode(s, "ascii"),
+        lambda s: pd.DataFrame({"s": s}),
+    ],
 )
 def test_strings_of_all_kinds_give_the_same(kind):
     words = strings()
     expected = WeightedDegree(degree=3).fit_transform(words).toarray()
-    assert_allclose(WeightedDegree(degree=3).fit_transform(kind(words)).toarray(), expected)
-    assert_allclose(WeightedDegree(degree=3).fit_transform(np.array(words, dtype=object)).toarray(), expected)
+    assert_allclose(
+        WeightedDegree(degree=3).fit_transform(kind(words)).toarray(), expected
+    )
+    assert_allclose(
+        WeightedDegree(degree=3).fit_transform(np.array(words, dtype=object)).toarray(),
+        expected,
+    )
 
 
 def test_small_letters_and_rna_are_read():
@@ -116,7 +140,10 @@ def test_small_letters_and_rna_are_read():
     expected = transformer.transform(["ACGT"]).toarray()
     assert_allclose(transformer.transform(["acgu"]).toarray(), expected)
     for letter in "RYSWKMBDHVNn":
-        assert_allclose(transformer.transform([f"A{letter}GT"]).toarray(), transformer.transform(["ANGT"]).toarray())
+        assert_allclose(
+            transformer.transform([f"A{letter}GT"]).toarray(),
+            transformer.transform(["ANGT"]).toarray(),
+        )
 
 
 def test_packing_takes_a_quarter_of_a_byte_per_letter():
@@ -137,7 +164,10 @@ def test_it_is_a_transformer():
     ("words", "message"),
     [
         (["ACGT", "ACG"], "unequal length: string 1 has 3 letters, string 0 has 4"),
-        (np.array([b"ACG", b"ACGT"]), "unequal length: string 1 has 4 letters, string 0 has 3"),
+        (
+            np.array([b"ACG", b"ACGT"]),
+            "unequal length: string 1 has 4 letters, string 0 has 3",
+        ),
         (np.array(["AC", "ACGT"], dtype=object), "unequal length"),
         (["ACGT", "AC-T"], "string 1, position 3: '-' is no IUPAC letter"),
         (["ACGT", "AXGT"], "string 1, position 2: 'X'"),
@@ -173,7 +203,9 @@ def test_bad_parameters_are_refused(options, message):
 
 def test_another_length_is_refused_later():
     transformer = WeightedDegree(degree=2).fit(["ACGT"])
-    with pytest.raises(ValueError, match="strings of 3 letters, fitted on strings of 4"):
+    with pytest.raises(
+        ValueError, match="strings of 3 letters, fitted on strings of 4"
+    ):
         transformer.transform(["ACG"])
     with pytest.raises(ValueError, match="hashed features have no names"):
         WeightedDegree(hash_bits=4).fit(["ACGT"]).get_feature_names_out()

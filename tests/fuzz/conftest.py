@@ -14,7 +14,12 @@ DEFAULT = 30
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the number of inputs per reader."""
-    parser.addoption("--fuzz-examples", type=int, default=DEFAULT, help="inputs per reader in tests/fuzz")
+    parser.addoption(
+        "--fuzz-examples",
+        type=int,
+        default=DEFAULT,
+        help="inputs per reader in tests/fuzz",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,9 @@ LOOKALIKES = [
     "2024-01-02",
 ]
 GAPS = ["NA", "N/A", "nan", "null", "?"]
-_LETTERS = st.text("abÄé01. -'\",;%{}\\/#", min_size=1, max_size=6).map(str.strip).filter(bool)
+_LETTERS = (
+    st.text("abÄé01. -'\",;%{}\\/#", min_size=1, max_size=6).map(str.strip).filter(bool)
+)
 WORDS = st.sampled_from(LOOKALIKES) | _LETTERS
 
 
@@ -52,15 +54,22 @@ def _arff(frame: pd.DataFrame, path: Path, *, sparse: bool) -> Path:
             continue
         words[name] = list(dict.fromkeys(_text(cell) for cell in column.dropna()))
         words[name] = ["first"] * sparse + words[name]
-        heads.append(f"@attribute {quoted(name)} {{{','.join(map(quoted, words[name]))}}}")
+        heads.append(
+            f"@attribute {quoted(name)} {{{','.join(map(quoted, words[name]))}}}"
+        )
     rows = []
     for _, row in frame.iterrows():
         cells = [
-            "?" if pd.isna(v) else quoted(_text(v)) if name in words else repr(float(v)) for name, v in row.items()
+            "?" if pd.isna(v) else quoted(_text(v)) if name in words else repr(float(v))
+            for name, v in row.items()
         ]
-        filled = [f"{j} {cell}" for j, cell in enumerate(cells) if float_or_none(cell) != 0]
+        filled = [
+            f"{j} {cell}" for j, cell in enumerate(cells) if float_or_none(cell) != 0
+        ]
         rows.append("{" + ",".join(filled) + "}" if sparse else ",".join(cells))
-    path.write_text("\n".join(["@relation r", *heads, "@data", *rows, ""]), encoding="utf-8")
+    path.write_text(
+        "\n".join(["@relation r", *heads, "@data", *rows, ""]), encoding="utf-8"
+    )
     return path
 
 
@@ -82,7 +91,9 @@ def _written(method: str, **options: Any) -> Callable[[pd.DataFrame, Path], Path
 
 
 def _indexed(frame: pd.DataFrame, path: Path) -> Path:
-    frame.set_index([name for name in frame if name in ("task", "word", "gaps")]).to_parquet(path)
+    frame.set_index(
+        [name for name in frame if name in ("task", "word", "gaps")]
+    ).to_parquet(path)
     return path
 
 
@@ -94,7 +105,12 @@ def _stored(frame: pd.DataFrame, path: Path) -> Path:
 def _polars(frame: pd.DataFrame, path: Path) -> Any:
     import polars as pl
 
-    return pl.DataFrame({name: [None if pd.isna(v) else v for v in frame[name].tolist()] for name in frame})
+    return pl.DataFrame(
+        {
+            name: [None if pd.isna(v) else v for v in frame[name].tolist()]
+            for name in frame
+        }
+    )
 
 
 def _arrow(frame: pd.DataFrame, path: Path) -> Any:
@@ -107,7 +123,12 @@ def _arrow(frame: pd.DataFrame, path: Path) -> Any:
 CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     ".csv": _written("to_csv"),
     ".tsv": _written("to_csv", sep="\t"),
-    ".marked.csv": _written("to_csv", encoding="utf-8-sig", quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n"),
+    ".marked.csv": _written(
+        "to_csv",
+        encoding="utf-8-sig",
+        quoting=csv.QUOTE_NONNUMERIC,
+        lineterminator="\r\n",
+    ),
     ".comma.csv": _written("to_csv", sep=";", decimal=","),
     ".csv.gz": _written("to_csv"),
     ".parquet": _written("to_parquet"),
@@ -130,7 +151,9 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
 @st.composite
 def names(draw: st.DrawFn, rows: int, words: st.SearchStrategy[str]) -> pd.Series:
     """Return a column of names of one type: texts, integers, floats, truth values or days."""
-    kind = draw(st.sampled_from(["text", "text", "text", "integer", "float", "bool", "day"]))
+    kind = draw(
+        st.sampled_from(["text", "text", "text", "integer", "float", "bool", "day"])
+    )
     days = st.dates(dt.date(2000, 1, 1), dt.date(2030, 1, 1)).map(pd.Timestamp)
     cells = {
         "text": words,
@@ -140,7 +163,9 @@ def names(draw: st.DrawFn, rows: int, words: st.SearchStrategy[str]) -> pd.Serie
         "day": days,
     }[kind]
     some = draw(st.lists(cells, min_size=2, max_size=4, unique=True))
-    column = pd.Series([some[k % len(some)] for k in draw(st.permutations(range(rows)))])
+    column = pd.Series(
+        [some[k % len(some)] for k in draw(st.permutations(range(rows)))]
+    )
     return column.astype(object) if kind == "text" else column
 
 
@@ -152,36 +177,67 @@ KINDS = {
     "targets": "regression",
     "label targets": "multiclass",
 }
-_LABELS = [("yes", "no"), ("+", "-"), ("a=", "Ä"), (-1, 1), (0, 1), (7, 3), (2, 1), (0.5, 1.5), (False, True)]
-_CLASSES = [("red", "green", "blue"), ("low", "mid-1", "10 high"), (1, 2, 3), (-1, 0, 1), (0.5, 1.5, 10.0)]
+_LABELS = [
+    ("yes", "no"),
+    ("+", "-"),
+    ("a=", "Ä"),
+    (-1, 1),
+    (0, 1),
+    (7, 3),
+    (2, 1),
+    (0.5, 1.5),
+    (False, True),
+]
+_CLASSES = [
+    ("red", "green", "blue"),
+    ("low", "mid-1", "10 high"),
+    (1, 2, 3),
+    (-1, 0, 1),
+    (0.5, 1.5, 10.0),
+]
 
 
 @st.composite
 def targets(draw: st.DrawFn, kind: str, scores: np.ndarray) -> dict[str, pd.Series]:
     """Return the targets of a table, made from scores; labels of one type, some of several targets missing."""
     if kind in ("numbers", "targets"):
-        found = {"y": pd.Series(scores.round(6)), "z": pd.Series((-2 * scores).round(6))}
+        found = {
+            "y": pd.Series(scores.round(6)),
+            "z": pd.Series((-2 * scores).round(6)),
+        }
     else:
         ranks = scores.argsort().argsort()
         found = {}
-        for name, some in zip("yz", (_CLASSES if kind == "classes" else _LABELS, _CLASSES), strict=True):
+        for name, some in zip(
+            "yz", (_CLASSES if kind == "classes" else _LABELS, _CLASSES), strict=True
+        ):
             words = draw(st.sampled_from(some))
             found[name] = pd.Series([words[rank % len(words)] for rank in ranks])
     if "targets" not in kind:
         return {"y": found["y"]}
     if draw(st.booleans()):
         place = draw(st.integers(0, len(scores) - 2))
-        found = {"y": found["y"].where(found["y"].index != place), "z": found["z"].where(found["z"].index != place + 1)}
+        found = {
+            "y": found["y"].where(found["y"].index != place),
+            "z": found["z"].where(found["z"].index != place + 1),
+        }
     return found
 
 
 @st.composite
-def tables(draw: st.DrawFn, words: st.SearchStrategy[str] = WORDS, kind: str = "numbers") -> pd.DataFrame:
+def tables(
+    draw: st.DrawFn, words: st.SearchStrategy[str] = WORDS, kind: str = "numbers"
+) -> pd.DataFrame:
     """Return a table of targets ``y`` (and ``z``), tasks, groups, categories, and numbers with gaps."""
     rows = draw(st.integers(16, 24))
     seed = draw(st.integers(0, 2**16))
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({"x": rng.normal(size=rows).round(6), "gaps": rng.integers(0, 5, rows).astype(float)})
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=rows).round(6),
+            "gaps": rng.integers(0, 5, rows).astype(float),
+        }
+    )
     frame.loc[rng.random(rows) < draw(st.sampled_from([0.0, 0.2])), "gaps"] = np.nan
     for name in ("task", "word", "group"):
         frame[name] = draw(names(rows, words))

@@ -66,7 +66,9 @@ def memory_file(content: bytes) -> MemoryFile:
 def card(task_type: str = "binary", **more: Any) -> Card:
     """Return the card of a data set that no file describes."""
     names = {"id": "fuzzed", "title": "Fuzzed", "licence": "none", "citation": "none"}
-    made = Card(task_type=task_type, design="shared", reader=Source(name="x"), **names, **more)
+    made = Card(
+        task_type=task_type, design="shared", reader=Source(name="x"), **names, **more
+    )
     made._path = Path(NAME)
     return made
 
@@ -96,9 +98,16 @@ def read_idx(content: bytes) -> None:
 
 def read_csv(content: bytes) -> None:
     """Read a table as the readers of cards do, with and without a header."""
-    for delimiter, header, text in ((",", True, ()), (",", False, (-1,)), (None, False, (0,)), (";", True, (0,))):
+    for delimiter, header, text in (
+        (",", True, ()),
+        (",", False, (-1,)),
+        (None, False, (0,)),
+        (";", True, (0,)),
+    ):
         with contextlib.suppress(UserError):
-            found = table.text_table(memory_file(content), delimiter=delimiter, header=header, text=text)
+            found = table.text_table(
+                memory_file(content), delimiter=delimiter, header=header, text=text
+            )
             found.numbers(found.columns)
     found = table.text_table(memory_file(content), delimiter=",", header=True)
     found.numbers(found.columns[:1], gaps=True)
@@ -148,7 +157,9 @@ def read_archive(content: bytes) -> None:
         add_file(whole, path, root / "data")
     finally:
         shutil.rmtree(root / "data", ignore_errors=True)
-        assert sorted(root.rglob("*")) == before, "files appeared outside of the data directory"
+        assert sorted(root.rglob("*")) == before, (
+            "files appeared outside of the data directory"
+        )
 
 
 def read_yaml(content: bytes) -> None:
@@ -210,15 +221,23 @@ def check(name: str, content: bytes) -> str | None:
     except UserError as error:
         text = str(error)
         # What an experiment extends is a file of its own.
-        assert NAME in text or (name == "experiment" and "configs/" in text), f"no file in the message {text[:200]!r}"
-        assert len(text) < LONGEST, f"a message of {len(text)} characters: {text[:200]!r}"
+        assert NAME in text or (name == "experiment" and "configs/" in text), (
+            f"no file in the message {text[:200]!r}"
+        )
+        assert len(text) < LONGEST, (
+            f"a message of {len(text)} characters: {text[:200]!r}"
+        )
         return text
     except HangError:
-        raise AssertionError(f"{name}: more than {SECONDS} s for {len(content)} bytes: {content[:200]!r}") from None
+        raise AssertionError(
+            f"{name}: more than {SECONDS} s for {len(content)} bytes: {content[:200]!r}"
+        ) from None
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise AssertionError(f"{name}: {type(error).__name__}: {error} for {content[:2000]!r}") from error
+        raise AssertionError(
+            f"{name}: {type(error).__name__}: {error} for {content[:2000]!r}"
+        ) from error
     return None
 
 

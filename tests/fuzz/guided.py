@@ -40,14 +40,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("reader", choices=sorted(READERS))
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--folder", type=Path, help="kept inputs; default: a temporary folder")
+    parser.add_argument(
+        "--folder", type=Path, help="kept inputs; default: a temporary folder"
+    )
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="mtlrun-guided-"))
     folder.mkdir(parents=True, exist_ok=True)
     seeds(given.reader, folder)
-    options = [f"-max_total_time={given.seconds}", "-max_len=20000", "-rss_limit_mb=4096", "-print_final_stats=1"]
+    options = [
+        f"-max_total_time={given.seconds}",
+        "-max_len=20000",
+        "-rss_limit_mb=4096",
+        "-print_final_stats=1",
+    ]
     folders = [f"-artifact_prefix={folder}/", str(folder)]
-    atheris.Setup([sys.argv[0], *options, *folders], lambda data: check(given.reader, data) and None)
+    atheris.Setup(
+        [sys.argv[0], *options, *folders],
+        lambda data: check(given.reader, data) and None,
+    )
     atheris.Fuzz()
 
 

@@ -29,15 +29,94 @@ from mtlrun.utils.io import configs_dir, datasets_dir
 Valid = tuple[bytes, Any]
 
 NUMBERS = [
-    *(b"0", b"-1", b"1e999", b"-1e-999", b"nan", b"inf", b"99999999999999999999", b"2147483648", b"4294967295"),
-    *(b"1_000", b"0x10", b"1e", b"+-1", b".", b"1,5", b"1" * 5000, b"9" * 400, b"1e5", "٣".encode(), "１２".encode()),
+    *(
+        b"0",
+        b"-1",
+        b"1e999",
+        b"-1e-999",
+        b"nan",
+        b"inf",
+        b"99999999999999999999",
+        b"2147483648",
+        b"4294967295",
+    ),
+    *(
+        b"1_000",
+        b"0x10",
+        b"1e",
+        b"+-1",
+        b".",
+        b"1,5",
+        b"1" * 5000,
+        b"9" * 400,
+        b"1e5",
+        "٣".encode(),
+        "１２".encode(),
+    ),
 ]
 WORDS = [
-    *(b"", b" ", b"\t", b"\0", b"\r", b"\r\n", b"\n", b"\n\n", b",", b";", b":", b"?", b"'", b'"', b'""', b"\\", b"%"),
-    *(b"#", b"&", b"*", b"!", b"|", b"<<", b">", b"{", b"}", b"[", b"]", b"(", b")", b"\x1b[31m", b"\xff", b"\xc3"),
-    *("é".encode(), "\u202e".encode(), "\u2028".encode(), b"\xef\xbb\xbf", b"\xef\xbf\xbe", b"../../x", b"/etc/passwd"),
-    *(b"@attribute", b"@data", b"@relation 'x: -C 3'", b"@ATTRIBUTE x {a,b}", b"<label name='a'/>", b"</labels>"),
-    *(b"<!DOCTYPE x>", b"<!ENTITY a 'b'>", b"&a;", b"<?xml version='1.0' encoding='rot13'?>", b"<![CDATA[", b"qid:1"),
+    *(
+        b"",
+        b" ",
+        b"\t",
+        b"\0",
+        b"\r",
+        b"\r\n",
+        b"\n",
+        b"\n\n",
+        b",",
+        b";",
+        b":",
+        b"?",
+        b"'",
+        b'"',
+        b'""',
+        b"\\",
+        b"%",
+    ),
+    *(
+        b"#",
+        b"&",
+        b"*",
+        b"!",
+        b"|",
+        b"<<",
+        b">",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b"(",
+        b")",
+        b"\x1b[31m",
+        b"\xff",
+        b"\xc3",
+    ),
+    *(
+        "é".encode(),
+        "\u202e".encode(),
+        "\u2028".encode(),
+        b"\xef\xbb\xbf",
+        b"\xef\xbf\xbe",
+        b"../../x",
+        b"/etc/passwd",
+    ),
+    *(
+        b"@attribute",
+        b"@data",
+        b"@relation 'x: -C 3'",
+        b"@ATTRIBUTE x {a,b}",
+        b"<label name='a'/>",
+        b"</labels>",
+    ),
+    *(
+        b"<!DOCTYPE x>",
+        b"<!ENTITY a 'b'>",
+        b"&a;",
+        b"<?xml version='1.0' encoding='rot13'?>",
+        b"<![CDATA[",
+        b"qid:1",
+    ),
     *(
         b"? ",
         b"- ",
@@ -53,7 +132,9 @@ WORDS = [
 ]
 SIZES = [0, 1, 2, 127, 128, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1]
 _FINITE = st.floats(-1e12, 1e12).map(lambda value: float(f"{value:.6g}"))
-_NAMES = st.text(st.sampled_from("abzAZ09_-. é'\"\\,%{}"), min_size=1, max_size=6).filter(lambda s: s.strip() == s)
+_NAMES = st.text(
+    st.sampled_from("abzAZ09_-. é'\"\\,%{}"), min_size=1, max_size=6
+).filter(lambda s: s.strip() == s)
 
 
 @st.composite
@@ -73,7 +154,11 @@ def _flip(draw: st.DrawFn, content: bytes) -> bytes:
     if not content:
         return b"\0"
     place = _place(draw, content[:-1])
-    return content[:place] + bytes([content[place] ^ draw(st.integers(1, 255))]) + content[place + 1 :]
+    return (
+        content[:place]
+        + bytes([content[place] ^ draw(st.integers(1, 255))])
+        + content[place + 1 :]
+    )
 
 
 def _insert(draw: st.DrawFn, content: bytes) -> bytes:
@@ -109,12 +194,18 @@ def _number(draw: st.DrawFn, content: bytes) -> bytes:
     if not found:
         return content
     match = found[draw(st.integers(0, len(found) - 1))]
-    return content[: match.start()] + draw(st.sampled_from(NUMBERS)) + content[match.end() :]
+    return (
+        content[: match.start()]
+        + draw(st.sampled_from(NUMBERS))
+        + content[match.end() :]
+    )
 
 
 def _binary_number(draw: st.DrawFn, content: bytes) -> bytes:
     place = _place(draw, content)
-    number = struct.pack(draw(st.sampled_from("<>")) + "I", draw(st.sampled_from(SIZES)))
+    number = struct.pack(
+        draw(st.sampled_from("<>")) + "I", draw(st.sampled_from(SIZES))
+    )
     return content[:place] + number + content[place + 4 :]
 
 
@@ -122,30 +213,62 @@ def _repeat(draw: st.DrawFn, content: bytes) -> bytes:
     """Repeat a piece so often that lines or nesting become very long."""
     place = _place(draw, content)
     piece = content[place : place + draw(st.integers(1, 12))] or b"["
-    return content[:place] + piece * draw(st.sampled_from([2, 50, 1000, 20_000])) + content[place:]
+    return (
+        content[:place]
+        + piece * draw(st.sampled_from([2, 50, 1000, 20_000]))
+        + content[place:]
+    )
 
 
 def _nest(draw: st.DrawFn, content: bytes) -> bytes:
     place = _place(draw, content)
-    opening = draw(st.sampled_from([b"[", b"{", b"<label name='n'>", b"'", b'"', b"(", b"- ", b"? ", b"a: {"]))
-    return content[:place] + opening * draw(st.sampled_from([1, 41, 500, 20_000])) + content[place:]
+    opening = draw(
+        st.sampled_from(
+            [b"[", b"{", b"<label name='n'>", b"'", b'"', b"(", b"- ", b"? ", b"a: {"]
+        )
+    )
+    return (
+        content[:place]
+        + opening * draw(st.sampled_from([1, 41, 500, 20_000]))
+        + content[place:]
+    )
 
 
 def _line_ends(draw: st.DrawFn, content: bytes) -> bytes:
-    return content.replace(b"\n", draw(st.sampled_from([b"\r\n", b"\r", b"", "\u2028".encode(), b"\x0b"])))
+    return content.replace(
+        b"\n", draw(st.sampled_from([b"\r\n", b"\r", b"", "\u2028".encode(), b"\x0b"]))
+    )
 
 
 def _encoding(draw: st.DrawFn, content: bytes) -> bytes:
     text = content.decode("utf-8", errors="replace")
-    return text.encode(draw(st.sampled_from(["utf-8-sig", "utf-16", "latin-1", "utf-7"])), errors="replace")
+    return text.encode(
+        draw(st.sampled_from(["utf-8-sig", "utf-16", "latin-1", "utf-7"])),
+        errors="replace",
+    )
 
 
 def _end(draw: st.DrawFn, content: bytes) -> bytes:
-    return content.rstrip(b"\n") + draw(st.sampled_from([b"", b"\0" * 100, b"\n" * 50, b"\x1a", b"x"]))
+    return content.rstrip(b"\n") + draw(
+        st.sampled_from([b"", b"\0" * 100, b"\n" * 50, b"\x1a", b"x"])
+    )
 
 
 _SPOILERS: list[Callable[[st.DrawFn, bytes], bytes]] = [
-    *(_flip, _insert, _cut, _truncate, _lines, _number, _binary_number, _repeat, _nest, _line_ends, _encoding, _end),
+    *(
+        _flip,
+        _insert,
+        _cut,
+        _truncate,
+        _lines,
+        _number,
+        _binary_number,
+        _repeat,
+        _nest,
+        _line_ends,
+        _encoding,
+        _end,
+    ),
     *(_flip, _insert, _lines, _number),
 ]
 
@@ -154,20 +277,40 @@ _SPOILERS: list[Callable[[st.DrawFn, bytes], bytes]] = [
 def arff_files(draw: st.DrawFn) -> Valid:
     """Draw a dense or sparse ARFF file; found are the names and the values."""
     names = draw(st.lists(_NAMES, min_size=1, max_size=4, unique=True))
-    words = [draw(st.none() | st.lists(_NAMES, min_size=2, max_size=3, unique=True)) for _ in names]
+    words = [
+        draw(st.none() | st.lists(_NAMES, min_size=2, max_size=3, unique=True))
+        for _ in names
+    ]
     words = [None if w is None or all(_is_number(v) for v in w) else w for w in words]
     values = [st.sampled_from(range(len(w))) if w else _FINITE for w in words]
-    X = np.array(draw(st.lists(st.tuples(*values), max_size=4)), dtype=float).reshape(-1, len(names))
+    X = np.array(draw(st.lists(st.tuples(*values), max_size=4)), dtype=float).reshape(
+        -1, len(names)
+    )
     rows = []
     is_sparse = draw(st.booleans())
     for row in X:
-        cells = [_quoted(w[int(v)]) if w else repr(float(v)) for w, v in zip(words, row, strict=True)]
+        cells = [
+            _quoted(w[int(v)]) if w else repr(float(v))
+            for w, v in zip(words, row, strict=True)
+        ]
         if is_sparse:
-            rows.append("{" + ", ".join(f"{j} {cell}" for j, cell in enumerate(cells) if row[j] != 0) + "}")
+            rows.append(
+                "{"
+                + ", ".join(
+                    f"{j} {cell}" for j, cell in enumerate(cells) if row[j] != 0
+                )
+                + "}"
+            )
         else:
             rows.append(",".join(cells))
-    kinds = ["numeric" if w is None else "{" + ", ".join(map(_quoted, w)) + "}" for w in words]
-    head = [f"@attribute {_quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True)]
+    kinds = [
+        "numeric" if w is None else "{" + ", ".join(map(_quoted, w)) + "}"
+        for w in words
+    ]
+    head = [
+        f"@attribute {_quoted(name)} {kind}"
+        for name, kind in zip(names, kinds, strict=True)
+    ]
     lines = ["@relation 'x: -C 1'", "% comment", *head, "", "@data", *rows]
     return "\n".join(lines).encode() + draw(st.sampled_from([b"", b"\n"])), (names, X)
 
@@ -188,14 +331,21 @@ def xml_files(draw: st.DrawFn) -> Valid:
     """Draw a list of labels; found are their names."""
     names = draw(st.lists(_NAMES, min_size=1, max_size=6, unique=True))
     labels = "\n".join(f"<label name={quoteattr(name)}></label>" for name in names)
-    return f'<?xml version="1.0"?>\n<labels xmlns="http://mulan">\n{labels}\n</labels>\n'.encode(), names
+    return (
+        f'<?xml version="1.0"?>\n<labels xmlns="http://mulan">\n{labels}\n</labels>\n'.encode(),
+        names,
+    )
 
 
 @st.composite
 def fasta_files(draw: st.DrawFn) -> Valid:
     """Draw sequences of one length; found are the sequences and the labels of the headers."""
     length, wide = draw(st.integers(1, 30)), draw(st.integers(1, 30))
-    sequences = draw(st.lists(st.text("ACGTN", min_size=length, max_size=length), min_size=1, max_size=5))
+    sequences = draw(
+        st.lists(
+            st.text("ACGTN", min_size=length, max_size=length), min_size=1, max_size=5
+        )
+    )
     labels = [draw(st.sampled_from([1, -1])) for _ in sequences]
     lines = []
     for number, (sequence, label) in enumerate(zip(sequences, labels, strict=True)):
@@ -207,9 +357,21 @@ def fasta_files(draw: st.DrawFn) -> Valid:
 @st.composite
 def idx_files(draw: st.DrawFn) -> Valid:
     """Draw an array in the format of MNIST."""
-    codes = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+    codes = {
+        0x08: ">u1",
+        0x09: ">i1",
+        0x0B: ">i2",
+        0x0C: ">i4",
+        0x0D: ">f4",
+        0x0E: ">f8",
+    }
     code = draw(st.sampled_from(sorted(codes)))
-    array = draw(hnp.arrays(codes[code], hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)))
+    array = draw(
+        hnp.arrays(
+            codes[code],
+            hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4),
+        )
+    )
     sizes = struct.pack(f">{array.ndim}I", *array.shape)
     return bytes([0, 0, code, array.ndim]) + sizes + array.tobytes(), array
 
@@ -218,17 +380,34 @@ def idx_files(draw: st.DrawFn) -> Valid:
 def csv_files(draw: st.DrawFn) -> Valid:
     """Draw a table of numbers with a header."""
     n_columns = draw(st.integers(1, 4))
-    table = draw(st.lists(st.lists(_FINITE, min_size=n_columns, max_size=n_columns), min_size=1, max_size=5))
+    table = draw(
+        st.lists(
+            st.lists(_FINITE, min_size=n_columns, max_size=n_columns),
+            min_size=1,
+            max_size=5,
+        )
+    )
     lines = [",".join("abcd"[:n_columns]), *(",".join(map(repr, row)) for row in table)]
-    return draw(st.sampled_from(["\n", "\r\n"])).join(lines).encode() + b"\n", np.array(table)
+    return draw(st.sampled_from(["\n", "\r\n"])).join(lines).encode() + b"\n", np.array(
+        table
+    )
 
 
 @st.composite
 def user_csv_files(draw: st.DrawFn) -> Valid:
     """Draw a table with a column of tasks and one of words; found are the words."""
-    words = draw(st.lists(st.text(st.characters(categories=["L", "Zs", "P"]), max_size=5), min_size=1, max_size=5))
+    words = draw(
+        st.lists(
+            st.text(st.characters(categories=["L", "Zs", "P"]), max_size=5),
+            min_size=1,
+            max_size=5,
+        )
+    )
     words = [f"w{word}w" for word in words]
-    rows = [f'{k}.5,t{k % 2},"{word.replace(chr(34), chr(34) * 2)}"' for k, word in enumerate(words)]
+    rows = [
+        f'{k}.5,t{k % 2},"{word.replace(chr(34), chr(34) * 2)}"'
+        for k, word in enumerate(words)
+    ]
     return "\n".join(["a,task,b", *rows, ""]).encode(), words
 
 
@@ -247,7 +426,10 @@ def mat_files(draw: st.DrawFn) -> Valid:
         for t, cells in enumerate(zip(X, Y, strict=True)):
             content["X"][0, t], content["Y"][0, t] = cells
     savemat(stream, content, do_compression=draw(st.booleans()))
-    return b"MATLAB 5.0 MAT-file".ljust(116) + stream.getvalue()[116:], (X, Y)  # without the time
+    return b"MATLAB 5.0 MAT-file".ljust(116) + stream.getvalue()[116:], (
+        X,
+        Y,
+    )  # without the time
 
 
 @st.composite
@@ -275,21 +457,41 @@ def svmlight_files(draw: st.DrawFn) -> Valid:
 def splice_files(draw: st.DrawFn) -> Valid:
     """Draw labelled sequences in lines."""
     rows = draw(
-        st.lists(st.tuples(st.sampled_from(["EI", "IE", "N"]), st.text("ACGT", min_size=6, max_size=6)), min_size=1)
+        st.lists(
+            st.tuples(
+                st.sampled_from(["EI", "IE", "N"]),
+                st.text("ACGT", min_size=6, max_size=6),
+            ),
+            min_size=1,
+        )
     )
-    return "\n".join(f"{label}, name-{k},   {text}" for k, (label, text) in enumerate(rows)).encode(), rows
+    return "\n".join(
+        f"{label}, name-{k},   {text}" for k, (label, text) in enumerate(rows)
+    ).encode(), rows
 
 
 @st.composite
 def archive_files(draw: st.DrawFn) -> Valid:
     """Draw a file that holds `CONTENT`: compressed, or in an archive with others."""
-    kind = draw(st.sampled_from(["plain", "gz", "bz2", "xz", "zip", "tar", "tar.gz", "tar.bz2", "tar.xz"]))
+    kind = draw(
+        st.sampled_from(
+            ["plain", "gz", "bz2", "xz", "zip", "tar", "tar.gz", "tar.bz2", "tar.xz"]
+        )
+    )
     if kind in _PACKERS:
         return _PACKERS[kind](CONTENT), None
-    names = draw(st.lists(st.sampled_from(["known.txt", "../x", "/etc/x", "a/../../x", "any.txt"]), min_size=1))
+    names = draw(
+        st.lists(
+            st.sampled_from(["known.txt", "../x", "/etc/x", "a/../../x", "any.txt"]),
+            min_size=1,
+        )
+    )
     stream = io.BytesIO()
     if kind == "zip":
-        with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as packed:
+        with (
+            warnings.catch_warnings(),
+            zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as packed,
+        ):
             warnings.simplefilter("ignore")
             for name in names:
                 packed.writestr(zipfile.ZipInfo(name), CONTENT)
@@ -297,7 +499,9 @@ def archive_files(draw: st.DrawFn) -> Valid:
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name in [*names, "known.txt"]:
             info = tarfile.TarInfo(name)
-            kinds = [tarfile.REGTYPE] * 3 + [tarfile.SYMTYPE, tarfile.LNKTYPE] * (name != "known.txt")
+            kinds = [tarfile.REGTYPE] * 3 + [tarfile.SYMTYPE, tarfile.LNKTYPE] * (
+                name != "known.txt"
+            )
             info.type = draw(st.sampled_from(kinds))
             info.linkname = draw(st.sampled_from(["/etc/passwd", "../x", "known.txt"]))
             info.size = len(CONTENT) if info.isfile() else 0
@@ -306,7 +510,13 @@ def archive_files(draw: st.DrawFn) -> Valid:
 
 
 def _shipped(*paths: str) -> st.SearchStrategy[Valid]:
-    return st.sampled_from([(path.read_bytes(), None) for pattern in paths for path in sorted(_glob(pattern))])
+    return st.sampled_from(
+        [
+            (path.read_bytes(), None)
+            for pattern in paths
+            for path in sorted(_glob(pattern))
+        ]
+    )
 
 
 def _glob(pattern: str) -> list[Any]:
@@ -317,7 +527,9 @@ def _glob(pattern: str) -> list[Any]:
 
 _PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
-    "gz": partial(gzip.compress, mtime=0),  # what is drawn must be the same the next time
+    "gz": partial(
+        gzip.compress, mtime=0
+    ),  # what is drawn must be the same the next time
     "bz2": bz2.compress,
     "xz": lzma.compress,
 }
@@ -334,7 +546,9 @@ VALID: dict[str, st.SearchStrategy[Valid]] = {
     "splice": splice_files(),
     "archive": archive_files(),
     "yaml": _shipped("configs/*/*.yaml", "datasets/*.yaml"),
-    "experiment": _shipped("configs/*/*.yaml").filter(lambda file: b"kind: train" not in file[0]),
+    "experiment": _shipped("configs/*/*.yaml").filter(
+        lambda file: b"kind: train" not in file[0]
+    ),
     "training": _shipped("configs/train/*.yaml"),
     "card": _shipped("datasets/*.yaml"),
 }

@@ -9,7 +9,9 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 FILES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 def test_corpus(path):
     refused = check(path.parent.name, path.read_bytes())
     assert path.name.startswith("bad-" if refused else "ok-"), refused

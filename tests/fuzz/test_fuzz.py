@@ -18,13 +18,21 @@ from mtlrun.data.formats import sequences as strings
 
 def quiet(examples: int, **more: object) -> settings:
     """Return settings for so many inputs; fewer than 1000 are the same in every run: no change fails by chance."""
-    always = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
-    return settings(max_examples=examples, derandomize=examples < 1000, **always, **more)
+    always = {
+        "deadline": None,
+        "suppress_health_check": list(HealthCheck),
+        "database": None,
+    }
+    return settings(
+        max_examples=examples, derandomize=examples < 1000, **always, **more
+    )
 
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", READERS)
-def test_spoiled_files(name: str, fuzz_examples: int, pytestconfig: pytest.Config) -> None:
+def test_spoiled_files(
+    name: str, fuzz_examples: int, pytestconfig: pytest.Config
+) -> None:
     refused = 0
 
     @quiet(fuzz_examples, phases=[Phase.generate, Phase.shrink])
@@ -34,7 +42,9 @@ def test_spoiled_files(name: str, fuzz_examples: int, pytestconfig: pytest.Confi
         refused += check(name, content) is not None
 
     try_one()
-    assert refused > fuzz_examples / 10, "too few files are refused: they are not spoiled enough"
+    assert refused > fuzz_examples / 10, (
+        "too few files are refused: they are not spoiled enough"
+    )
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -65,7 +75,9 @@ def _arff(content, found):
     names, X = found
     read = arff.read_arff(memory_file(content))
     assert [a.name for a in read.attributes] == names
-    np.testing.assert_array_equal(read.X.toarray() if hasattr(read.X, "toarray") else read.X, X)
+    np.testing.assert_array_equal(
+        read.X.toarray() if hasattr(read.X, "toarray") else read.X, X
+    )
 
 
 def _xml(content, found):
@@ -73,7 +85,9 @@ def _xml(content, found):
 
 
 def _fasta(content, found):
-    sequences, labels = strings.read_fasta(io.BytesIO(content), "f", label=r"label=(\S+)")
+    sequences, labels = strings.read_fasta(
+        io.BytesIO(content), "f", label=r"label=(\S+)"
+    )
     assert [s.decode() for s in sequences] == found[0]
     assert labels.tolist() == found[1]
 

@@ -28,9 +28,13 @@ from mtlrun.models import load_model, save_model
 
 #: What the columns are, by the kind of the targets.
 ROLES = {
-    kind: Roles(("y", "z"), None, task_type, group="group", categorical=("word", "task"))
+    kind: Roles(
+        ("y", "z"), None, task_type, group="group", categorical=("word", "task")
+    )
     if "targets" in kind
-    else Roles(("y",), "task", task_type, group="group", categorical=("word",), min_rows=1)
+    else Roles(
+        ("y",), "task", task_type, group="group", categorical=("word",), min_rows=1
+    )
     for kind, task_type in KINDS.items()
 }
 #: What is trained on them: a model of every kind of targets, and one that takes its variances from the rows.
@@ -43,7 +47,12 @@ pytest.importorskip("openpyxl")
 
 def quiet(examples: int) -> settings:
     """Return settings for so many tables; fewer than 1000 are the same in every run."""
-    return settings(max_examples=examples, derandomize=examples < 1000, phases=[Phase.generate, Phase.shrink], **QUIET)
+    return settings(
+        max_examples=examples,
+        derandomize=examples < 1000,
+        phases=[Phase.generate, Phase.shrink],
+        **QUIET,
+    )
 
 
 def written(frame: pd.DataFrame, container: str, folder: Path) -> Table:
@@ -51,14 +60,23 @@ def written(frame: pd.DataFrame, container: str, folder: Path) -> Table:
     return read_table(CONTAINERS[container](frame, folder / f"t{container}"))
 
 
-def fitted(table: Table, kind: str, estimator_class: type = IndependentRidge) -> tuple[Model, Dataset]:
+def fitted(
+    table: Table, kind: str, estimator_class: type = IndependentRidge
+) -> tuple[Model, Dataset]:
     """Fit a model to a table, and return it with what the table became."""
     data = make_dataset(table, ROLES[kind])
-    step = TableFeatures({data.features.index(name): words for name, words in data.categories.items()}).fit(data.X)
+    step = TableFeatures(
+        {data.features.index(name): words for name, words in data.categories.items()}
+    ).fit(data.X)
     every = np.arange(data.n_samples)
     ready = replace(data, X=step.transform(data.X), features=[])
     estimator = Part.of(ready, every, every[:1]).fit(estimator_class(unseen="mean"))
-    read = {"n_features": data.n_features, "names": data.features, "strings": False, "task_column": ROLES[kind].task}
+    read = {
+        "n_features": data.n_features,
+        "names": data.features,
+        "strings": False,
+        "task_column": ROLES[kind].task,
+    }
     facts: dict[str, Any] = {
         "task_type": data.task_type,
         "design": "shared" if data.task_id is None else "ragged",
@@ -76,8 +94,18 @@ def fitted(table: Table, kind: str, estimator_class: type = IndependentRidge) ->
 def by_name(data: Dataset) -> dict[str, Any]:
     """Return everything that a data set says of its rows, whatever the order of its features."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
-    what = {"tasks": data.tasks, "task_id": data.task_id, "y": data.y, "categories": data.categories}
-    return what | data.labels | data.source | {name: X[:, j] for j, name in enumerate(data.features)}
+    what = {
+        "tasks": data.tasks,
+        "task_id": data.task_id,
+        "y": data.y,
+        "categories": data.categories,
+    }
+    return (
+        what
+        | data.labels
+        | data.source
+        | {name: X[:, j] for j, name in enumerate(data.features)}
+    )
 
 
 @pytest.mark.every(8)
@@ -90,20 +118,31 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
         frame = data.draw(tables(kind=kind))
         with tempfile.TemporaryDirectory() as folder:
             table = written(frame, container, Path(folder))
-            if table.sparse is not None and frame.gaps.isna().any():  # sparse rows have no gaps
+            if (
+                table.sparse is not None and frame.gaps.isna().any()
+            ):  # sparse rows have no gaps
                 with pytest.raises(DataError):
                     make_dataset(table, ROLES[kind])
                 return
             try:
                 found = by_name(make_dataset(table, ROLES[kind]))
-            except DataError:  # 1,5 beside the word 1.10: no telling which mark is the decimal one
+            except (
+                DataError
+            ):  # 1,5 beside the word 1.10: no telling which mark is the decimal one
                 assert container == ".comma.csv"
-                assert frame.astype(str)[["task", "word", "group"]].stack().str.contains(r"\.\d").any()
+                assert (
+                    frame.astype(str)[["task", "word", "group"]]
+                    .stack()
+                    .str.contains(r"\.\d")
+                    .any()
+                )
                 return
         expected = by_name(make_dataset(read_table(frame), ROLES[kind]))
         assert set(found) == set(expected)
         for name, values in expected.items():
-            np.testing.assert_array_equal(found[name], values, err_msg=f"{container}: {name}")
+            np.testing.assert_array_equal(
+                found[name], values, err_msg=f"{container}: {name}"
+            )
 
     try_one()
 
@@ -114,41 +153,70 @@ def test_new_rows_are_read_by_the_names_of_the_training_rows(
     kind: str, estimator_class: type, fuzz_examples: int
 ) -> None:
     """Trained from one container and predicted from another: the same answers, or refused by an error."""
-    taken, examples = 0, fuzz_examples if (kind, estimator_class) == TRAINED[0] else fuzz_examples // 2
+    taken, examples = (
+        0,
+        fuzz_examples if (kind, estimator_class) == TRAINED[0] else fuzz_examples // 2,
+    )
 
     @quiet(examples)
     @given(tables(WORDS | st.sampled_from(GAPS), kind), st.data())
     def try_one(frame: pd.DataFrame, data: st.DataObject) -> None:
         nonlocal taken
         first, second = (data.draw(st.sampled_from(list(CONTAINERS))) for _ in range(2))
-        rows = data.draw(st.lists(st.integers(0, len(frame) - 1), min_size=1, max_size=5, unique=True))
-        columns = data.draw(st.permutations([name for name in frame.columns if name not in ("y", "z", "group")]))
+        rows = data.draw(
+            st.lists(
+                st.integers(0, len(frame) - 1), min_size=1, max_size=5, unique=True
+            )
+        )
+        columns = data.draw(
+            st.permutations(
+                [name for name in frame.columns if name not in ("y", "z", "group")]
+            )
+        )
         new = frame.iloc[rows].reset_index(drop=True)[columns]
         with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)  # a word that the model does not know would be said
-            warnings.simplefilter("ignore", ConvergenceWarning)  # targets without noise: rounding decides
+            warnings.simplefilter(
+                "error", UserWarning
+            )  # a word that the model does not know would be said
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # targets without noise: rounding decides
             folder = Path(name)
             try:
-                model, known = fitted(written(frame, first, folder), kind, estimator_class)
+                model, known = fitted(
+                    written(frame, first, folder), kind, estimator_class
+                )
             except UserError:  # a task that is called NA in a csv file
                 return
             if known.n_samples < len(frame):  # tasks of one class are left out
                 return
             X, task_id = known.X, known.task_id
             if kind == "classes":  # the tasks of the rows are columns of the data set
-                table = read_table(CONTAINERS[first](frame, folder / f"t{first}"), like=model.schema)
+                table = read_table(
+                    CONTAINERS[first](frame, folder / f"t{first}"), like=model.schema
+                )
                 X, task_id = model.read(table)
             expected = model.answers(X, task_id)[rows]
             save_model(folder / "model", model)
             for reader in (model, load_model(folder / "model")):
                 for container in (second, ".frame"):
                     try:
-                        table = read_table(CONTAINERS[container](new, folder / f"n{container}"), like=reader.schema)
+                        table = read_table(
+                            CONTAINERS[container](new, folder / f"n{container}"),
+                            like=reader.schema,
+                        )
                         found = reader.answers(*reader.read(table))
-                    except (UserError, ValueError):  # ValueError: a gap in a row for a model of sparse rows
+                    except (
+                        UserError,
+                        ValueError,
+                    ):  # ValueError: a gap in a row for a model of sparse rows
                         continue
                     assert found.dtype == expected.dtype
-                    compare = np.testing.assert_allclose if found.dtype.kind == "f" else np.testing.assert_array_equal
+                    compare = (
+                        np.testing.assert_allclose
+                        if found.dtype.kind == "f"
+                        else np.testing.assert_array_equal
+                    )
                     compare(found, expected, err_msg=f"{first} then {container}")
                     taken += 1
 

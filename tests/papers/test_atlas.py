@@ -10,7 +10,16 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.errors import ConfigError
-from mtlrun.papers.atlas import GAINS, METHODS, PROPERTIES, methods, prediction, read_gains, read_lines, summary
+from mtlrun.papers.atlas import (
+    GAINS,
+    METHODS,
+    PROPERTIES,
+    methods,
+    prediction,
+    read_gains,
+    read_lines,
+    summary,
+)
 
 ROWS = (5, 20, 100)
 
@@ -20,20 +29,48 @@ def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
     rng = np.random.default_rng(0)
     found = []
     for table in range(tables):
-        own = {"tasks": rng.integers(2, 50), "features": rng.integers(2, 30), "rank": rng.random()}
+        own = {
+            "tasks": rng.integers(2, 50),
+            "features": rng.integers(2, 30),
+            "rank": rng.random(),
+        }
         for rows in ROWS:
-            traits = {**own, "rows_per_task": rows, "tasks_share": rng.random() / 2, "noise": rng.random() / 2}
+            traits = {
+                **own,
+                "rows_per_task": rows,
+                "tasks_share": rng.random() / 2,
+                "noise": rng.random() / 2,
+            }
             for seed in seeds:
                 value = rule(traits, rng) + 0.001 * seed
-                line = {"table": f"t{table}", "kind": kinds[table % len(kinds)], "rows": rows, "seed": seed}
-                over = {"over_linear": value + 0.1, "over_independent": value + 0.2, "gain": value}
-                found.append({**line, **over, "low": value - 0.05, "high": value + 0.05, **traits})
+                line = {
+                    "table": f"t{table}",
+                    "kind": kinds[table % len(kinds)],
+                    "rows": rows,
+                    "seed": seed,
+                }
+                over = {
+                    "over_linear": value + 0.1,
+                    "over_independent": value + 0.2,
+                    "gain": value,
+                }
+                found.append(
+                    {
+                        **line,
+                        **over,
+                        "low": value - 0.05,
+                        "high": value + 0.05,
+                        **traits,
+                    }
+                )
     return pd.DataFrame(found)
 
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.papers.atlas.published_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(
+        "mtlrun.papers.atlas.published_path", lambda name: tmp_path / name
+    )
 
     def written(frame, name="gains.csv"):
         (tmp_path / name).write_text("# made 2026-11-25\n" + frame.to_csv(index=False))
@@ -52,7 +89,9 @@ def test_means_over_the_seeds_and_one_seed(write):
 
 
 def test_a_file_without_a_date_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.papers.atlas.published_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(
+        "mtlrun.papers.atlas.published_path", lambda name: tmp_path / name
+    )
     (tmp_path / "gains.csv").write_text("table,kind\n")
     with pytest.raises(ConfigError, match=r"gains\.csv:1") as caught:
         read_lines("gains.csv")
@@ -64,12 +103,19 @@ def test_summary_counts_what_gains_by_number_of_rows(write):
     found = summary(None, seed=0, published=name)
     assert found.values["settings"] == 36
     assert found.values["gained"] == pytest.approx(2 / 3)
-    assert (found.values["clearly"], found.values["clearly_not"]) == pytest.approx((1 / 3, 1 / 3))
-    assert [found.values[name] for name in ("few", "some", "many")] == pytest.approx([0.2005, 0.0205, -0.1995])
+    assert (found.values["clearly"], found.values["clearly_not"]) == pytest.approx(
+        (1 / 3, 1 / 3)
+    )
+    assert [found.values[name] for name in ("few", "some", "many")] == pytest.approx(
+        [0.2005, 0.0205, -0.1995]
+    )
     assert found.values["few_alone"] - found.values["few"] == pytest.approx(0.2)
     assert found.values["same_sign"] == 1
     curve = found.curves["gain over the best without"]
-    assert (curve.x, curve.y) == ([5, 20, 100], pytest.approx([0.2005, 0.0205, -0.1995]))
+    assert (curve.x, curve.y) == (
+        [5, 20, 100],
+        pytest.approx([0.2005, 0.0205, -0.1995]),
+    )
     assert np.shape(found.matrices["gain"].values) == (12, 3)
     groups = summary(None, seed=0, published=name, kinds=["groups"])
     assert (groups.values["tables"], groups.matrices) == (6, {})
@@ -79,7 +125,11 @@ def test_summary_counts_what_gains_by_number_of_rows(write):
 
 @pytest.mark.slow
 def test_a_gain_that_follows_from_the_properties_is_foretold_and_noise_is_not(write):
-    linear = write(gains(lambda t, _: 0.3 - 0.1 * np.log(t["rows_per_task"]) + 0.3 * t["tasks_share"]))
+    linear = write(
+        gains(
+            lambda t, _: 0.3 - 0.1 * np.log(t["rows_per_task"]) + 0.3 * t["tasks_share"]
+        )
+    )
     found = prediction(None, seed=0, published=linear)
     assert found.values["rank_correlation"] > 0.95
     assert found.values["correlation_low"] > 0.9
@@ -98,7 +148,9 @@ def test_a_gain_that_follows_from_the_properties_is_foretold_and_noise_is_not(wr
 def test_a_table_left_out_tells_nothing_of_itself(write):
     """Tables of one gain each, without any property that says so: the sign of the rest is wrong for each of them."""
     frame = gains(lambda t, _: 0.0)
-    frame["gain"] = np.where(frame["table"].isin(["t0", "t1", "t2", "t3", "t4", "t5"]), 0.1, -0.1)
+    frame["gain"] = np.where(
+        frame["table"].isin(["t0", "t1", "t2", "t3", "t4", "t5"]), 0.1, -0.1
+    )
     for name in PROPERTIES:
         frame[name] = 1.0
     assert prediction(None, seed=0, published=write(frame)).values["sign_right"] == 0
@@ -121,18 +173,37 @@ def test_negative_transfer_and_ranks(write):
             ("C", "independent", 0.6, 0.0),
             ("TaskMean", "trivial", 1.0, -0.5),
         ]:
-            lines.append({**place, "method": method, "family": family, "error": error, "over_alone": over})
-    found = methods(None, seed=0, published=[write(pd.DataFrame(lines), "methods.csv"), write(made)])
+            lines.append(
+                {
+                    **place,
+                    "method": method,
+                    "family": family,
+                    "error": error,
+                    "over_alone": over,
+                }
+            )
+    found = methods(
+        None, seed=0, published=[write(pd.DataFrame(lines), "methods.csv"), write(made)]
+    )
     assert found.values["methods"] == 2
     assert found.values["negative"] == pytest.approx(1 / 6)
     assert found.values["negative_loss"] == pytest.approx(0.1)
     assert (found.values["worst"], found.values["least"]) == pytest.approx((1 / 3, 0))
     assert found.values["best_negative"] == 0
-    assert [row[:2] for row in found.tables["Average ranks"]["rows"]] == [["A", 1.0], ["C", 2.0], ["B", 3.0]]
-    negative = {row[0]: row[1:] for row in found.tables["Negative transfer by method"]["rows"]}
+    assert [row[:2] for row in found.tables["Average ranks"]["rows"]] == [
+        ["A", 1.0],
+        ["C", 2.0],
+        ["B", 3.0],
+    ]
+    negative = {
+        row[0]: row[1:] for row in found.tables["Negative transfer by method"]["rows"]
+    }
     assert negative["B"] == [36, 1.0, 0.0, 0.0, 0.333, 0.1]
     labels = [ranking.label for ranking in found.rankings]
-    assert labels == [f"{rows} rows per task: 12 tables" for rows in ("5 or 10", "20 or 50", "100 or 200")]
+    assert labels == [
+        f"{rows} rows per task: 12 tables"
+        for rows in ("5 or 10", "20 or 50", "100 or 200")
+    ]
     assert found.rankings[0].methods == ["A", "B", "C"]
     assert found.rankings[0].values == [[1.0, 3.0, 2.0]] * 12
     (shown,) = found.matrices.values()
@@ -160,7 +231,9 @@ def test_one_kind_is_shown_by_table_and_few_tables_are_not_ranked(write):
     (shown,) = found.matrices.values()
     assert (shown.rows, shown.values) == (["t0", "t2", "t4", "t6"], [[-0.5]] * 4)
     ranked = methods(None, seed=0, published=published).rankings[0]
-    assert ranked.methods == ["A", "IndependentRidge"], "logistic regression counts as ridge regression"
+    assert ranked.methods == ["A", "IndependentRidge"], (
+        "logistic regression counts as ridge regression"
+    )
     assert len(ranked.blocks) == 8
 
 
@@ -168,15 +241,30 @@ def test_one_kind_is_shown_by_table_and_few_tables_are_not_ranked(write):
 def test_the_files_are_made_of_a_run(tmp_path, capsys, monkeypatch):
     folder = tmp_path / "runs"
     chosen = ["--profile", "smoke", "--only", "method=5 rows,method=20 rows"]
-    assert CliRunner().invoke(app, ["reproduce", "atlas/gain", *chosen, "-o", str(folder)]).exit_code == 0
+    assert (
+        CliRunner()
+        .invoke(app, ["reproduce", "atlas/gain", *chosen, "-o", str(folder)])
+        .exit_code
+        == 0
+    )
     (tmp_path / "atlas").mkdir()
-    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "atlas_tables.py"))
+    script = runpy.run_path(
+        str(Path(__file__).parents[2] / "scripts" / "atlas_tables.py")
+    )
     monkeypatch.setattr(
-        "sys.argv", ["atlas_tables.py", str(folder / "atlas" / "gain" / "smoke"), "--to", str(tmp_path)]
+        "sys.argv",
+        [
+            "atlas_tables.py",
+            str(folder / "atlas" / "gain" / "smoke"),
+            "--to",
+            str(tmp_path),
+        ],
     )
     script["main"]()
     assert capsys.readouterr().out.splitlines()[-1].endswith("methods.csv")
-    monkeypatch.setattr("mtlrun.papers.atlas.published_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(
+        "mtlrun.papers.atlas.published_path", lambda name: tmp_path / name
+    )
     made = read_gains()
     assert made["table"].tolist() == ["equal tasks"] * 2 + ["unrelated tasks"] * 2
     assert made["rows"].tolist() == [5, 20, 5, 20]

@@ -30,13 +30,17 @@ def test_statistics_of_a_shared_set_with_gaps():
 
 def test_statistics_of_labels_numbers_and_classes():
     rows, ids = np.zeros((5, 2)), np.array([0, 0, 0, 1, 1])
-    labels = Dataset(rows, np.array([1.0, -1, np.nan, 1, 1]), "binary", task_id=ids, tasks=["a", "b"])
+    labels = Dataset(
+        rows, np.array([1.0, -1, np.nan, 1, 1]), "binary", task_id=ids, tasks=["a", "b"]
+    )
     found = data_set_statistics(labels, seed=0)
     assert found.per_task == {"rows": [2, 2], "positive_share": [0.5, 1]}
     assert found.values["positive_share"] == 3 / 4
     numbers = Dataset(rows, np.arange(5.0), "regression", task_id=ids, tasks=["a", "b"])
     assert data_set_statistics(numbers, seed=0).per_task == {"rows": [3, 2]}
-    classes = Dataset(rows, np.array([0, 2, 2, 0, 2]), "multiclass", tasks=["red", "green", "blue"])
+    classes = Dataset(
+        rows, np.array([0, 2, 2, 0, 2]), "multiclass", tasks=["red", "green", "blue"]
+    )
     found = data_set_statistics(classes, seed=0)
     assert found.per_task == {"rows": [2, 0, 3]}
     assert "positive_share" not in found.values
@@ -51,13 +55,29 @@ def auc(y, scores):
 def enron():
     """Read the file line by line."""
     folder = Path(os.environ.get("MTLRUN_DATA", "")) / "enron"
-    found = [path for path in (folder / "enron.arff", folder / "enron.arff.gz") if path.exists()]
+    found = [
+        path
+        for path in (folder / "enron.arff", folder / "enron.arff.gz")
+        if path.exists()
+    ]
     if not found:
         pytest.skip("MTLRUN_DATA does not hold enron")
     content = found[0].read_bytes()
-    lines = (gzip.decompress(content) if found[0].suffix == ".gz" else content).decode().splitlines()
-    names = [line.split()[1].strip("'") for line in lines if line.lower().startswith("@attribute")]
-    rows = [line for line in lines[[line.strip().lower() for line in lines].index("@data") + 1 :] if line.strip()]
+    lines = (
+        (gzip.decompress(content) if found[0].suffix == ".gz" else content)
+        .decode()
+        .splitlines()
+    )
+    names = [
+        line.split()[1].strip("'")
+        for line in lines
+        if line.lower().startswith("@attribute")
+    ]
+    rows = [
+        line
+        for line in lines[[line.strip().lower() for line in lines].index("@data") + 1 :]
+        if line.strip()
+    ]
     table = np.zeros((len(rows), len(names)))
     for i, row in enumerate(rows):  # {140 1,388 1}: the places of the ones
         table[i, [int(entry.split()[0]) for entry in row.strip("{}").split(",")]] = 1.0
@@ -68,8 +88,12 @@ def enron():
 
 @pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize(("coding", "intercept"), [("0/1", False), ("-1/+1", False), ("-1/+1", True)])
-def test_ridge_on_enron_is_that_of_plain_numpy_under_every_coding_of_the_labels(coding, intercept, tmp_path):
+@pytest.mark.parametrize(
+    ("coding", "intercept"), [("0/1", False), ("-1/+1", False), ("-1/+1", True)]
+)
+def test_ridge_on_enron_is_that_of_plain_numpy_under_every_coding_of_the_labels(
+    coding, intercept, tmp_path
+):
     X, Y = enron()
     Y = Y if coding == "0/1" else 2 * Y - 1
     order = np.random.default_rng(derive_seed(0, "enron", 0)).permutation(len(X))
@@ -101,4 +125,6 @@ def test_ridge_on_enron_is_that_of_plain_numpy_under_every_coding_of_the_labels(
     assert run(made).n_ok == 1
     record = made.store().read(made.rows[0].cell.key)
     assert record.metrics["auc"] == pytest.approx(np.mean(list(own.values())), abs=1e-9)
-    assert [record.per_task["auc"][t] for t in both] == pytest.approx(list(own.values()), abs=1e-9)
+    assert [record.per_task["auc"][t] for t in both] == pytest.approx(
+        list(own.values()), abs=1e-9
+    )

@@ -8,7 +8,13 @@ from importlib import import_module
 import pytest
 
 from mtlrun.papers.measure import MEASURES, Declaration, measure
-from mtlrun.runs.methods import declared, measure_parameters, measure_path, needs_data, quantities_of
+from mtlrun.runs.methods import (
+    declared,
+    measure_parameters,
+    measure_path,
+    needs_data,
+    quantities_of,
+)
 
 WALK = """
 from mtlrun.papers.measure import Measurement, measure as declares
@@ -49,7 +55,9 @@ def test_short_names_are_of_measures_whose_declarations_are_read_as_they_are(nam
     assert found.__doc__.replace("`", "").startswith(summary)
     assert measure_path(name) == MEASURES[name]
     assert measure_parameters(name) is not None
-    assert quantities_of([name]) == quantities_of([MEASURES[name]]) == declaration.facts()
+    assert (
+        quantities_of([name]) == quantities_of([MEASURES[name]]) == declaration.facts()
+    )
     assert declaration.quantities
     assert list(MEASURES) == sorted(MEASURES)
 
@@ -66,14 +74,28 @@ def test_declarations_of_the_user_are_read_too(walks):
 
 
 @pytest.mark.parametrize(
-    "text", [WALK.replace("higher", "highest"), WALK.replace("def plain(", "def plain(("), "1 / 0"]
+    "text",
+    [
+        WALK.replace("higher", "highest"),
+        WALK.replace("def plain(", "def plain(("),
+        "1 / 0",
+    ],
 )
 def test_what_cannot_be_imported_is_not_known(walks, text):
     walks(text)
     assert declared("walks_of_mine:walk") is None
 
 
-@pytest.mark.parametrize("path", ["walks_of_mine:plain", "walks_of_mine:none", "no_such:walk", "json:dumps", ":walk"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "walks_of_mine:plain",
+        "walks_of_mine:none",
+        "no_such:walk",
+        "json:dumps",
+        ":walk",
+    ],
+)
 def test_other_functions_may_return_anything(walks, path):
     assert declared(path) is None
     assert quantities_of(["data-set-statistics", path]) is None
@@ -82,7 +104,11 @@ def test_other_functions_may_return_anything(walks, path):
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
-    [(({"a": "b"}, ["c"]), ValueError), (({"a": "b"}, (), ["c"]), ValueError), ((["a"],), TypeError)],
+    [
+        (({"a": "b"}, ["c"]), ValueError),
+        (({"a": "b"}, (), ["c"]), ValueError),
+        ((["a"],), TypeError),
+    ],
 )
 def test_a_declaration_must_fit_itself(arguments, error):
     with pytest.raises(error, match="quantities"):
@@ -101,7 +127,13 @@ def test_quantities_are_known_without_numpy():
         "import sys\nfrom mtlrun.papers.measure import MEASURES\nfrom mtlrun.runs.methods import quantities_of\n"
         "assert len(quantities_of(MEASURES)) > 20\nprint('numpy' in sys.modules)"
     )
-    run = subprocess.run([sys.executable, "-c", code], env={**os.environ}, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.stdout.strip() == "False", run.stderr
 
 

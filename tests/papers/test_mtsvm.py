@@ -33,7 +33,9 @@ def test_sizes_are_those_that_the_svm_sees(plane, strings):
 
 
 def test_parts_are_of_every_task_and_contain_each_other(plane):
-    small, large = (mtsvm_runs.part_of(plane, fraction, seed=1) for fraction in (0.1, 0.5))
+    small, large = (
+        mtsvm_runs.part_of(plane, fraction, seed=1) for fraction in (0.1, 0.5)
+    )
     assert np.bincount(small.task_id).tolist() == [15, 15]
     assert {x.tobytes() for x in small.X} <= {x.tobytes() for x in large.X}
     assert mtsvm_runs.part_of(plane, 1.0, seed=1) is plane
@@ -50,7 +52,11 @@ def test_ascent_is_followed_to_the_optimum(plane, solver):
     exact = solve_svm_newton(data, links, C=1.0, tol=1e-12).objective[-1]
     assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
     assert found.values["relative_difference"] <= 1e-9
-    assert found.values["seconds_to_1e-2"] <= found.values["seconds_to_1e-6"] <= found.values["seconds_run"]
+    assert (
+        found.values["seconds_to_1e-2"]
+        <= found.values["seconds_to_1e-6"]
+        <= found.values["seconds_run"]
+    )
     assert set(found.values) == names(mtsvm.svm_convergence)
     curve = found.curves["function difference"]
     assert len(curve.x) == len(curve.y)
@@ -58,27 +64,43 @@ def test_ascent_is_followed_to_the_optimum(plane, solver):
 
 
 def test_the_kernel_svm_is_followed_to_the_same_optimum_with_both_objectives(plane):
-    found, ours = (mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0) for s in ("kernel", "paper"))
+    found, ours = (
+        mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0)
+        for s in ("kernel", "paper")
+    )
     assert found.values["optimum"] == ours.values["optimum"]
-    assert found.values["relative_difference"] <= found.values["primal_relative_difference"] < 1e-9
+    assert (
+        found.values["relative_difference"]
+        <= found.values["primal_relative_difference"]
+        < 1e-9
+    )
     assert found.values["primal_seconds_to_1e-4"] >= found.values["seconds_to_1e-4"]
-    assert ours.values["primal_relative_difference"] == ours.values["relative_difference"]
+    assert (
+        ours.values["primal_relative_difference"] == ours.values["relative_difference"]
+    )
     assert ours.values["difference_at_dcd_time"] <= 1e-12 * ours.values["optimum"]
     assert found.values["difference_at_dcd_time"] >= found.values["function_difference"]
     assert set(ours.curves) == {"function difference"}
-    for curve in (found.curves[name] for name in ("function difference", "function difference, primal")):
+    for curve in (
+        found.curves[name]
+        for name in ("function difference", "function difference, primal")
+    ):
         assert curve.x == sorted(curve.x)
         assert curve.y[0] > 1 > curve.y[-1] == min(curve.y)
 
 
 def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(plane):
     cvxpy = pytest.importorskip("cvxpy")
-    found = mtsvm.svm_convergence(plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 1e-1, 1e-4])
+    found = mtsvm.svm_convergence(
+        plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 1e-1, 1e-4]
+    )
     W, b = cvxpy.Variable((2, 2)), cvxpy.Variable()
     scores = cvxpy.hstack([plane.X[plane.task_id == t] @ W[t] for t in range(2)])
     pull = 0.5 * cvxpy.sum_squares(W) + 0.5 * cvxpy.sum_squares(W[0] - W[1])
     loss = cvxpy.sum(cvxpy.pos(1 - cvxpy.multiply(plane.y, scores + b)))
-    exact = cvxpy.Problem(cvxpy.Minimize(pull + loss)).solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10)
+    exact = cvxpy.Problem(cvxpy.Minimize(pull + loss)).solve(
+        solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10
+    )
     assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
     assert found.values["accuracy"] < 1e-9
     assert found.values["function_difference"] > 1e-9
@@ -88,14 +110,18 @@ def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(pla
 
 def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
     differences = np.array([1.0, 1e-5, 1e-9])
-    well, badly = (mtsvm_runs.ReferenceOptimum(10.0, accuracy, "") for accuracy in (2e-9, 1e-4))
+    well, badly = (
+        mtsvm_runs.ReferenceOptimum(10.0, accuracy, "") for accuracy in (2e-9, 1e-4)
+    )
     assert well.resolved(differences).tolist() == [1.0, 1e-5, 4e-9]
     assert np.isnan(badly.resolved(differences)).tolist() == [False, True, True]
 
 
 def test_an_optimum_that_is_not_known_gives_no_difference(plane, monkeypatch):
     monkeypatch.setattr(mtsvm_runs, "polish", lambda *args: None)
-    found = mtsvm.svm_convergence(plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 0.3])
+    found = mtsvm.svm_convergence(
+        plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 0.3]
+    )
     assert found.values["accuracy"] > 1e-8
     assert np.isnan(found.values["function_difference"])
 
@@ -113,15 +139,24 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
     assert mtsvm_runs.time_to(points, 0.1, "gap") == 2.0
     assert mtsvm_runs.time_to(points, 1e-2, "gap") == 3.0
     assert mtsvm_runs.time_to(points, 1e-2, "dual") == 2.0
-    assert np.isnan(mtsvm_runs.time_to(points[:2], 1e-2, "dual"))  # the best dual value is not certified
+    assert np.isnan(
+        mtsvm_runs.time_to(points[:2], 1e-2, "dual")
+    )  # the best dual value is not certified
     with pytest.raises(ValueError, match="precision must be gap or dual"):
         mtsvm_runs.time_to(points, 1e-2, "primal")
 
 
 @pytest.mark.slow
 def test_seconds_to_a_precision(plane, strings):
-    for solver, data in (("block", plane), ("kernel", plane), ("mtk-intercept", strings), ("block", strings)):
-        found = mtsvm.svm_seconds(data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True)
+    for solver, data in (
+        ("block", plane),
+        ("kernel", plane),
+        ("mtk-intercept", strings),
+        ("block", strings),
+    ):
+        found = mtsvm.svm_seconds(
+            data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True
+        )
         assert found.values["relative_gap"] <= 1e-2
         assert found.solver["converged"]
         assert found.values["n"] == len(data.y)
@@ -133,8 +168,13 @@ def test_seconds_to_a_precision(plane, strings):
 
 @pytest.mark.slow
 def test_a_solver_out_of_time_has_no_seconds(plane, strings):
-    for solver, data, options in (("block", plane, {}), ("mtk-intercept", strings, {"tolerances": [1.0]})):
-        found = mtsvm.svm_seconds(data, seed=0, solver=solver, tol=1e-9, seconds=0.0, **options)
+    for solver, data, options in (
+        ("block", plane, {}),
+        ("mtk-intercept", strings, {"tolerances": [1.0]}),
+    ):
+        found = mtsvm.svm_seconds(
+            data, seed=0, solver=solver, tol=1e-9, seconds=0.0, **options
+        )
         assert np.isnan(found.values["seconds_to_precision"])
         assert not found.solver["converged"]
         assert "not at 1e-09" in found.lines[0]
@@ -142,22 +182,36 @@ def test_a_solver_out_of_time_has_no_seconds(plane, strings):
 
 def test_seconds_over_the_rows(plane):
     found = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
-    assert set(found.values) == names(mtsvm.svm_scaling) - {"times_block", "times_paper"}
+    assert set(found.values) == names(mtsvm.svm_scaling) - {
+        "times_block",
+        "times_paper",
+    }
     assert found.curves["seconds to precision"].x == [150, 300]
     assert found.values["largest_n"] == 300
     assert found.solver["converged"]
 
 
 def test_seconds_are_compared_on_the_same_rows(plane):
-    found = mtsvm.svm_scaling(plane, seed=0, solver="kernel", against=["block", "paper"], fractions=[0.5, 1.0], C=1.0)
+    found = mtsvm.svm_scaling(
+        plane,
+        seed=0,
+        solver="kernel",
+        against=["block", "paper"],
+        fractions=[0.5, 1.0],
+        C=1.0,
+    )
     assert set(found.values) == names(mtsvm.svm_scaling)
     assert found.values["times_block"] > 0
     assert found.values["times_paper"] > 0
-    assert [line.split(":")[0] for line in found.lines] == ["kernel, 150 rows"] * 2 + ["kernel, 300 rows"] * 2
+    assert [line.split(":")[0] for line in found.lines] == ["kernel, 150 rows"] * 2 + [
+        "kernel, 300 rows"
+    ] * 2
 
 
 def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
-    found = mtsvm.svm_scaling(plane, seed=0, solver="kernel", fractions=[0.2, 1.0], C=1.0, seconds=1e-9)
+    found = mtsvm.svm_scaling(
+        plane, seed=0, solver="kernel", fractions=[0.2, 1.0], C=1.0, seconds=1e-9
+    )
     assert found.values["largest_n"] in (0, 60)
     assert found.solver["converged"] == (found.values["largest_n"] > 0)
     assert found.lines
@@ -168,11 +222,20 @@ def test_unknown_solvers_are_refused(plane):
         mtsvm.svm_seconds(plane, seed=0, solver="smo")
 
 
-SMALL = {"target": "human", "target_rows": 30, "other_rows": 80, "test_rows": 60, "degree": 3}
+SMALL = {
+    "target": "human",
+    "target_rows": 30,
+    "other_rows": 80,
+    "test_rows": 60,
+    "degree": 3,
+}
 
 
 def test_transfer_compares_three_models_on_the_same_rows(strings):
-    found = {m: mtsvm.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in mtsvm.MODELS}
+    found = {
+        m: mtsvm.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL)
+        for m in mtsvm.MODELS
+    }
     for measurement in found.values():
         assert set(measurement.values) == names(mtsvm.svm_transfer)
         assert measurement.values["auc_target"] == measurement.per_task["auc"][1]
@@ -192,7 +255,9 @@ def test_transfer_holds_rows_out_and_balances_classes(strings):
     assert set(train) <= set(more)
 
 
-@pytest.mark.parametrize("change", [{"model": "none"}, {"target": "yeast"}, {"other_rows": 10**4}])
+@pytest.mark.parametrize(
+    "change", [{"model": "none"}, {"target": "yeast"}, {"other_rows": 10**4}]
+)
 def test_transfer_refuses(strings, change):
     with pytest.raises(ValueError, match=r"unknown model|too few to train"):
         mtsvm.svm_transfer(strings, seed=0, **{**SMALL, **change})

@@ -23,22 +23,37 @@ def test_the_numbers_of_gauss2d_are_those_of_the_files():
     assert values["dcd_first_pace"] == pytest.approx(np.log10(1020 / 277) / mean)
     mean = np.log10(1440 / 0.000174) / np.log10(0.774 / 0.016)
     assert values["kernel_first_pace"] == pytest.approx(np.log10(1440 / 1110) / mean)
-    steepest = np.log10(510 / 0.000174) / np.log10(0.774 / 0.462), np.log10(277 / 2.91e-11) / np.log10(17 / 8)
+    steepest = (
+        np.log10(510 / 0.000174) / np.log10(0.774 / 0.462),
+        np.log10(277 / 2.91e-11) / np.log10(17 / 8),
+    )
     assert values["steepness"] == pytest.approx(steepest[0] / steepest[1])
-    assert values["mean_steepness"] == pytest.approx(mean / (np.log10(1020 / 2.91e-11) / np.log10(17)))
+    assert values["mean_steepness"] == pytest.approx(
+        mean / (np.log10(1020 / 2.91e-11) / np.log10(17))
+    )
     # In a tenth of its 774 ms the kernel solver comes from 1440 to 1110, DCD in a tenth of its 17 ms nowhere.
-    assert values["first_tenth"] == pytest.approx(10 * np.log10(1440 / 1110) / np.log10(1440 / 0.000174))
+    assert values["first_tenth"] == pytest.approx(
+        10 * np.log10(1440 / 1110) / np.log10(1440 / 0.000174)
+    )
     assert values["first_pace"] == values["dcd_first_pace"]
     assert values["kernel_rows"] == 200_000
 
 
 def test_a_made_up_pair_of_runs(monkeypatch):
     curves = {
-        "a": [(np.array([1.0, 4.0]), np.array([10.0, 1.0])), (np.array([2.0, 6.0, 8.0]), np.array([100.0, 5.0, 2.0]))],
-        "b": [(np.array([10.0, 20.0]), np.array([2.0, 3.0])), (np.array([10.0, 30.0]), np.array([1.0, 99.0]))],
+        "a": [
+            (np.array([1.0, 4.0]), np.array([10.0, 1.0])),
+            (np.array([2.0, 6.0, 8.0]), np.array([100.0, 5.0, 2.0])),
+        ],
+        "b": [
+            (np.array([10.0, 20.0]), np.array([2.0, 3.0])),
+            (np.array([10.0, 30.0]), np.array([1.0, 99.0])),
+        ],
     }
     monkeypatch.setattr(mtsvm, "_curves", lambda name, data_set: curves[name])
-    values = stored_runs(None, seed=0, data_set="", optimum=1e4, published=("a", "b")).values
+    values = stored_runs(
+        None, seed=0, data_set="", optimum=1e4, published=("a", "b")
+    ).values
     assert values == {
         "dcd_difference": 1.0,
         "kernel_difference": 2.0,
@@ -58,7 +73,9 @@ def test_a_made_up_pair_of_runs(monkeypatch):
         "exponent_difference": pytest.approx(np.nan, nan_ok=True),
         "kernel_rows": 10.0,
     }
-    far = stored_runs(None, seed=0, data_set="", optimum=1.0, published=("a", "b")).values
+    far = stored_runs(
+        None, seed=0, data_set="", optimum=1.0, published=("a", "b")
+    ).values
     assert np.isnan(far["speed_up_useful"])
 
 
@@ -66,4 +83,10 @@ def test_data_sets_without_curves_are_refused():
     with pytest.raises(ValueError, match="0 curves of 'splice'"):
         stored_runs(None, seed=0, data_set="splice", optimum=1.0)
     with pytest.raises(ConfigError, match="no file of published numbers"):
-        stored_runs(None, seed=0, data_set="mnist", optimum=1.0, published=("mtsvm/none.yaml", "mtsvm/none.yaml"))
+        stored_runs(
+            None,
+            seed=0,
+            data_set="mnist",
+            optimum=1.0,
+            published=("mtsvm/none.yaml", "mtsvm/none.yaml"),
+        )

@@ -15,7 +15,11 @@ def ring(n_tasks):
     """Return a sparse similarity with neighbours in a ring and some random pairs."""
     rng = np.random.default_rng(0)
     far = sp.random_array((n_tasks, n_tasks), density=0.05, rng=rng)
-    near = sp.diags_array([np.ones(n_tasks - 1), np.full(1, 0.5)], offsets=[1, n_tasks - 1], shape=(n_tasks, n_tasks))
+    near = sp.diags_array(
+        [np.ones(n_tasks - 1), np.full(1, 0.5)],
+        offsets=[1, n_tasks - 1],
+        shape=(n_tasks, n_tasks),
+    )
     return sp.csr_array(near + near.T + far + far.T)
 
 
@@ -37,14 +41,19 @@ def test_forms_agree_with_their_matrices(name, n_tasks, strength, ridge):
     if name == "sparse" and n_tasks < 3:
         pytest.skip("a ring needs three tasks")
     form, L = base(name, n_tasks)
-    form, dense = form.scaled(strength, ridge), DenseForm(strength * L + ridge * np.eye(n_tasks))
+    form, dense = (
+        form.scaled(strength, ridge),
+        DenseForm(strength * L + ridge * np.eye(n_tasks)),
+    )
     W = np.random.default_rng(1).normal(size=(5, n_tasks))
     assert form.n_tasks == n_tasks
     assert form.is_definite
     np.testing.assert_allclose(form.matrix, dense.matrix, atol=1e-12)
     np.testing.assert_allclose(form.times(W), W @ dense.matrix, atol=1e-12)
     for step in (1e-3, 1.0, 1e3):
-        np.testing.assert_allclose(form.resolve(W, step), dense.resolve(W, step), rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(
+            form.resolve(W, step), dense.resolve(W, step), rtol=1e-9, atol=1e-11
+        )
     assert form.inverse_energy(W) == pytest.approx(dense.inverse_energy(W), rel=1e-9)
 
 
@@ -73,7 +82,9 @@ def test_an_inexact_inverse_is_never_below(monkeypatch):
     for steps in (1, 3, 10):
         monkeypatch.setattr(
             "mtlrun.penalties.coupled.conjugate_gradients",
-            lambda *args, steps=steps, **kwargs: conjugate_gradients(*args, **kwargs, max_iter=steps),
+            lambda *args, steps=steps, **kwargs: conjugate_gradients(
+                *args, **kwargs, max_iter=steps
+            ),
         )
         assert form.inverse_energy(W) >= exact
 
@@ -82,7 +93,9 @@ def test_an_inexact_inverse_is_never_below(monkeypatch):
 def test_tens_of_thousands_of_tasks_need_no_matrix_of_pairs(name):
     n_tasks = 30_000
     if name == "sparse":
-        near = sp.diags_array([np.ones(n_tasks - 1)], offsets=[1], shape=(n_tasks, n_tasks))
+        near = sp.diags_array(
+            [np.ones(n_tasks - 1)], offsets=[1], shape=(n_tasks, n_tasks)
+        )
         form = SparseForm(laplacian(sp.csr_array(near + near.T))).scaled(1.0, 1.0)
     else:
         form = base_of_many(name, n_tasks).scaled(1.0, 1.0)
@@ -112,4 +125,7 @@ def test_conjugate_gradients_solve_columns_of_any_size():
 def test_conjugate_gradients_give_the_solution_of_least_norm():
     A = np.random.default_rng(0).normal(size=(5, 12))
     b = A.T @ np.ones((5, 1))
-    np.testing.assert_allclose(conjugate_gradients(lambda V: A.T @ (A @ V), b).X, np.linalg.pinv(A) @ np.ones((5, 1)))
+    np.testing.assert_allclose(
+        conjugate_gradients(lambda V: A.T @ (A @ V), b).X,
+        np.linalg.pinv(A) @ np.ones((5, 1)),
+    )

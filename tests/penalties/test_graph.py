@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from mtlrun.errors import MemoryLimitError
-from mtlrun.penalties.graph import check_similarity, couple_graph, couple_tasks, laplacian
+from mtlrun.penalties.graph import (
+    check_similarity,
+    couple_graph,
+    couple_tasks,
+    laplacian,
+)
 
 TASKS = np.array(["a", "b", "c"])
 CHAIN = np.array([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
@@ -52,7 +57,9 @@ def test_equal_similarities_take_the_short_form(A, strength):
     if coupling.common:
         a, b = coupling.common
         assert_allclose(a * np.eye(len(A)) + b, expected, atol=1e-12)
-    assert_allclose((coupling.factor() @ coupling.factor().T).toarray(), expected, atol=1e-12)
+    assert_allclose(
+        (coupling.factor() @ coupling.factor().T).toarray(), expected, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("A", [CHAIN, np.ones((3, 3))])
@@ -62,10 +69,14 @@ def test_a_strong_coupling_pools(A):
 
 def test_a_frame_named_by_tasks_may_have_any_order():
     order = ["c", "a", "b"]
-    frame = pd.DataFrame(CHAIN, index=list("abc"), columns=list("abc")).loc[order, order]
+    frame = pd.DataFrame(CHAIN, index=list("abc"), columns=list("abc")).loc[
+        order, order
+    ]
     assert_allclose(check_similarity(frame, TASKS), CHAIN)
     assert_allclose(check_similarity(pd.DataFrame(CHAIN), TASKS), CHAIN)
-    with pytest.raises(ValueError, match=r"rows \['c', 'a', 'x'\].*tasks are \['a', 'b', 'c'\]"):
+    with pytest.raises(
+        ValueError, match=r"rows \['c', 'a', 'x'\].*tasks are \['a', 'b', 'c'\]"
+    ):
         check_similarity(frame.rename(index={"b": "x"}), TASKS)
 
 
@@ -75,7 +86,11 @@ def test_rounding_is_no_asymmetry_and_groups_are_allowed():
     A = check_similarity(A, TASKS)
     assert np.array_equal(A, A.T)
     pairs = np.kron(np.eye(2), np.ones((2, 2)))
-    assert_allclose(couple_tasks(check_similarity(pairs, np.arange(4)), 1e12).matrix, pairs / 2, atol=1e-10)
+    assert_allclose(
+        couple_tasks(check_similarity(pairs, np.arange(4)), 1e12).matrix,
+        pairs / 2,
+        atol=1e-10,
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,8 +101,14 @@ def test_rounding_is_no_asymmetry_and_groups_are_allowed():
         (np.ones(3), "2 dimension"),
         (CHAIN + np.eye(3, k=1), "must be symmetric: 3 from 'a' to 'b' but 2 back"),
         (-CHAIN, "must not be negative: the similarity of 'a' and 'b' is -2"),
-        (np.diag([1.0, 1, 1]), r"isolated tasks, similar to no other: \['a', 'b', 'c'\]"),
-        (np.kron([[1, 0], [0, 0]], CHAIN[:2, :2])[:3, :3], r"isolated tasks.*\['c'\].*coupling=0"),
+        (
+            np.diag([1.0, 1, 1]),
+            r"isolated tasks, similar to no other: \['a', 'b', 'c'\]",
+        ),
+        (
+            np.kron([[1, 0], [0, 0]], CHAIN[:2, :2])[:3, :3],
+            r"isolated tasks.*\['c'\].*coupling=0",
+        ),
         (np.where(CHAIN == 1, np.nan, CHAIN), "graph contains NaN"),
         ([["a"]], "graph must be numeric"),
     ],
@@ -127,14 +148,19 @@ def test_equal_similarities_of_many_tasks_need_no_matrix():
     V = np.random.default_rng(0).normal(size=(5, 3))
     assert_allclose(coupling.apply(V), small.matrix @ V)
     assert_allclose(coupling.row(2, V), (small.matrix @ V)[2])
-    assert_allclose(coupling.part(np.array([3, 0, 3])), small.matrix[np.ix_([3, 0, 3], [3, 0, 3])])
+    assert_allclose(
+        coupling.part(np.array([3, 0, 3])), small.matrix[np.ix_([3, 0, 3], [3, 0, 3])]
+    )
     assert_allclose(coupling.diagonal, np.diag(small.matrix))
     assert_allclose(coupling.inverse, small.inverse)
     many = couple_graph("all", np.arange(10**6))
     assert_allclose(many.apply(np.ones((10**6, 1))), 1.0)
 
 
-@pytest.mark.parametrize("make", [lambda t: couple_graph("all", t).matrix, lambda t: check_similarity("all", t)])
+@pytest.mark.parametrize(
+    "make",
+    [lambda t: couple_graph("all", t).matrix, lambda t: check_similarity("all", t)],
+)
 def test_matrices_of_all_pairs_are_refused_where_they_do_not_fit(make):
     with pytest.raises(MemoryLimitError, match="1000000 tasks"):
         make(np.arange(10**6))

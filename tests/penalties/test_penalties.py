@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, SquaredTraceNorm, TraceNorm
+from mtlrun.penalties.norms import (
+    L1,
+    L12,
+    L21,
+    SquaredFrobenius,
+    SquaredTraceNorm,
+    TraceNorm,
+)
 
 NORMS = [L1, L21, L12, TraceNorm]
 ALL = [*NORMS, SquaredFrobenius, SquaredTraceNorm]
@@ -12,7 +19,12 @@ W = np.array([[3.0, -4.0, 0.0], [0.0, 0.0, 0.0]])
 
 @pytest.mark.parametrize(
     ("penalty", "value", "polar"),
-    [(L1(2.0), 14, 2), (L21(2.0), 10, 2.5), (L12(2.0), 14, 2), (TraceNorm(2.0), 10, 2.5)],
+    [
+        (L1(2.0), 14, 2),
+        (L21(2.0), 10, 2.5),
+        (L12(2.0), 14, 2),
+        (TraceNorm(2.0), 10, 2.5),
+    ],
 )
 def test_values_and_polars_by_hand(penalty, value, polar):
     assert penalty.value(W) == pytest.approx(value)
@@ -80,7 +92,9 @@ def test_rotation_invariance_is_what_it_says(penalty_class):
     same = penalty.value(Q @ Z) == pytest.approx(penalty.value(Z), rel=1e-12)
     assert same == penalty.rotation_invariant
     if penalty.rotation_invariant:
-        np.testing.assert_allclose(penalty.prox(Q @ Z, 0.9), Q @ penalty.prox(Z, 0.9), atol=1e-12)
+        np.testing.assert_allclose(
+            penalty.prox(Q @ Z, 0.9), Q @ penalty.prox(Z, 0.9), atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("penalty_class", NORMS)
@@ -103,7 +117,9 @@ def test_squared_trace_norm_by_hand():
     # c = 0.5: k = 1, S = 5 / (1 + 2c), so sigma = S
     np.testing.assert_allclose(penalty.prox(W, 0.25), W / 2, atol=1e-15)
     # Singular values 3 and 1, c = 0.25: S = 4 / 2, both are shrunk by 1.
-    np.testing.assert_allclose(penalty.prox(np.diag([3.0, 1.0]), 0.125), np.diag([2.0, 0.0]), atol=1e-15)
+    np.testing.assert_allclose(
+        penalty.prox(np.diag([3.0, 1.0]), 0.125), np.diag([2.0, 0.0]), atol=1e-15
+    )
     with_ridge = SquaredTraceNorm(2.0, ridge=1.0)
     assert with_ridge.value(W) == pytest.approx(62.5)
     assert not SquaredTraceNorm(0.0, ridge=1.0).is_zero
@@ -119,7 +135,9 @@ def test_the_conjugate_of_a_norm_is_the_indicator_of_its_dual_ball(norm):
 
 
 def test_what_a_penalty_is_not_is_said_by_its_name():
-    with pytest.raises(TypeError, match="SquaredFrobenius is not a norm; use conjugate"):
+    with pytest.raises(
+        TypeError, match="SquaredFrobenius is not a norm; use conjugate"
+    ):
         SquaredFrobenius(1.0).polar(W)
     with pytest.raises(TypeError, match="L21 is not a sum over columns"):
         L21(1.0).column_polar(W)

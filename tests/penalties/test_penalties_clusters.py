@@ -59,12 +59,17 @@ def test_singular_values_of_zero_stay_zero(seed):
 def test_the_cluster_norm_is_the_best_covariance():
     W, p = matrix(5), ClusterNorm(0.7, 3, 0.5, 1.0, 6.0)
     D = W - W.mean(axis=1, keepdims=True)
-    squares = np.linalg.svd(D, compute_uv=False)[:5] if min(W.shape) > 5 else np.linalg.svd(D, compute_uv=False)
+    squares = (
+        np.linalg.svd(D, compute_uv=False)[:5]
+        if min(W.shape) > 5
+        else np.linalg.svd(D, compute_uv=False)
+    )
     squares = np.concatenate([squares**2, np.zeros(5 - len(squares))])
     s = cp.Variable(5)
     low, high = 1 / 6.0, 1.0
     task = cp.Problem(
-        cp.Minimize(cp.sum(cp.multiply(squares, cp.inv_pos(s)))), [s >= low, s <= high, cp.sum(s) == 2 * high + 3 * low]
+        cp.Minimize(cp.sum(cp.multiply(squares, cp.inv_pos(s)))),
+        [s >= low, s <= high, cp.sum(s) == 2 * high + 3 * low],
     )
     task.solve(solver="CLARABEL")
     expected = 0.7 * (0.5 * 6 * np.sum(W.mean(axis=1) ** 2) + task.value)
@@ -91,7 +96,11 @@ def test_the_pairs_of_a_feature_are_all_pairs():
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_rows_of_any_size_are_clustered_apart(scale):
     """All rows go through one isotonic regression: none may influence another."""
-    W = matrix(7, d=50) * scale * np.random.default_rng(1).uniform(0.01, 10, size=(50, 1))
+    W = (
+        matrix(7, d=50)
+        * scale
+        * np.random.default_rng(1).uniform(0.01, 10, size=(50, 1))
+    )
     p = FeatureClusters(0.1, 1e-9)
     whole = p.prox(W, scale)
     alone = np.vstack([p.prox(row[None], scale) for row in W])

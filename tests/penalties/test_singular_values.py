@@ -29,7 +29,9 @@ MATRICES = {
 
 
 @pytest.mark.every(7)
-@pytest.mark.parametrize("ratio", [0.0, 1e-12, 1e-7, 2e-5, 1e-3, 0.1, 0.5, 0.9999, 1.0001, 10.0])
+@pytest.mark.parametrize(
+    "ratio", [0.0, 1e-12, 1e-7, 2e-5, 1e-3, 0.1, 0.5, 0.9999, 1.0001, 10.0]
+)
 @pytest.mark.parametrize("name", MATRICES)
 def test_gram_svt_agrees_with_the_svd(name, ratio):
     Z = MATRICES[name]
@@ -46,12 +48,16 @@ def test_gram_svt_agrees_with_the_svd(name, ratio):
 def test_svt_at_a_singular_value(offset):
     Z = with_spectrum((25, 18), np.array([10.0, 6.0, 2.0, 0.5]))
     threshold = 2.0 * (1.0 + offset)
-    np.testing.assert_allclose(svt(Z, threshold)[0], svt_full(Z, threshold)[0], atol=1e-12)
+    np.testing.assert_allclose(
+        svt(Z, threshold)[0], svt_full(Z, threshold)[0], atol=1e-12
+    )
 
 
 def test_svt_returns_the_singular_values_of_its_matrix():
     matrix, sigma = svt(MATRICES["tall"], 5.0)
-    np.testing.assert_allclose(np.linalg.svd(matrix, compute_uv=False)[: len(sigma)], sigma, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.linalg.svd(matrix, compute_uv=False)[: len(sigma)], sigma, rtol=1e-12
+    )
     assert trace_norm(matrix) == pytest.approx(sigma.sum())
 
 

@@ -35,7 +35,9 @@ def test_relative_gap():
     assert relative_gap(0.5, 0.25) == 0.25
     assert relative_gap(np.inf, 0.0) == np.inf
     assert relative_gap(1.0, np.nan) == np.inf
-    assert relative_gap(1e20, 1e20, 1.0) == 1e-20  # a gap that is known without cancellation
+    assert (
+        relative_gap(1e20, 1e20, 1.0) == 1e-20
+    )  # a gap that is known without cancellation
 
 
 # ---------------------------------------------------------------------- feasibility
@@ -56,16 +58,22 @@ def test_relative_gap():
 def test_scaled_points_are_feasible_and_touch_a_constraint(rng, penalties):
     data = shared_data(rng)
     theta = dual_point(100 * data.targets, data, penalties)[0]
-    polars = [p.polar(TaskOperator(data).adjoint(theta)) for p in penalties if p.is_norm]
+    polars = [
+        p.polar(TaskOperator(data).adjoint(theta)) for p in penalties if p.is_norm
+    ]
     assert max(polars) == pytest.approx(1.0, rel=1e-12)
-    np.testing.assert_array_equal(dual_point(1e-6 * data.targets, data, penalties)[0], 1e-6 * data.targets)
+    np.testing.assert_array_equal(
+        dual_point(1e-6 * data.targets, data, penalties)[0], 1e-6 * data.targets
+    )
 
 
 def test_columns_are_scaled_before_the_whole(rng):
     Z = np.diag([10.0, 1.0])
     np.testing.assert_allclose(feasible_scale(Z, [L12(1.0)]), [0.1, 1.0])
     np.testing.assert_allclose(feasible_scale(Z, [TraceNorm(1.0)]), [0.1, 0.1])
-    np.testing.assert_allclose(feasible_scale(Z, [TraceNorm(0.5), L12(1.0)]), [0.05, 0.5])
+    np.testing.assert_allclose(
+        feasible_scale(Z, [TraceNorm(0.5), L12(1.0)]), [0.05, 0.5]
+    )
     np.testing.assert_allclose(feasible_scale(Z, [SquaredFrobenius(1.0)]), [1.0, 1.0])
 
 
@@ -85,17 +93,26 @@ def test_ridge_has_no_gap(rng, sparse):
         data = TaskData.from_matrix(sp.csr_array(X), data.Y)
     W = np.linalg.solve(X.T @ X + 3.0 * np.eye(4), X.T @ data.Y)
     gap = duality_gap(data, SquaredLoss(), [SquaredFrobenius(3.0)], [W])
-    assert gap.primal == pytest.approx(0.5 * np.sum((data.Y - X @ W) ** 2) + 1.5 * np.sum(W**2))
+    assert gap.primal == pytest.approx(
+        0.5 * np.sum((data.Y - X @ W) ** 2) + 1.5 * np.sum(W**2)
+    )
     assert abs(gap.relative) < 1e-13
 
 
 def test_ridge_with_intercept_has_no_gap(rng):
     data = shared_data(rng)
     moved = centre(data)
-    W = np.linalg.solve(moved.operator.gram() + 2.0 * np.eye(4), moved.operator.adjoint(moved.data.targets))
-    gap = duality_gap(data, SquaredLoss(), [SquaredFrobenius(2.0)], [W], moved.intercept(W))
+    W = np.linalg.solve(
+        moved.operator.gram() + 2.0 * np.eye(4),
+        moved.operator.adjoint(moved.data.targets),
+    )
+    gap = duality_gap(
+        data, SquaredLoss(), [SquaredFrobenius(2.0)], [W], moved.intercept(W)
+    )
     assert abs(gap.relative) < 1e-13
-    same = duality_gap(moved.data, SquaredLoss(), [SquaredFrobenius(2.0)], [W], operator=moved.operator)
+    same = duality_gap(
+        moved.data, SquaredLoss(), [SquaredFrobenius(2.0)], [W], operator=moved.operator
+    )
     assert same.primal == pytest.approx(gap.primal)
     assert same.dual == pytest.approx(gap.dual)
 
@@ -107,7 +124,9 @@ def test_soft_threshold_on_an_orthogonal_design_has_no_gap(rng):
         assert abs(duality_gap(data, SquaredLoss(), [penalty], [W]).relative) < 1e-12
 
 
-@pytest.mark.parametrize("loss", [SquaredLoss(0.7), LogisticLoss(), SquaredHingeLoss(2.0), HingeLoss()])
+@pytest.mark.parametrize(
+    "loss", [SquaredLoss(0.7), LogisticLoss(), SquaredHingeLoss(2.0), HingeLoss()]
+)
 def test_zero_is_optimal_for_strong_penalties(rng, loss):
     data = shared_data(rng, labels=True)
     gap = duality_gap(data, loss, [TraceNorm(1e4), L12(1e4)], np.zeros((2, 4, 3)))
@@ -120,10 +139,14 @@ def test_dual_value_matches_the_papers_formulas(rng):
     operator, Y = TaskOperator(data), data.Y
     theta = dual_point(2 * beta * Y * 0.7, data, penalties)[0]
     value = np.sum(theta * Y) - np.sum(theta**2) / (4 * beta)
-    assert dual_value(theta, data, SquaredLoss(2 * beta), penalties) == pytest.approx(value)
+    assert dual_value(theta, data, SquaredLoss(2 * beta), penalties) == pytest.approx(
+        value
+    )
     a = Y * theta
     value = np.sum(a - a**2 / (4 * beta))
-    assert dual_value(theta, data, SquaredHingeLoss(2 * beta), penalties, operator=operator) == pytest.approx(value)
+    assert dual_value(
+        theta, data, SquaredHingeLoss(2 * beta), penalties, operator=operator
+    ) == pytest.approx(value)
 
 
 def test_primal_value_adds_parts_and_penalties(rng):
@@ -131,14 +154,24 @@ def test_primal_value_adds_parts_and_penalties(rng):
     parts, b = rng.normal(size=(2, 4, 3)), rng.normal(size=3)
     penalties = [TraceNorm(1.0), L12(0.5)]
     z = data.X @ parts.sum(axis=0) + b
-    expected = SquaredLoss().value(z, data.Y) + penalties[0].value(parts[0]) + penalties[1].value(parts[1])
-    assert primal_value(data, SquaredLoss(), penalties, parts, b) == pytest.approx(expected)
-    assert duality_gap(data, SquaredLoss(), penalties, parts, b).primal == pytest.approx(expected)
+    expected = (
+        SquaredLoss().value(z, data.Y)
+        + penalties[0].value(parts[0])
+        + penalties[1].value(parts[1])
+    )
+    assert primal_value(data, SquaredLoss(), penalties, parts, b) == pytest.approx(
+        expected
+    )
+    assert duality_gap(
+        data, SquaredLoss(), penalties, parts, b
+    ).primal == pytest.approx(expected)
 
 
 def test_numbers_of_parts_and_penalties_must_agree(rng):
     with pytest.raises(ValueError, match="1 matrices for 2 penalties"):
-        duality_gap(shared_data(rng), SquaredLoss(), [L1(1.0), L12(1.0)], np.zeros((1, 4, 3)))
+        duality_gap(
+            shared_data(rng), SquaredLoss(), [L1(1.0), L12(1.0)], np.zeros((1, 4, 3))
+        )
 
 
 # ---------------------------------------------------------------------- free intercepts
@@ -158,7 +191,9 @@ def test_free_intercepts_demand_sums_of_zero(rng, loss, weighted):
 
 def test_constant_targets_need_only_an_intercept(rng):
     data = TaskData.from_matrix(rng.normal(size=(6, 2)), np.full((6, 2), 3.0))
-    gap = duality_gap(data, SquaredLoss(), [L1(0.1)], np.zeros((1, 2, 2)), np.full(2, 3.0))
+    gap = duality_gap(
+        data, SquaredLoss(), [L1(0.1)], np.zeros((1, 2, 2)), np.full(2, 3.0)
+    )
     assert gap.primal == gap.dual == 0
 
 
@@ -190,9 +225,13 @@ def test_task_of_one_class_with_intercept(rng):
 def test_least_squares_is_certified(rng, penalty_class, intercept, layout):
     data = shared_data(rng)
     if layout == "ragged":
-        data = TaskData.from_list([data.X] * 3, list(data.Y.T), weights=[np.arange(1, 13)] * 3)
+        data = TaskData.from_list(
+            [data.X] * 3, list(data.Y.T), weights=[np.arange(1, 13)] * 3
+        )
     elif layout == "masked":
-        data = TaskData.from_matrix(data.X, np.where(rng.random((12, 3)) < 0.2, np.nan, data.Y))
+        data = TaskData.from_matrix(
+            data.X, np.where(rng.random((12, 3)) < 0.2, np.nan, data.Y)
+        )
     elif layout == "weights":
         data = TaskData.from_matrix(data.X, data.Y, weights=rng.random(12))
     elif layout == "sparse":
@@ -205,19 +244,29 @@ def test_least_squares_is_certified(rng, penalty_class, intercept, layout):
         root = np.ones(len(y)) if w is None else np.sqrt(w)
         solution = np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0]
         W[:, t], b[t] = solution[:4], solution[4] if intercept else 0.0
-    gap = duality_gap(data, SquaredLoss(), [penalty_class(0.0)], [W], b if intercept else None)
+    gap = duality_gap(
+        data, SquaredLoss(), [penalty_class(0.0)], [W], b if intercept else None
+    )
     assert abs(gap.relative) < 1e-12
     assert gap.primal > 0.1
-    away = duality_gap(data, SquaredLoss(), [penalty_class(0.0)], [W + 0.1], b if intercept else None)
+    away = duality_gap(
+        data, SquaredLoss(), [penalty_class(0.0)], [W + 0.1], b if intercept else None
+    )
     assert away.dual == pytest.approx(gap.dual, rel=1e-9)
 
 
 def test_unpenalised_logistic_regression_is_certified_at_its_optimum(rng):
     X = rng.normal(size=(40, 2))
     y = np.where(rng.random(40) < 0.5, 1.0, -1.0)
-    data, loss, w = TaskData.from_matrix(X, y[:, None]), LogisticLoss(), np.zeros((2, 1))
+    data, loss, w = (
+        TaskData.from_matrix(X, y[:, None]),
+        LogisticLoss(),
+        np.zeros((2, 1)),
+    )
     for _ in range(30):
         z = X @ w
-        w = w - np.linalg.solve(X.T @ (loss.hessian(z, data.Y) * X), X.T @ loss.gradient(z, data.Y))
+        w = w - np.linalg.solve(
+            X.T @ (loss.hessian(z, data.Y) * X), X.T @ loss.gradient(z, data.Y)
+        )
     assert abs(duality_gap(data, loss, [L1(0.0)], [w]).relative) < 1e-12
     assert duality_gap(data, loss, [L1(0.0)], [w + 3.0]).relative >= 0

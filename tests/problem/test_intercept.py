@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtlrun.problem.losses import LOSSES, HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.losses import (
+    LOSSES,
+    HingeLoss,
+    LogisticLoss,
+    SquaredHingeLoss,
+    SquaredLoss,
+)
 from mtlrun.problem.objective import centre, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
@@ -20,18 +26,26 @@ def problems():
         "shared": TaskData.from_matrix(X, Y),
         "shared sparse": TaskData.from_matrix(sp.csr_array(X), Y),
         "row weights": TaskData.from_matrix(X, Y, weights=rng.random(9)),
-        "sparse row weights": TaskData.from_matrix(sp.csr_array(X), Y, weights=rng.random(9)),
+        "sparse row weights": TaskData.from_matrix(
+            sp.csr_array(X), Y, weights=rng.random(9)
+        ),
         "entry weights": TaskData.from_matrix(X, Y, weights=rng.random((9, 2))),
         "masked": TaskData.from_matrix(X, holes),
-        "masked sparse weights": TaskData.from_matrix(sp.csr_array(X), holes, weights=rng.random(9)),
+        "masked sparse weights": TaskData.from_matrix(
+            sp.csr_array(X), holes, weights=rng.random(9)
+        ),
         "ragged": TaskData.from_stacked(X, Y[:, 0], ids),
         "ragged weights": TaskData.from_stacked(X, Y[:, 0], ids, weights=rng.random(9)),
-        "ragged sparse weights": TaskData.from_stacked(sp.csr_array(X), Y[:, 0], ids, weights=rng.random(9)),
+        "ragged sparse weights": TaskData.from_stacked(
+            sp.csr_array(X), Y[:, 0], ids, weights=rng.random(9)
+        ),
     }
 
 
 PROBLEMS = problems()
-IMPLICIT = {name for name in PROBLEMS if "sparse" in name or name in ("entry weights", "masked")}
+IMPLICIT = {
+    name for name in PROBLEMS if "sparse" in name or name in ("entry weights", "masked")
+}
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -41,14 +55,25 @@ def test_centred_problem_has_the_coefficients_of_the_original(name):
     assert (centred.operator.shift is not None) == (name in IMPLICIT)
     w = data.effective_weights()
     w = np.ones_like(data.targets) if w is None else w
-    grams, right = centred.operator.gram(data.weights), centred.operator.adjoint(w * centred.data.targets)
-    W = np.stack([np.linalg.solve(grams if grams.ndim == 2 else grams[t], right[:, t]) for t in range(2)], axis=1)
+    grams, right = (
+        centred.operator.gram(data.weights),
+        centred.operator.adjoint(w * centred.data.targets),
+    )
+    W = np.stack(
+        [
+            np.linalg.solve(grams if grams.ndim == 2 else grams[t], right[:, t])
+            for t in range(2)
+        ],
+        axis=1,
+    )
     b = centred.intercept(W)
     for t in range(2):
         X, y, v = data.task(t)
         X = X.toarray() if sp.issparse(X) else X
         root = np.sqrt(np.ones(len(y)) if v is None else v)
-        truth = np.linalg.lstsq(root[:, None] * np.column_stack([X, np.ones(len(y))]), root * y, rcond=None)[0]
+        truth = np.linalg.lstsq(
+            root[:, None] * np.column_stack([X, np.ones(len(y))]), root * y, rcond=None
+        )[0]
         np.testing.assert_allclose(np.append(W[:, t], b[t]), truth, rtol=1e-8)
 
 
@@ -64,7 +89,9 @@ def test_centred_products_leave_the_original_alone(name):
     full = TaskOperator(data).forward(W, centred.intercept(W)) - data.targets
     used = np.ones(full.shape, dtype=bool) if data.observed is None else data.observed
     np.testing.assert_allclose(residual[used], full[used], atol=1e-12)
-    np.testing.assert_allclose(data.sum_by_task(full if w is None else w * full), 0, atol=1e-11)
+    np.testing.assert_allclose(
+        data.sum_by_task(full if w is None else w * full), 0, atol=1e-11
+    )
     np.testing.assert_array_equal(data.targets, targets)
     np.testing.assert_array_equal(data.X.toarray() if data.sparse else data.X, X)
 
@@ -87,7 +114,9 @@ def test_optimal_intercept_minimises(name, loss_class):
     rng = np.random.default_rng(3)
     if loss.labels:
         labels = np.where(rng.random(data.targets.shape) < 0.3, 1.0, -1.0)
-        data = data.with_targets(labels if data.observed is None else labels * data.observed)
+        data = data.with_targets(
+            labels if data.observed is None else labels * data.observed
+        )
     z, w = 4.0 * rng.normal(size=data.targets.shape), data.effective_weights()
     b = optimal_intercept(data, loss, z)
 
@@ -108,7 +137,9 @@ def test_squared_loss_needs_no_search():
 
 
 def test_extreme_predictions_find_their_intercept():
-    data = TaskData.from_matrix(np.ones((4, 1)), np.array([[1.0], [1.0], [-1.0], [-1.0]]))
+    data = TaskData.from_matrix(
+        np.ones((4, 1)), np.array([[1.0], [1.0], [-1.0], [-1.0]])
+    )
     z = np.array([[1e5], [2e5], [1e5 - 1], [3e5]])
     for loss in (LogisticLoss(), SquaredHingeLoss()):
         b = optimal_intercept(data, loss, z)

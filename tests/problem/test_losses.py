@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize_scalar
 
-from mtlrun.problem.losses import LOSSES, HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.losses import (
+    LOSSES,
+    HingeLoss,
+    LogisticLoss,
+    SquaredHingeLoss,
+    SquaredLoss,
+)
 
 SMOOTH = [SquaredLoss, LogisticLoss, SquaredHingeLoss]
 
@@ -29,16 +35,24 @@ def test_values_by_hand():
     z, y = np.array([0.5, -2.0, 3.0]), np.array([1.0, 1.0, -1.0])
     m = y * z
     assert SquaredLoss(4.0).value(z, y) == pytest.approx(2.0 * np.sum((y - z) ** 2))
-    assert LogisticLoss(2.0).value(z, y) == pytest.approx(2.0 * np.log1p(np.exp(-m)).sum())
+    assert LogisticLoss(2.0).value(z, y) == pytest.approx(
+        2.0 * np.log1p(np.exp(-m)).sum()
+    )
     assert SquaredHingeLoss(4.0).value(z, y) == pytest.approx(2.0 * (0.25 + 9 + 16))
     assert HingeLoss(3.0).value(z, y) == pytest.approx(3.0 * (0.5 + 3 + 4))
-    assert HingeLoss(3.0).value(z, y, np.array([2.0, 0.0, 1.0])) == pytest.approx(3.0 * (1 + 4))
+    assert HingeLoss(3.0).value(z, y, np.array([2.0, 0.0, 1.0])) == pytest.approx(
+        3.0 * (1 + 4)
+    )
 
 
 def test_paper_scaling():
     beta, z, y = 0.3, np.array([0.2, 1.5]), np.array([1.0, -1.0])
-    assert SquaredLoss(2 * beta).value(z, y) == pytest.approx(beta * np.sum((z - y) ** 2))
-    assert SquaredHingeLoss(2 * beta).value(z, y) == pytest.approx(beta * np.sum(np.maximum(0, 1 - y * z) ** 2))
+    assert SquaredLoss(2 * beta).value(z, y) == pytest.approx(
+        beta * np.sum((z - y) ** 2)
+    )
+    assert SquaredHingeLoss(2 * beta).value(z, y) == pytest.approx(
+        beta * np.sum(np.maximum(0, 1 - y * z) ** 2)
+    )
 
 
 @pytest.mark.parametrize("loss_class", SMOOTH)
@@ -46,7 +60,10 @@ def test_gradient_and_hessian_against_differences(loss_class):
     rng = np.random.default_rng(0)
     loss, z = loss_class(1.7), rng.normal(size=12)
     y, w = targets(loss_class, rng, 12), rng.random(12)
-    assert check_grad(lambda v: loss.value(v, y, w), lambda v: loss.gradient(v, y, w), z) < 1e-6
+    assert (
+        check_grad(lambda v: loss.value(v, y, w), lambda v: loss.gradient(v, y, w), z)
+        < 1e-6
+    )
     h = 1e-6
     slope = (loss.gradient(z + h, y, w) - loss.gradient(z - h, y, w)) / (2 * h)
     np.testing.assert_allclose(loss.hessian(z, y, w), slope, atol=1e-7)
@@ -90,13 +107,19 @@ def test_prox_against_a_scalar_search(loss_class, step):
 @pytest.mark.parametrize("loss_class", LOSSES.values())
 def test_prox_of_weight_zero_stays(loss_class):
     z = np.array([0.3, -0.2])
-    np.testing.assert_array_equal(loss_class().prox(z, np.array([0.0, 1.0]), 2.0, np.zeros(2)), z)
+    np.testing.assert_array_equal(
+        loss_class().prox(z, np.array([0.0, 1.0]), 2.0, np.zeros(2)), z
+    )
 
 
 @pytest.mark.parametrize("loss_class", LOSSES.values())
 def test_masked_entries_do_not_count(loss_class):
     rng = np.random.default_rng(2)
-    loss, y, z = loss_class(1.3), targets(loss_class, rng, (5, 2)), rng.normal(size=(5, 2))
+    loss, y, z = (
+        loss_class(1.3),
+        targets(loss_class, rng, (5, 2)),
+        rng.normal(size=(5, 2)),
+    )
     w = np.ones((5, 2))
     w[0, 0] = w[3, 1] = 0.0
     used = w > 0
@@ -104,14 +127,20 @@ def test_masked_entries_do_not_count(loss_class):
     assert loss.value(z, masked, w) == pytest.approx(loss.value(z[used], y[used]))
     gradient = loss.gradient(z, masked, w)
     assert np.all(gradient[~used] == 0)
-    assert loss.conjugate(gradient, masked, w) == pytest.approx(loss.conjugate(gradient[used], y[used]))
+    assert loss.conjugate(gradient, masked, w) == pytest.approx(
+        loss.conjugate(gradient[used], y[used])
+    )
     assert loss.conjugate(gradient + ~used, masked, w) == np.inf
     loss.check_targets(masked, w)
 
 
 def test_conjugates_are_infinite_outside_their_domain():
     y = np.array([1.0, -1.0])
-    inside, outside, wrong_sign = np.array([-0.5, 0.5]), np.array([-1.5, 0.5]), np.array([0.1, 0.1])
+    inside, outside, wrong_sign = (
+        np.array([-0.5, 0.5]),
+        np.array([-1.5, 0.5]),
+        np.array([0.1, 0.1]),
+    )
     for loss in (LogisticLoss(), HingeLoss()):
         assert np.isfinite(loss.conjugate(inside, y))
         assert loss.conjugate(outside, y) == np.inf
@@ -140,13 +169,17 @@ def test_labels_are_checked(loss_class):
 def test_labels_of_any_positive_weight_are_checked():
     y = np.array([1.0, 3.0])
     LogisticLoss().check_targets(y, np.array([1.0, 0.0]))
-    with pytest.raises(ValueError, match=r"targets of LogisticLoss must be -1 or \+1, got 3"):
+    with pytest.raises(
+        ValueError, match=r"targets of LogisticLoss must be -1 or \+1, got 3"
+    ):
         LogisticLoss().check_targets(y, np.array([1.0, 0.25]))
 
 
 def test_the_squared_hinge_is_flat_from_its_kink_on():
     z = np.array([0.5, 1.0, 2.0])
-    np.testing.assert_array_equal(SquaredHingeLoss(3.0).hessian(z, np.ones(3)), [3.0, 0.0, 0.0])
+    np.testing.assert_array_equal(
+        SquaredHingeLoss(3.0).hessian(z, np.ones(3)), [3.0, 0.0, 0.0]
+    )
 
 
 @pytest.mark.parametrize("loss_class", LOSSES.values())

@@ -20,7 +20,9 @@ def test_what_does_not_fit_is_refused_with_size_and_remedy(monkeypatch):
     assert error.exit_code == 2
     assert isinstance(error, UserError)
     assert isinstance(error, ValueError)
-    assert pickle.loads(pickle.dumps(error)).remedy == error.remedy  # workers send it back
+    assert (
+        pickle.loads(pickle.dumps(error)).remedy == error.remedy
+    )  # workers send it back
 
 
 def test_processes_that_work_at_once_share_the_memory(monkeypatch):

@@ -28,7 +28,9 @@ def rng():
 
 @pytest.mark.parametrize("batch_entries", [0, 5_000])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_ragged_products_are_those_of_the_tasks(rng, sparse, batch_entries, monkeypatch):
+def test_ragged_products_are_those_of_the_tasks(
+    rng, sparse, batch_entries, monkeypatch
+):
     monkeypatch.setattr(operator_module, "_BATCH_ENTRIES", batch_entries)
     Xs = designs(rng, sparse=sparse)
     data = TaskData.from_list(Xs, [np.zeros(n) for n in SIZES])
@@ -37,16 +39,22 @@ def test_ragged_products_are_those_of_the_tasks(rng, sparse, batch_entries, monk
     expected = np.concatenate([dense(X) @ W[:, t] + b[t] for t, X in enumerate(Xs)])
     np.testing.assert_allclose(operator.forward(W, b), expected, atol=1e-13)
     pieces = np.split(r, np.cumsum(SIZES)[:-1])
-    expected = np.stack([dense(X).T @ piece for X, piece in zip(Xs, pieces, strict=True)], axis=1)
+    expected = np.stack(
+        [dense(X).T @ piece for X, piece in zip(Xs, pieces, strict=True)], axis=1
+    )
     np.testing.assert_allclose(operator.adjoint(r), expected, atol=1e-13)
     assert (operator.forward(W).shape, operator.adjoint(r).shape) == ((14,), (D, 3))
 
 
 def test_very_uneven_tasks_are_not_padded(rng):
     sizes = (2, 2, 2, 200)
-    operator = TaskOperator(TaskData.from_list(designs(rng, sizes), [np.zeros(n) for n in sizes]))
+    operator = TaskOperator(
+        TaskData.from_list(designs(rng, sizes), [np.zeros(n) for n in sizes])
+    )
     assert operator._batch is None
-    even = TaskOperator(TaskData.from_list(designs(rng, (4, 5)), [np.zeros(4), np.zeros(5)]))
+    even = TaskOperator(
+        TaskData.from_list(designs(rng, (4, 5)), [np.zeros(4), np.zeros(5)])
+    )
     assert even._batch is not None
 
 
@@ -96,8 +104,12 @@ def test_grams_of_ragged_tasks(rng, sparse):
     operator = TaskOperator(data)
     pieces = np.split(w, np.cumsum(SIZES)[:-1])
     for t, (X, piece) in enumerate(zip(Xs, pieces, strict=True)):
-        np.testing.assert_allclose(operator.gram()[t], dense(X).T @ dense(X), atol=1e-14)
-        np.testing.assert_allclose(operator.gram(w)[t], dense(X).T @ (piece[:, None] * dense(X)), atol=1e-14)
+        np.testing.assert_allclose(
+            operator.gram()[t], dense(X).T @ dense(X), atol=1e-14
+        )
+        np.testing.assert_allclose(
+            operator.gram(w)[t], dense(X).T @ (piece[:, None] * dense(X)), atol=1e-14
+        )
 
 
 @pytest.mark.parametrize("shape", [(12, 5), (5, 12)])
@@ -105,13 +117,17 @@ def test_grams_of_ragged_tasks(rng, sparse):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shifted", [False, True])
 @pytest.mark.parametrize("exact", [False, True])
-def test_norm_of_a_shared_design(rng, shape, sparse, weighted, shifted, exact, monkeypatch):
+def test_norm_of_a_shared_design(
+    rng, shape, sparse, weighted, shifted, exact, monkeypatch
+):
     if not exact:
         monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
     X = rng.normal(size=shape)
     w = rng.random(shape[0]) if weighted else None
     shift = rng.normal(size=shape[1]) if shifted else None
-    data = TaskData.from_matrix(sp.csr_array(X) if sparse else X, np.zeros((shape[0], 4)))
+    data = TaskData.from_matrix(
+        sp.csr_array(X) if sparse else X, np.zeros((shape[0], 4))
+    )
     A = X - (0.0 if shift is None else shift)
     A = A if w is None else np.sqrt(w)[:, None] * A
     norm = TaskOperator(data, shift=shift).norm(w)
@@ -123,7 +139,9 @@ def test_norm_of_a_shared_design(rng, shape, sparse, weighted, shifted, exact, m
 def test_norm_is_the_largest_over_tasks_not_of_the_stack(rng):
     Xs = designs(rng)
     data = TaskData.from_list(Xs, [np.zeros(n) for n in SIZES])
-    assert TaskOperator(data).norm() == pytest.approx(max(np.linalg.norm(X, 2) for X in Xs))
+    assert TaskOperator(data).norm() == pytest.approx(
+        max(np.linalg.norm(X, 2) for X in Xs)
+    )
     shared = TaskData.from_matrix(Xs[0], np.zeros((4, 9)))
     assert TaskOperator(shared).norm() == pytest.approx(np.linalg.norm(Xs[0], 2))
 
@@ -138,8 +156,12 @@ def test_norm_with_weights_by_task_is_an_upper_bound(rng):
 def test_iterative_norm_of_centred_one_hot_features(rng, monkeypatch):
     monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
     X = np.eye(4)[rng.integers(0, 4, 30)]
-    operator = TaskOperator(TaskData.from_matrix(X, np.zeros((30, 1))), shift=X.mean(axis=0))
-    assert operator.norm() == pytest.approx(np.linalg.norm(X - X.mean(axis=0), 2), rel=1e-5)
+    operator = TaskOperator(
+        TaskData.from_matrix(X, np.zeros((30, 1))), shift=X.mean(axis=0)
+    )
+    assert operator.norm() == pytest.approx(
+        np.linalg.norm(X - X.mean(axis=0), 2), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -160,7 +182,9 @@ def test_a_shift_moves_every_row(rng, sparse, by_task):
     W, b, R = rng.normal(size=(D, 2)), rng.normal(size=2), rng.normal(size=(6, 2))
     for t in range(2):
         A = dense(X) - (shift[:, t] if by_task else shift)
-        np.testing.assert_allclose(operator.forward(W, b)[:, t], A @ W[:, t] + b[t], atol=1e-13)
+        np.testing.assert_allclose(
+            operator.forward(W, b)[:, t], A @ W[:, t] + b[t], atol=1e-13
+        )
         np.testing.assert_allclose(operator.adjoint(R)[:, t], A.T @ R[:, t], atol=1e-13)
         gram = operator.gram()[t] if by_task else operator.gram()
         np.testing.assert_allclose(gram, A.T @ A, atol=1e-13)

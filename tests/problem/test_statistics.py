@@ -41,7 +41,12 @@ def check_equal(a, b):
         for stats in (a, b):
             data, x_mean, y_mean = stats.condensed(centred=centred)
             tasks = [data.task(t) for t in range(data.n_tasks)]
-            losses.append([np.sum((y - X @ w) ** 2) for (X, y, _), w in zip(tasks, W.T, strict=True)])
+            losses.append(
+                [
+                    np.sum((y - X @ w) ** 2)
+                    for (X, y, _), w in zip(tasks, W.T, strict=True)
+                ]
+            )
             losses[-1] += [*x_mean.ravel(), *y_mean] if centred else []
         assert_allclose(losses[0], losses[1], rtol=1e-9 if centred else 1e-6)
 
@@ -59,11 +64,17 @@ def test_the_loss_is_that_of_the_rows(layout):
         mine = ids == task if ids is not None else ~np.isnan(column)
         weights = (w if w.ndim == 1 else w[:, t])[mine]
         A, b = dense[mine], column[mine]
-        assert_allclose(np.broadcast_to(x_mean, (3, 4))[t], np.average(A, axis=0, weights=weights), rtol=1e-12)
+        assert_allclose(
+            np.broadcast_to(x_mean, (3, 4))[t],
+            np.average(A, axis=0, weights=weights),
+            rtol=1e-12,
+        )
         assert_allclose(y_mean[t], np.average(b, weights=weights), rtol=1e-12)
         best = b - A @ W[:, t]
         best = np.sum(weights * (best - np.average(best, weights=weights)) ** 2)
-        assert_allclose(np.sum((targets[t] - designs[t] @ W[:, t]) ** 2), best, rtol=1e-9)
+        assert_allclose(
+            np.sum((targets[t] - designs[t] @ W[:, t]) ** 2), best, rtol=1e-9
+        )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -102,8 +113,12 @@ def test_features_are_scaled():
     X, Y, _, w = rows("shared")
     stats = TaskStatistics.of(X, Y, None, w)
     assert_allclose(stats.mean, np.average(X, axis=0, weights=w), rtol=1e-12)
-    assert_allclose(stats.std**2, np.average((X - stats.mean) ** 2, axis=0, weights=w), rtol=1e-9)
-    check_equal(stats.scaled(1 / stats.std), TaskStatistics.of(X / stats.std, Y, None, w))
+    assert_allclose(
+        stats.std**2, np.average((X - stats.mean) ** 2, axis=0, weights=w), rtol=1e-9
+    )
+    check_equal(
+        stats.scaled(1 / stats.std), TaskStatistics.of(X / stats.std, Y, None, w)
+    )
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged"])
@@ -127,9 +142,16 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_statistics_of_other_data_cannot_be_added():
-    shared, ragged = (TaskStatistics.of(*rows(layout)) for layout in ("shared", "ragged"))
+    shared, ragged = (
+        TaskStatistics.of(*rows(layout)) for layout in ("shared", "ragged")
+    )
     X, Y, _, w = rows("shared")
     named = TaskStatistics.of(X, Y, None, w, features=["a", "b", "c", "d"])
-    for other in (ragged, TaskStatistics.of(X[:, :3], Y), TaskStatistics.of(X, Y[:, :2]), named):
+    for other in (
+        ragged,
+        TaskStatistics.of(X[:, :3], Y),
+        TaskStatistics.of(X, Y[:, :2]),
+        named,
+    ):
         with pytest.raises(ValueError, match="cannot be combined"):
             shared + other

@@ -38,7 +38,11 @@ def test_from_list_keeps_the_tasks(rng):
 
 def test_labels_keep_their_types(rng):
     Xs, ys = ragged_arrays(rng)
-    assert TaskData.from_list(Xs, ys, tasks=["a", 1, (2, 3)]).tasks.tolist() == ["a", 1, (2, 3)]
+    assert TaskData.from_list(Xs, ys, tasks=["a", 1, (2, 3)]).tasks.tolist() == [
+        "a",
+        1,
+        (2, 3),
+    ]
 
 
 def test_from_list_turns_all_sparse_when_one_is(rng):
@@ -57,7 +61,12 @@ def test_from_list_with_weights_of_some_tasks(rng):
 
 
 @pytest.mark.parametrize(
-    "labels", [[3, 1, 3, 2, 1, 3], ["c", "a", "c", "b", "a", "c"], [(1, 2), (0, 1), (1, 2), (1, 1), (0, 1), (1, 2)]]
+    "labels",
+    [
+        [3, 1, 3, 2, 1, 3],
+        ["c", "a", "c", "b", "a", "c"],
+        [(1, 2), (0, 1), (1, 2), (1, 1), (0, 1), (1, 2)],
+    ],
 )
 def test_from_stacked_sorts_stably_and_unsorts(rng, labels):
     X, y = rng.normal(size=(6, 2)), np.arange(6.0)
@@ -138,7 +147,9 @@ def test_sparse_numbers_become_float64(dtype):
     assert X.dtype == dtype
 
 
-@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_array, sp.coo_array, sp.lil_matrix, sp.dok_array])
+@pytest.mark.parametrize(
+    "form", [sp.csr_matrix, sp.csc_array, sp.coo_array, sp.lil_matrix, sp.dok_array]
+)
 def test_any_sparse_form_becomes_csr(rng, form):
     X = rng.normal(size=(5, 4)) * (rng.random((5, 4)) < 0.5)
     data = TaskData.from_stacked(form(X), np.zeros(5), [1, 0, 1, 0, 1])
@@ -148,7 +159,10 @@ def test_any_sparse_form_becomes_csr(rng, form):
 
 
 def test_sparse_input_keeps_explicit_zeros_adds_duplicates_and_stays_unchanged():
-    X = sp.csr_array((np.array([1.0, 2.0, 0.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2))
+    X = sp.csr_array(
+        (np.array([1.0, 2.0, 0.0]), np.array([1, 1, 0]), np.array([0, 2, 3])),
+        shape=(2, 2),
+    )
     values, indices = X.data.copy(), X.indices.copy()
     data = TaskData.from_matrix(X, np.zeros((2, 1)))
     np.testing.assert_array_equal(data.X.toarray(), [[0, 3], [0, 0]])
@@ -156,7 +170,9 @@ def test_sparse_input_keeps_explicit_zeros_adds_duplicates_and_stays_unchanged()
     np.testing.assert_array_equal(X.data, values)
     np.testing.assert_array_equal(X.indices, indices)
     canonical = sp.csr_array(np.eye(3))
-    assert np.shares_memory(TaskData.from_matrix(canonical, np.eye(3)).X.data, canonical.data)
+    assert np.shares_memory(
+        TaskData.from_matrix(canonical, np.eye(3)).X.data, canonical.data
+    )
 
 
 # ---------------------------------------------------------------------- refusals
@@ -168,44 +184,109 @@ X3, Y3 = np.ones((3, 2)), np.ones((3, 2))
     ("build", "message"),
     [
         (lambda: TaskData.from_matrix(np.ones(3), Y3), "X must have 2 dimension"),
-        (lambda: TaskData.from_matrix(sp.coo_array(np.ones(3)), Y3), "X must have two dim"),
+        (
+            lambda: TaskData.from_matrix(sp.coo_array(np.ones(3)), Y3),
+            "X must have two dim",
+        ),
         (lambda: TaskData.from_matrix(np.ones((3, 0)), Y3), "X has no features"),
         (lambda: TaskData.from_matrix([[1.0, np.nan]], [[1.0]]), "X contains NaN"),
-        (lambda: TaskData.from_matrix(sp.csr_array([[1.0, np.inf]]), [[1.0]]), "X contains NaN or infinite"),
+        (
+            lambda: TaskData.from_matrix(sp.csr_array([[1.0, np.inf]]), [[1.0]]),
+            "X contains NaN or infinite",
+        ),
         (lambda: TaskData.from_matrix([["a", "b"]], [[1.0]]), "X must be numeric"),
-        (lambda: TaskData.from_matrix(np.array([[object()]]), [[1.0]]), "X must be numeric"),
+        (
+            lambda: TaskData.from_matrix(np.array([[object()]]), [[1.0]]),
+            "X must be numeric",
+        ),
         (lambda: TaskData.from_matrix(X3 * 1j, Y3), "X must be numeric"),
         (lambda: TaskData.from_matrix(X3, np.ones(3)), "Y must have 2 dimension"),
         (lambda: TaskData.from_matrix(X3, sp.csr_array(Y3)), "Y must be dense"),
         (lambda: TaskData.from_matrix(X3, np.ones((2, 2))), "Y has 2 rows but X has 3"),
         (lambda: TaskData.from_matrix(X3, Y3 * np.inf), "Y contains"),
-        (lambda: TaskData.from_matrix(X3, Y3, weights=np.ones(2)), r"weights must have shape \(3,\) or \(3, 2\)"),
-        (lambda: TaskData.from_matrix(X3, Y3, weights=-np.ones(3)), "weights must not be negative"),
-        (lambda: TaskData.from_matrix(X3, Y3, weights=[1, 1, np.nan]), "weights contains NaN"),
-        (lambda: TaskData.from_matrix(X3, Y3, weights=np.zeros(3)), "no row of positive weight"),
-        (lambda: TaskData.from_matrix(X3, [[1, np.nan]] * 3, tasks=["p", "q"]), "task 'q' has no rows"),
-        (lambda: TaskData.from_matrix(np.ones((0, 2)), np.ones((0, 1))), "X has no rows"),
+        (
+            lambda: TaskData.from_matrix(X3, Y3, weights=np.ones(2)),
+            r"weights must have shape \(3,\) or \(3, 2\)",
+        ),
+        (
+            lambda: TaskData.from_matrix(X3, Y3, weights=-np.ones(3)),
+            "weights must not be negative",
+        ),
+        (
+            lambda: TaskData.from_matrix(X3, Y3, weights=[1, 1, np.nan]),
+            "weights contains NaN",
+        ),
+        (
+            lambda: TaskData.from_matrix(X3, Y3, weights=np.zeros(3)),
+            "no row of positive weight",
+        ),
+        (
+            lambda: TaskData.from_matrix(X3, [[1, np.nan]] * 3, tasks=["p", "q"]),
+            "task 'q' has no rows",
+        ),
+        (
+            lambda: TaskData.from_matrix(np.ones((0, 2)), np.ones((0, 1))),
+            "X has no rows",
+        ),
         (lambda: TaskData.from_matrix(X3, Y3, tasks=["p"]), "tasks has 1 labels for 2"),
         (lambda: TaskData.from_matrix(X3, Y3, tasks=["p", "p"]), "tasks has repeated"),
-        (lambda: TaskData.from_stacked(X3, np.ones(2), [0, 0, 0]), "y has 2 entries but X has 3"),
+        (
+            lambda: TaskData.from_stacked(X3, np.ones(2), [0, 0, 0]),
+            "y has 2 entries but X has 3",
+        ),
         (lambda: TaskData.from_stacked(X3, Y3, [0, 0, 0]), "y must have 1 dimension"),
-        (lambda: TaskData.from_stacked(X3, [1, 2, np.nan], [0, 0, 0]), "y contains NaN"),
-        (lambda: TaskData.from_stacked(X3, np.ones(3), [0, 0]), "task_id has 2 entries"),
-        (lambda: TaskData.from_stacked(X3, np.ones(3), [[0], [0], [0]]), "task_id must have 1"),
-        (lambda: TaskData.from_stacked(X3, np.ones(3), ["a", 1, "a"]), "cannot be sorted"),
-        (lambda: TaskData.from_stacked(X3, np.ones(3), [0, np.nan, 1]), "task_id contains missing"),
-        (lambda: TaskData.from_stacked(X3, np.ones(3), np.array(["a", None, "b"], dtype=object)), "cannot be sorted"),
-        (lambda: TaskData.from_stacked(X3, np.ones(3), [0, 0, 1], weights=[0, 0, 1]), "task .*0.* has no row of pos"),
+        (
+            lambda: TaskData.from_stacked(X3, [1, 2, np.nan], [0, 0, 0]),
+            "y contains NaN",
+        ),
+        (
+            lambda: TaskData.from_stacked(X3, np.ones(3), [0, 0]),
+            "task_id has 2 entries",
+        ),
+        (
+            lambda: TaskData.from_stacked(X3, np.ones(3), [[0], [0], [0]]),
+            "task_id must have 1",
+        ),
+        (
+            lambda: TaskData.from_stacked(X3, np.ones(3), ["a", 1, "a"]),
+            "cannot be sorted",
+        ),
+        (
+            lambda: TaskData.from_stacked(X3, np.ones(3), [0, np.nan, 1]),
+            "task_id contains missing",
+        ),
+        (
+            lambda: TaskData.from_stacked(
+                X3, np.ones(3), np.array(["a", None, "b"], dtype=object)
+            ),
+            "cannot be sorted",
+        ),
+        (
+            lambda: TaskData.from_stacked(X3, np.ones(3), [0, 0, 1], weights=[0, 0, 1]),
+            "task .*0.* has no row of pos",
+        ),
         (lambda: TaskData.from_list([], []), "at least one"),
         (lambda: TaskData.from_list([X3], []), "one entry per task"),
-        (lambda: TaskData.from_list([X3, np.ones((0, 2))], [np.ones(3), np.ones(0)]), "task .*1.* has no rows"),
+        (
+            lambda: TaskData.from_list([X3, np.ones((0, 2))], [np.ones(3), np.ones(0)]),
+            "task .*1.* has no rows",
+        ),
         (
             lambda: TaskData.from_list([X3, np.ones((3, 4))], [np.ones(3)] * 2),
             r"Xs\[1\] has shape",
         ),
-        (lambda: TaskData.from_list([X3], [np.ones(2)]), r"Xs\[0\] has shape .* ys\[0\]"),
-        (lambda: TaskData.from_list([X3], [np.ones(3)], weights=[]), "one entry per task"),
-        (lambda: TaskData.from_list([X3], [np.ones(3)], weights=[np.ones(2)]), r"weights\[0\] must have shape"),
+        (
+            lambda: TaskData.from_list([X3], [np.ones(2)]),
+            r"Xs\[0\] has shape .* ys\[0\]",
+        ),
+        (
+            lambda: TaskData.from_list([X3], [np.ones(3)], weights=[]),
+            "one entry per task",
+        ),
+        (
+            lambda: TaskData.from_list([X3], [np.ones(3)], weights=[np.ones(2)]),
+            r"weights\[0\] must have shape",
+        ),
     ],
 )
 def test_wrong_input_is_refused_by_name(build, message):
@@ -234,7 +315,9 @@ def test_sum_by_task_and_spread(rng):
     Xs, ys = ragged_arrays(rng)
     data = TaskData.from_list(Xs, ys)
     np.testing.assert_allclose(data.sum_by_task(data.y), [y.sum() for y in ys])
-    assert data.spread(np.array([1.0, 2.0, 3.0])).tolist() == [1] * 3 + [2] * 5 + [3] * 2
+    assert (
+        data.spread(np.array([1.0, 2.0, 3.0])).tolist() == [1] * 3 + [2] * 5 + [3] * 2
+    )
     shared = TaskData.from_matrix(X3, np.arange(6.0).reshape(3, 2))
     assert shared.sum_by_task(shared.Y).tolist() == [6, 9]
     assert shared.spread(np.array([1.0, 2.0])).tolist() == [[1, 2]] * 3
@@ -250,7 +333,9 @@ def test_effective_weights_have_the_shape_of_the_field():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_subset_of_ragged_tasks(rng, indices, sparse):
     Xs, ys = ragged_arrays(rng)
-    data = TaskData.from_list([sp.csr_array(X) if sparse else X for X in Xs], ys, weights=[y**2 for y in ys])
+    data = TaskData.from_list(
+        [sp.csr_array(X) if sparse else X for X in Xs], ys, weights=[y**2 for y in ys]
+    )
     part = data.subset_tasks(indices)
     assert part.tasks.tolist() == indices
     for k, t in enumerate(indices):
@@ -287,8 +372,14 @@ def test_select_rows(rng):
     with pytest.raises(ValueError, match="no rows"):
         data.select_rows([0])
     assert data.select_rows([0], complete=False).observed.tolist() == [[True, False]]
-    ragged = TaskData.from_stacked(X, np.arange(5.0), ["b", "a", "c", "b", "c"], weights=np.arange(1.0, 6.0))
+    ragged = TaskData.from_stacked(
+        X, np.arange(5.0), ["b", "a", "c", "b", "c"], weights=np.arange(1.0, 6.0)
+    )
     part = ragged.select_rows([4, 2])  # rows of `ragged.X`, which is sorted by task
-    assert (part.tasks.tolist(), part.y.tolist(), part.weights.tolist()) == (["b", "c"], [3.0, 4.0], [4.0, 5.0])
+    assert (part.tasks.tolist(), part.y.tolist(), part.weights.tolist()) == (
+        ["b", "c"],
+        [3.0, 4.0],
+        [4.0, 5.0],
+    )
     assert part.offsets.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(part.X, X[[3, 4]])

@@ -6,14 +6,34 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.penalties.coupled import CoupledL1, CoupledL21, DenseForm, FusedGroup, TaskQuadratic, total_variation_prox
-from mtlrun.penalties.norms import L1, L21, L1Inf, SpectralBox, SquaredFrobenius, TraceNorm, fill_boxes, mixture_range
+from mtlrun.penalties.coupled import (
+    CoupledL1,
+    CoupledL21,
+    DenseForm,
+    FusedGroup,
+    TaskQuadratic,
+    total_variation_prox,
+)
+from mtlrun.penalties.norms import (
+    L1,
+    L21,
+    L1Inf,
+    SpectralBox,
+    SquaredFrobenius,
+    TraceNorm,
+    fill_boxes,
+    mixture_range,
+)
 from mtlrun.problem.objective import feasible_scale
 
 cp = pytest.importorskip("cvxpy")
 
-entries = st.floats(-100, 100, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-6 else v)
-matrices = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries)
+entries = st.floats(-100, 100, allow_subnormal=False).map(
+    lambda v: 0.0 if abs(v) < 1e-6 else v
+)
+matrices = arrays(
+    np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries
+)
 strengths = st.floats(1e-3, 50)
 seeds = st.integers(0, 2**32 - 1)
 
@@ -34,7 +54,9 @@ OTHERS = {
     "spectral box": lambda a, T: SpectralBox(a, 0.3, 2),
     "spectral box, one": lambda a, T: SpectralBox(a, 5.0, 1),
     "quadratic": lambda a, T: TaskQuadratic(a, DenseForm(chain(T) + 0.2 * np.eye(T))),
-    "rows, definite": lambda a, T: CoupledL21(a, DenseForm(3.0 * chain(T) + 0.2 * np.eye(T))),
+    "rows, definite": lambda a, T: CoupledL21(
+        a, DenseForm(3.0 * chain(T) + 0.2 * np.eye(T))
+    ),
     "rows, singular": lambda a, T: CoupledL21(a, DenseForm(3.0 * chain(T))),
     "entries": lambda a, T: CoupledL1(a, DenseForm(3.0 * chain(T) + 0.2 * np.eye(T))),
 }
@@ -48,12 +70,19 @@ def moreau(penalty, V, Z, step):
 @pytest.mark.parametrize("name", ALL)
 @given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
 def test_prox_satisfies_the_three_point_inequality(name, Z, alpha, step, seed):
-    penalty, rng, kept = ALL[name](alpha, Z.shape[1]), np.random.default_rng(seed), Z.copy()
+    penalty, rng, kept = (
+        ALL[name](alpha, Z.shape[1]),
+        np.random.default_rng(seed),
+        Z.copy(),
+    )
     P, value = penalty.prox_value(Z, step)
     np.testing.assert_array_equal(Z, kept)
     assert value == pytest.approx(penalty.value(P), rel=1e-7, abs=1e-9 * alpha)
     lowest = moreau(penalty, P, Z, step)
-    for V in [P + size * rng.normal(size=Z.shape) for size in (1e-3, 1.0, 100.0)] + [np.zeros_like(Z), 0.9 * P]:
+    for V in [P + size * rng.normal(size=Z.shape) for size in (1e-3, 1.0, 100.0)] + [
+        np.zeros_like(Z),
+        0.9 * P,
+    ]:
         bound = lowest + 0.5 * np.sum((V - P) ** 2)
         assert moreau(penalty, V, Z, step) >= bound - 1e-8 * (1.0 + abs(bound))
 
@@ -71,9 +100,13 @@ def test_prox_points_are_dual_pairs(name, Z, alpha, step, seed):
         assert np.vdot(P, G) == pytest.approx(penalty.value(P), abs=1e-9 * scale)
         return
     G = G * feasible_scale(G, [penalty])  # rounding
-    assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(np.vdot(P, G), abs=1e-7 * scale)
+    assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(
+        np.vdot(P, G), abs=1e-7 * scale
+    )
     for W in (rng.normal(size=Z.shape), 30 * rng.normal(size=Z.shape), 2 * P):
-        assert penalty.value(W) + penalty.conjugate(G) >= np.vdot(W, G) - 1e-7 * (scale + penalty.value(W))
+        assert penalty.value(W) + penalty.conjugate(G) >= np.vdot(W, G) - 1e-7 * (
+            scale + penalty.value(W)
+        )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -89,12 +122,17 @@ def test_prox_is_firmly_nonexpansive(name, Z, alpha, step, seed):
 @given(Z=matrices, alpha=strengths, seed=seeds)
 def test_polar_is_the_dual_norm(name, Z, alpha, seed):
     """<Z, W> <= polar(Z) value(W), and the prox vanishes from polar(Z) on and not before."""
-    penalty, W = NORMS[name](alpha, Z.shape[1]), np.random.default_rng(seed).normal(size=Z.shape)
+    penalty, W = (
+        NORMS[name](alpha, Z.shape[1]),
+        np.random.default_rng(seed).normal(size=Z.shape),
+    )
     edge = penalty.polar(Z)
     product = edge * penalty.value(W)
     assert np.vdot(Z, W) <= product * (1 + 1e-9) + 1e-12
     assume(edge > 1e-3)
-    assert not np.any(np.abs(penalty.prox(Z, edge * (1 + 1e-7))) > 1e-6 * np.abs(Z).max())
+    assert not np.any(
+        np.abs(penalty.prox(Z, edge * (1 + 1e-7))) > 1e-6 * np.abs(Z).max()
+    )
     assert np.any(penalty.prox(Z, edge * (1 - 1e-5)))
 
 
@@ -105,7 +143,9 @@ def test_rotations_of_the_features_change_nothing(name, Z, alpha, step, seed):
     Q, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(len(Z), len(Z))))
     assert penalty.rotation_invariant
     assert penalty.value(Q @ Z) == pytest.approx(penalty.value(Z), rel=1e-7, abs=1e-9)
-    np.testing.assert_allclose(penalty.prox(Q @ Z, step), Q @ penalty.prox(Z, step), atol=1e-7)
+    np.testing.assert_allclose(
+        penalty.prox(Q @ Z, step), Q @ penalty.prox(Z, step), atol=1e-7
+    )
 
 
 # ---------------------------------------------------------------- special cases
@@ -125,17 +165,23 @@ def test_degenerate_cases_are_the_simple_penalties(Z, alpha, step):
         (SpectralBox(alpha, 0.7, T), SquaredFrobenius(2 * 0.7 * alpha)),
     ]
     for special, simple in pairs:
-        np.testing.assert_allclose(special.prox(Z, step), simple.prox(Z, step), atol=1e-8)
+        np.testing.assert_allclose(
+            special.prox(Z, step), simple.prox(Z, step), atol=1e-8
+        )
         assert special.value(Z) == pytest.approx(simple.value(Z), rel=1e-9)
         if special.is_norm:
             assert special.polar(Z) == pytest.approx(simple.polar(Z), rel=1e-7)
         elif not simple.is_norm:
             assert special.conjugate(Z) == pytest.approx(simple.conjugate(Z), rel=1e-9)
     if T == 1:
-        np.testing.assert_allclose(L1Inf(alpha).prox(Z, step), L1(alpha).prox(Z, step), atol=1e-9)
+        np.testing.assert_allclose(
+            L1Inf(alpha).prox(Z, step), L1(alpha).prox(Z, step), atol=1e-9
+        )
     # A sparse entry with a ridge: shrink, then scale.
     expected = L1(alpha).prox(Z, step) / (1 + 0.5 * step)
-    np.testing.assert_allclose(CoupledL1(alpha, DenseForm(0.5 * eye)).prox(Z, step), expected, atol=1e-8)
+    np.testing.assert_allclose(
+        CoupledL1(alpha, DenseForm(0.5 * eye)).prox(Z, step), expected, atol=1e-8
+    )
 
 
 def test_small_eta_is_the_squared_k_support_norm():
@@ -146,7 +192,11 @@ def test_small_eta_is_the_squared_k_support_norm():
 
 
 @given(
-    a=arrays(np.float64, st.integers(1, 8), elements=st.floats(0, 100).map(lambda v: 0.0 if v < 1e-6 else v)),
+    a=arrays(
+        np.float64,
+        st.integers(1, 8),
+        elements=st.floats(0, 100).map(lambda v: 0.0 if v < 1e-6 else v),
+    ),
     c=st.floats(1e-3, 10),
     k=st.integers(1, 8),
 )
@@ -172,7 +222,9 @@ def test_total_variation_satisfies_its_optimality_conditions(z, strength):
     assert abs(u[-1]) <= tolerance
     assert np.all(np.abs(u[:-1]) <= strength + tolerance)
     jumps = np.diff(v)
-    np.testing.assert_allclose(-u[:-1] * np.sign(jumps), strength * (jumps != 0), atol=tolerance * 10)
+    np.testing.assert_allclose(
+        -u[:-1] * np.sign(jumps), strength * (jumps != 0), atol=tolerance * 10
+    )
 
 
 # ---------------------------------------------------------------- a modelling tool as oracle
@@ -183,13 +235,18 @@ def oracle_value(penalty, V, T):
     if isinstance(penalty, L1Inf):
         return penalty.alpha * cp.sum(cp.max(cp.abs(V), axis=1))
     if isinstance(penalty, FusedGroup):
-        rows = penalty.alpha * cp.sum(cp.norm(V, 2, axis=1)) + penalty.sparsity * cp.sum(cp.abs(V))
+        rows = penalty.alpha * cp.sum(
+            cp.norm(V, 2, axis=1)
+        ) + penalty.sparsity * cp.sum(cp.abs(V))
         return rows + penalty.fusion * cp.sum(cp.abs(cp.diff(V, axis=1)))
     if isinstance(penalty, SpectralBox):
         M = cp.Variable((T, T), symmetric=True)
         box = [M >> 0, np.eye(T) - M >> 0, cp.trace(M) <= penalty.k]
         return penalty.strength * cp.matrix_frac(V.T, penalty.eta * np.eye(T) + M), box
-    quadratic = cp.sum_squares(V @ np.linalg.cholesky(penalty.form.matrix + 1e-13 * np.eye(T))) / 2
+    quadratic = (
+        cp.sum_squares(V @ np.linalg.cholesky(penalty.form.matrix + 1e-13 * np.eye(T)))
+        / 2
+    )
     if isinstance(penalty, CoupledL21):
         return penalty.alpha * cp.sum(cp.norm(V, 2, axis=1)) + quadratic
     if isinstance(penalty, CoupledL1):
@@ -204,8 +261,13 @@ def test_prox_agrees_with_a_conic_solver(name):
     penalty, V = ALL[name](0.4, T), cp.Variable((5, T))
     form = oracle_value(penalty, V, T)
     form, constraints = form if isinstance(form, tuple) else (form, [])
-    program = cp.Problem(cp.Minimize(0.6 * form + cp.sum_squares(V - Z) / 2), constraints)
-    program.solve(solver="SCS" if constraints else "CLARABEL", **({"eps": 1e-9} if constraints else {}))
+    program = cp.Problem(
+        cp.Minimize(0.6 * form + cp.sum_squares(V - Z) / 2), constraints
+    )
+    program.solve(
+        solver="SCS" if constraints else "CLARABEL",
+        **({"eps": 1e-9} if constraints else {}),
+    )
     P = penalty.prox(Z, 0.6)
     assert moreau(penalty, P, Z, 0.6) == pytest.approx(program.value, rel=1e-5)
     np.testing.assert_allclose(P, V.value, atol=2e-3)
@@ -233,7 +295,9 @@ def test_wrong_parameters_are_refused(make, message):
 def test_conjugates_off_their_domain_are_infinite():
     Z = np.array([[1.0, 1.0]])
     assert TaskQuadratic(1.0, DenseForm(chain(2))).conjugate(Z) == np.inf
-    assert TaskQuadratic(1.0, DenseForm(chain(2))).conjugate(np.array([[1.0, -1.0]])) == pytest.approx(0.5)
+    assert TaskQuadratic(1.0, DenseForm(chain(2))).conjugate(
+        np.array([[1.0, -1.0]])
+    ) == pytest.approx(0.5)
     assert TaskQuadratic(0.0, DenseForm(np.eye(2))).conjugate(Z) == np.inf
     assert TaskQuadratic(0.0, DenseForm(np.eye(2))).conjugate(0 * Z) == 0
     assert CoupledL21(1.0, DenseForm(chain(2))).conjugate(Z) == np.inf

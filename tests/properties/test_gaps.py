@@ -20,7 +20,11 @@ MODELS = {
     "ridge": lambda s: [SquaredFrobenius(s)],
     "low rank + columns": lambda s: [TraceNorm(s), L12(0.7 * s)],
     "rows + columns": lambda s: [L21(s), L12(0.9 * s)],
-    "sparse + low rank + ridge": lambda s: [L1(0.4 * s), TraceNorm(s), SquaredFrobenius(3 * s)],
+    "sparse + low rank + ridge": lambda s: [
+        L1(0.4 * s),
+        TraceNorm(s),
+        SquaredFrobenius(3 * s),
+    ],
 }
 
 
@@ -44,15 +48,25 @@ def problem(seed, layout="ragged", n=9, d=3, T=3):
 def solve(data, loss, penalties, intercept, steps=3000):
     """Accelerated proximal gradient with restarts: slow, plain, independent of the package's solvers."""
     operator, w = TaskOperator(data), data.effective_weights()
-    total = data.sum_by_task(np.ones_like(data.targets) if w is None else w).max()  # the intercepts' own curvature
-    L = len(penalties) * loss.curvature * (operator.norm(data.weights) ** 2 + (total if intercept else 0.0))
+    total = data.sum_by_task(
+        np.ones_like(data.targets) if w is None else w
+    ).max()  # the intercepts' own curvature
+    L = (
+        len(penalties)
+        * loss.curvature
+        * (operator.norm(data.weights) ** 2 + (total if intercept else 0.0))
+    )
     parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
     b = np.zeros(data.n_tasks)
     look, look_b, t = parts, b, 1.0
     for _ in range(steps):
-        gradient = loss.gradient(operator.forward(look.sum(axis=0), look_b), data.targets, w)
+        gradient = loss.gradient(
+            operator.forward(look.sum(axis=0), look_b), data.targets, w
+        )
         G = operator.adjoint(gradient)
-        new = np.stack([p.prox(V - G / L, 1.0 / L) for p, V in zip(penalties, look, strict=True)])
+        new = np.stack(
+            [p.prox(V - G / L, 1.0 / L) for p, V in zip(penalties, look, strict=True)]
+        )
         new_b = look_b - data.sum_by_task(gradient) / L if intercept else b
         if np.vdot(look - new, new - parts) + np.vdot(look_b - new_b, new_b - b) > 0:
             t = 1.0
@@ -69,7 +83,12 @@ def solve(data, loss, penalties, intercept, steps=3000):
 @pytest.mark.every(3)
 @pytest.mark.parametrize("layout", ["ragged", "shared", "masked"])
 @pytest.mark.parametrize("model", MODELS)
-@given(seed=st.integers(0, 2**32 - 1), size=st.floats(1e-3, 1e2), strength=st.floats(1e-2, 10), free=st.booleans())
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.floats(1e-3, 1e2),
+    strength=st.floats(1e-2, 10),
+    free=st.booleans(),
+)
 def test_gap_is_never_negative(layout, model, seed, size, strength, free):
     data, rng = problem(seed % 50, layout), np.random.default_rng(seed)
     penalties = MODELS[model](strength)
@@ -86,7 +105,9 @@ def test_gap_is_never_negative(layout, model, seed, size, strength, free):
 @pytest.mark.parametrize("loss_class", SMOOTH)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("model", MODELS)
-def test_gap_vanishes_at_the_optimum_and_bounds_every_iterate(loss_class, intercept, model):
+def test_gap_vanishes_at_the_optimum_and_bounds_every_iterate(
+    loss_class, intercept, model
+):
     data, loss, penalties = problem(7), loss_class(1.3), MODELS[model](0.8)
     parts, b = solve(data, loss, penalties, intercept)
     best = duality_gap(data, loss, penalties, parts, b)
@@ -132,7 +153,9 @@ def cvxpy_optimum(data, loss, penalties, intercept):
         TraceNorm: cp.normNuc,
         SquaredFrobenius: lambda V: cp.sum_squares(V) / 2,
     }
-    terms += [p.alpha * forms[type(p)](V) for p, V in zip(penalties, parts, strict=True)]
+    terms += [
+        p.alpha * forms[type(p)](V) for p, V in zip(penalties, parts, strict=True)
+    ]
     program = cp.Problem(cp.Minimize(sum(terms)))
     program.solve(solver="CLARABEL")
     solution = np.stack([V.value for V in parts])
@@ -151,7 +174,9 @@ def cvxpy_optimum(data, loss, penalties, intercept):
 def test_optimum_agrees_with_a_conic_solver(loss, model, intercept):
     data, penalties = problem(11), MODELS[model](0.7)
     optimum, solution, b = cvxpy_optimum(data, loss, penalties, intercept)
-    assert primal_value(data, loss, penalties, solution, b) == pytest.approx(optimum, rel=1e-6)
+    assert primal_value(data, loss, penalties, solution, b) == pytest.approx(
+        optimum, rel=1e-6
+    )
     parts, own_b = solve(data, loss, penalties, intercept)
     gap = duality_gap(data, loss, penalties, parts, own_b)
     assert gap.primal == pytest.approx(optimum, rel=1e-6)
@@ -161,11 +186,19 @@ def test_optimum_agrees_with_a_conic_solver(loss, model, intercept):
 def test_hinge_optimum_is_certified_with_its_dual_point():
     """The hinge has no gradient at the margin: the dual point comes from the solver, here from cvxpy."""
     cp = pytest.importorskip("cvxpy")
-    data, loss, penalties = problem(5, "shared"), HingeLoss(0.9), [SquaredFrobenius(0.5)]
+    data, loss, penalties = (
+        problem(5, "shared"),
+        HingeLoss(0.9),
+        [SquaredFrobenius(0.5)],
+    )
     optimum = cvxpy_optimum(data, loss, penalties, intercept=True)[0]
     a = cp.Variable(data.Y.shape)  # theta = y a with a in [0, scale]
     theta = cp.multiply(data.Y, a)
     dual = cp.sum(a) - cp.sum_squares(data.X.T @ theta) / (2 * penalties[0].alpha)
-    cp.Problem(cp.Maximize(dual), [a >= 0, a <= loss.scale, cp.sum(theta, axis=0) == 0]).solve(solver="CLARABEL")
+    cp.Problem(
+        cp.Maximize(dual), [a >= 0, a <= loss.scale, cp.sum(theta, axis=0) == 0]
+    ).solve(solver="CLARABEL")
     point = data.Y * np.clip(a.value, 0, loss.scale)
-    assert dual_value(point, data, loss, penalties, intercept=True) == pytest.approx(optimum, rel=1e-6)
+    assert dual_value(point, data, loss, penalties, intercept=True) == pytest.approx(
+        optimum, rel=1e-6
+    )

@@ -32,7 +32,9 @@ def test_gradient_is_the_slope(loss_class, seed, scale, size):
     z, y, w = draw(loss_class, seed, size)
     h = 1e-5
     slope = (loss.values(z + h, y) - loss.values(z - h, y)) / (2 * h)
-    np.testing.assert_allclose(loss.gradient(z, y, w), w * slope, rtol=1e-5, atol=1e-4 * scale)
+    np.testing.assert_allclose(
+        loss.gradient(z, y, w), w * slope, rtol=1e-5, atol=1e-4 * scale
+    )
 
 
 @pytest.mark.parametrize("loss_class", SMOOTH)
@@ -42,7 +44,10 @@ def test_gradient_is_lipschitz_and_monotone(loss_class, seed, scale, size):
     z, y, _ = draw(loss_class, seed, size)
     v = z + np.random.default_rng(seed + 1).normal(size=z.shape)
     change = loss.gradient(z, y) - loss.gradient(v, y)
-    assert np.all(np.abs(change) <= loss.curvature * np.abs(z - v) * (1 + 1e-9) + 1e-11 * scale * size)
+    assert np.all(
+        np.abs(change)
+        <= loss.curvature * np.abs(z - v) * (1 + 1e-9) + 1e-11 * scale * size
+    )
     assert np.all(change * (z - v) >= -1e-12)
 
 
@@ -52,7 +57,10 @@ def test_fenchel_young_equality_at_the_gradient(loss_class, seed, scale, size):
     loss = loss_class(scale)
     z, y, w = draw(loss_class, seed, size)
     theta = loss.gradient(z, y, w)
-    total, product = loss.value(z, y, w) + loss.conjugate(theta, y, w), np.vdot(theta, z)
+    total, product = (
+        loss.value(z, y, w) + loss.conjugate(theta, y, w),
+        np.vdot(theta, z),
+    )
     assert total == pytest.approx(product, rel=1e-9, abs=1e-9 * scale * (1 + size**2))
 
 
@@ -62,10 +70,14 @@ def test_fenchel_young_inequality_elsewhere(loss_class, seed, scale, size):
     loss = loss_class(scale)
     z, y, w = draw(loss_class, seed, size)
     rng = np.random.default_rng(seed + 1)
-    theta = rng.uniform(size=z.shape) * loss.gradient(size * rng.normal(size=z.shape), y, w)
+    theta = rng.uniform(size=z.shape) * loss.gradient(
+        size * rng.normal(size=z.shape), y, w
+    )
     conjugate = loss.conjugate(theta, y, w)
     assert np.isfinite(conjugate)
-    assert loss.value(z, y, w) + conjugate >= np.vdot(theta, z) - 1e-9 * scale * (1 + size**2)
+    assert loss.value(z, y, w) + conjugate >= np.vdot(theta, z) - 1e-9 * scale * (
+        1 + size**2
+    )
 
 
 @pytest.mark.parametrize("loss_class", CLASSES)
@@ -91,7 +103,9 @@ def test_prox_solves_its_equation(loss_class, seed, scale, size, step):
     loss = loss_class(scale)
     z, y, w = draw(loss_class, seed, size)
     p = loss.prox(z, y, step, w)
-    np.testing.assert_allclose(p + step * loss.gradient(p, y, w), z, rtol=1e-9, atol=1e-9 * (1 + step * scale))
+    np.testing.assert_allclose(
+        p + step * loss.gradient(p, y, w), z, rtol=1e-9, atol=1e-9 * (1 + step * scale)
+    )
 
 
 @pytest.mark.parametrize("loss_class", CLASSES)
@@ -104,5 +118,7 @@ def test_weights_are_repetitions(loss_class, seed, scale, size, repeats):
     assert loss.value(z, y, w) == pytest.approx(loss.value(np.tile(z, repeats), again))
     theta = loss.gradient(z, y)
     assert loss.conjugate(repeats * theta, y, w) == pytest.approx(
-        loss.conjugate(np.tile(theta, repeats), again), rel=1e-9, abs=1e-9 * scale * (1 + size**2)
+        loss.conjugate(np.tile(theta, repeats), again),
+        rel=1e-9,
+        abs=1e-9 * scale * (1 + size**2),
     )

@@ -6,13 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, SquaredTraceNorm, TraceNorm
+from mtlrun.penalties.norms import (
+    L1,
+    L12,
+    L21,
+    SquaredFrobenius,
+    SquaredTraceNorm,
+    TraceNorm,
+)
 
 NORMS = [L1, L21, L12, TraceNorm]
 ALL = [*NORMS, SquaredFrobenius, SquaredTraceNorm]
 
-entries = st.floats(-100, 100, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-6 else v)
-matrices = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries)
+entries = st.floats(-100, 100, allow_subnormal=False).map(
+    lambda v: 0.0 if abs(v) < 1e-6 else v
+)
+matrices = arrays(
+    np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries
+)
 strengths = st.floats(1e-3, 50)
 seeds = st.integers(0, 2**32 - 1)
 
@@ -49,7 +60,9 @@ def test_prox_satisfies_the_three_point_inequality(penalty_class, Z, alpha, step
 @given(Z=matrices, alpha=strengths, step=strengths)
 def test_moreau_identity(penalty_class, Z, alpha, step):
     penalty = penalty_class(alpha)
-    np.testing.assert_allclose(penalty.prox(Z, step) + project(penalty, Z, step), Z, atol=1e-9)
+    np.testing.assert_allclose(
+        penalty.prox(Z, step) + project(penalty, Z, step), Z, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
@@ -85,14 +98,22 @@ def test_prox_points_are_dual_pairs(penalty_class, Z, alpha, step):
         assert penalty.polar(G) <= 1.0 + 1e-9 * (1.0 + np.abs(Z).max() / (step * alpha))
         assert np.vdot(P, G) == pytest.approx(penalty.value(P), abs=1e-9 * scale)
     else:
-        assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(np.vdot(P, G), abs=1e-9 * scale)
+        assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(
+            np.vdot(P, G), abs=1e-9 * scale
+        )
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
 @given(Z=matrices, alpha=strengths, step=strengths)
-def test_prox_takes_strength_and_step_as_a_product_and_spares_its_argument(penalty_class, Z, alpha, step):
+def test_prox_takes_strength_and_step_as_a_product_and_spares_its_argument(
+    penalty_class, Z, alpha, step
+):
     kept = Z.copy()
-    np.testing.assert_allclose(penalty_class(alpha).prox(Z, step), penalty_class(step).prox(Z, alpha), atol=1e-11)
+    np.testing.assert_allclose(
+        penalty_class(alpha).prox(Z, step),
+        penalty_class(step).prox(Z, alpha),
+        atol=1e-11,
+    )
     np.testing.assert_array_equal(Z, kept)
 
 
@@ -108,6 +129,10 @@ def test_squared_trace_norm_with_ridge(Z, alpha, ridge, step, seed):
         assert moreau(penalty, V, Z, step) >= bound - 1e-9 * (1.0 + abs(bound))
     G = (Z - P) / step
     scale = 1.0 + np.linalg.norm(Z) ** 2 / step
-    assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(np.vdot(P, G), abs=1e-9 * scale)
+    assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(
+        np.vdot(P, G), abs=1e-9 * scale
+    )
     W = rng.normal(size=Z.shape)
-    assert penalty.value(W) + penalty.conjugate(Z) >= np.vdot(W, Z) - 1e-9 * (1.0 + penalty.conjugate(Z))
+    assert penalty.value(W) + penalty.conjugate(Z) >= np.vdot(W, Z) - 1e-9 * (
+        1.0 + penalty.conjugate(Z)
+    )

@@ -29,12 +29,30 @@ MODELS = {
     "L21, admm": ("JointFeatureMTL", {"solver": "admm"}, [L21(1.0)], 1.0),
     "L1": ("SparseMTL", {}, [L1(1.0)], 1.0),
     "robust": ("RobustMTL", {"lam": 0.7}, [TraceNorm(1.0), L12(0.7)], 2.0),
-    "robust, apg": ("RobustMTL", {"lam": 0.7, "solver": "apg", "stop": "gap"}, [TraceNorm(1.0), L12(0.7)], 2.0),
-    "robust, ladm": ("RobustMTL", {"lam": 0.7, "solver": "ladm"}, [TraceNorm(1.0), L12(0.7)], 2.0),
+    "robust, apg": (
+        "RobustMTL",
+        {"lam": 0.7, "solver": "apg", "stop": "gap"},
+        [TraceNorm(1.0), L12(0.7)],
+        2.0,
+    ),
+    "robust, ladm": (
+        "RobustMTL",
+        {"lam": 0.7, "solver": "ladm"},
+        [TraceNorm(1.0), L12(0.7)],
+        2.0,
+    ),
     "ridge": ("IndependentRidge", {}, [SquaredFrobenius(1.0)], 1.0),
 }
 #: Weak strengths, for solutions near least squares.
-WEAK = {"alpha": 1e-6, "beta": 1e3, "eta": 1e-6, "rho": 1e-6, "sparsity": 1e-6, "ridge": 1e-6, "gamma": 1e-6}
+WEAK = {
+    "alpha": 1e-6,
+    "beta": 1e3,
+    "eta": 1e-6,
+    "rho": 1e-6,
+    "sparsity": 1e-6,
+    "ridge": 1e-6,
+    "gamma": 1e-6,
+}
 #: Powers of ten of the columns, and the value of one cell.
 SCALES = {
     "plain": ([0] * D, None),
@@ -95,14 +113,24 @@ def _least(powers, X, Y, name, params, penalties, scale):
     if not rest.shape[1]:
         return 0.5 * scale * np.sum(left**2)
     rest = rest - Q @ (Q.T @ rest)
-    precise = {"solver": "admm", "tol": 1e-9} if "solver" in build(name).get_params() else {}
-    plain = {key: value for key, value in params.items() if key not in ("solver", "stop")}
-    model = build({"estimator": name, "params": plain | precise | {"fit_intercept": False}}).fit(rest, left)
-    return _objective(left - rest @ model.coef_.T, _parts(model, len(penalties)), penalties, scale)
+    precise = (
+        {"solver": "admm", "tol": 1e-9} if "solver" in build(name).get_params() else {}
+    )
+    plain = {
+        key: value for key, value in params.items() if key not in ("solver", "stop")
+    }
+    model = build(
+        {"estimator": name, "params": plain | precise | {"fit_intercept": False}}
+    ).fit(rest, left)
+    return _objective(
+        left - rest @ model.coef_.T, _parts(model, len(penalties)), penalties, scale
+    )
 
 
 def _objective(residual, parts, penalties, scale):
-    return 0.5 * scale * np.sum(residual**2) + sum(p.value(W) for p, W in zip(penalties, parts, strict=True))
+    return 0.5 * scale * np.sum(residual**2) + sum(
+        p.value(W) for p, W in zip(penalties, parts, strict=True)
+    )
 
 
 def _parts(model, n_parts):
@@ -112,7 +140,9 @@ def _parts(model, n_parts):
 @pytest.mark.every(3)
 @pytest.mark.parametrize("model", MODELS)
 @given(
-    powers=st.lists(st.sampled_from([-12, -9, 0, 0, 0, 7, 9, 11, 14]), min_size=2, max_size=6),
+    powers=st.lists(
+        st.sampled_from([-12, -9, 0, 0, 0, 7, 9, 11, 14]), min_size=2, max_size=6
+    ),
     layout=st.sampled_from(["shared", "ragged", "sparse"]),
     seed=st.integers(0, 5),
 )
@@ -121,16 +151,25 @@ def test_what_has_converged_is_near_the_optimum(model, powers, layout, seed):
     name, params, penalties, scale = MODELS[model]
     X, Y = _made(powers, seed=seed)
     fitted = _fitted(
-        name, params | {"max_iter": 1000} if "solver" in build(name).get_params() else params, X, Y, layout
+        name,
+        params | {"max_iter": 1000} if "solver" in build(name).get_params() else params,
+        X,
+        Y,
+        layout,
     )
     residual = Y - Y.mean(axis=0) - (X - X.mean(axis=0)) @ fitted.coef_.T
     value = _objective(residual, _parts(fitted, len(penalties)), penalties, scale)
-    assert not fitted.converged_ or value <= 1.001 * _least(powers, X, Y, name, params, penalties, scale) + 1e-3
+    assert (
+        not fitted.converged_
+        or value <= 1.001 * _least(powers, X, Y, name, params, penalties, scale) + 1e-3
+    )
 
 
 @pytest.mark.every(5)
 @pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.parametrize("name", [m for m in METHODS if METHODS[m].kind == "regressor" and m not in STRONG])
+@pytest.mark.parametrize(
+    "name", [m for m in METHODS if METHODS[m].kind == "regressor" and m not in STRONG]
+)
 def test_weak_penalties_lead_to_least_squares(name, scales):
     if name.startswith("Pooled"):
         pytest.skip("one model for all tasks")
@@ -146,7 +185,9 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
     model = _fitted(name, params, X, Y)
     residual = np.sum((Y - model.predict(X)) ** 2)
     assert not model.converged_ or residual <= 1.02 * _squares_left(X, Y) + 0.02
-    if scales == "plain" or (name in ("RobustMTL", "TraceNormMTL") and scales != "mixed"):
+    if scales == "plain" or (
+        name in ("RobustMTL", "TraceNormMTL") and scales != "mixed"
+    ):
         assert model.converged_
 
 
@@ -154,20 +195,37 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
 @pytest.mark.parametrize("scales", [name for name in SCALES if "cell" not in name])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize(
-    "name", ["RobustMTLClassifier", "TraceNormMTLClassifier", "CMTL", "CoClus", "MeTaG", "IndependentLogistic"]
+    "name",
+    [
+        "RobustMTLClassifier",
+        "TraceNormMTLClassifier",
+        "CMTL",
+        "CoClus",
+        "MeTaG",
+        "IndependentLogistic",
+    ],
 )
 def test_classifiers_that_have_converged_are_near_the_optimum(name, loss, scales):
     powers, _ = SCALES[scales]
     known = build(name).get_params()
     params = {"loss": loss} if "loss" in known else {}
-    params |= {key: 0.1 for key in ("alpha", "shared", "low_rank", "ridge") if key in known}
+    params |= {
+        key: 0.1 for key in ("alpha", "shared", "low_rank", "ridge") if key in known
+    }
     X, Y = _made(powers)
     Y = np.where(np.median(Y, axis=0) < Y, 1.0, -1.0)
-    model = _fitted(name, params | ({"max_iter": 300} if "max_iter" in known else {}), X, Y)
+    model = _fitted(
+        name, params | ({"max_iter": 300} if "max_iter" in known else {}), X, Y
+    )
     moderate = X * 10.0 ** (np.minimum(powers, 3) - np.array(powers, dtype=float))
     same = _fitted(name, params, moderate, Y)
-    assert not (model.converged_ and same.converged_) or model.objective_[-1] <= 1.01 * same.objective_[-1] + 0.01
-    if scales == "plain" or (loss == "squared" and name == "RobustMTLClassifier" and scales != "mixed"):
+    assert (
+        not (model.converged_ and same.converged_)
+        or model.objective_[-1] <= 1.01 * same.objective_[-1] + 0.01
+    )
+    if scales == "plain" or (
+        loss == "squared" and name == "RobustMTLClassifier" and scales != "mixed"
+    ):
         assert model.converged_
 
 
@@ -179,17 +237,27 @@ def test_a_cell_of_a_classifier():
     assert np.sum((Y - model.decision_function(X)) ** 2) <= 1.01 * _squares_left(X, Y)
 
 
-@pytest.mark.parametrize("name", ["SparseMTL", "JointFeatureMTL", "TraceNormMTL", "FETR", "IndependentRidge"])
+@pytest.mark.parametrize(
+    "name", ["SparseMTL", "JointFeatureMTL", "TraceNormMTL", "FETR", "IndependentRidge"]
+)
 @pytest.mark.parametrize("solver", ["auto", "fista"])
 @pytest.mark.parametrize("offset", [1e6, 1e8, 1e12])
 def test_targets_far_from_zero_without_intercept(name, solver, offset):
     X, Y = _made([0] * D)
     X, Y = np.column_stack([np.ones(N), X]), Y + offset
     known = build(name).get_params()
-    params = {key: 1e-12 for key in ("alpha", "eta", "rho") if key in known} | {"fit_intercept": False}
-    model = _fitted(name, params | ({"solver": solver} if "solver" in known else {}), X, Y)
+    params = {key: 1e-12 for key in ("alpha", "eta", "rho") if key in known} | {
+        "fit_intercept": False
+    }
+    model = _fitted(
+        name, params | ({"solver": solver} if "solver" in known else {}), X, Y
+    )
     residual = np.sum((Y - model.predict(X)) ** 2)
-    assert not model.converged_ or residual <= 1.05 * _squares_left(X[:, 1:], Y) + 1e-3 + (offset * 1e-15) ** 2 * Y.size
+    assert (
+        not model.converged_
+        or residual
+        <= 1.05 * _squares_left(X[:, 1:], Y) + 1e-3 + (offset * 1e-15) ** 2 * Y.size
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-6])
@@ -210,7 +278,9 @@ def test_statistics_of_columns_of_mixed_scales(shared):
     for name in ("TraceNormMTL", "IndependentRidge", "RobustMTL"):
         summed, whole = build(name), build(name).fit(X, Y, task_id=ids)
         summed.fit_statistics(statistics)
-        np.testing.assert_allclose(summed.predict(X, task_id=ids), whole.predict(X, task_id=ids), atol=0.02)
+        np.testing.assert_allclose(
+            summed.predict(X, task_id=ids), whole.predict(X, task_id=ids), atol=0.02
+        )
 
 
 @pytest.mark.parametrize("shape", [(30, 6), (5, 8)])
@@ -220,8 +290,12 @@ def test_singular_values_are_accurate_at_any_scale(shape):
     X[:, 0] *= 1e12
     squares, V = right_singular(X, np.linalg.norm(X, axis=0))
     np.testing.assert_allclose(V.T @ V, np.eye(min(shape)), atol=1e-13)
-    rest = X[:, 1:] - np.outer(X[:, 0], (X[:, 0] @ X[:, 1:]) / (X[:, 0] @ X[:, 0]))  # what the large column leaves
-    np.testing.assert_allclose(squares[:-1], np.sort(np.linalg.svd(rest)[1][: min(shape) - 1] ** 2), rtol=1e-9)
+    rest = X[:, 1:] - np.outer(
+        X[:, 0], (X[:, 0] @ X[:, 1:]) / (X[:, 0] @ X[:, 0])
+    )  # what the large column leaves
+    np.testing.assert_allclose(
+        squares[:-1], np.sort(np.linalg.svd(rest)[1][: min(shape) - 1] ** 2), rtol=1e-9
+    )
 
 
 def test_noise_is_left_out_at_any_scale():
@@ -238,19 +312,27 @@ def test_constant_columns_are_not_small_ones():
     whole = np.array([1e4, 1.0, 25.0])
     assert not is_graded(np.array([1e4, 1.0, 1e-28]), whole)
     assert is_graded(np.array([1e4, 1e-12, 25.0]), np.array([1e4, 1e-12, 25.0]))
-    assert is_graded(np.array([[1e4, 1.0], [1e4, 1e-7]]), np.ones((2, 2))).tolist() == [False, True]
+    assert is_graded(np.array([[1e4, 1.0], [1e4, 1e-7]]), np.ones((2, 2))).tolist() == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("model", [HierarchicalMTL, HierarchicalMTLClassifier])
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e9, 1e12])
-def test_a_hierarchical_model_uses_a_feature_far_from_zero_or_says_that_it_does_not(model, offset):
+def test_a_hierarchical_model_uses_a_feature_far_from_zero_or_says_that_it_does_not(
+    model, offset
+):
     rng = np.random.default_rng(0)
     X, t = rng.normal(size=(120, 2)), np.arange(120) % 3
     y = X @ [1.0, 3.0] + 0.1 * rng.normal(size=120)
     y = np.sign(y) if model is HierarchicalMTLClassifier else y
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        moved, plain = (model().fit(X + np.array([0, by]), y, task_id=t).coef_[:, 1] for by in (offset, 0.0))
+        moved, plain = (
+            model().fit(X + np.array([0, by]), y, task_id=t).coef_[:, 1]
+            for by in (offset, 0.0)
+        )
     if any(issubclass(one.category, DegenerateModelWarning) for one in said):
         assert offset > 1e6
         assert np.all(moved == 0)

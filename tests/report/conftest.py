@@ -54,7 +54,12 @@ class FolderMaker:
                 "seed": 0,
                 "split": {"kind": "random", "train": 0.4, "trials": 2},
                 "metrics": ["auc"],
-                "timing": {"repeats": 3, "threads": 1, "warmup": True, "baseline": "APG-RMTL"},
+                "timing": {
+                    "repeats": 3,
+                    "threads": 1,
+                    "warmup": True,
+                    "baseline": "APG-RMTL",
+                },
                 "selection": {"folds": 3, "metric": "auc"},
                 "methods": [
                     {
@@ -63,8 +68,16 @@ class FolderMaker:
                         "params": {"fit_intercept": False},
                         "grid": {"alpha": [0.1, 1, 10]},
                     },
-                    {"label": "APG-RMTL", "estimator": "RobustMTL", "params": {"solver": "apg"}},
-                    {"label": "LADM-DC-RMTL-10%", "estimator": "DivideAndConquerRMTL", "params": {"n_blocks": 10}},
+                    {
+                        "label": "APG-RMTL",
+                        "estimator": "RobustMTL",
+                        "params": {"solver": "apg"},
+                    },
+                    {
+                        "label": "LADM-DC-RMTL-10%",
+                        "estimator": "DivideAndConquerRMTL",
+                        "params": {"n_blocks": 10},
+                    },
                 ],
                 "claims": [],
                 "reference": [],
@@ -81,7 +94,13 @@ class FolderMaker:
         return self.info["config"]
 
     def cell(
-        self, dataset: str, method: str, trial: int, auc: float | None = 0.7, fit: float = 1.0, **fields: Any
+        self,
+        dataset: str,
+        method: str,
+        trial: int,
+        auc: float | None = 0.7,
+        fit: float = 1.0,
+        **fields: Any,
     ) -> Record:
         """Add one record; `fields` are attributes of Record."""
         record = Record(
@@ -90,10 +109,23 @@ class FolderMaker:
             inputs={},
             metrics={"auc": auc},
             per_task={"auc": [auc, None, auc]},
-            counts={"n_tasks": 3, "n_train": 4, "n_test": 6, "one_class_train": 1 + trial, "undefined_auc": 1},
+            counts={
+                "n_tasks": 3,
+                "n_train": 4,
+                "n_test": 6,
+                "one_class_train": 1 + trial,
+                "undefined_auc": 1,
+            },
             seconds={"fit": fit, "fit_all": [fit, fit, fit], "predict": 0.01},
             solver={"n_iter": 10, "converged": True, "gap": 1e-5, "objective": 3.5},
-            environment={"threads": 1, "repeats": 3, "warmup": True, "serial": True, "cpu": "made", "blas": "made"},
+            environment={
+                "threads": 1,
+                "repeats": 3,
+                "warmup": True,
+                "serial": True,
+                "cpu": "made",
+                "blas": "made",
+            },
         )
         for name, value in fields.items():
             setattr(record, name, value)
@@ -101,7 +133,12 @@ class FolderMaker:
         return record
 
     def fail(
-        self, dataset: str, method: str, trial: int, status: str = "failed", error: str = "ValueError: no"
+        self,
+        dataset: str,
+        method: str,
+        trial: int,
+        status: str = "failed",
+        error: str = "ValueError: no",
     ) -> None:
         """Add a failed record."""
         self.cell(
@@ -122,32 +159,70 @@ class FolderMaker:
         for dataset in datasets:
             for place, method in enumerate(self.info["methods"]):
                 for trial in range(self.trials):
-                    self.cell(dataset, method, trial, auc=0.7 + 0.01 * place + 0.001 * trial, fit=8.0 / 4**place)
+                    self.cell(
+                        dataset,
+                        method,
+                        trial,
+                        auc=0.7 + 0.01 * place + 0.001 * trial,
+                        fit=8.0 / 4**place,
+                    )
         return self
 
     def measure(self, kind: str, metrics: list[str], **config: Any) -> FolderMaker:
         """Make it an experiment of measurements of two methods; `config` goes into the resolved experiment."""
         self.info["kind"] = kind
         self.info["methods"] = ["DCD", "MTK"]
-        self.info["quantities"] = {name: {"text": f"made {name}", "greater_is_better": False} for name in metrics}
-        kept = {"seed": 0, "metrics": metrics, "repeats": 1, "claims": [], "reference": []}
-        methods = [{"label": m, "measure": "made", "params": {"C": 10}} for m in self.info["methods"]]
+        self.info["quantities"] = {
+            name: {"text": f"made {name}", "greater_is_better": False}
+            for name in metrics
+        }
+        kept = {
+            "seed": 0,
+            "metrics": metrics,
+            "repeats": 1,
+            "claims": [],
+            "reference": [],
+        }
+        methods = [
+            {"label": m, "measure": "made", "params": {"C": 10}}
+            for m in self.info["methods"]
+        ]
         self.info["config"] = {**kept, "methods": methods, **config}
         return self
 
-    def measurement(self, dataset: str, method: str, trial: int = 0, **fields: Any) -> Record:
+    def measurement(
+        self, dataset: str, method: str, trial: int = 0, **fields: Any
+    ) -> Record:
         """Add one record of a measurement."""
-        fields = {"metrics": {}, "per_task": {}, "counts": {}, "seconds": {"total": 1.0}, "solver": {}, **fields}
+        fields = {
+            "metrics": {},
+            "per_task": {},
+            "counts": {},
+            "seconds": {"total": 1.0},
+            "solver": {},
+            **fields,
+        }
         return self.cell(dataset, method, trial, family=MEASURE, **fields)
 
     def search(
-        self, dataset: str, method: str, trial: int, grid: dict[str, list[Any]], *folds: list[float | None]
+        self,
+        dataset: str,
+        method: str,
+        trial: int,
+        grid: dict[str, list[Any]],
+        *folds: list[float | None],
     ) -> dict[str, Any]:
         """Let a search choose the parameters of a cell, from the scores of all candidates by fold; None: it failed."""
         found = []
         for number, scores in enumerate(folds):
-            errors = [None if score is not None else "ValueError: no" for score in scores]
-            column = {"scores": scores, "errors": errors, "undefined": [0] * len(scores)}
+            errors = [
+                None if score is not None else "ValueError: no" for score in scores
+            ]
+            column = {
+                "scores": scores,
+                "errors": errors,
+                "undefined": [0] * len(scores),
+            }
             column |= {"not_converged": [False] * len(scores), "warm_started": False}
             found.append((f"{dataset} {method} {trial} {number}", column))
         record = self.records[dataset, method, trial]
@@ -180,7 +255,11 @@ class FolderMaker:
         self.folder.mkdir(parents=True, exist_ok=True)
         plan = []
         for (dataset, method, trial), record in self.records.items():
-            key = record.key if record else f"missing-{dataset}-{method}-{trial}".replace(" ", "_")
+            key = (
+                record.key
+                if record
+                else f"missing-{dataset}-{method}-{trial}".replace(" ", "_")
+            )
             plan.append(
                 {
                     "key": key,
@@ -192,8 +271,12 @@ class FolderMaker:
             )
             if record:
                 (self.cells / f"{key}.json").write_text(record.line(), encoding="utf-8")
-        (self.folder / "run.json").write_text(json.dumps(sealed({**self.info, "cells": plan})), encoding="utf-8")
-        (self.folder / "provenance.json").write_text(json.dumps(self.provenance), encoding="utf-8")
+        (self.folder / "run.json").write_text(
+            json.dumps(sealed({**self.info, "cells": plan})), encoding="utf-8"
+        )
+        (self.folder / "provenance.json").write_text(
+            json.dumps(self.provenance), encoding="utf-8"
+        )
         return self.folder
 
 

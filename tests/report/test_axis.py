@@ -14,25 +14,50 @@ from mtlrun.report.figures import Figure, Line, Panel
 def sweep(maker):
     """Two values of t, both splits of every method; the second method has no number at t = 4."""
     maker.info["kind"] = "sweep"
-    maker.config["sweep"] = {"name": "t", "params": ["n_blocks"], "values": [2, 4], "scale": "log"}
+    maker.config["sweep"] = {
+        "name": "t",
+        "params": ["n_blocks"],
+        "values": [2, 4],
+        "scale": "log",
+    }
     facts = maker.info["datasets"].pop("alpha")
     for place, value in enumerate((2, 4)):
         label = f"alpha (t {value})"
-        maker.info["datasets"][label] = {**facts, "notes": "A note.", "axis": {"of": "alpha", "value": value}}
+        maker.info["datasets"][label] = {
+            **facts,
+            "notes": "A note.",
+            "axis": {"of": "alpha", "value": value},
+        }
         for method in maker.info["methods"]:
             for trial in range(2):
                 if (method, value) == ("APG-RMTL", 4):
                     maker.fail(label, method, trial)
                 else:
-                    maker.cell(label, method, trial, auc=0.7 + 0.1 * place + 0.02 * trial, fit=2.0**place)
+                    maker.cell(
+                        label,
+                        method,
+                        trial,
+                        auc=0.7 + 0.1 * place + 0.02 * trial,
+                        fit=2.0**place,
+                    )
     return maker
 
 
 def test_curves_hold_means_and_deviations_over_the_splits(sweep):
     (figure,) = build_report(sweep.write()).figures
-    assert (figure.name, figure.axis, figure.values, figure.log) == ("alpha", "t", [2, 4], True)
+    assert (figure.name, figure.axis, figure.values, figure.log) == (
+        "alpha",
+        "t",
+        [2, 4],
+        True,
+    )
     auc, seconds = figure.panels
-    assert [auc.quantity, auc.log, seconds.quantity, seconds.log] == ["AUC", False, "seconds to fit", True]
+    assert [auc.quantity, auc.log, seconds.quantity, seconds.log] == [
+        "AUC",
+        False,
+        "seconds to fit",
+        True,
+    ]
     whole, broken, _ = auc.curves
     assert whole.x == [2, 4]
     assert whole.y == pytest.approx([0.71, 0.81])
@@ -46,7 +71,10 @@ def test_the_report_has_a_table_along_the_axis_and_names_the_figure(sweep):
     lines = [" ".join(line.replace("|", " ").split()) for line in text.splitlines()]
     table = lines.index("**AUC, alpha**")
     assert lines[table + 2] == "t One Norm APG-RMTL LADM-DC-RMTL-10%"
-    assert lines[table + 4] == "2 **0.7100 ± 0.0141** **0.7100 ± 0.0141** **0.7100 ± 0.0141**"
+    assert (
+        lines[table + 4]
+        == "2 **0.7100 ± 0.0141** **0.7100 ± 0.0141** **0.7100 ± 0.0141**"
+    )
     assert lines[table + 5] == "4 **0.8100 ± 0.0141** failed **0.8100 ± 0.0141**"
     assert "![alpha: AUC, seconds to fit against t](figures/alpha.svg)" in lines
     assert lines.count("alpha: A note.") == 1, "the same data are described once"
@@ -68,8 +96,17 @@ def test_marks_of_the_axis_may_depend_on_the_tasks(sweep):
 
 
 def test_published_curves_lie_under_those_of_a_sweep(sweep):
-    entry = {"dataset": "alpha", "method": "APG-RMTL", "name": "auc", "x": [1, 8], "y": [0.6, 0.7]}
-    sweep.info["published"] = {"file": "made.yaml", "curves": [entry, {**entry, "dataset": "beta"}]}
+    entry = {
+        "dataset": "alpha",
+        "method": "APG-RMTL",
+        "name": "auc",
+        "x": [1, 8],
+        "y": [0.6, 0.7],
+    }
+    sweep.info["published"] = {
+        "file": "made.yaml",
+        "curves": [entry, {**entry, "dataset": "beta"}],
+    }
     (figure,) = build_report(sweep.write()).figures
     auc, seconds = figure.panels
     assert [c.label for c in auc.curves if c.published] == ["APG-RMTL (published)"]
@@ -96,9 +133,19 @@ def test_no_figures_without_an_axis(maker, tmp_path):
 
 
 def made(values, n_curves=3, **panel):
-    curves = [Line(f"m{i}", list(values), [10.0**k for k in range(len(values))], [0.0] * 2) for i in range(n_curves)]
+    curves = [
+        Line(f"m{i}", list(values), [10.0**k for k in range(len(values))], [0.0] * 2)
+        for i in range(n_curves)
+    ]
     log = panel.pop("x_log", False)
-    return Figure("made", "Made", [Panel("auc", curves=curves, **panel)], "axis", list(values), log)
+    return Figure(
+        "made",
+        "Made",
+        [Panel("auc", curves=curves, **panel)],
+        "axis",
+        list(values),
+        log,
+    )
 
 
 def test_axes_are_logarithmic_where_asked():
@@ -110,14 +157,25 @@ def test_axes_are_logarithmic_where_asked():
 
 def test_words_on_the_axis_are_ticks():
     axes = draw(made(["random", "clustered"], log=False)).axes[0]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["random", "clustered"]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == [
+        "random",
+        "clustered",
+    ]
 
 
 def test_every_method_has_its_own_look():
-    lines = [c.lines[0] for c in draw(made([1, 2], n_curves=14, log=False)).axes[0].containers]
-    looks = {(to_hex(line.get_color()), line.get_marker(), line.get_linestyle()) for line in lines}
+    lines = [
+        c.lines[0]
+        for c in draw(made([1, 2], n_curves=14, log=False)).axes[0].containers
+    ]
+    looks = {
+        (to_hex(line.get_color()), line.get_marker(), line.get_linestyle())
+        for line in lines
+    }
     assert len(looks) == 14
-    assert len({line.get_marker() for line in lines[: len(COLOURS)]}) == len(COLOURS), "markers alone tell them apart"
+    assert len({line.get_marker() for line in lines[: len(COLOURS)]}) == len(COLOURS), (
+        "markers alone tell them apart"
+    )
 
 
 def test_svg_has_no_date_and_keeps_its_text(tmp_path):

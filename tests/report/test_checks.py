@@ -10,10 +10,30 @@ from mtlrun.utils.io import as_list
 
 GOOD = [
     {"kind": "ratio", "quantity": "seconds", "of": "A", "over": "B", "at_least": 2},
-    {"kind": "difference", "quantity": "auc", "of": ["A", "C"], "over": "B", "at_most": 0, "dataset": "enron"},
+    {
+        "kind": "difference",
+        "quantity": "auc",
+        "of": ["A", "C"],
+        "over": "B",
+        "at_most": 0,
+        "dataset": "enron",
+    },
     {"kind": "value", "quantity": "speedup", "of": "A", "at_least": 1, "at_most": 2},
-    {"kind": "paired", "quantity": "auc", "of": "A", "over": "B", "at_least": 0.05, "unit": "task", "test": "t"},
-    {"kind": "order", "quantity": "seconds", "methods": ["A", "B"], "direction": "decreasing"},
+    {
+        "kind": "paired",
+        "quantity": "auc",
+        "of": "A",
+        "over": "B",
+        "at_least": 0.05,
+        "unit": "task",
+        "test": "t",
+    },
+    {
+        "kind": "order",
+        "quantity": "seconds",
+        "methods": ["A", "B"],
+        "direction": "decreasing",
+    },
     {"kind": "rejections", "control": "A", "at_least": 3, "dataset": "train 0.1"},
 ]
 OTHER_GOOD = [
@@ -44,9 +64,17 @@ def test_every_kind_is_covered():
         ({"about": 3}, "", "either 'about' or bounds"),
         ({"kind": "paired", "unit": "row"}, "unit", "'trial', 'task' or 'prediction'"),
         ({"kind": "paired", "unit": "task", "quantity": None}, "", "needs 'quantity'"),
-        ({"kind": "paired", "unit": "prediction", "test": "corrected_t"}, "", "split by split"),
+        (
+            {"kind": "paired", "unit": "prediction", "test": "corrected_t"},
+            "",
+            "split by split",
+        ),
         ({"kind": "paired", "task": "t1"}, "", "has no 'task'"),
-        ({"stopped": {"quantity": "auc"}}, "stopped", "one of 'at_least' (a parameter) and 'below' (a method)"),
+        (
+            {"stopped": {"quantity": "auc"}},
+            "stopped",
+            "one of 'at_least' (a parameter) and 'below' (a method)",
+        ),
     ],
 )
 def test_bad_checks(change, field, words):
@@ -64,8 +92,16 @@ def test_order_needs_two_methods():
 
 def test_a_size_lies_within_a_factor_of_two():
     assert Check(kind="value", quantity="auc", of="A", about=3).bounds == (1.5, 6)
-    assert Check(kind="value", quantity="auc", of="A", at_most=3).bounds == (float("-inf"), 3)
+    assert Check(kind="value", quantity="auc", of="A", at_most=3).bounds == (
+        float("-inf"),
+        3,
+    )
 
 
 def test_as_list():
-    assert (as_list(None), as_list("a"), as_list([1]), as_list((1, 2))) == ([], ["a"], [1], [1, 2])
+    assert (as_list(None), as_list("a"), as_list([1]), as_list((1, 2))) == (
+        [],
+        ["a"],
+        [1],
+        [1, 2],
+    )

@@ -18,12 +18,24 @@ def table():
     return X.assign(school=[f"school {k}" for k in school], grade=grade)
 
 
-@pytest.mark.parametrize(("method", "intervals"), [("HierarchicalMTL", True), ("GraphMTL", False)])
+@pytest.mark.parametrize(
+    ("method", "intervals"), [("HierarchicalMTL", True), ("GraphMTL", False)]
+)
 def test_coefficients_are_on_the_page(table, method, intervals):
-    result = mtlrun.compare(table, target="grade", task="school", methods=[method], splits=3, repeats=1, folds=2)
+    result = mtlrun.compare(
+        table,
+        target="grade",
+        task="school",
+        methods=[method],
+        splits=3,
+        repeats=1,
+        folds=2,
+    )
     assert (result.saved == "HierarchicalMTL") == intervals
     section = (
-        result.page().partition(f"<h2>Coefficients of {result.coefficients_of}</h2>")[2].partition("</section>")[0]
+        result.page()
+        .partition(f"<h2>Coefficients of {result.coefficients_of}</h2>")[2]
+        .partition("</section>")[0]
     )
     assert all(name in section for name in ("school 0", "school 14", "hours"))
     assert ("95% interval" in section) == intervals

@@ -20,7 +20,9 @@ def test_ranks_over_data_sets(maker):
     ranking, _ = ranking_of(maker.fill(("alpha", "beta", "gamma")))
     assert ranking.average == {"One Norm": 3, "APG-RMTL": 2, DC: 1}
     assert ranking.label == "3 data sets"
-    assert ranking.friedman.chi2 == pytest.approx(6.0)  # n (k - 1) when all rankings agree
+    assert ranking.friedman.chi2 == pytest.approx(
+        6.0
+    )  # n (k - 1) when all rankings agree
 
 
 def test_lower_is_better_for_errors(maker):
@@ -71,7 +73,12 @@ def test_pairs_are_against_the_baseline_with_holm(maker):
 def test_tasks_without_a_value_in_any_split_do_not_count(maker):
     for trial in range(2):
         maker.cell("alpha", "One Norm", trial, per_task={"auc": [0.5, None, 0.6, 0.7]})
-        maker.cell("alpha", DC, trial, per_task={"auc": [0.6, 0.9, None if trial else 0.7, 0.8]})
+        maker.cell(
+            "alpha",
+            DC,
+            trial,
+            per_task={"auc": [0.6, 0.9, None if trial else 0.7, 0.8]},
+        )
     rows = method_results(read_run(maker.write()))
     test = paired(rows[1], rows[0], "auc", "task")
     assert (test.n, test.wins) == (3, 3)

@@ -14,16 +14,48 @@ from mtlrun.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate
 from mtlrun.report.claims import judge as judge_claim
 from mtlrun.report.statistics import Ranking
 
-INFO = {"datasets": {"alpha": {"id": "alpha"}}, "paper_datasets": ["alpha"], "profile": "quick"}
+INFO = {
+    "datasets": {"alpha": {"id": "alpha"}},
+    "paper_datasets": ["alpha"],
+    "profile": "quick",
+}
 
 
-def row(method, *values, dataset="alpha", quantity="auc", status="ok", planned=0, affected=None, tasks=(), **fields):
+def row(
+    method,
+    *values,
+    dataset="alpha",
+    quantity="auc",
+    status="ok",
+    planned=0,
+    affected=None,
+    tasks=(),
+    **fields,
+):
     """Return a result with a value per split; cells that are planned and have none failed, unless a status is given."""
     samples = dict(enumerate(values)) if quantity else {}
-    return made(dataset, method, {quantity: samples}, status, planned, affected, dict(tasks), **fields)
+    return made(
+        dataset,
+        method,
+        {quantity: samples},
+        status,
+        planned,
+        affected,
+        dict(tasks),
+        **fields,
+    )
 
 
-def made(dataset, method, samples, status="ok", planned=0, affected=None, tasks=None, task_names=()):
+def made(
+    dataset,
+    method,
+    samples,
+    status="ok",
+    planned=0,
+    affected=None,
+    tasks=None,
+    task_names=(),
+):
     """Return a result of cells made by hand."""
     trials = sorted({t for values in samples.values() for t in values})
     statuses = ["ok"] * len(trials)
@@ -32,16 +64,24 @@ def made(dataset, method, samples, status="ok", planned=0, affected=None, tasks=
     elif status != "ok":
         statuses[: affected or len(trials)] = [status] * (affected or len(trials))
     rest = range(len(trials), planned)
-    cells = pd.DataFrame({"trial": [*trials, *rest], "status": [*statuses, *["failed"] * len(rest)]})
+    cells = pd.DataFrame(
+        {"trial": [*trials, *rest], "status": [*statuses, *["failed"] * len(rest)]}
+    )
     for name, values in samples.items():
         cells[name] = cells["trial"].map(values).astype(float)
-    cells["tasks"] = [{name: by[t] for name, by in (tasks or {}).items() if t in by} for t in cells["trial"]]
+    cells["tasks"] = [
+        {name: by[t] for name, by in (tasks or {}).items() if t in by}
+        for t in cells["trial"]
+    ]
     cells["counts"] = [{} for _ in cells["trial"]]
     return MethodResult(dataset, method, cells, list(task_names), medians=())
 
 
 def results(check, *rows, groups=(), **info):
-    return evaluate(Check(**check), Evidence(Run(Path(), {**INFO, **info}, []), list(rows), list(groups)))
+    return evaluate(
+        Check(**check),
+        Evidence(Run(Path(), {**INFO, **info}, []), list(rows), list(groups)),
+    )
 
 
 def only(check, *rows, **more):
@@ -80,7 +120,10 @@ def test_a_number_at_its_bound_is_inside(kind, rows, found, bound):
 
 def test_both_bounds_must_hold():
     for low, high, holds in ((0.4, 0.6, True), (0.6, 0.7, False), (0.3, 0.4, False)):
-        assert only(check("value", at_least=low, at_most=high), row("A", 0.5)).holds is holds
+        assert (
+            only(check("value", at_least=low, at_most=high), row("A", 0.5)).holds
+            is holds
+        )
 
 
 @pytest.mark.parametrize("direction", ["increasing", "decreasing", None])
@@ -93,7 +136,12 @@ def test_equal_values_are_in_no_order(direction):
 
 
 def test_an_order_is_compared_from_neighbour_to_neighbour():
-    methods = {"kind": "order", "quantity": "auc", "methods": ["A", "B", "C"], "effect": 0}
+    methods = {
+        "kind": "order",
+        "quantity": "auc",
+        "methods": ["A", "B", "C"],
+        "effect": 0,
+    }
     found = results(methods, row("A", 0.2), row("B", 0.5), row("C", 0.4))
     assert [one.holds for one in found] == [True, False]
 
@@ -105,12 +153,20 @@ def test_every_pair_every_task_and_every_data_set_is_compared():
         for method in ("A", "B", "C", "D")
         for dataset in ("alpha", "beta")
     ]
-    wanted = check("difference", of=["A", "B"], over=["C", "D"], task=["s", "t"], at_least=0)
-    two = {"datasets": {"alpha": {"id": "a"}, "beta": {"id": "b"}}, "paper_datasets": ["a", "b"]}
+    wanted = check(
+        "difference", of=["A", "B"], over=["C", "D"], task=["s", "t"], at_least=0
+    )
+    two = {
+        "datasets": {"alpha": {"id": "a"}, "beta": {"id": "b"}},
+        "paper_datasets": ["a", "b"],
+    }
     assert len(results(wanted, *rows, **two)) == 2 * 2 * 2 * 2
     assert len(results({**wanted, "dataset": "b"}, *rows, **two)) == 2 * 2 * 2
     assert len(results({**wanted, "dataset": "alpha"}, *rows, **two)) == 2 * 2 * 2
-    assert {one.found for one in results(check("value", task=["t"], at_least=0), *rows, **two)} == {0.2}
+    assert {
+        one.found
+        for one in results(check("value", task=["t"], at_least=0), *rows, **two)
+    } == {0.2}
 
 
 def test_no_ratio_to_zero():
@@ -127,9 +183,17 @@ def test_a_claim_without_data_sets_is_about_those_of_the_paper():
     rows = [row("A", 0.5), row("A", 0.9, dataset="beta")]
     both = {"datasets": {"alpha": {"id": "a1"}, "beta": {"id": "b1"}}}
     wanted = check("value", at_least=0)
-    assert [one.found for one in results(wanted, *rows, **both, paper_datasets=["b1"])] == [0.9]
-    assert [one.found for one in results(wanted, *rows, **both, paper_datasets=["b1", "gone"])] == [0.9]
-    assert [one.found for one in results(wanted, *rows, **both, paper_datasets=[])] == [0.5, 0.9]
+    assert [
+        one.found for one in results(wanted, *rows, **both, paper_datasets=["b1"])
+    ] == [0.9]
+    assert [
+        one.found
+        for one in results(wanted, *rows, **both, paper_datasets=["b1", "gone"])
+    ] == [0.9]
+    assert [one.found for one in results(wanted, *rows, **both, paper_datasets=[])] == [
+        0.5,
+        0.9,
+    ]
     lacking = only(wanted, *rows, **both, paper_datasets=["gone"])
     assert (lacking.holds, lacking.found) == (None, None)
     assert "quick" in lacking.why
@@ -141,14 +205,23 @@ def test_a_claim_without_data_sets_is_about_those_of_the_paper():
 
 def test_other_data_are_called_simulated_when_all_of_them_are():
     for second in (True, False):
-        both = {"datasets": {"alpha": {"simulated": True}, "beta": {"simulated": second}}, "paper_datasets": ["gone"]}
-        assert ("simulated" in only(check("value", at_least=0), row("A", 0.5), **both).why) is second
+        both = {
+            "datasets": {"alpha": {"simulated": True}, "beta": {"simulated": second}},
+            "paper_datasets": ["gone"],
+        }
+        assert (
+            "simulated" in only(check("value", at_least=0), row("A", 0.5), **both).why
+        ) is second
 
 
 def test_several_sets_of_one_id_are_all_looked_at():
-    swept = {"datasets": {"alpha (0.1)": {"id": "alpha"}, "alpha (0.2)": {"id": "alpha"}}}
+    swept = {
+        "datasets": {"alpha (0.1)": {"id": "alpha"}, "alpha (0.2)": {"id": "alpha"}}
+    }
     rows = [row("A", 0.1, dataset="alpha (0.1)"), row("A", 0.2, dataset="alpha (0.2)")]
-    assert [one.found for one in results(check("value", at_least=0), *rows, **swept)] == [0.1, 0.2]
+    assert [
+        one.found for one in results(check("value", at_least=0), *rows, **swept)
+    ] == [0.1, 0.2]
 
 
 # --- what is missing
@@ -177,7 +250,9 @@ def test_a_task_must_be_known_in_every_row():
     tasks = {"auc": {0: [0.1, 0.2]}}
     known = row("A", 0.5, tasks=tasks, task_names=["s", "t"])
     wanted = check("difference", task="t", at_most=0)
-    assert only(wanted, known, row("B", 0.5, tasks=tasks, task_names=["t", "s"])).found == pytest.approx(0.1)
+    assert only(
+        wanted, known, row("B", 0.5, tasks=tasks, task_names=["t", "s"])
+    ).found == pytest.approx(0.1)
     other = only(wanted, known, row("B", 0.5, tasks=tasks, task_names=["s"]))
     assert (other.holds, other.undecided) == (None, False)
     assert "'t'" in other.why
@@ -190,9 +265,17 @@ def test_the_splits_behind_a_number_are_told_where_some_are_missing():
     for rows in ((few, all_), (all_, few)):
         assert (
             "2 of 5 splits"
-            in only(check("difference", of=rows[0].method, over=[rows[1].method], at_least=-9), *rows).text
+            in only(
+                check(
+                    "difference", of=rows[0].method, over=[rows[1].method], at_least=-9
+                ),
+                *rows,
+            ).text
         )
-    assert "splits" not in only(check("difference", at_least=0), row("A", 0.5, 0.6), all_).text
+    assert (
+        "splits"
+        not in only(check("difference", at_least=0), row("A", 0.5, 0.6), all_).text
+    )
 
 
 # --- what is too close
@@ -202,8 +285,16 @@ def test_the_splits_behind_a_number_are_told_where_some_are_missing():
     ("kind", "rows", "expected"),
     [
         ("value", [[0.1, 0.2, 0.4]], statistics.stdev([0.1, 0.2, 0.4]) / math.sqrt(3)),
-        ("difference", [[0.1, 0.2, 0.4], [0.2, 0.2, 0.2]], statistics.stdev([0.1, 0.2, 0.4]) / math.sqrt(3)),
-        ("ratio", [[1.0, 2.0, 8.0], [1.0, 1.0, 1.0]], statistics.stdev(map(math.log, [1, 2, 8])) / math.sqrt(3)),
+        (
+            "difference",
+            [[0.1, 0.2, 0.4], [0.2, 0.2, 0.2]],
+            statistics.stdev([0.1, 0.2, 0.4]) / math.sqrt(3),
+        ),
+        (
+            "ratio",
+            [[1.0, 2.0, 8.0], [1.0, 1.0, 1.0]],
+            statistics.stdev(map(math.log, [1, 2, 8])) / math.sqrt(3),
+        ),
     ],
 )
 def test_the_smallest_effect_is_a_standard_error_over_the_splits(kind, rows, expected):
@@ -229,12 +320,17 @@ def test_only_splits_of_both_rows_count_for_the_smallest_effect():
 
 def test_logarithms_of_what_is_not_positive_do_not_count():
     a, b = row("A", 1.0, 0.0, 4.0, -1.0), row("B", 1.0, 1.0, 1.0, 1.0)
-    assert effect(a, b, of=math.log) == pytest.approx(statistics.stdev([0.0, math.log(4)]) / math.sqrt(2))
+    assert effect(a, b, of=math.log) == pytest.approx(
+        statistics.stdev([0.0, math.log(4)]) / math.sqrt(2)
+    )
     assert effect(a, b) > effect(a, b, of=math.log)
 
 
 def test_a_single_split_counts_by_its_tasks_where_both_are_defined():
-    a, b = row("A", 0.5, tasks={"auc": {0: [0.1, 0.4, None, 0.8]}}), row("B", 0.5, tasks={"auc": {0: [0.0, 0.0, 0.0]}})
+    a, b = (
+        row("A", 0.5, tasks={"auc": {0: [0.1, 0.4, None, 0.8]}}),
+        row("B", 0.5, tasks={"auc": {0: [0.0, 0.0, 0.0]}}),
+    )
     assert effect(a, b) == pytest.approx(statistics.stdev([0.1, 0.4]) / math.sqrt(2))
     assert effect(row("A", 0.5)) == 0
     assert effect(row("A", 0.5, tasks={"auc": {0: [0.1]}})) == 0
@@ -245,7 +341,12 @@ def test_a_difference_as_large_as_the_smallest_effect_decides():
     assert only(check("difference", at_least=0.25, effect=0.25), *rows).holds is True
     assert only(check("difference", at_least=0.75, effect=0.25), *rows).holds is False
     within = only(check("difference", at_least=0.25, effect=0.251), *rows)
-    assert (within.holds, within.undecided, within.found, within.answer) == (None, True, 0.5, "undecided")
+    assert (within.holds, within.undecided, within.found, within.answer) == (
+        None,
+        True,
+        0.5,
+        "undecided",
+    )
 
 
 def test_fits_that_stopped_early_decide_nothing_but_how_early():
@@ -255,20 +356,33 @@ def test_fits_that_stopped_early_decide_nothing_but_how_early():
     assert "1 of 2 fits" in found.why
     gap = row("A", 0.5, quantity="gap", status="not_converged")
     assert only(check("value", quantity="gap", at_least=0), gap).holds is True
-    assert only(check("difference", at_least=0), row("A", 0.5), row("B", 0.1, status="not_converged")).undecided is True
+    assert (
+        only(
+            check("difference", at_least=0),
+            row("A", 0.5),
+            row("B", 0.1, status="not_converged"),
+        ).undecided
+        is True
+    )
 
 
 # --- p-values
 
 
 @pytest.mark.parametrize(
-    ("quantity", "facts", "lower_is_better"), [("auc", {}, False), ("mse", {}, True), ("own", {"own": False}, True)]
+    ("quantity", "facts", "lower_is_better"),
+    [("auc", {}, False), ("mse", {}, True), ("own", {"own": False}, True)],
 )
 def test_a_p_value_speaks_for_the_better_method_only(quantity, facts, lower_is_better):
     small, large = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], [2.01, 2.12, 2.23, 2.34, 2.45, 2.56]
     good, bad = (small, large) if lower_is_better else (large, small)
     rows = row("A", *good, quantity=quantity), row("B", *bad, quantity=quantity)
-    info = {"quantities": {name: {"text": "", "greater_is_better": value} for name, value in facts.items()}}
+    info = {
+        "quantities": {
+            name: {"text": "", "greater_is_better": value}
+            for name, value in facts.items()
+        }
+    }
     wanted = {"kind": "paired", "quantity": quantity, "of": "A", "over": "B"}
     turned = {**wanted, "of": "B", "over": "A"}
     assert only({**wanted, "at_most": 0.05}, *rows, **info).holds is True
@@ -299,7 +413,13 @@ def test_the_unit_of_a_test_is_the_split_unless_it_is_the_task():
     tasks = {"auc": {t: [0.1 * k + 0.01 * k * k for k in range(7)] for t in range(2)}}
     other = {"auc": {t: [0.0] * 7 for t in range(2)}}
     rows = [row("A", 0.5, 0.6, tasks=tasks), row("B", 0.1, 0.3, tasks=other)]
-    wanted = {"kind": "paired", "quantity": "auc", "of": "A", "over": "B", "at_most": 0.9}
+    wanted = {
+        "kind": "paired",
+        "quantity": "auc",
+        "of": "A",
+        "over": "B",
+        "at_most": 0.9,
+    }
     assert only(wanted, *rows).found == 0.5  # two splits
     assert only({**wanted, "unit": "task"}, *rows).found < 0.05
 
@@ -309,7 +429,9 @@ def test_the_unit_of_a_test_is_the_split_unless_it_is_the_task():
 
 def ranking(*methods, label="all data sets"):
     values = [[1.0 - 0.1 * k for k in range(len(methods))] for _ in range(5)]
-    return Ranking(label, "auc", [f"d{k}" for k in range(5)], list(methods), values, True)
+    return Ranking(
+        label, "auc", [f"d{k}" for k in range(5)], list(methods), values, True
+    )
 
 
 def test_rejections_are_counted_against_the_control():
@@ -319,7 +441,10 @@ def test_rejections_are_counted_against_the_control():
     assert (found.holds, found.found) == (True, 1.0)  # B is too close to A
     assert only({**wanted, "at_least": 2}, groups=[group]).holds is False
     assert only({**wanted, "at_most": 1}, groups=[group]).holds is True
-    near, far = (only({**wanted, "over": over, "at_most": 0}, groups=[group]) for over in ("B", "C"))
+    near, far = (
+        only({**wanted, "over": over, "at_most": 0}, groups=[group])
+        for over in ("B", "C")
+    )
     assert (near.holds, near.found, far.holds, far.found) == (True, 0.0, False, 1.0)
     assert "among C " in far.text
     absent = only({"kind": "rejections", "control": "Z", "at_least": 1}, groups=[group])
@@ -330,9 +455,17 @@ def test_rejections_are_counted_against_the_control():
 
 def test_groups_are_looked_at_by_name():
     groups = [ranking("A", "B", label="n 1"), ranking("B", "A", label="n 2")]
-    wanted = {"kind": "value", "quantity": "average_rank", "of": "A", "at_most": 1, "effect": 0}
+    wanted = {
+        "kind": "value",
+        "quantity": "average_rank",
+        "of": "A",
+        "at_most": 1,
+        "effect": 0,
+    }
     assert [one.found for one in results(wanted, groups=groups)] == [1.0, 2.0]
-    assert [one.found for one in results({**wanted, "dataset": "n 2"}, groups=groups)] == [2.0]
+    assert [
+        one.found for one in results({**wanted, "dataset": "n 2"}, groups=groups)
+    ] == [2.0]
     named = results({**wanted, "dataset": ["n 3", "n 1"]}, groups=groups)
     assert [one.holds for one in named] == [None, True]
     assert "n 3" in named[0].why
@@ -347,11 +480,22 @@ def test_groups_are_looked_at_by_name():
 
 def stopped(seconds, of="A", other=None, limit=20, **stopped):
     """Whether the number of A counts as a bound (True), as a number (False) or decides nothing (None)."""
-    rows = [made("alpha", "A", {"auc": {0: 0.5}, "seconds_run": {} if seconds is None else {0: seconds}})]
+    rows = [
+        made(
+            "alpha",
+            "A",
+            {"auc": {0: 0.5}, "seconds_run": {} if seconds is None else {0: seconds}},
+        )
+    ]
     if other is not None:
         rows.append(row("B", other, quantity="seconds_run"))
     config = {"methods": [{"label": "A", "params": {"seconds": limit}}, {"label": "B"}]}
-    wanted = check("value", at_most=1, bound="upper", stopped={"quantity": "seconds_run", **stopped})
+    wanted = check(
+        "value",
+        at_most=1,
+        bound="upper",
+        stopped={"quantity": "seconds_run", **stopped},
+    )
     inside = only(wanted, *rows, config=config)
     outside = only({**wanted, "at_most": 0.1}, *rows, config=config)
     assert inside.holds is True  # an upper bound below the limit
@@ -398,14 +542,26 @@ def test_comparisons_that_were_made_are_counted():
 
 def test_readings_under_which_nothing_can_be_said_do_not_count():
     def holding(*verdicts):
-        return ClaimVerdict("c", "so", None, "", "", readings=dict(enumerate(verdicts))).holding
+        return ClaimVerdict(
+            "c", "so", None, "", "", readings=dict(enumerate(verdicts))
+        ).holding
 
-    assert holding("confirmed", "mostly", "partly") == "holds under 2, holds in part under 1 of 3 interpretations"
-    assert "holds under 1, is undecided under 1 of 2" in holding("confirmed", "not testable here", "undecided")
+    assert (
+        holding("confirmed", "mostly", "partly")
+        == "holds under 2, holds in part under 1 of 3 interpretations"
+    )
+    assert "holds under 1, is undecided under 1 of 2" in holding(
+        "confirmed", "not testable here", "undecided"
+    )
     assert holding(*["not confirmed"] * 2, "undecided") == (
         "does not hold under 2, is undecided under 1 of 3 interpretations"
     )
-    assert holding("confirmed", "not testable here") == holding("confirmed") == holding() == ""
+    assert (
+        holding("confirmed", "not testable here")
+        == holding("confirmed")
+        == holding()
+        == ""
+    )
 
 
 def test_the_place_of_a_claim_says_whose_it_is():
@@ -423,7 +579,12 @@ def test_a_claim_keeps_what_the_experiment_says_of_it():
     evidence = Evidence(Run(Path(), INFO, []), [row("A", 0.5)])
     claim = {"id": "4", "text": "so", "checks": [check("value", at_least=0)]}
     plain = judge(claim, evidence)
-    assert (plain.id, plain.where, plain.source, plain.expect) == ("4", None, "paper", "confirmed")
+    assert (plain.id, plain.where, plain.source, plain.expect) == (
+        "4",
+        None,
+        "paper",
+        "confirmed",
+    )
     full = judge(
         {
             **claim,
@@ -436,19 +597,35 @@ def test_a_claim_keeps_what_the_experiment_says_of_it():
     assert (full.where, full.source, full.expect) == ("Table 2", "ours", "partly")
     assert [one.found for one in full.results] == [0.5]
     untested = judge({**claim, "not_testable": "lost"}, evidence)
-    assert (untested.results, untested.why, untested.verdict) == ([], "lost", "not testable here")
+    assert (untested.results, untested.why, untested.verdict) == (
+        [],
+        "lost",
+        "not testable here",
+    )
     assert judge({"id": "e", "text": "so"}, evidence).verdict == "not testable here"
     both = [check("value", at_least=0), check("value", at_least=1)]
-    assert judge({**claim, "checks": both, "all": True}, evidence).verdict == "not confirmed"
+    assert (
+        judge({**claim, "checks": both, "all": True}, evidence).verdict
+        == "not confirmed"
+    )
 
 
 def test_a_reason_in_one_line_names_the_first_comparisons_and_counts_the_others():
     evidence = Evidence(Run(Path(), INFO, []), [row(name, 0.5) for name in "ABCDEFGH"])
     fails = [check("value", of=name, at_least=1) for name in "ABCDE"]
     open_ = [check("value", of=name, at_least=0.4, effect=0.2) for name in "FG"]
-    why = judge({"id": "c", "text": "so", "checks": [*fails, *open_, check("value", of="H", at_least=0)]}, evidence).why
+    why = judge(
+        {
+            "id": "c",
+            "text": "so",
+            "checks": [*fails, *open_, check("value", of="H", at_least=0)],
+        },
+        evidence,
+    ).why
     assert "1 of 8 comparisons" in why
-    for name, told in zip("ABCDEFGH", (True, True, True, False, False, True, True, False), strict=True):
+    for name, told in zip(
+        "ABCDEFGH", (True, True, True, False, False, True, True, False), strict=True
+    ):
         assert (f"of {name} on" in why) is told
     assert "2 more" in why
     few = judge({"id": "c", "text": "so", "checks": fails[:3]}, evidence).why

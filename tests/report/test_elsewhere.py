@@ -54,8 +54,14 @@ FEW = ["dcrmtl/table1/real", "fetr/fig3/quick", "mtsvm/fig3/quick"]
 PAGES = ["mtsvm/fig3/quick"]
 
 
-def rebuild(root: Path, cwd: Path, *pages: str, **variables: str) -> dict[str, dict[str, str]]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("MTLRUN_DATA", "PYTHONHASHSEED")}
+def rebuild(
+    root: Path, cwd: Path, *pages: str, **variables: str
+) -> dict[str, dict[str, str]]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MTLRUN_DATA", "PYTHONHASHSEED")
+    }
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(root), *pages],
         cwd=cwd,
@@ -76,16 +82,33 @@ def test_the_same_bytes_in_another_place_language_and_zone(tmp_path):
         (few / name).parent.mkdir(parents=True, exist_ok=True)
         (few / name).symlink_to(RESULTS / name)
     (tmp_path / "linked").symlink_to(few)
-    elsewhere = {"TZ": "Asia/Kathmandu", "LANG": "de_DE.UTF-8", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "7", "CI": "1"}
-    elsewhere |= {"HOME": str(home), "MPLCONFIGDIR": mpl.get_cachedir()}  # else fonts are searched for seconds
+    elsewhere = {
+        "TZ": "Asia/Kathmandu",
+        "LANG": "de_DE.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONHASHSEED": "7",
+        "CI": "1",
+    }
+    elsewhere |= {
+        "HOME": str(home),
+        "MPLCONFIGDIR": mpl.get_cachedir(),
+    }  # else fonts are searched for seconds
     found = rebuild(tmp_path / "linked", tmp_path, *PAGES, **elsewhere, COLUMNS="40")
     here = read_overview(few)
-    assert found.pop("all") == {form: digest(render_overview(here, form, few)) for form in ("md", "json", "html")}
+    assert found.pop("all") == {
+        form: digest(render_overview(here, form, few))
+        for form in ("md", "json", "html")
+    }
     for place in PAGES:
-        assert found[place].pop("report.html") == digest(render(build_report(few / place), "html"))
+        assert found[place].pop("report.html") == digest(
+            render(build_report(few / place), "html")
+        )
     assert set(found) == set(FEW)
     for place, texts in found.items():
-        assert texts == {name: digest((RESULTS / place / name).read_text(encoding="utf-8")) for name in FILES}
+        assert texts == {
+            name: digest((RESULTS / place / name).read_text(encoding="utf-8"))
+            for name in FILES
+        }
 
 
 def digest(text: str) -> str:

@@ -28,30 +28,74 @@ DC = "LADM-DC-RMTL-10%"
 
 def table_of(text: str) -> str:
     results = text.split("## Results\n\n")[1].split("\n## ")[0]
-    return next(block for block in results.split("\n\n") if block.startswith("|")).strip()
+    return next(
+        block for block in results.split("\n\n") if block.startswith("|")
+    ).strip()
 
 
 @pytest.fixture
 def full(maker):
     """A run with a failure, a search, claims, references and two machines."""
     maker.fill(("alpha", "beta"))
-    maker.fail("beta", "One Norm", 1, error="LinAlgError: SVD did not converge\nsecond line | with a bar")
+    maker.fail(
+        "beta",
+        "One Norm",
+        1,
+        error="LinAlgError: SVD did not converge\nsecond line | with a bar",
+    )
     for trial in range(2):
         scores = [0.5, 0.6, 0.7] if trial else [0.5, 0.7, 0.6]
-        maker.search("alpha", "One Norm", trial, {"alpha": [0.1, 1, 10]}, scores, scores, scores)
-    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": 3.5}
-    maker.config["claims"] = [{"id": "made-1", "text": "DC is 3.5x faster_", "where": "Table I", "checks": [check]}]
-    maker.config["reference"] = [{"dataset": "alpha", "method": "APG-RMTL", "quantity": "auc", "value": 0.75}]
-    entry = {"started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:05:05+00:00", "mtlrun": "0.1.0"}
-    maker.provenance["runs"] = [{**entry, "commit": "c" * 40, "dirty": True, "packages": {"numpy": "2.4.6"}, "jobs": 2}]
+        maker.search(
+            "alpha", "One Norm", trial, {"alpha": [0.1, 1, 10]}, scores, scores, scores
+        )
+    check = {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": "APG-RMTL",
+        "over": DC,
+        "at_least": 3.5,
+    }
+    maker.config["claims"] = [
+        {
+            "id": "made-1",
+            "text": "DC is 3.5x faster_",
+            "where": "Table I",
+            "checks": [check],
+        }
+    ]
+    maker.config["reference"] = [
+        {"dataset": "alpha", "method": "APG-RMTL", "quantity": "auc", "value": 0.75}
+    ]
+    entry = {
+        "started": "2026-01-02T03:04:05+00:00",
+        "finished": "2026-01-02T03:05:05+00:00",
+        "mtlrun": "0.1.0",
+    }
+    maker.provenance["runs"] = [
+        {
+            **entry,
+            "commit": "c" * 40,
+            "dirty": True,
+            "packages": {"numpy": "2.4.6"},
+            "jobs": 2,
+        }
+    ]
     return maker
 
 
 def test_claims_are_counted_by_whose_they_are(maker):
     maker.fill(("alpha",))
     check = {"kind": "value", "quantity": "auc", "of": "One Norm", "at_least": 0.0}
-    sources = {"a": {}, "b": {"source": "other data"}, "c": {"source": "ours"}, "d": {"source": "ours"}}
-    maker.config["claims"] = [{"id": name, "text": "so", "checks": [check], **more} for name, more in sources.items()]
+    sources = {
+        "a": {},
+        "b": {"source": "other data"},
+        "c": {"source": "ours"},
+        "d": {"source": "ours"},
+    }
+    maker.config["claims"] = [
+        {"id": name, "text": "so", "checks": [check], **more}
+        for name, more in sources.items()
+    ]
     report = build_report(maker.write())
     assert report.summary[-4:-1] == [
         "1 claim of the paper: 1 holds.",
@@ -74,7 +118,9 @@ def test_files_are_lines_of_unix(full):
 def test_no_path_of_the_machine_in_the_report(full):
     folder = full.write()
     report = build_report(folder)
-    assert not [name for name, writer in FILES.items() if str(folder.parent) in writer(report)]
+    assert not [
+        name for name, writer in FILES.items() if str(folder.parent) in writer(report)
+    ]
 
 
 def test_markdown_has_the_sections_in_order(full):
@@ -123,7 +169,14 @@ def test_search_row(full):
     report = build_report(full.write())
     section = next(s for s in report.sections if s.title == "Parameter search")
     assert section.grids[0].rows == [
-        ["alpha", "One Norm", 3, 18, "alpha 1 (1); alpha 10 (1)", "alpha hit its maximum in 1 of 2 splits"]
+        [
+            "alpha",
+            "One Norm",
+            3,
+            18,
+            "alpha 1 (1); alpha 10 (1)",
+            "alpha hit its maximum in 1 of 2 splits",
+        ]
     ]
 
 
@@ -131,7 +184,9 @@ def test_errors_stay_on_their_line(full):
     report = build_report(full.write())
     section = next(s for s in report.sections if s.title == "Failures")
     (line,) = section.lines
-    assert line.startswith("failed: beta / One Norm / trial 1: LinAlgError: SVD did not converge [cells/")
+    assert line.startswith(
+        "failed: beta / One Norm / trial 1: LinAlgError: SVD did not converge [cells/"
+    )
     assert line in markdown(report).splitlines()
 
 
@@ -191,7 +246,10 @@ def test_csv_reads_back(full):
 
 def test_json_is_strict_and_holds_the_trials(full):
     full.records["alpha", "APG-RMTL", 0].solver["objective"] = float("inf")
-    content = json.loads(json_report(build_report(full.write())), parse_constant=lambda name: pytest.fail(name))
+    content = json.loads(
+        json_report(build_report(full.write())),
+        parse_constant=lambda name: pytest.fail(name),
+    )
     assert content["cells"] == {"planned": 12, "done": 11, "failed": 1, "missing": 0}
     assert content["trials"][0]["values"]["auc"] == {"0": 0.7, "1": 0.701}
     assert content["claims"][0]["results"][0]["found"] == 4.0
@@ -226,7 +284,9 @@ def test_a_full_disk_leaves_no_half_file(maker, monkeypatch):
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         write_report(build_report(folder), folder)
-    assert not [p for p in Path(folder).iterdir() if p.name.startswith((".", "table", "report"))]
+    assert not [
+        p for p in Path(folder).iterdir() if p.name.startswith((".", "table", "report"))
+    ]
 
 
 def test_seconds_are_said_not_to_be_at_equal_accuracy(maker):
@@ -236,7 +296,9 @@ def test_seconds_are_said_not_to_be_at_equal_accuracy(maker):
         maker.records["alpha", "APG-RMTL", trial].solver.pop("gap")
     report = build_report(maker.write())
     assert "seconds are not at equal accuracy" in markdown(report)
-    (solvers,) = next(section for section in report.sections if section.title == "Solvers").grids
+    (solvers,) = next(
+        section for section in report.sections if section.title == "Solvers"
+    ).grids
     assert {row["method"]: row["largest gap"] for row in solvers.records()} == {
         "One Norm": 2e-3,
         "APG-RMTL": None,

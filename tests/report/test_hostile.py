@@ -29,28 +29,61 @@ HOSTILE = {
 def _spoil(maker, text):
     """Put a text wherever a name or a sentence may stand."""
     info = maker.info
-    info.update(title=text, id=f"made/{text}", profile=text, command=text, methods=[text, "APG-RMTL"])
+    info.update(
+        title=text,
+        id=f"made/{text}",
+        profile=text,
+        command=text,
+        methods=[text, "APG-RMTL"],
+    )
     info["paper"] = {"cite": text, "artefact": text, "doi": text}
-    facts = {**info["datasets"].pop("alpha"), "title": text, "licence": text, "notes": text, "citation": text}
+    facts = {
+        **info["datasets"].pop("alpha"),
+        "title": text,
+        "licence": text,
+        "notes": text,
+        "citation": text,
+    }
     info["kind"] = "sweep"
-    maker.config["sweep"] = {"name": text, "params": ["n_blocks"], "values": [2, 4], "scale": "log"}
-    maker.config["methods"] = [{"label": text, "estimator": text, "params": {text: text}}]
+    maker.config["sweep"] = {
+        "name": text,
+        "params": ["n_blocks"],
+        "values": [2, 4],
+        "scale": "log",
+    }
+    maker.config["methods"] = [
+        {"label": text, "estimator": text, "params": {text: text}}
+    ]
     maker.config["deviations"] = [text]
     for value in (2, 4):
         label = f"{text} (t {value})"
         info["datasets"][label] = {**facts, "axis": {"of": text, "value": value}}
         for method in info["methods"]:
-            maker.cell(label, method, 0, params={text: text}).key = f"{value}-{info['methods'].index(method)}"
+            maker.cell(
+                label, method, 0, params={text: text}
+            ).key = f"{value}-{info['methods'].index(method)}"
     failed = maker.records[f"{text} (t 4)", "APG-RMTL", 0]
     failed.status, failed.error, failed.log = "failed", text, text
-    check = {"kind": "ratio", "quantity": "seconds", "of": text, "over": "APG-RMTL", "at_least": 5}
-    maker.config["claims"] = [{"id": "c1", "text": text, "checks": [check], "where": text}]
-    maker.config["reference"] = [{"dataset": f"{text} (t 2)", "method": text, "quantity": "auc", "value": 0.71}]
+    check = {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": text,
+        "over": "APG-RMTL",
+        "at_least": 5,
+    }
+    maker.config["claims"] = [
+        {"id": "c1", "text": text, "checks": [check], "where": text}
+    ]
+    maker.config["reference"] = [
+        {"dataset": f"{text} (t 2)", "method": text, "quantity": "auc", "value": 0.71}
+    ]
     return maker
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [" ".join(HOSTILE.values()), HOSTILE["formula"], "x" * 300])
+@pytest.mark.parametrize(
+    "text", [" ".join(HOSTILE.values()), HOSTILE["formula"], "x" * 300]
+)
 def test_names_inject_nothing(folder_maker, tmp_path, text):
     folder = _spoil(folder_maker(tmp_path), text).write()
     before = sorted(tmp_path.rglob("*"))
@@ -59,7 +92,11 @@ def test_names_inject_nothing(folder_maker, tmp_path, text):
     write_report(report, folder)
     index = write_overview(read_overview(tmp_path), tmp_path, ("md", "html"))
     files |= {path.name: path.read_text() for path in index}
-    new = [path for path in sorted(tmp_path.rglob("*")) if path not in before and not path.is_relative_to(folder)]
+    new = [
+        path
+        for path in sorted(tmp_path.rglob("*"))
+        if path not in before and not path.is_relative_to(folder)
+    ]
     assert sorted(new) == sorted(index)
     for form, text in files.items():
         assert not set(text) & set("\x1b\x07\x00\u202e"), form
@@ -79,11 +116,33 @@ def test_names_inject_nothing(folder_maker, tmp_path, text):
 
 
 def test_cells_of_csv_are_no_formulas():
-    grid = Grid([Column("=a"), Column("b", "number")], [["=1+1", -1.5], ["-1", 2.0], ["@x", 1.0], ["+1 of 2", 0.5]])
-    assert csv_grid(grid).splitlines() == ["'=a,b", "'=1+1,-1.5", "-1,2.0", "'@x,1.0", "'+1 of 2,0.5"]
+    grid = Grid(
+        [Column("=a"), Column("b", "number")],
+        [["=1+1", -1.5], ["-1", 2.0], ["@x", 1.0], ["+1 of 2", 0.5]],
+    )
+    assert csv_grid(grid).splitlines() == [
+        "'=a,b",
+        "'=1+1,-1.5",
+        "-1,2.0",
+        "'@x,1.0",
+        "'+1 of 2,0.5",
+    ]
 
 
-@pytest.mark.parametrize("key", ["../../../etc/passwd", "/etc/passwd", "..", ".x", "a/b", "a\\b", "", "c:x", "a\0b"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "../../../etc/passwd",
+        "/etc/passwd",
+        "..",
+        ".x",
+        "a/b",
+        "a\\b",
+        "",
+        "c:x",
+        "a\0b",
+    ],
+)
 def test_keys_that_name_other_files_are_refused(maker, key):
     folder = maker.fill().write()
     content = json.loads((folder / "run.json").read_text())
@@ -122,7 +181,12 @@ GOOD_SEARCH = {
 def test_a_cell_whose_search_is_none_is_told_and_left_out(maker, wrong):
     maker.fill()
     maker.cell("alpha", "One Norm", 0, selection={**GOOD_SEARCH, **wrong})
-    maker.cell("alpha", "One Norm", 1, selection={**GOOD_SEARCH, "chosen": "x", "edges": {"alpha": "x"}})
+    maker.cell(
+        "alpha",
+        "One Norm",
+        1,
+        selection={**GOOD_SEARCH, "chosen": "x", "edges": {"alpha": "x"}},
+    )
     report = build_report(maker.write())
     assert report.run.unreadable == ["alpha/One Norm/trial 0"]
     for form in FORMATS:
@@ -141,7 +205,11 @@ def test_a_cell_whose_search_is_none_is_told_and_left_out(maker, wrong):
             '{"methods": 3}',
             '{"datasets": []}',
         ),
-        *('{"cells": [{"key": "a", "dataset": "b", "method": "c", "trial": NaN}]}', '{"config": [1]}', "\xff"),
+        *(
+            '{"cells": [{"key": "a", "dataset": "b", "method": "c", "trial": NaN}]}',
+            '{"config": [1]}',
+            "\xff",
+        ),
         *(
             '{"a": ' + "[" * 100_000,
             '{"seed": Infinity}',
@@ -177,7 +245,9 @@ def test_merging_follows_no_links_and_takes_no_foreign_cells(folder_maker, tmp_p
     for trial in range(2):
         here.skip("alpha", "One Norm", trial)
     plan = here.write()
-    keys = [cell["key"] for cell in json.loads((plan / "run.json").read_text())["cells"]]
+    keys = [
+        cell["key"] for cell in json.loads((plan / "run.json").read_text())["cells"]
+    ]
     there = folder_maker(tmp_path / "there")
     good, linked = (there.cell("alpha", "One Norm", trial) for trial in range(2))
     good.key, linked.key = keys

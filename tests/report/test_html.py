@@ -17,7 +17,11 @@ from mtlrun.report.figures import Figure, Panel
 from mtlrun.report.grid import Column, Grid, Section
 from mtlrun.report.summary import read_overview, render_overview, write_overview
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
 DC = "LADM-DC-RMTL-10%"
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -38,7 +42,11 @@ class Checker(HTMLParser):
         values = dict(attrs)
         self.ids += [values["id"]] if values.get("id") else []
         self.links += [values["href"]] if tag == "a" and values.get("href") else []
-        self.loads += [values[n] for n in ("src", "href") if tag in ("script", "link", "img") and values.get(n)]
+        self.loads += [
+            values[n]
+            for n in ("src", "href")
+            if tag in ("script", "link", "img") and values.get(n)
+        ]
         if tag not in VOID:
             self.open.append(tag)
 
@@ -58,19 +66,47 @@ def swept(folder_maker, tmp_path_factory):
     maker = folder_maker(tmp_path_factory.mktemp("html"))
     maker.info["kind"] = "sweep"
     maker.info["title"] = "A <table> & more"
-    maker.config["sweep"] = {"name": "t", "params": ["n_blocks"], "values": [2, 4], "scale": "log"}
+    maker.config["sweep"] = {
+        "name": "t",
+        "params": ["n_blocks"],
+        "values": [2, 4],
+        "scale": "log",
+    }
     facts = maker.info["datasets"].pop("alpha")
     for place, value in enumerate((2, 4)):
         label = f"alpha (t {value})"
-        maker.info["datasets"][label] = {**facts, "axis": {"of": "alpha", "value": value}}
+        maker.info["datasets"][label] = {
+            **facts,
+            "axis": {"of": "alpha", "value": value},
+        }
         for method in maker.info["methods"]:
             for trial in range(2):
-                maker.cell(label, method, trial, auc=0.7 + 0.1 * place + 0.02 * trial, fit=2.0**place)
-    maker.fail("alpha (t 4)", "APG-RMTL", 0, error="ValueError: <script>alert(1)</script>")
-    maker.records["alpha (t 4)", "APG-RMTL", 0].log = "Traceback\n<script>alert(1)</script>"
-    ratio = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": 5}
-    maker.config["claims"] = [{"id": "c1", "text": "DC <b>fast</b>", "checks": [ratio], "where": "Table II"}]
-    maker.config["reference"] = [{"dataset": "alpha (t 2)", "method": DC, "quantity": "auc", "value": 0.71}]
+                maker.cell(
+                    label,
+                    method,
+                    trial,
+                    auc=0.7 + 0.1 * place + 0.02 * trial,
+                    fit=2.0**place,
+                )
+    maker.fail(
+        "alpha (t 4)", "APG-RMTL", 0, error="ValueError: <script>alert(1)</script>"
+    )
+    maker.records[
+        "alpha (t 4)", "APG-RMTL", 0
+    ].log = "Traceback\n<script>alert(1)</script>"
+    ratio = {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": "APG-RMTL",
+        "over": DC,
+        "at_least": 5,
+    }
+    maker.config["claims"] = [
+        {"id": "c1", "text": "DC <b>fast</b>", "checks": [ratio], "where": "Table II"}
+    ]
+    maker.config["reference"] = [
+        {"dataset": "alpha (t 2)", "method": DC, "quantity": "auc", "value": 0.71}
+    ]
     return maker
 
 
@@ -83,10 +119,19 @@ def test_the_page_is_complete(made):
     page = Checker(made)
     assert page.wrong == []
     assert page.open == []
-    assert len(page.ids) == len(set(page.ids)), "ids of several figures must not be the same"
+    assert len(page.ids) == len(set(page.ids)), (
+        "ids of several figures must not be the same"
+    )
     inside = {link[1:] for link in page.links if link.startswith("#")}
     assert inside <= set(page.ids), inside - set(page.ids)
-    words = ["1 claim of the paper: 1 does not hold", "Table II", "0.7100", "within", "Cells", "mtlrun reproduce"]
+    words = [
+        "1 claim of the paper: 1 does not hold",
+        "Table II",
+        "0.7100",
+        "within",
+        "Cells",
+        "mtlrun reproduce",
+    ]
     words += ["f" * 16, "a" * 64, "cells/alpha_(t_2)-APG-...", "Traceback"]
     assert [word for word in words if word not in made] == []
 
@@ -109,12 +154,21 @@ def test_the_page_is_the_same_twice(swept, made):
 
 
 def test_numbers_are_sorted_by_their_value_and_not_by_their_text(made):
-    assert re.search(r'data-value="0\.71" title="0\.71"><a class="ours best" href="#cell-0">0\.7100 ± 0\.0141', made)
+    assert re.search(
+        r'data-value="0\.71" title="0\.71"><a class="ours best" href="#cell-0">0\.7100 ± 0\.0141',
+        made,
+    )
 
 
 @pytest.mark.parametrize(
     ("word", "class_"),
-    [("confirmed", "good"), ("failed 1/5", "bad"), ("not confirmed", "bad"), ("partly", "part"), ("not run", "none")],
+    [
+        ("confirmed", "good"),
+        ("failed 1/5", "bad"),
+        ("not confirmed", "bad"),
+        ("partly", "part"),
+        ("not run", "none"),
+    ],
 )
 def test_tones(word, class_):
     assert tone(word) == class_
@@ -122,7 +176,10 @@ def test_tones(word, class_):
 
 def test_sections_alone_are_a_page():
     grid = Grid([Column("a"), Column("b", "score")], [["x|y", 0.5]])
-    sections = [Section("One", ["* first `code`", "* second"]), Section("Two", ["A sentence."], [grid])]
+    sections = [
+        Section("One", ["* first `code`", "* second"]),
+        Section("Two", ["A sentence."], [grid]),
+    ]
     text = html_page("Made <by hand>", ["It is so."], sections)
     assert Checker(text).open == []
     assert "<li>first <code>code</code></li>" in text
@@ -135,11 +192,17 @@ def test_the_index_of_runs(swept):
     runner = CliRunner()
     done = runner.invoke(app, ["report", str(folder), "--format", "html"])
     assert done.exit_code == 1, "a cell failed"
-    assert done.stdout.splitlines() == [f"report: {folder / 'report.html'}", f"index: {tmp_path / 'index.html'}"]
+    assert done.stdout.splitlines() == [
+        f"report: {folder / 'report.html'}",
+        f"index: {tmp_path / 'index.html'}",
+    ]
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
     page = "made/table1/quick/report.html"
     assert Checker(index).links == [f"{page}#claims", page]
-    assert '<span class="badge bad">does not hold' in index or 'badge">does not hold' in index
+    assert (
+        '<span class="badge bad">does not hold' in index
+        or 'badge">does not hold' in index
+    )
     words = [
         "1 artefact, 11 of 12 cells done, 1 failed.",
         "1 claim of the papers: 1 does not hold.",
@@ -155,7 +218,9 @@ def test_the_index_of_runs(swept):
     assert (tmp_path / "index.html").read_text(encoding="utf-8") == index
     (folder / "report.html").unlink()
     write_overview(read_overview(tmp_path), tmp_path, ("html",))
-    assert 'href="made/table1/quick/report.md"' in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert 'href="made/table1/quick/report.md"' in (tmp_path / "index.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_damaged_run_is_named_in_the_index(swept):
@@ -172,7 +237,9 @@ def test_a_damaged_run_is_named_in_the_index(swept):
 def test_a_file_may_be_named(maker, tmp_path):
     folder = maker.fill().write()
     out = tmp_path / "elsewhere" / "made.html"
-    done = CliRunner().invoke(app, ["report", str(folder), "--format", "html", "--out", str(out)])
+    done = CliRunner().invoke(
+        app, ["report", str(folder), "--format", "html", "--out", str(out)]
+    )
     assert done.exit_code == 0, done.stderr
     assert "</html>" in out.read_text(encoding="utf-8")
     assert not (folder / "report.html").exists()
@@ -181,12 +248,23 @@ def test_a_file_may_be_named(maker, tmp_path):
 def browse(path, width, tmp_path) -> tuple[str, str]:
     """Open a file in headless Chromium; return the page after its script and what was said on the console."""
     options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    options += (
-        " --disable-component-update --disable-sync --dump-dom --enable-logging=stderr --virtual-time-budget=2000"
+    options += " --disable-component-update --disable-sync --dump-dom --enable-logging=stderr --virtual-time-budget=2000"
+    command = [
+        CHROMIUM,
+        *options.split(),
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--window-size={width},900",
+    ]
+    done = subprocess.run(
+        [*command, path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
-    command = [CHROMIUM, *options.split(), f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900"]
-    done = subprocess.run([*command, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
+    return done.stdout, "\n".join(
+        line for line in done.stderr.splitlines() if "CONSOLE" in line
+    )
 
 
 TRIAL = """
@@ -213,8 +291,12 @@ def test_in_a_browser(made, tmp_path, width):
     assert console == ""
     assert dom.count("<img") == page.count("<img") >= 1
     assert dom.count("<table") >= 5
-    found = json.loads(re.search(r"<title>(.*?)</title>", dom)[1].replace("&quot;", '"'))
-    assert [found["first"], found["second"]] == [["auc, alpha"], ["seconds, alpha"]], "one table is shown at a time"
+    found = json.loads(
+        re.search(r"<title>(.*?)</title>", dom)[1].replace("&quot;", '"')
+    )
+    assert [found["first"], found["second"]] == [["auc, alpha"], ["seconds, alpha"]], (
+        "one table is shown at a time"
+    )
     assert len(found["up"]) == 2
     assert found["up"] == sorted(found["up"], key=float)
     assert found["down"] == sorted(found["down"], key=float, reverse=True)

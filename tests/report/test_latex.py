@@ -13,7 +13,10 @@ from mtlrun.report.build import build_report, latex
 from mtlrun.report.grid import Column, Grid, escape_tex, tex_grid
 
 RESULTS = Path(__file__).parents[2] / "results"
-RUNS = [RESULTS / name for name in ("dcrmtl/table2/real", "fetr/fig3/quick", "mtmkl/audit/quick")]
+RUNS = [
+    RESULTS / name
+    for name in ("dcrmtl/table2/real", "fetr/fig3/quick", "mtmkl/audit/quick")
+]
 LATEX = shutil.which("pdflatex") or shutil.which("tectonic")
 #: Commands of LaTeX itself and of booktabs; nothing else may be used.
 ALLOWED = {
@@ -32,8 +35,27 @@ ALLOWED = {
         "le",
         "ge",
     ),
-    *("textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater", "textbar", "ldots"),
-    *["alpha", "beta", "gamma", "delta", "lambda", "mu", "rho", "sigma", "tau", "omega"],
+    *(
+        "textbackslash",
+        "textasciitilde",
+        "textasciicircum",
+        "textless",
+        "textgreater",
+        "textbar",
+        "ldots",
+    ),
+    *[
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "lambda",
+        "mu",
+        "rho",
+        "sigma",
+        "tau",
+        "omega",
+    ],
 }
 NASTY = r"50% & more_x #1 $5 ~a ^2 \input{/etc/passwd} {b} <c> |d| ± λ ≤ … 漢 %"
 
@@ -43,7 +65,11 @@ def problems(text: str) -> list[str]:
     found = []
     lines = [line for line in text.splitlines() if not line.startswith("%")]
     body = "\n".join(lines)
-    found += [f"unknown command \\{name}" for name in re.findall(r"\\([A-Za-z]+)", body) if name not in ALLOWED]
+    found += [
+        f"unknown command \\{name}"
+        for name in re.findall(r"\\([A-Za-z]+)", body)
+        if name not in ALLOWED
+    ]
     plain = re.sub(r"\\[\\&%$#_{}]", "", body)  # escaped characters and ends of rows
     plain = re.sub(r"\$\\[a-z]+\$", "", plain)  # symbols
     found += [f"bare {c!r}" for c in "%$#_~^" if c in plain]
@@ -59,11 +85,17 @@ def problems(text: str) -> list[str]:
         elif not stack or stack.pop() != name:
             found.append(f"\\end{{{name}}} without its beginning")
     found += [f"{name} stays open" for name in stack]
-    for spec, inside in re.findall(r"\\begin\{tabular\}\{(.*?)\}\n(.*?)\\end\{tabular\}", body, flags=re.DOTALL):
+    for spec, inside in re.findall(
+        r"\\begin\{tabular\}\{(.*?)\}\n(.*?)\\end\{tabular\}", body, flags=re.DOTALL
+    ):
         columns = len(re.findall(r"[lrc]|p\{[^}]*\}?", spec))
         rows = [line for line in inside.splitlines() if line.endswith(r"\\")]
         counts = {len(re.findall(r"(?<!\\)&", line)) + 1 for line in rows}
-        found += [f"rows of {sorted(counts)} columns, not {columns}"] if counts != {columns} else []
+        found += (
+            [f"rows of {sorted(counts)} columns, not {columns}"]
+            if counts != {columns}
+            else []
+        )
     return found
 
 
@@ -71,9 +103,19 @@ def problems(text: str) -> list[str]:
 def test_tables_of_committed_runs_are_well_formed(folder):
     text = latex(build_report(folder))
     assert problems(text) == []
-    assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule") >= 1
+    assert (
+        text.count(r"\begin{tabular}")
+        == text.count(r"\toprule")
+        == text.count(r"\bottomrule")
+        >= 1
+    )
     head = [line.lstrip("% ") for line in text.splitlines() if line.startswith("%")]
-    assert {r"\documentclass{article}", r"\usepackage{booktabs}", r"\begin{document}", r"\end{document}"} <= set(head)
+    assert {
+        r"\documentclass{article}",
+        r"\usepackage{booktabs}",
+        r"\begin{document}",
+        r"\end{document}",
+    } <= set(head)
 
 
 @pytest.fixture
@@ -82,11 +124,17 @@ def nasty(maker):
     maker.info["title"] = NASTY
     maker.info["methods"] = [NASTY, "plain"]
     maker.info["datasets"] = {NASTY: {"id": NASTY, "title": NASTY}}
-    maker.config["claims"] = [{"id": "c_1", "text": NASTY, "where": NASTY, "not_testable": NASTY}]
-    maker.config["reference"] = [{"dataset": NASTY, "method": NASTY, "quantity": "auc", "value": 0.5}]
+    maker.config["claims"] = [
+        {"id": "c_1", "text": NASTY, "where": NASTY, "not_testable": NASTY}
+    ]
+    maker.config["reference"] = [
+        {"dataset": NASTY, "method": NASTY, "quantity": "auc", "value": 0.5}
+    ]
     for place, method in enumerate((NASTY, "plain")):
         for trial in range(2):
-            maker.cell(NASTY, method, trial, auc=0.7 + 0.1 * trial, key=f"cell-{place}-{trial}")
+            maker.cell(
+                NASTY, method, trial, auc=0.7 + 0.1 * trial, key=f"cell-{place}-{trial}"
+            )
     return maker
 
 
@@ -94,10 +142,16 @@ def test_nothing_that_users_write_is_interpreted(nasty):
     text = latex(build_report(nasty.write()))
     assert problems(text) == []
     assert r"\input{/etc" not in text
-    assert r"50\% \& more\_x \#1 \$5 \textasciitilde{}a \textasciicircum{}2 \textbackslash{}input\{" in text
+    assert (
+        r"50\% \& more\_x \#1 \$5 \textasciitilde{}a \textasciicircum{}2 \textbackslash{}input\{"
+        in text
+    )
 
 
-@pytest.mark.parametrize("broken", [r"a & b & c \\", r"50% of \\", r"a_1 & b \\", r"{a & b \\", r"\siunitx{a} & b \\"])
+@pytest.mark.parametrize(
+    "broken",
+    [r"a & b & c \\", r"50% of \\", r"a_1 & b \\", r"{a & b \\", r"\siunitx{a} & b \\"],
+)
 def test_the_check_sees_mistakes(broken):
     good = tex_grid(Grid([Column("x"), Column("y")], [["1", "2"]]))
     assert problems(good) == []
@@ -111,10 +165,26 @@ def test_a_line_break_or_a_tab_ends_no_row():
 @pytest.mark.skipif(LATEX is None, reason="no LaTeX on this machine")
 def test_it_compiles(nasty, tmp_path):
     report = tmp_path / "report.tex"
-    head = [line[1:].strip() for line in latex(build_report(nasty.write())).splitlines() if line.startswith("%")]
-    (tmp_path / "all.tex").write_text("\n".join(head[head.index(r"\documentclass{article}") :]) + "\n")
-    options = [] if LATEX.endswith("tectonic") else ["-interaction=nonstopmode", "-halt-on-error"]
+    head = [
+        line[1:].strip()
+        for line in latex(build_report(nasty.write())).splitlines()
+        if line.startswith("%")
+    ]
+    (tmp_path / "all.tex").write_text(
+        "\n".join(head[head.index(r"\documentclass{article}") :]) + "\n"
+    )
+    options = (
+        []
+        if LATEX.endswith("tectonic")
+        else ["-interaction=nonstopmode", "-halt-on-error"]
+    )
     for folder in [nasty.folder, *RUNS]:
         report.write_text(latex(build_report(folder)), encoding="utf-8")
-        done = subprocess.run([LATEX, *options, "all.tex"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [LATEX, *options, "all.tex"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, f"{folder}: {done.stdout[-2000:]}"

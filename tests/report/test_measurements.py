@@ -7,7 +7,15 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.report.build import FORMATS, build_report, csv_table, is_written, markdown, render, write_report
+from mtlrun.report.build import (
+    FORMATS,
+    build_report,
+    csv_table,
+    is_written,
+    markdown,
+    render,
+    write_report,
+)
 from mtlrun.report.drawing import draw, write_drawing
 from mtlrun.report.figures import HeatMap
 from mtlrun.report.summary import print_report
@@ -18,7 +26,15 @@ def lines_of(text: str) -> list[str]:
 
 
 def curve(y, x=(0.0, 1.0, 2.0), **fields):
-    return {"x": list(x), "y": y, "x_label": "seconds", "y_label": "gap", "log": "y", "marks": {}, **fields}
+    return {
+        "x": list(x),
+        "y": y,
+        "x_label": "seconds",
+        "y_label": "gap",
+        "log": "y",
+        "marks": {},
+        **fields,
+    }
 
 
 @pytest.fixture
@@ -27,11 +43,26 @@ def trace(maker):
     maker.measure("trace", ["seconds_to_1e-4"], repeats=2)
     for method, factor in (("DCD", 1.0), ("MTK", 10.0)):
         for trial in range(2):
-            stored = curve([factor * (1 + trial), factor * 0.1, None], marks={"MTK stops": 1.5})
+            stored = curve(
+                [factor * (1 + trial), factor * 0.1, None], marks={"MTK stops": 1.5}
+            )
             values = {"seconds_to_1e-4": factor * (1 + trial)}
-            maker.measurement("alpha", method, trial, metrics=values, result={"curves": {"objective": stored}})
+            maker.measurement(
+                "alpha",
+                method,
+                trial,
+                metrics=values,
+                result={"curves": {"objective": stored}},
+            )
     published = [
-        {"dataset": "alpha", "method": m, "name": "objective", "x": [0, 5, 9], "y": [3.0, 0.0, 0.5], "source": "theirs"}
+        {
+            "dataset": "alpha",
+            "method": m,
+            "name": "objective",
+            "x": [0, 5, 9],
+            "y": [3.0, 0.0, 0.5],
+            "source": "theirs",
+        }
         for m in ("MTK", "SVMLight")
     ]
     maker.info["published"] = {"file": "made/published.yaml", "curves": published}
@@ -41,27 +72,54 @@ def trace(maker):
 def test_a_trace_has_a_panel_with_bands_and_published_curves(trace):
     (figure,) = build_report(trace.write()).figures
     (panel,) = figure.panels
-    assert (panel.axis, panel.quantity, panel.log, panel.x_log) == ("seconds", "gap", True, False)
+    assert (panel.axis, panel.quantity, panel.log, panel.x_log) == (
+        "seconds",
+        "gap",
+        True,
+        False,
+    )
     assert panel.marks == {"MTK stops": 1.5}
     theirs, other, dcd, mtk = panel.curves
     assert [theirs.label, other.label] == ["MTK (published)", "SVMLight (published)"]
-    assert (theirs.place, other.place, mtk.place) == (1, 2, 1), "the look of a method is the same"
-    assert (theirs.x, theirs.y) == ([0, 9], [3.0, 0.5]), "zero has no place on a logarithmic axis"
-    assert (dcd.x, dcd.y, dcd.low, dcd.high) == ([0.0, 1.0], [1.0, 0.1], [1.0, 0.1], [2.0, 0.1])
+    assert (theirs.place, other.place, mtk.place) == (1, 2, 1), (
+        "the look of a method is the same"
+    )
+    assert (theirs.x, theirs.y) == ([0, 9], [3.0, 0.5]), (
+        "zero has no place on a logarithmic axis"
+    )
+    assert (dcd.x, dcd.y, dcd.low, dcd.high) == (
+        [0.0, 1.0],
+        [1.0, 0.1],
+        [1.0, 0.1],
+        [2.0, 0.1],
+    )
 
 
 def test_a_method_without_a_variant_of_a_curve_is_drawn_with_the_plain_one(trace):
     for trial in range(2):
-        trace.records["alpha", "MTK", trial].result["curves"]["objective, primal"] = curve([5.0, 3.0, 1.0])
+        trace.records["alpha", "MTK", trial].result["curves"]["objective, primal"] = (
+            curve([5.0, 3.0, 1.0])
+        )
     (figure,) = build_report(trace.write()).figures
     plain, primal = figure.panels
-    assert [panel.title for panel in figure.panels] == ["objective", "objective, primal"]
+    assert [panel.title for panel in figure.panels] == [
+        "objective",
+        "objective, primal",
+    ]
     ours = {c.label: c.y for c in plain.curves if not c.published}
-    assert {c.label: c.y for c in primal.curves} == {"DCD": ours["DCD"], "MTK": [5.0, 3.0, 1.0]} != ours
+    assert (
+        {c.label: c.y for c in primal.curves}
+        == {"DCD": ours["DCD"], "MTK": [5.0, 3.0, 1.0]}
+        != ours
+    )
 
 
 def test_no_band_where_the_repeats_have_no_common_x(trace):
-    trace.records["alpha", "DCD", 1].result["curves"]["objective"]["x"] = [0.0, 1.5, 2.0]
+    trace.records["alpha", "DCD", 1].result["curves"]["objective"]["x"] = [
+        0.0,
+        1.5,
+        2.0,
+    ]
     (figure,) = build_report(trace.write()).figures
     assert figure.panels[0].curves[2].low == []
     assert figure.panels[0].curves[3].low != []
@@ -101,18 +159,35 @@ def test_the_report_of_a_trace(trace):
 
 def test_scaling_tells_what_ran_into_the_limit(maker):
     sweep = {"name": "n", "option": "n", "values": [10, 100], "scale": "log"}
-    maker.measure("scaling", ["seconds"], sweep=sweep, limits={"seconds": 120.0}, repeats=2)
+    maker.measure(
+        "scaling", ["seconds"], sweep=sweep, limits={"seconds": 120.0}, repeats=2
+    )
     maker.info["datasets"] = {
-        f"alpha (n {n})": {"id": "alpha", "axis": {"of": "alpha", "value": n}, "simulated": True} for n in (10, 100)
+        f"alpha (n {n})": {
+            "id": "alpha",
+            "axis": {"of": "alpha", "value": n},
+            "simulated": True,
+        }
+        for n in (10, 100)
     }
     for n in (10, 100):
         for trial in range(2):
-            maker.measurement(f"alpha (n {n})", "DCD", trial, metrics={"seconds": n * (1.0 + trial)})
+            maker.measurement(
+                f"alpha (n {n})", "DCD", trial, metrics={"seconds": n * (1.0 + trial)}
+            )
             if n == 100 or trial == 1:
-                maker.fail(f"alpha (n {n})", "MTK", trial, status="timeout", error="limit of 120 s")
+                maker.fail(
+                    f"alpha (n {n})",
+                    "MTK",
+                    trial,
+                    status="timeout",
+                    error="limit of 120 s",
+                )
                 maker.records[f"alpha (n {n})", "MTK", trial].family = "measure"
             else:
-                maker.measurement(f"alpha (n {n})", "MTK", trial, metrics={"seconds": 40.0})
+                maker.measurement(
+                    f"alpha (n {n})", "MTK", trial, metrics={"seconds": 40.0}
+                )
     report = build_report(maker.write())
     text = lines_of(markdown(report))
     assert "**seconds to fit, alpha (simulated)**" in text
@@ -129,8 +204,12 @@ def test_scaling_tells_what_ran_into_the_limit(maker):
 def test_inspect_has_a_line_per_data_set_and_the_published_number_beside(maker):
     maker.measure("inspect", ["tasks", "density"])
     maker.info["methods"] = ["statistics"]
-    maker.config["methods"] = [{"label": "statistics", "measure": "data-set-statistics", "params": {}}]
-    maker.config["reference"] = [{"dataset": "alpha", "method": "statistics", "quantity": "tasks", "value": 29}]
+    maker.config["methods"] = [
+        {"label": "statistics", "measure": "data-set-statistics", "params": {}}
+    ]
+    maker.config["reference"] = [
+        {"dataset": "alpha", "method": "statistics", "quantity": "tasks", "value": 29}
+    ]
     maker.info["datasets"]["beta"] = {"id": "beta", "title": "Beta"}
     maker.measurement("alpha", "statistics", metrics={"tasks": 29, "density": 0.123456})
     maker.measurement("beta", "statistics", metrics={"tasks": 1000000, "density": 1.0})
@@ -143,21 +222,33 @@ def test_inspect_has_a_line_per_data_set_and_the_published_number_beside(maker):
     assert report.references[0].verdict == "within"
     stream = io.StringIO()
     print_report(Console(file=stream, width=80), report)
-    assert any(line.split() == ["beta", "1000000", "1"] for line in stream.getvalue().splitlines())
+    assert any(
+        line.split() == ["beta", "1000000", "1"]
+        for line in stream.getvalue().splitlines()
+    )
 
 
 def test_audits_tell_sentences_and_tables(maker):
     maker.measure("audit", ["findings"])
     maker.info.update(methods=["Tables"], datasets={}, paper_datasets=[])
     maker.config["methods"] = [{"label": "Tables", "measure": "made", "params": {}}]
-    table = {"columns": ["method", "printed", "found"], "rows": [["STL", 3.93, 3.77], ["MTL", None, 2]]}
-    result = {"lines": ["The <10%> column does not follow."], "tables": {"Holm's test": table}}
+    table = {
+        "columns": ["method", "printed", "found"],
+        "rows": [["STL", 3.93, 3.77], ["MTL", None, 2]],
+    }
+    result = {
+        "lines": ["The <10%> column does not follow."],
+        "tables": {"Holm's test": table},
+    }
     maker.measurement("published", "Tables", metrics={"findings": 3}, result=result)
     check = {"kind": "value", "quantity": "findings", "of": "Tables", "at_most": 0}
     maker.config["claims"] = [{"id": "c", "text": "They follow", "checks": [check]}]
     report = build_report(maker.write())
     text = markdown(report)
-    assert "## Tables\n\n* The <10%> column does not follow.\n\n## Tables: Holm's test" in text
+    assert (
+        "## Tables\n\n* The <10%> column does not follow.\n\n## Tables: Holm's test"
+        in text
+    )
     assert "STL 3.93 3.77" in lines_of(text)
     assert "MTL - 2" in lines_of(text)
     assert report.claims[0].verdict == "not confirmed"
@@ -167,14 +258,31 @@ def test_audits_tell_sentences_and_tables(maker):
 
 def test_matrices_are_heat_maps(maker):
     maker.measure("inspect", ["rank"])
-    stored = {"values": [[1.0, -2.0], [-2.0, None]], "rows": ["a", "b"], "columns": ["c", "d"], "centre": 0.0}
-    maker.measurement("alpha", "DCD", metrics={"rank": 2}, result={"matrices": {"task covariance": stored}})
+    stored = {
+        "values": [[1.0, -2.0], [-2.0, None]],
+        "rows": ["a", "b"],
+        "columns": ["c", "d"],
+        "centre": 0.0,
+    }
+    maker.measurement(
+        "alpha",
+        "DCD",
+        metrics={"rank": 2},
+        result={"matrices": {"task covariance": stored}},
+    )
     folder = maker.write()
     (figure,) = build_report(folder).figures
-    assert figure.panels == [HeatMap("task covariance", stored["values"], ["a", "b"], ["c", "d"], 0.0)]
-    assert (figure.name, figure.caption) == ("alpha-DCD-matrices", "alpha: DCD: task covariance")
+    assert figure.panels == [
+        HeatMap("task covariance", stored["values"], ["a", "b"], ["c", "d"], 0.0)
+    ]
+    assert (figure.name, figure.caption) == (
+        "alpha-DCD-matrices",
+        "alpha: DCD: task covariance",
+    )
     mesh = draw(figure).axes[0].collections[0]
-    assert (mesh.norm.vmin, mesh.norm.vmax) == (-2.0, 2.0), "the colours are symmetric about the centre"
+    assert (mesh.norm.vmin, mesh.norm.vmax) == (-2.0, 2.0), (
+        "the colours are symmetric about the centre"
+    )
     for name in ("first.svg", "second.svg"):
         write_drawing(figure, folder / name)
     text = (folder / "first.svg").read_text()
@@ -195,6 +303,12 @@ def test_a_quantity_may_have_the_name_of_a_fact_of_the_runner(maker):
     maker.measure("trace", ["seconds", "n_iter"])
     for trial, seconds in enumerate((1.0, 2.0, 6.0)):
         values = {"seconds": seconds, "n_iter": 7}
-        maker.measurement("alpha", "DCD", trial, metrics=values, solver={"n_iter": 5, "gap": 1e-9})
+        maker.measurement(
+            "alpha", "DCD", trial, metrics=values, solver={"n_iter": 5, "gap": 1e-9}
+        )
     (row,) = build_report(maker.write()).rows
-    assert (row.value("seconds"), row.value("n_iter"), row.value("gap")) == (3.0, 7.0, 1e-9)
+    assert (row.value("seconds"), row.value("n_iter"), row.value("gap")) == (
+        3.0,
+        7.0,
+        1e-9,
+    )

@@ -36,7 +36,9 @@ def packed(output):
     """Leave only the run folder, with its cells and their test scores in it; return it."""
     stored = Records(output)
     keys = [path.stem for path in stored.cells.glob("*.json")]
-    (output / RUN / PACKED).write_bytes(pack((key, stored.load(key).line()) for key in keys))
+    (output / RUN / PACKED).write_bytes(
+        pack((key, stored.load(key).line()) for key in keys)
+    )
     scores = {path.stem: np.load(path)["scores"] for path in stored.cells.glob("*.npz")}
     if scores:
         np.savez_compressed(output / RUN / PREDICTIONS, **scores)
@@ -50,7 +52,9 @@ def halves(maker, tmp_path):
     maker.fill()
     maker.search("alpha", "One Norm", 1, {"alpha": [1, 2]}, [0.5, 0.4])
     maker.records["alpha", "One Norm", 1].result = {"predictions": "made.npz"}
-    maker.provenance["runs"] = [{"started": "2026-01-02T00:00:00+00:00", "cpu": "first"}]
+    maker.provenance["runs"] = [
+        {"started": "2026-01-02T00:00:00+00:00", "cpu": "first"}
+    ]
     maker.write()
     key = maker.records["alpha", "One Norm", 1].key
     np.savez(maker.cells / f"{key}.npz", scores=np.arange(3, dtype=np.float32))
@@ -60,23 +64,42 @@ def halves(maker, tmp_path):
         for path in (output / "cells").iterdir():
             if path.stem.endswith("-1") == (place == 0):
                 path.unlink()
-    runs = [{"started": "2026-01-01T00:00:00+00:00", "cpu": "second"}, *maker.provenance["runs"]]
-    (second / RUN / "provenance.json").write_text(json.dumps({"schema": 1, "runs": runs}))
+    runs = [
+        {"started": "2026-01-01T00:00:00+00:00", "cpu": "second"},
+        *maker.provenance["runs"],
+    ]
+    (second / RUN / "provenance.json").write_text(
+        json.dumps({"schema": 1, "runs": runs})
+    )
     return maker.output, first, second
 
 
-@pytest.mark.parametrize("form", ["the folder of a run", "a published run", "a folder of runs"])
+@pytest.mark.parametrize(
+    "form", ["the folder of a run", "a published run", "a folder of runs"]
+)
 def test_a_merged_report_is_that_of_one_machine(halves, form):
     whole, first, second = halves
-    other = packed(second) if form == "a published run" else second / RUN if "of a run" in form else second
+    other = (
+        packed(second)
+        if form == "a published run"
+        else second / RUN
+        if "of a run" in form
+        else second
+    )
     assert merge(first / RUN, other) == Merged(copied=3)
-    assert {p.name for p in (first / "cells").glob("*.*")} >= {p.name for p in (whole / "cells").iterdir()}
+    assert {p.name for p in (first / "cells").glob("*.*")} >= {
+        p.name for p in (whole / "cells").iterdir()
+    }
     (npz,) = (first / "cells").glob("*.npz")
     assert np.load(npz)["scores"].tolist() == [0, 1, 2]
     if form != "a folder of runs":
         runs = json.loads((first / RUN / "provenance.json").read_text())["runs"]
-        assert [entry["cpu"] for entry in runs] == ["second", "first"], "in the order of time, each once"
-    (whole / RUN / "provenance.json").write_text((first / RUN / "provenance.json").read_text())
+        assert [entry["cpu"] for entry in runs] == ["second", "first"], (
+            "in the order of time, each once"
+        )
+    (whole / RUN / "provenance.json").write_text(
+        (first / RUN / "provenance.json").read_text()
+    )
     ours, theirs = build_report(first / RUN), build_report(whole / RUN)
     assert all(writer(ours) == writer(theirs) for writer in FILES.values())
 
@@ -86,7 +109,10 @@ def test_what_was_merged_is_in_the_run_folder_too(halves, tmp_path):
     merge(first / RUN, second / RUN)
     before = {name: writer(build_report(first / RUN)) for name, writer in FILES.items()}
     (first / RUN).rename(tmp_path / "published")
-    assert {name: writer(build_report(tmp_path / "published")) for name, writer in FILES.items()} == before
+    assert {
+        name: writer(build_report(tmp_path / "published"))
+        for name, writer in FILES.items()
+    } == before
 
 
 def test_what_is_not_taken_is_counted(halves):
@@ -115,7 +141,9 @@ def test_nothing_is_written_twice(halves):
     merge(first / RUN, second / RUN)
     before = {path: path.read_bytes() for path in first.rglob("*") if path.is_file()}
     assert merge(first / RUN, second / RUN).copied == 0
-    assert {path: path.read_bytes() for path in first.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in first.rglob("*") if path.is_file()
+    } == before
 
 
 def test_only_folders_of_runs_are_merged(halves, tmp_path, lacking):
@@ -123,10 +151,18 @@ def test_only_folders_of_runs_are_merged(halves, tmp_path, lacking):
     empty.mkdir()
     with pytest.raises(DataError) as refused:
         merge(halves[1] / RUN, empty)
-    assert not lacking(refused.value, str(empty), "cells.jsonl.gz", "cells/", "<output>/<paper>/<artefact>/<profile>")
+    assert not lacking(
+        refused.value,
+        str(empty),
+        "cells.jsonl.gz",
+        "cells/",
+        "<output>/<paper>/<artefact>/<profile>",
+    )
     with pytest.raises(DataError) as refused:
         merge(empty, halves[1] / RUN)
-    assert not lacking(refused.value, str(empty), "run.json", "<output>/<paper>/<artefact>/<profile>")
+    assert not lacking(
+        refused.value, str(empty), "run.json", "<output>/<paper>/<artefact>/<profile>"
+    )
 
 
 def test_a_cell_that_is_here_keeps_its_numbers(halves):
@@ -146,19 +182,29 @@ def test_a_run_with_another_plan_is_refused_and_nothing_copied(halves, other):
     if other == "experiment":
         plan["id"] = "made/table9"
     for cell in plan["cells"] if other == "version" else ():
-        cell["key"] = "other-version" if cell["key"] == "alpha-APG-RMTL-1" else cell["key"]
+        cell["key"] = (
+            "other-version" if cell["key"] == "alpha-APG-RMTL-1" else cell["key"]
+        )
     path.write_text(json.dumps(plan))
     before = {path: path.read_bytes() for path in first.rglob("*") if path.is_file()}
-    done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
+    done = CliRunner().invoke(
+        app, ["report", str(first / RUN), "--merge", str(second / RUN)]
+    )
     assert done.exit_code == 2
     assert str(second / RUN) in done.stderr
-    assert ("alpha/APG-RMTL/trial 1" if other == "version" else "made/table9") in done.stderr
-    assert {path: path.read_bytes() for path in first.rglob("*") if path.is_file()} == before
+    assert (
+        "alpha/APG-RMTL/trial 1" if other == "version" else "made/table9"
+    ) in done.stderr
+    assert {
+        path: path.read_bytes() for path in first.rglob("*") if path.is_file()
+    } == before
 
 
 def test_the_command(halves):
     _, first, second = halves
-    done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
+    done = CliRunner().invoke(
+        app, ["report", str(first / RUN), "--merge", str(second / RUN)]
+    )
     assert done.exit_code == 0, done.stderr
     assert f"{second / RUN}: 3 cells copied" in done.stderr
     assert "6 of 6 cells done." in done.stdout

@@ -17,7 +17,9 @@ def model(tmp_path_factory):
         "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-fetr\nselection: {folds: 2}\n"
         "method: {estimator: MTRL, grid: {lam2: [0.1, 1.0, 10.0]}}\nsplit: {kind: random, train: 0.5}\nmetrics: [mse]\n"
     )
-    result = CliRunner().invoke(app, ["train", str(folder / "mine.yaml"), "-o", str(folder)])
+    result = CliRunner().invoke(
+        app, ["train", str(folder / "mine.yaml"), "-o", str(folder)]
+    )
     assert result.exit_code == 0, result.output
     return folder / "my" / "model"
 
@@ -25,14 +27,18 @@ def model(tmp_path_factory):
 @pytest.mark.parametrize("kind", sorted({*modelplots.KINDS} - {"shrinkage"}))
 def test_every_kind_is_drawn(model, kind, tmp_path):
     file = tmp_path / "figure.svg"
-    result = CliRunner().invoke(app, ["plot", str(model), "--kind", kind, "-o", str(file)])
+    result = CliRunner().invoke(
+        app, ["plot", str(model), "--kind", kind, "-o", str(file)]
+    )
     assert result.exit_code == 0, result.output
     assert "MTRL on simulated-fetr" in file.read_text()
 
 
 def test_the_figures_show_the_numbers_of_the_model(model):
     loaded = load_model(model)
-    assert np.allclose(modelplots._tasks(model, loaded).values, loaded.estimator.task_similarity_)
+    assert np.allclose(
+        modelplots._tasks(model, loaded).values, loaded.estimator.task_similarity_
+    )
     coefficients = modelplots._coefficients(model)
     assert np.allclose(coefficients.values, loaded.estimator.coef_.T)
     (panel,) = modelplots._paths(model)
@@ -40,7 +46,9 @@ def test_the_figures_show_the_numbers_of_the_model(model):
 
 
 def test_an_unknown_kind_names_the_others(model):
-    result = CliRunner().invoke(app, ["plot", str(model), "--kind", "trace", "-o", "figure.svg"])
+    result = CliRunner().invoke(
+        app, ["plot", str(model), "--kind", "trace", "-o", "figure.svg"]
+    )
     assert result.exit_code == 2
     assert "coefficients" in result.output
 

@@ -20,13 +20,22 @@ def two_readings(maker):
     maker.info["methods"] = LABELS
     check = {"kind": "order", "quantity": "auc", "methods": LABELS}
     maker.config["claims"] = [{"id": "c", "text": "it is so", "checks": [check]}]
-    maker.config["reference"] = [{"dataset": "alpha", "method": "One Norm", "quantity": "auc", "value": 0.71}]
+    maker.config["reference"] = [
+        {"dataset": "alpha", "method": "One Norm", "quantity": "auc", "value": 0.71}
+    ]
     maker.info["reading"] = "plain"
 
     def write(*scores: float | None, plausible: bool = True):
         main = {"rule": "published level", "of": ["One Norm"]}
-        other = {"why": "Also plausible.", "plausible": plausible, "config": {"split": {"train": 0.1}}}
-        maker.info["readings"] = {"plain": {"why": "As it stands.", "main": main}, "other": other}
+        other = {
+            "why": "Also plausible.",
+            "plausible": plausible,
+            "config": {"split": {"train": 0.1}},
+        }
+        maker.info["readings"] = {
+            "plain": {"why": "As it stands.", "main": main},
+            "other": other,
+        }
         for trial in range(2):
             maker.cell("alpha", "One Norm", trial, auc=0.70)
             maker.cell("alpha", "APG-RMTL", trial, auc=0.75)
@@ -36,7 +45,10 @@ def two_readings(maker):
         plan = json.loads((folder / "run.json").read_text())
         for cell in plan["cells"]:
             if cell["method"].endswith(" other"):
-                cell |= {"method": cell["method"].removesuffix(" other"), "reading": "other"}
+                cell |= {
+                    "method": cell["method"].removesuffix(" other"),
+                    "reading": "other",
+                }
         (folder / "run.json").write_text(json.dumps(plan))
         return build_report(folder)
 
@@ -48,15 +60,23 @@ def test_a_claim_that_flips_depends_on_the_reading(two_readings):
     (claim,) = report.claims
     assert claim.verdict == "depends on the reading"
     assert claim.readings == {"plain": "confirmed", "other": "not confirmed"}
-    assert claim.found.endswith("It holds under 1, does not hold under 1 of 2 interpretations.")
+    assert claim.found.endswith(
+        "It holds under 1, does not hold under 1 of 2 interpretations."
+    )
     assert claim.holding == "holds under 1, does not hold under 1 of 2 interpretations"
-    assert [row.value("auc") for row in report.rows] == [0.70, 0.75]  # the table is that of the main reading
+    assert [row.value("auc") for row in report.rows] == [
+        0.70,
+        0.75,
+    ]  # the table is that of the main reading
     assert [row.value("auc") for row in report.readings[0].rows] == [0.8, 0.6]
 
 
 def test_a_claim_that_holds_under_all_readings_is_confirmed(two_readings):
     (claim,) = two_readings(0.6, 0.8).claims
-    assert (claim.verdict, claim.holding) == ("confirmed", "holds under 2 of 2 interpretations")
+    assert (claim.verdict, claim.holding) == (
+        "confirmed",
+        "holds under 2 of 2 interpretations",
+    )
 
 
 def test_a_reading_that_is_not_plausible_decides_nothing(two_readings):
@@ -90,7 +110,9 @@ def test_a_reading_that_only_shares_cells_with_another_one_waits(two_readings):
 def test_a_cell_of_two_other_readings_counts_once(two_readings):
     folder = two_readings(0.8, 0.6).run.folder
     plan = json.loads((folder / "run.json").read_text())
-    shared, moved, *_ = (cell for cell in plan["cells"] if cell.get("reading") == "other")
+    shared, moved, *_ = (
+        cell for cell in plan["cells"] if cell.get("reading") == "other"
+    )
     planned = len(plan["cells"])
     plan["cells"].append({**shared, "reading": "third"})
     moved["reading"] = "third"
@@ -101,11 +123,17 @@ def test_a_cell_of_two_other_readings_counts_once(two_readings):
     assert report.cells["planned"] == planned
 
 
-def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_the_main_one(two_readings):
+def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_the_main_one(
+    two_readings,
+):
     text = markdown(two_readings(0.8, 0.6))
     assert "## Interpretation other" in text
     assert "by the published level of One Norm" in text
-    rows = [[entry.strip() for entry in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    rows = [
+        [entry.strip() for entry in line.split("|")[1:-1]]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
     assert ["plain", "As it stands.", "main", "1.41"] in rows
     assert ["other", "Also plausible.", "decides", "12.7"] in rows
 
@@ -126,7 +154,10 @@ def test_an_altered_plan_is_told(two_readings, maker):
     path = maker.folder / "run.json"
     plan = json.loads(path.read_text())
     path.write_text(json.dumps({**plan, DIGEST: "0" * 64}))
-    assert any("run.json was modified after it was written" in line for line in build_report(maker.folder).summary)
+    assert any(
+        "run.json was modified after it was written" in line
+        for line in build_report(maker.folder).summary
+    )
 
 
 @pytest.mark.skipif(not RUN.is_dir(), reason="needs a checkout")

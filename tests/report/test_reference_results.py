@@ -19,7 +19,9 @@ def test_reports_are_rebuilt_from_their_cells(committed_run):
     report = build_report(committed_run)
     texts = {name: writer(report) for name, writer in FORMATS.items() if name != "html"}
     assert all(texts.values())
-    assert texts["csv"] == (committed_run / "table.csv").read_text("utf-8"), "the numbers are those of the cells"
+    assert texts["csv"] == (committed_run / "table.csv").read_text("utf-8"), (
+        "the numbers are those of the cells"
+    )
 
 
 @pytest.mark.every(3)

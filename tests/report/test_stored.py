@@ -36,8 +36,24 @@ def made(tmp_path_factory):
     mtlrun.reproduce("table2", profile="smoke", output=root / "runs")
     rows = "\n".join(f"{k % 7},{'ab'[k % 2]},{k % 5}" for k in range(60))
     Path("t.csv").write_text(f"x,task,y\n{rows}\n")
-    words = ["compare", "t.csv", "--target", "y", "--task", "task", "--methods", "TraceNormMTL", "--output", "runs"]
-    assert CliRunner().invoke(app, [*words, "--splits", "3", "--repeats", "1", "--folds", "2"]).exit_code == 0
+    words = [
+        "compare",
+        "t.csv",
+        "--target",
+        "y",
+        "--task",
+        "task",
+        "--methods",
+        "TraceNormMTL",
+        "--output",
+        "runs",
+    ]
+    assert (
+        CliRunner()
+        .invoke(app, [*words, "--splits", "3", "--repeats", "1", "--folds", "2"])
+        .exit_code
+        == 0
+    )
     os.chdir(before)
     return root / "runs"
 
@@ -60,7 +76,11 @@ def places(value, depth=4, path=()):
     """Yield the paths of the parts of a value, of lists and of long mappings the first ones."""
     if path:
         yield path
-    parts = list(value.items())[:12] if isinstance(value, dict) else list(enumerate(value))[:2]
+    parts = (
+        list(value.items())[:12]
+        if isinstance(value, dict)
+        else list(enumerate(value))[:2]
+    )
     for key, part in parts if depth else ():
         if isinstance(part, dict | list):
             yield from places(part, depth - 1, (*path, key))
@@ -99,7 +119,9 @@ def test_altered_files_are_refused_or_read(made, name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000]
+)
 def test_what_is_no_json_object_has_one_message(tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="latin-1")
     with pytest.raises(DataError) as caught:
@@ -128,7 +150,9 @@ def test_a_plan_without_a_digest_counts_as_altered(made):
         content["title"] = "a\u2028b"
         file.write_text(json.dumps(sealed(content)))
         assert read_raw(file)["title"] == "a\u2028b"
-        assert not read_run(made / RUN).altered, "the digest is of the text as it was written"
+        assert not read_run(made / RUN).altered, (
+            "the digest is of the text as it was written"
+        )
     finally:
         file.write_text(before)
 
@@ -156,10 +180,24 @@ def test_a_damaged_pack_matters_only_without_the_cells(made, tmp_path):
     [
         {
             "claims": [
-                {"id": "c", "text": "t", "checks": [{"kind": "ration", "quantity": "auc", "of": "A", "at_least": 1}]}
+                {
+                    "id": "c",
+                    "text": "t",
+                    "checks": [
+                        {"kind": "ration", "quantity": "auc", "of": "A", "at_least": 1}
+                    ],
+                }
             ]
         },
-        {"claims": [{"id": "c", "text": "t", "checks": [{"kind": "value", "quantity": "auc", "of": "A"}]}]},
+        {
+            "claims": [
+                {
+                    "id": "c",
+                    "text": "t",
+                    "checks": [{"kind": "value", "quantity": "auc", "of": "A"}],
+                }
+            ]
+        },
         {"reference": [{"dataset": "alpha", "method": "A", "value": 1}]},
         {"statistics": {"metric": "auc"}},
     ],

@@ -120,13 +120,24 @@ def test_without_blocks_a_worker_per_block_makes_no_difference(maker):
     rows = [row for row in method_results(run) if row.n]
     assert [row.value("seconds_parallel") for row in rows] == [8.0]
     assert rows[0].by_trial("seconds_parallel") == {0: 8.0}
-    assert "seconds_parallel_median" not in [c.name for c in result_grid(run, rows).columns]
+    assert "seconds_parallel_median" not in [
+        c.name for c in result_grid(run, rows).columns
+    ]
 
 
 def test_columns_of_the_csv(maker):
     run = read_run(maker.fill().write())
     names = [c.name for c in result_grid(run, method_results(run)).columns]
-    assert names[:8] == ["dataset", "method", "auc_mean", "auc_std", "seconds_median", "speedup", "n", "status"]
+    assert names[:8] == [
+        "dataset",
+        "method",
+        "auc_mean",
+        "auc_std",
+        "seconds_median",
+        "speedup",
+        "n",
+        "status",
+    ]
 
 
 def test_order_is_that_of_the_experiment(maker):
@@ -139,7 +150,11 @@ def test_two_methods_may_share_a_cell(maker):
     record = maker.cell("alpha", "APG-RMTL", 0)
     maker.records["alpha", "One Norm", 0] = record
     rows = rows_of(maker)
-    assert rows["alpha", "One Norm"].value("auc") == rows["alpha", "APG-RMTL"].value("auc") == 0.7
+    assert (
+        rows["alpha", "One Norm"].value("auc")
+        == rows["alpha", "APG-RMTL"].value("auc")
+        == 0.7
+    )
 
 
 def test_stale_files_are_ignored_and_damaged_ones_noted(maker):

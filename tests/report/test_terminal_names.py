@@ -27,14 +27,21 @@ def filled(name: str) -> Run:
     family = MEASURE if spec.measures else FIT
     planned, cells, datasets = [], {}, {}
     for place in settings(spec):
-        datasets[place.name] = {"id": place.dataset.id if place.dataset else "published", "axis": place.axis}
+        datasets[place.name] = {
+            "id": place.dataset.id if place.dataset else "published",
+            "axis": place.axis,
+        }
         for method in place.methods:
             for trial in range(2):
                 key = str(len(planned))
                 planned.append(Place("", place.name, None, method.label, trial, key))
                 record = Record(key, family, {})
                 record.metrics = dict.fromkeys(spec.all_metrics, 1234.5678 + 99 * trial)
-                record.seconds = {"fit": 12345.6, "predict": 0.1, "total": 1.0} if spec.timing else {"total": 1.0}
+                record.seconds = (
+                    {"fit": 12345.6, "predict": 0.1, "total": 1.0}
+                    if spec.timing
+                    else {"total": 1.0}
+                )
                 cells[key] = record
     info = {
         "id": name,
@@ -44,7 +51,10 @@ def filled(name: str) -> Run:
         "config": experiment.config,
         "methods": [method.label for method in spec.methods],
         "datasets": datasets,
-        "cells": [{"key": c.key, "family": family, "dataset": c.dataset, "method": c.method} for c in planned],
+        "cells": [
+            {"key": c.key, "family": family, "dataset": c.dataset, "method": c.method}
+            for c in planned
+        ],
     }
     return Run(Path("nowhere"), info, planned, cells)
 
@@ -69,7 +79,11 @@ def test_names_are_whole_at_80_columns(name, monkeypatch):
         assert [line for line in tables if len(line) > 80] == []
         if spec_of_one(run):
             continue  # such a table does not name its only method
-        assert [method for method in run.methods if not any(method in line for line in text.splitlines())] == []
+        assert [
+            method
+            for method in run.methods
+            if not any(method in line for line in text.splitlines())
+        ] == []
 
 
 def test_every_experiment_was_tried():

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from mtlrun.report.checks import Check, Verdict
 from mtlrun.report.claims import CheckResult, ClaimVerdict
-from mtlrun.report.grid import Column, Grid, escape_tex, markdown_grid, rounded, show, significant
+from mtlrun.report.grid import (
+    Column,
+    Grid,
+    escape_tex,
+    markdown_grid,
+    rounded,
+    show,
+    significant,
+)
 from mtlrun.report.sections import numbers_of
 
 
@@ -52,7 +60,10 @@ def test_show(value, kind, text):
 
 
 def test_exact_rounds_below_the_noise():
-    assert rounded({"a": [0.1 + 0.2, float("nan"), 3], 1: "x"}) == {"a": [0.3, None, 3], "1": "x"}
+    assert rounded({"a": [0.1 + 0.2, float("nan"), 3], 1: "x"}) == {
+        "a": [0.3, None, 3],
+        "1": "x",
+    }
 
 
 @given(st.text(alphabet="ab|\n\t ", max_size=8), st.text(alphabet="xy|", max_size=5))
@@ -72,10 +83,30 @@ def test_tex_escapes_every_special_character():
 @pytest.mark.parametrize(
     ("check", "found", "printed", "ours"),
     [
-        ({"kind": "ratio", "quantity": "seconds", "at_least": 1}, (2, 3.5), "faster", "2.00 to 3.50 times"),
-        ({"kind": "ratio", "quantity": "seconds", "at_least": 77}, (24.5,), "at least 77 times", "24.5 times"),
-        ({"kind": "ratio", "quantity": "mse", "at_most": 1}, (0.2, 0.5), "MSE not higher", "0.200 to 0.500 times"),
-        ({"kind": "difference", "quantity": "auc", "at_least": 0}, (0.01,), "AUC not lower", "1.00 points"),
+        (
+            {"kind": "ratio", "quantity": "seconds", "at_least": 1},
+            (2, 3.5),
+            "faster",
+            "2.00 to 3.50 times",
+        ),
+        (
+            {"kind": "ratio", "quantity": "seconds", "at_least": 77},
+            (24.5,),
+            "at least 77 times",
+            "24.5 times",
+        ),
+        (
+            {"kind": "ratio", "quantity": "mse", "at_most": 1},
+            (0.2, 0.5),
+            "MSE not higher",
+            "0.200 to 0.500 times",
+        ),
+        (
+            {"kind": "difference", "quantity": "auc", "at_least": 0},
+            (0.01,),
+            "AUC not lower",
+            "1.00 points",
+        ),
         (
             {"kind": "difference", "quantity": "auc", "at_least": -0.0122},
             (-0.0214, -0.0101),
@@ -97,7 +128,11 @@ def test_tex_escapes_every_special_character():
     ],
 )
 def test_bounds_are_said_as_people_say_them(check, found, printed, ours):
-    methods = {"of": ["A"]} if check["kind"] == "value" else {"of": ["A"], "over": ["B"]}
-    results = [CheckResult("", True, value, check=Check(**methods, **check)) for value in found]
+    methods = (
+        {"of": ["A"]} if check["kind"] == "value" else {"of": ["A"], "over": ["B"]}
+    )
+    results = [
+        CheckResult("", True, value, check=Check(**methods, **check)) for value in found
+    ]
     claim = ClaimVerdict("c", "It is so.", None, Verdict.CONFIRMED, "", results=results)
     assert numbers_of(claim) == (printed, ours)

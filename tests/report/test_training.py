@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mtlrun.runs.train import MOST_FEATURES, _largest, prediction_figure, roc_figure, training_page
+from mtlrun.runs.train import (
+    MOST_FEATURES,
+    _largest,
+    prediction_figure,
+    roc_figure,
+    training_page,
+)
 
 RESULT = {
     "id": "made",
@@ -38,7 +44,15 @@ def test_scores_parameters_and_the_largest_coefficients_first(tested, rng):
     coef[:, 3] = [-40, 20]
     names = [f"x{j}" for j in range(coef.shape[1])]
     page = training_page(RESULT, {"seed": 7}, tested, (coef, names), regression=True)
-    words = ["&lt;made&gt;", "0.2000", "0.3000", "alpha", "seed", "task 1", '<img alt="Predictions of the test rows']
+    words = [
+        "&lt;made&gt;",
+        "0.2000",
+        "0.3000",
+        "alpha",
+        "seed",
+        "task 1",
+        '<img alt="Predictions of the test rows',
+    ]
     assert [word for word in words if word not in page] == []
     shown = re.findall(r"<td>(x\d+)</td>", page)
     assert shown[0] == "x3"
@@ -47,7 +61,10 @@ def test_scores_parameters_and_the_largest_coefficients_first(tested, rng):
 
 
 def test_few_tasks_have_a_colour_each_and_many_share_one(tested, rng):
-    assert [curve.label for curve in prediction_figure(tested).panels[0].curves] == ["task 0", "task 1"]
+    assert [curve.label for curve in prediction_figure(tested).panels[0].curves] == [
+        "task 0",
+        "task 1",
+    ]
     many = [(str(t), rng.normal(size=400), rng.normal(size=400)) for t in range(9)]
     figure = prediction_figure(many)
     assert [curve.label for curve in figure.panels[0].curves] == ["rows of all tasks"]
@@ -67,5 +84,9 @@ def test_shared_and_own_weights_are_the_mean_and_the_difference_from_it():
     coef = np.array([[1.0, 5.0, 0.0], [3.0, 5.0, 0.0]])
     tested = [("north", np.zeros(2), np.zeros(2)), ("south", np.zeros(2), np.zeros(2))]
     _, (largest, own) = _largest((coef, ["a", "b", "c"]), tested)
-    assert {row["feature"]: row["shared (mean)"] for row in largest.records()} == {"a": 2.0, "b": 5.0, "c": 0.0}
+    assert {row["feature"]: row["shared (mean)"] for row in largest.records()} == {
+        "a": 2.0,
+        "b": 5.0,
+        "c": 0.0,
+    }
     assert own.rows == [["north", "a -1"], ["south", "a +1"]]

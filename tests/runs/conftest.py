@@ -175,7 +175,9 @@ class Lab:
 
     def plan(self, text: str = EXPERIMENT, *, only=None, **load):
         """Load an experiment and list its cells."""
-        return plan(load_experiment(self.write(text), **load), only=only, output=self.output)
+        return plan(
+            load_experiment(self.write(text), **load), only=only, output=self.output
+        )
 
     def run(self, text: str = EXPERIMENT, *, only=None, load=None, **options):
         """Load, list and compute."""
@@ -183,19 +185,28 @@ class Lab:
 
     def records(self):
         """Return all records of the output folder by key."""
-        return {path.stem: Record.from_line(path.read_text()) for path in (self.output / "cells").glob("*.json")}
+        return {
+            path.stem: Record.from_line(path.read_text())
+            for path in (self.output / "cells").glob("*.json")
+        }
 
     def results(self, text=EXPERIMENT, **load):
         """Return the records of an experiment by method and trial."""
         found = self.records()
         rows = self.plan(text, **load).rows
-        return {(row.method, row.trial): found[row.cell.key] for row in rows if row.cell.key in found}
+        return {
+            (row.method, row.trial): found[row.cell.key]
+            for row in rows
+            if row.cell.key in found
+        }
 
     def failure(self, cell, error="no"):
         """Return the record of a cell that failed."""
         return cell.record(status=FAILED, error=error)
 
-    def python(self, code: str, *arguments: str, **environment: str) -> subprocess.Popen:
+    def python(
+        self, code: str, *arguments: str, **environment: str
+    ) -> subprocess.Popen:
         """Start a script in the laboratory, in a Python that has imported nothing yet."""
         script = self.root / f"script{len(list(self.root.glob('script*')))}.py"
         script.write_text(textwrap.dedent(code))
@@ -222,7 +233,9 @@ class Lab:
 def _dismiss_workers() -> None:
     """End the processes that joblib keeps: they know the modules and paths of the test that started them, only."""
     if "joblib.externals.loky.reusable_executor" in sys.modules:
-        sys.modules["joblib.externals.loky.reusable_executor"].get_reusable_executor().shutdown(wait=True)
+        sys.modules[
+            "joblib.externals.loky.reusable_executor"
+        ].get_reusable_executor().shutdown(wait=True)
 
 
 @pytest.fixture

@@ -20,7 +20,9 @@ def test_seeds_are_valid_for_numpy_and_scikit_learn(base, names):
 
 
 def test_seeds_keep_names_apart():
-    assert derive_seed(0, "ab", "c") != derive_seed(0, "a", "bc") != derive_seed(0, "abc")
+    assert (
+        derive_seed(0, "ab", "c") != derive_seed(0, "a", "bc") != derive_seed(0, "abc")
+    )
 
 
 def test_keys_tell_values_apart_and_ignore_order():
@@ -41,14 +43,26 @@ INPUTS = {
 
 def why(versions=VERSIONS, **changed):
     """Return why a cell of other versions or content is another one."""
-    return explain(Record("old", "fit", INPUTS, VERSIONS), Record("new", "fit", {**INPUTS, **changed}, versions))
+    return explain(
+        Record("old", "fit", INPUTS, VERSIONS),
+        Record("new", "fit", {**INPUTS, **changed}, versions),
+    )
 
 
 def test_reasons_name_the_file_the_data_and_the_value():
     assert why() == ""
     assert why({**VERSIONS, "m/a.py": "2"}) == "m/a.py changed"
-    assert why({**VERSIONS, "sklearn": "1.8.0", "NoSuchMethod": 3}) == "NoSuchMethod 1 -> 3; sklearn 1.7.0 -> 1.8.0"
+    assert (
+        why({**VERSIONS, "sklearn": "1.8.0", "NoSuchMethod": 3})
+        == "NoSuchMethod 1 -> 3; sklearn 1.7.0 -> 1.8.0"
+    )
     assert why(dataset={**INPUTS["dataset"], "fingerprint": "2"}) == "data changed"
-    changed = {"method": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}}, "search": {"keys": ["s2"]}}
-    assert why(**changed) == "method.params.max_iter none -> 5; method.params.tol 0.1 -> 0.01"
+    changed = {
+        "method": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}},
+        "search": {"keys": ["s2"]},
+    }
+    assert (
+        why(**changed)
+        == "method.params.max_iter none -> 5; method.params.tol 0.1 -> 0.01"
+    )
     assert why(**changed, fold=2, features={"kind": "table"}).endswith("; 1 more")

@@ -55,27 +55,58 @@ def cluster(tmp_path_factory):
     about = folder / "scheduler.json"
     paths = os.pathsep.join([str(folder), *(p for p in sys.path if p)])
     # A piece of work may lose one worker; the second one is too many.
-    settings = {"PYTHONPATH": paths, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+    settings = {
+        "PYTHONPATH": paths,
+        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+    }
     # Workers are copies of a process that has imported Dask.
     settings["DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"] = "forkserver"
     started = []
 
     def start(module, *arguments):
-        command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--no-dashboard"]
+        command = [
+            sys.executable,
+            "-m",
+            f"distributed.cli.{module}",
+            *arguments,
+            "--no-dashboard",
+        ]
         with (folder / f"log{len(started)}").open("w") as log:
             started.append(
                 subprocess.Popen(
-                    command, cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log, start_new_session=True
+                    command,
+                    cwd=folder,
+                    env={**os.environ, **settings},
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
                 )
             )
 
     try:
-        start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(about))
+        start(
+            "dask_scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--scheduler-file",
+            str(about),
+        )
         patience = time.time() + 120
         while not about.exists() and time.time() < patience:
             time.sleep(0.05)
         address = json.loads(about.read_text())["address"]
-        start("dask_worker", address, "--nworkers", "2", "--nthreads", "1", "--memory-limit", "0")
+        start(
+            "dask_worker",
+            address,
+            "--nworkers",
+            "2",
+            "--nthreads",
+            "1",
+            "--memory-limit",
+            "0",
+        )
         sys.path.insert(0, str(folder))
         with distributed.Client(address) as client:
             client.wait_for_workers(2, timeout=120)
@@ -128,7 +159,9 @@ class KillOne:
 def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_path):
     (tmp_path / "blocks.yaml").write_text(EXPERIMENT)
     experiment = load_experiment(tmp_path / "blocks.yaml")
-    plans = {name: plan(experiment, output=tmp_path / name) for name in ("serial", "dask")}
+    plans = {
+        name: plan(experiment, output=tmp_path / name) for name in ("serial", "dask")
+    }
     progress = KillOne(cluster, after=3)
     summary = run(plans["dask"], backend="dask", scheduler=cluster, progress=progress)
     assert progress.pid is not None
@@ -139,20 +172,31 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
     for cell in [*cells, *(fold for fitted in cells for fold in fitted.folds)]:
         serial, dask = (stores[name].load(cell.key) for name in ("serial", "dask"))
         assert dask.status == OK
-        assert (dask.metrics, dask.per_task, dask.params) == (serial.metrics, serial.per_task, serial.params)
+        assert (dask.metrics, dask.per_task, dask.params) == (
+            serial.metrics,
+            serial.per_task,
+            serial.params,
+        )
         assert {**dask.selection, "seconds": 0} == {**serial.selection, "seconds": 0}
         assert dask.solver == serial.solver
         if "predictions" in serial.result:
-            scores = [(stores[name].cells / f"{cell.key}.npz").read_bytes() for name in ("serial", "dask")]
+            scores = [
+                (stores[name].cells / f"{cell.key}.npz").read_bytes()
+                for name in ("serial", "dask")
+            ]
             assert scores[0] == scores[1]
 
 
-def test_sums_over_files_survive_a_worker_to_the_last_digit(cluster, tmp_path, monkeypatch):
+def test_sums_over_files_survive_a_worker_to_the_last_digit(
+    cluster, tmp_path, monkeypatch
+):
     monkeypatch.setattr("mtlrun.comparison.foldsums.EVERY", 0.0)
     rng = np.random.default_rng(0)
     for k in range(12):
         rows = pd.DataFrame(rng.normal(size=(2000, 4)), columns=["a", "b", "c", "y"])
-        rows.assign(task=rng.integers(3, size=2000)).to_csv(tmp_path / f"{k:02}.csv", index=False)
+        rows.assign(task=rng.integers(3, size=2000)).to_csv(
+            tmp_path / f"{k:02}.csv", index=False
+        )
     table = ChunkedTable.of(chunk_files(tmp_path), target="y", task="task")
     progress, heard = KillOne(cluster, after=2), []
 
@@ -169,12 +213,18 @@ def test_sums_over_files_survive_a_worker_to_the_last_digit(cluster, tmp_path, m
     assert far.counts == near.counts
     for key, product in near.products.items():
         np.testing.assert_array_equal(far.products[key], product)
-    assert heard[-1].startswith(f"{12 * 15 * 15 * 8 / 1e6:.1f} MB of sums")  # files x folds and tasks x half of 5 x 5
+    assert heard[-1].startswith(
+        f"{12 * 15 * 15 * 8 / 1e6:.1f} MB of sums"
+    )  # files x folds and tasks x half of 5 x 5
 
 
 def finished_work(dask_scheduler):
     """Count the pieces of work that workers have reported; the scheduler runs this."""
-    return sum(1 for story in dask_scheduler.transition_log if story[1:3] == ("processing", "memory"))
+    return sum(
+        1
+        for story in dask_scheduler.transition_log
+        if story[1:3] == ("processing", "memory")
+    )
 
 
 def test_blocks_of_one_fit_go_to_the_cluster_through_joblib(cluster):
@@ -202,28 +252,55 @@ def test_a_worker_that_joins_late_with_other_sources_ends_the_run(cluster, tmp_p
 
     copy = tmp_path / "other" / "mtlrun"
     ignored = shutil.ignore_patterns("__pycache__", "_*")
-    shutil.copytree(Path(mtlrun.__file__).parent, copy, ignore=lambda *a: ignored(*a) - {"__init__.py", "__main__.py"})
+    shutil.copytree(
+        Path(mtlrun.__file__).parent,
+        copy,
+        ignore=lambda *a: ignored(*a) - {"__init__.py", "__main__.py"},
+    )
     with (copy / "__init__.py").open("a") as stream:
         stream.write("# another version\n")
     paths = os.pathsep.join(
-        [str(copy.parent), str(Path(sys.modules["errands"].__file__).parent), *filter(None, sys.path)]
+        [
+            str(copy.parent),
+            str(Path(sys.modules["errands"].__file__).parent),
+            *filter(None, sys.path),
+        ]
     )
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster, "--nthreads", "1", "--no-nanny"]
+    command = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_worker",
+        cluster,
+        "--nthreads",
+        "1",
+        "--no-nanny",
+    ]
     late = []
 
     def units():
         yield 0, (0,)
-        with (tmp_path / "log").open("w") as log, distributed.Client(cluster, set_as_default=False) as client:
+        with (
+            (tmp_path / "log").open("w") as log,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
             environment = {**os.environ, "PYTHONPATH": paths}
             late.append(
-                subprocess.Popen([*command, "--no-dashboard"], env=environment, stdout=log, stderr=log, cwd=tmp_path)
+                subprocess.Popen(
+                    [*command, "--no-dashboard"],
+                    env=environment,
+                    stdout=log,
+                    stderr=log,
+                    cwd=tmp_path,
+                )
             )
             client.wait_for_workers(len(client.nthreads()) + 1, timeout=240)
         yield from ((i, (i,)) for i in range(1, 1000))
 
     done = []
     try:
-        with pytest.raises(ConfigError, match="different version of the mtlrun sources"):
+        with pytest.raises(
+            ConfigError, match="different version of the mtlrun sources"
+        ):
             done.extend(Pool(backend="dask", scheduler=cluster).run(work, units()))
     finally:
         for process in late:
@@ -236,7 +313,12 @@ def test_a_worker_that_joins_late_with_other_sources_ends_the_run(cluster, tmp_p
 def test_jobs_is_the_number_of_pieces_at_work(cluster, jobs):
     from errands import spans
 
-    found = [outcome.value for _, outcome in Pool(jobs, "dask", cluster).run(spans, ((i, ()) for i in range(6)))]
+    found = [
+        outcome.value
+        for _, outcome in Pool(jobs, "dask", cluster).run(
+            spans, ((i, ()) for i in range(6))
+        )
+    ]
     overlaps = [sum(begin <= b < end for b, _ in found) for begin, end in found]
     assert max(overlaps) <= jobs
 
@@ -269,13 +351,19 @@ def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(clus
     found = dict(Pool(backend="dask", scheduler=cluster).run(work, iter(units)))
     assert found["dead"].status == FAILED
     assert "died" in found["dead"].error
-    assert {tag: outcome.value for tag, outcome in found.items() if tag != "dead"} == {i: i for i in range(10)}
+    assert {tag: outcome.value for tag, outcome in found.items() if tag != "dead"} == {
+        i: i for i in range(10)
+    }
 
 
 def test_where_no_scheduler_answers(monkeypatch, lacking):
     monkeypatch.setattr("mtlrun.runs.pool.PATIENCE", 0.2)
     with pytest.raises(ConfigError) as refused:
-        next(Pool(backend="dask", scheduler="tcp://127.0.0.1:9").run(len, iter([(0, ("x",))])))
+        next(
+            Pool(backend="dask", scheduler="tcp://127.0.0.1:9").run(
+                len, iter([(0, ("x",))])
+            )
+        )
     assert not lacking(refused.value, "--scheduler tcp://127.0.0.1:9", "dask scheduler")
 
 
@@ -286,9 +374,19 @@ def test_a_cluster_without_workers_or_with_threads_is_refused(monkeypatch):
         distributed.LocalCluster(n_workers=0, **options) as empty,
         pytest.raises(ConfigError, match="has no worker"),
     ):
-        next(Pool(backend="dask", scheduler=empty.scheduler_address).run(len, iter([(0, ("x",))])))
+        next(
+            Pool(backend="dask", scheduler=empty.scheduler_address).run(
+                len, iter([(0, ("x",))])
+            )
+        )
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options) as threaded,
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, **options
+        ) as threaded,
         pytest.raises(ConfigError, match="runs 2 threads"),
     ):
-        next(Pool(backend="dask", scheduler=threaded.scheduler_address).run(len, iter([(0, ("x",))])))
+        next(
+            Pool(backend="dask", scheduler=threaded.scheduler_address).run(
+                len, iter([(0, ("x",))])
+            )
+        )

@@ -28,7 +28,9 @@ methods:
 
 
 def text(lab, *methods, more=""):
-    return HEAD.replace("DATA", ", ".join([lab.data, *([more] if more else [])])) + "".join(map(METHODS.get, methods))
+    return HEAD.replace(
+        "DATA", ", ".join([lab.data, *([more] if more else [])])
+    ) + "".join(map(METHODS.get, methods))
 
 
 def numbers(lab, text):
@@ -39,7 +41,11 @@ def numbers(lab, text):
         for cell in (row.cell, *row.cell.folds):
             record, scores = store.load(cell.key), store.cells / f"{cell.key}.npz"
             if record is not None:
-                searched = {name: value for name, value in record.selection.items() if name != "seconds"}
+                searched = {
+                    name: value
+                    for name, value in record.selection.items()
+                    if name != "seconds"
+                }
                 found[cell.family, cell.fold, row.dataset, row.method, row.trial] = (
                     record.key,
                     record.status,
@@ -73,7 +79,10 @@ def plain(lab):
 
 @pytest.mark.slow
 def test_processes_and_threads_do_not_change_a_bit(lab, plain):
-    for name, options in {"loky": {"jobs": 2}, "threads": {"jobs": 2, "backend": "threading"}}.items():
+    for name, options in {
+        "loky": {"jobs": 2},
+        "threads": {"jobs": 2, "backend": "threading"},
+    }.items():
         lab.output = lab.root / name
         lab.run(text(lab, *METHODS), **options)
         assert numbers(lab, text(lab, *METHODS)) == plain
@@ -88,18 +97,28 @@ def test_interrupted_and_continued_runs_have_the_same_numbers(lab, plain):
                 path.unlink()
         run(lab.plan(text(lab, *METHODS), only=[f"trial={rng.integers(2)}"]))
     run(lab.plan(text(lab, *METHODS)))
-    found = numbers(lab, text(lab, *METHODS))  # without folds that were lost after all that needed them was done
+    found = numbers(
+        lab, text(lab, *METHODS)
+    )  # without folds that were lost after all that needed them was done
     assert found.items() <= plain.items()
-    assert {name for name in found if name[0] == "fit"} == {name for name in plain if name[0] == "fit"}
+    assert {name for name in found if name[0] == "fit"} == {
+        name for name in plain if name[0] == "fit"
+    }
 
 
-def test_more_methods_and_data_sets_in_another_order_change_nobody_elses_numbers(lab, plain):
+def test_more_methods_and_data_sets_in_another_order_change_nobody_elses_numbers(
+    lab, plain
+):
     lab.run(text(lab, "noisy"))
     few = numbers(lab, text(lab, "noisy"))
     assert few
     assert few.items() <= plain.items()
     lab.output = lab.root / "more"
-    more = text(lab, *reversed(METHODS), more="{id: simulated-rmtl, n: 50, d: 8, m: 4, label: second}")
+    more = text(
+        lab,
+        *reversed(METHODS),
+        more="{id: simulated-rmtl, n: 50, d: 8, m: 4, label: second}",
+    )
     lab.run(more)
     other = numbers(lab, more)
     assert plain.items() <= other.items()

@@ -42,9 +42,13 @@ def _without_methods(schema):
     reason="older releases of pydantic put it in other words",
 )
 def test_the_committed_schema_is_current():
-    committed, rest = _without_methods(json.loads(COMMITTED.read_text(encoding="utf-8")))
+    committed, rest = _without_methods(
+        json.loads(COMMITTED.read_text(encoding="utf-8"))
+    )
     _, current = _without_methods(config_schema())
-    assert rest == current, "run: mtlrun init --schema -o docs/config.schema.json --force"
+    assert rest == current, (
+        "run: mtlrun init --schema -o docs/config.schema.json --force"
+    )
     assert set(committed) <= set(METHODS)
 
 
@@ -82,7 +86,11 @@ def test_measurements_pass_and_their_mistakes_are_marked(change, good):
     assert VALIDATOR.is_valid({**TRACE, **change}) is good
 
 
-@pytest.mark.parametrize("path", sorted(configs_dir().glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}")
+@pytest.mark.parametrize(
+    "path",
+    sorted(configs_dir().glob("*/*.yaml")),
+    ids=lambda p: f"{p.parent.name}/{p.stem}",
+)
 def test_all_shipped_files_pass(path):
     content = load_file(path, path.name).data  # YAML 1.2: `on` is a text
     assert [error.message for error in VALIDATOR.iter_errors(content)] == []
@@ -91,7 +99,13 @@ def test_all_shipped_files_pass(path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"method": {"estimator": "package.module:Class", "params": {"a": 1}, "grid": {"b": [1, 2]}}},
+        {
+            "method": {
+                "estimator": "package.module:Class",
+                "params": {"a": 1},
+                "grid": {"b": [1, 2]},
+            }
+        },
         {"dataset": {"id": "school", "variant": "plain"}},
         {"features": "one-hot"},
         {"features": {"kind": "weighted-degree", "degree": 3}},

@@ -66,25 +66,40 @@ def test_nmse_may_be_relative_to_the_variance_of_all_rows_of_a_task(ragged):
     y = rng.normal(size=(30, 2)) * [1.0, 5.0]
     codes = np.tile([0, 1], 30) if ragged else None
     X = np.repeat(rng.normal(size=(30, 3)), 2 if ragged else 1, axis=0)
-    dataset = Dataset(X=X, y=y.ravel() if ragged else y, task_type="regression", task_id=codes, id="two")
+    dataset = Dataset(
+        X=X,
+        y=y.ravel() if ragged else y,
+        task_type="regression",
+        task_id=codes,
+        id="two",
+    )
     rows = rng.permutation(len(X))
     part = Part.of(dataset, rows[: len(X) // 2], rows[len(X) // 2 :])
     if ragged:
-        expected = [np.mean(part.test.y[part.test.task_id == t] ** 2) for t in (0, 1)] / y.var(axis=0)
+        expected = [
+            np.mean(part.test.y[part.test.task_id == t] ** 2) for t in (0, 1)
+        ] / y.var(axis=0)
     else:
         expected = (part.test.y**2).mean(axis=0) / y.var(axis=0)
-    found = part.score(None, np.zeros(part.test.y.shape), ["nmse_all"], "task")["nmse_all"]
+    found = part.score(None, np.zeros(part.test.y.shape), ["nmse_all"], "task")[
+        "nmse_all"
+    ]
     np.testing.assert_allclose(found.per_task, expected)
 
 
 def shared(y_train, y_test):
     y = np.vstack([y_train, y_test])
-    dataset = Dataset(X=np.random.default_rng(0).normal(size=(len(y), 3)), y=y, task_type="binary")
+    dataset = Dataset(
+        X=np.random.default_rng(0).normal(size=(len(y), 3)), y=y, task_type="binary"
+    )
     return Part.of(dataset, np.arange(len(y_train)), np.arange(len(y_train), len(y)))
 
 
 def test_a_task_of_one_class_is_fitted_but_has_no_auc():
-    part = shared([[1, 1, 1], [-1, 1, -1], [1, 1, 1], [-1, 1, 1]], [[1, 1, 1], [-1, -1, 1], [1, -1, 1]])
+    part = shared(
+        [[1, 1, 1], [-1, 1, -1], [1, 1, 1], [-1, 1, 1]],
+        [[1, 1, 1], [-1, -1, 1], [1, -1, 1]],
+    )
     assert part.one_class.tolist() == [False, True, False]
     model = part.fit(Ridge())
     scores = part.score(model, part.predict(model), ["auc", "f1"], "task")
@@ -122,12 +137,19 @@ def test_tasks_of_a_ragged_set_are_scored_one_by_one():
 
 def test_metrics_of_labels_take_the_classifiers_own_labels():
     dataset = Dataset(
-        X=np.array([[-2.0], [-1.0], [1.0], [2.0]]), y=np.array([-1.0, -1.0, 1.0, 1.0]), task_type="binary"
+        X=np.array([[-2.0], [-1.0], [1.0], [2.0]]),
+        y=np.array([-1.0, -1.0, 1.0, 1.0]),
+        task_type="binary",
     )
     part = Part.of(dataset, np.arange(4), np.arange(4))
     for model in (LogisticRegression(), Ridge()):
         part.fit(model)
-        assert part.score(model, part.predict(model), ["accuracy"], "task")["accuracy"].mean == 1.0
+        assert (
+            part.score(model, part.predict(model), ["accuracy"], "task")[
+                "accuracy"
+            ].mean
+            == 1.0
+        )
 
 
 def test_labels_coded_as_zero_and_one_are_told_apart_at_one_half():

@@ -30,9 +30,20 @@ def child(lab):
 
 
 def test_everything_but_the_name_is_taken_over(lab, child):
-    made, base = child(profile="full"), load_experiment(lab.root / "base.yaml", profile="full")
-    same = {name: value for name, value in base.config.items() if name not in ("id", "title")}
-    assert {name: value for name, value in made.config.items() if name not in ("id", "title")} == same
+    made, base = (
+        child(profile="full"),
+        load_experiment(lab.root / "base.yaml", profile="full"),
+    )
+    same = {
+        name: value
+        for name, value in base.config.items()
+        if name not in ("id", "title")
+    }
+    assert {
+        name: value
+        for name, value in made.config.items()
+        if name not in ("id", "title")
+    } == same
     assert (made.id, made.spec.title) == ("lab/child", "A child")
     assert made.profiles == base.profiles
     assert made.paper_datasets == base.paper_datasets
@@ -78,13 +89,17 @@ def test_circles_and_missing_files_are_refused(lab, child):
     with pytest.raises(ConfigError, match="no file base"):
         child()
     with pytest.raises(ConfigError, match="dcrmtl/tabel2"):
-        load_experiment(lab.write(CHILD.replace("base.yaml", "dcrmtl/tabel2"), "child.yaml"))
+        load_experiment(
+            lab.write(CHILD.replace("base.yaml", "dcrmtl/tabel2"), "child.yaml")
+        )
 
 
 def test_a_chain_of_files(lab, child):
     lab.write(CHILD + "metrics: [accuracy]\n", "middle.yaml")
     text = CHILD.replace("base.yaml", "middle.yaml")
-    assert load_experiment(lab.write(text, "last.yaml"), profile="full").spec.metrics == ["accuracy"]
+    assert load_experiment(
+        lab.write(text, "last.yaml"), profile="full"
+    ).spec.metrics == ["accuracy"]
     validate_file(lab.root / "last.yaml")
 
 
@@ -92,4 +107,7 @@ def test_a_shipped_experiment_can_be_extended(lab):
     text = CHILD.replace("base.yaml", "dcrmtl/table2") + "deviations: [ours]\n"
     made = load_experiment(lab.write(text, "child.yaml"), profile="smoke")
     assert made.spec.deviations == ["ours"]
-    assert made.spec.methods == load_experiment("dcrmtl/table2", profile="smoke").spec.methods
+    assert (
+        made.spec.methods
+        == load_experiment("dcrmtl/table2", profile="smoke").spec.methods
+    )

@@ -35,9 +35,16 @@ FAULTS = {
 def start(disk):
     """Run the command line; return how it went and what lies on the disk."""
     result = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(disk)])
-    files = sorted(str(path.relative_to(disk)) for path in disk.rglob("*") if path.is_file())
+    files = sorted(
+        str(path.relative_to(disk)) for path in disk.rglob("*") if path.is_file()
+    )
     cells = {path.stem: path.stat().st_mtime_ns for path in disk.glob("cells/*.json")}
-    return {"code": result.exit_code, "stderr": result.stderr, "files": files, "cells": cells}
+    return {
+        "code": result.exit_code,
+        "stderr": result.stderr,
+        "files": files,
+        "cells": cells,
+    }
 
 
 def start_twice(fault, disk, own_mounts):
@@ -45,7 +52,9 @@ def start_twice(fault, disk, own_mounts):
     disk.mkdir()
     if fault == "disk full":
         own_mounts()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(disk)], check=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(disk)], check=True
+        )
         first = start(disk)
         subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
     elif fault == "file too large":
@@ -91,10 +100,14 @@ def obey_permissions():
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="faults are made as Linux has them")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(lab, fault, request):
+def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(
+    lab, fault, request
+):
     own_mounts = request.getfixturevalue("own_mounts") if fault == "disk full" else None
     lab.write(lab.tiny.replace("trials: 2", "trials: 4"))
-    process = lab.begin(lambda: start_twice(fault, lab.root / "disk", own_mounts), NO_COLOR="1")
+    process = lab.begin(
+        lambda: start_twice(fault, lab.root / "disk", own_mounts), NO_COLOR="1"
+    )
     out, err = process.communicate()
     assert process.returncode == 0, err
     outcome = json.loads(out)
@@ -107,15 +120,22 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
     if fault in ("disk full", "permission lost"):
         assert 1 <= len(first["cells"]) < 16
     assert (second["code"], len(second["cells"])) == (0, 16)
-    assert first["cells"].items() <= second["cells"].items()  # finished cells were not written again
+    assert (
+        first["cells"].items() <= second["cells"].items()
+    )  # finished cells were not written again
     assert not [name for name in second["files"] if name.endswith(".tmp")]
-    numbers = [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in outcome["table"].splitlines()]
+    numbers = [
+        [cell for i, cell in enumerate(line.split(",")) if i != 4]
+        for line in outcome["table"].splitlines()
+    ]
     lab.run(lab.tiny.replace("trials: 2", "trials: 4"))
     from mtlrun.report.build import build_report, render
 
     expected = render(build_report(lab.output / RUN), "csv").splitlines()
     assert expected[0].split(",")[4] == "seconds_median"
-    assert numbers == [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in expected]
+    assert numbers == [
+        [cell for i, cell in enumerate(line.split(",")) if i != 4] for line in expected
+    ]
 
 
 def computed(made, **options):
@@ -129,7 +149,9 @@ DAMAGES = {
     "cut": lambda text: text[: len(text) // 2],
     "no JSON": lambda text: "\x00" * len(text),
     "list": lambda text: "[]",
-    "digit": lambda text: text.replace('"auc":0.', '"auc":0.9', 1).replace('"scores":[0.', '"scores":[0.9', 1),
+    "digit": lambda text: text.replace('"auc":0.', '"auc":0.9', 1).replace(
+        '"scores":[0.', '"scores":[0.9', 1
+    ),
     "status": lambda text: text.replace('"status":"ok"', '"status":"no"'),
     "no digest": lambda text: text.replace('"sha256"', '"sha257"', 1),
     "protocol": lambda text: text.replace('"protocol":3', '"protocol":1'),
@@ -148,13 +170,22 @@ def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
         assert damaged != written, name
         store.path(cell.key).write_text(damaged)
         states = survey(lab.plan(text))
-        assert [state.name for state in states] == ["damaged", "done", "done", "done"], name
+        assert [state.name for state in states] == [
+            "damaged",
+            "done",
+            "done",
+            "done",
+        ], name
         assert states[0].reason.startswith(f"cells/{cell.key}.json is damaged: "), name
         summary, lines = computed(lab.plan(text))
         assert states[0].reason in lines, name
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
         again = store.load(cell.key)
-        assert (again.metrics, again.per_task, again.status) == (good.metrics, good.per_task, "ok"), name
+        assert (again.metrics, again.per_task, again.status) == (
+            good.metrics,
+            good.per_task,
+            "ok",
+        ), name
         assert again.selection["scores"] == good.selection["scores"], name
 
 
@@ -169,7 +200,9 @@ def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
         if damaged == written:  # a fold has no such field
             continue
         store.path(fold.key).write_text(damaged)
-        assert computed(lab.plan())[0].n_cached == 4  # what was chosen stands in the cells that used it
+        assert (
+            computed(lab.plan())[0].n_cached == 4
+        )  # what was chosen stands in the cells that used it
         store.path(cell.key).unlink()
         summary, lines = computed(lab.plan())
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
@@ -204,13 +237,18 @@ def test_damaged_provenance_is_not_believed(lab):
     assert len(json.loads((made.folder / "provenance.json").read_text())["runs"]) == 1
 
 
-def test_what_killed_processes_left_is_cleared_up_and_what_living_ones_write_is_not(lab):
+def test_what_killed_processes_left_is_cleared_up_and_what_living_ones_write_is_not(
+    lab,
+):
     made = lab.plan()
     run(made)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     host, cells = socket.gethostname(), lab.output / "cells"
-    dead = [made.folder / f".{host}-{gone.pid}-abcd.tmp", cells / f".{host}-{gone.pid}-efgh.tmp"]
+    dead = [
+        made.folder / f".{host}-{gone.pid}-abcd.tmp",
+        cells / f".{host}-{gone.pid}-efgh.tmp",
+    ]
     alive = [cells / f".{host}-{os.getpid()}-abcd.tmp", cells / ".elsewhere-1-abcd.tmp"]
     for path in (*dead, *alive):
         path.write_text("half")
@@ -228,7 +266,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
     monkeypatch.setattr("mtlrun.utils.io.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomic(tmp_path / "a", "new")
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "old")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
+        ("a", "old")
+    ]
 
 
 def test_a_clock_that_was_set_back_hides_no_work_and_repeats_none(lab):
@@ -263,11 +303,16 @@ def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
 
     made = lab.plan()
     run(made)
-    before = [render(build_report(made.folder), form) for form in ("csv", "md", "json", "tex")]
+    before = [
+        render(build_report(made.folder), form) for form in ("csv", "md", "json", "tex")
+    ]
     lab.output.rename(lab.root / "moved")
     there = plan(made.experiment, output=lab.root / "moved")
     assert computed(there)[1].startswith("all 4 cells up to date")
-    assert [render(build_report(there.folder), form) for form in ("csv", "md", "json", "tex")] == before
+    assert [
+        render(build_report(there.folder), form)
+        for form in ("csv", "md", "json", "tex")
+    ] == before
 
 
 def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
@@ -276,14 +321,18 @@ def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
     theirs.enter_context(timing_lock(lines.append))
     stream = io.StringIO()
     made = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
-    thread = threading.Thread(target=run, args=(made,), kwargs={"progress": Plain(stream)})
+    thread = threading.Thread(
+        target=run, args=(made,), kwargs={"progress": Plain(stream)}
+    )
     thread.start()
     end = time.monotonic() + 240
     while "another timed run is in progress" not in stream.getvalue():
         assert time.monotonic() < end
         time.sleep(0.01)
     store, keys = made.store(), [row.cell.key for row in made.rows]
-    assert not any(store.path(key).exists() for key in keys)  # searches are done, timed cells are not
+    assert not any(
+        store.path(key).exists() for key in keys
+    )  # searches are done, timed cells are not
     theirs.close()
     thread.join(240)
     assert all(store.load(key).environment["serial"] for key in keys)
@@ -291,7 +340,9 @@ def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
         assert lines == []
 
 
-def test_where_no_timing_lock_can_be_made_the_run_goes_on_and_says_so(lab, tmp_path, monkeypatch):
+def test_where_no_timing_lock_can_be_made_the_run_goes_on_and_says_so(
+    lab, tmp_path, monkeypatch
+):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
     summary, lines = computed(lab.plan(lab.tiny + "timing: {repeats: 1}\n"))
@@ -313,7 +364,9 @@ def test_a_link_in_the_place_of_the_timing_lock_is_not_followed(tmp_path, monkey
 
 @pytest.mark.skipif(os.name != "posix", reason="flock is of POSIX systems")
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_a_file_system_without_flock_is_named_at_the_start_and_works(lab, monkeypatch, number):
+def test_a_file_system_without_flock_is_named_at_the_start_and_works(
+    lab, monkeypatch, number
+):
     import fcntl
 
     def refuse(*_):
@@ -327,8 +380,12 @@ def test_a_file_system_without_flock_is_named_at_the_start_and_works(lab, monkey
     assert first.exit_code == 0, first.stderr
     lines = first.stderr.splitlines()
     (place,) = [
-        i for i, line in enumerate(lines) if str(cells) in line and os.strerror(number) in line and "--output" in line
+        i
+        for i, line in enumerate(lines)
+        if str(cells) in line and os.strerror(number) in line and "--output" in line
     ]
     assert sum("cannot tell whether other timed runs" in line for line in lines) == 1
-    assert place < next(i for i, line in enumerate(lines) if "simulated-rmtl" in line and " ok" in line)
+    assert place < next(
+        i for i, line in enumerate(lines) if "simulated-rmtl" in line and " ok" in line
+    )
     assert not any(map(is_locked, cells.glob("*.lock")))

@@ -14,7 +14,16 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.record import host_facts
 from mtlrun.runs import fit
-from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing
+from mtlrun.runs.cell import (
+    Cell,
+    DatasetRef,
+    Features,
+    Method,
+    Scoring,
+    Search,
+    Split,
+    Timing,
+)
 from mtlrun.runs.fit import fit_cell, part_of, score_candidates
 
 SPIES = '''
@@ -106,16 +115,37 @@ def made(task_type="binary", ragged=False):
     Y = X[:, 1:] @ W + 0.5 * rng.normal(size=(60, 3))
     Y = np.sign(Y) if task_type == "binary" else Y
     tasks = np.arange(60) % 3 if ragged else None
-    data = Dataset(X=X, y=Y[np.arange(60), tasks] if ragged else Y, task_type=task_type, task_id=tasks, id="made")
+    data = Dataset(
+        X=X,
+        y=Y[np.arange(60), tasks] if ragged else Y,
+        task_type=task_type,
+        task_id=tasks,
+        id="made",
+    )
     data.splits["own"] = [(np.arange(20, 60), np.arange(20))]
     return data
 
 
-def cell_of(split, name="Spy", params=None, features=None, timing=None, metrics=("auc",), average="task", **search):
+def cell_of(
+    split,
+    name="Spy",
+    params=None,
+    features=None,
+    timing=None,
+    metrics=("auc",),
+    average="task",
+    **search,
+):
     method = Method(f"lab.spies:{name}", params=params or {})
     wanted = None
     if search:
-        options = {"grid": {"alpha": [0.1, 1000.0]}, "folds": 3, "metric": metrics[0], "seed": 11, "method": method}
+        options = {
+            "grid": {"alpha": [0.1, 1000.0]},
+            "folds": 3,
+            "metric": metrics[0],
+            "seed": 11,
+            "method": method,
+        }
         wanted = Search(**{**options, **search})
     scoring = Scoring(metrics, average, timing=timing)
     return Cell(DatasetRef("made", {}, "0"), split, method, scoring, features, wanted)
@@ -134,7 +164,14 @@ HELD = ["validation", "published", "balanced"]
 
 def split_of(data, name):
     """Return training, validation and test rows."""
-    return split_rows(data, **{key: value for key, value in asdict(SPLITS[name]).items() if value is not None})
+    return split_rows(
+        data,
+        **{
+            key: value
+            for key, value in asdict(SPLITS[name]).items()
+            if value is not None
+        },
+    )
 
 
 def numbers(rows):
@@ -156,7 +193,9 @@ def searched(cell, data):
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_a_search_on_the_validation_part_is_scored_there_and_the_fit_on_the_test_rows(spies, name):
+def test_a_search_on_the_validation_part_is_scored_there_and_the_fit_on_the_test_rows(
+    spies, name
+):
     data = made(ragged=name == "balanced")
     train, validation, test = (rows.tolist() for rows in split_of(data, name))
     cell = cell_of(SPLITS[name], on="validation", folds=1)
@@ -177,9 +216,16 @@ def test_folds_of_a_search_are_parts_of_the_training_rows(spies, name):
     assert [(numbers(part.train), numbers(part.test)) for part in parts] == [
         (train[fitted].tolist(), train[scored].tolist()) for fitted, scored in inner
     ]
-    assert sorted(number for part in parts for number in numbers(part.test)) == sorted(train)
-    others = [part_of(fold, data)[0] for fold in cell_of(SPLITS[name], on="folds", seed=12).folds]
-    assert [numbers(part.test) for part in others] != [numbers(part.test) for part in parts]
+    assert sorted(number for part in parts for number in numbers(part.test)) == sorted(
+        train
+    )
+    others = [
+        part_of(fold, data)[0]
+        for fold in cell_of(SPLITS[name], on="folds", seed=12).folds
+    ]
+    assert [numbers(part.test) for part in others] != [
+        numbers(part.test) for part in parts
+    ]
 
 
 @pytest.mark.parametrize("name", SPLITS)
@@ -187,22 +233,38 @@ def test_no_search_depends_on_what_the_test_rows_hold(spies, name):
     data = made(ragged=name == "balanced")
     train, validation, test = split_of(data, name)
     on = "validation" if name in HELD else "folds"
-    cell = cell_of(SPLITS[name], features=Features("standardize"), on=on, folds=1 if name in HELD else 3)
+    cell = cell_of(
+        SPLITS[name],
+        features=Features("standardize"),
+        on=on,
+        folds=1 if name in HELD else 3,
+    )
     before = searched(cell, data)
     assert searched(cell, spoiled(data, test)) == before
-    assert searched(cell, spoiled(data, validation if name in HELD else train)) != before
+    assert (
+        searched(cell, spoiled(data, validation if name in HELD else train)) != before
+    )
 
 
 def test_no_fit_depends_on_what_the_test_and_validation_rows_hold(spies):
     data = made()
     train, validation, test = split_of(data, "validation")
     cell = cell_of(SPLITS["validation"], features=Features("standardize"))
-    fitted, other = (fit_cell(cell, one) for one in (data, spoiled(data, np.r_[validation, test])))
+    fitted, other = (
+        fit_cell(cell, one) for one in (data, spoiled(data, np.r_[validation, test]))
+    )
     np.testing.assert_array_equal(fitted.model.coef_, other.model.coef_)
-    np.testing.assert_array_equal(fitted.step.transform(data.X[test]), fitted.part.test.X)
+    np.testing.assert_array_equal(
+        fitted.step.transform(data.X[test]), fitted.part.test.X
+    )
     assert fitted.record.metrics != other.record.metrics
-    assert fit_cell(cell, spoiled(data, validation)).record.metrics == fitted.record.metrics
-    assert not np.array_equal(fit_cell(cell, spoiled(data, train)).model.coef_, fitted.model.coef_)
+    assert (
+        fit_cell(cell, spoiled(data, validation)).record.metrics
+        == fitted.record.metrics
+    )
+    assert not np.array_equal(
+        fit_cell(cell, spoiled(data, train)).model.coef_, fitted.model.coef_
+    )
 
 
 def test_features_of_a_search_are_learned_on_the_rows_it_fits(spies):
@@ -269,7 +331,11 @@ def test_sparse_features_stay_sparse_when_they_are_standardised():
 
 
 def test_words_of_a_table_become_columns():
-    data = replace(made(), features=["n", "a", "b", "c", "colour"], categories={"colour": ["red", "blue"]})
+    data = replace(
+        made(),
+        features=["n", "a", "b", "c", "colour"],
+        categories={"colour": ["red", "blue"]},
+    )
     data.X[:, 4] = np.arange(60) % 2
     part, step = part_of(cell_of(SPLITS["random"], features=Features("table")), data)
     assert part.train.X.shape == (36, 6)
@@ -286,15 +352,23 @@ def letters():
 
 
 def width(**options):
-    return part_of(cell_of(SPLITS["random"], features=Features(**options)), letters())[0].train.X.shape[1]
+    return part_of(cell_of(SPLITS["random"], features=Features(**options)), letters())[
+        0
+    ].train.X.shape[1]
 
 
 def test_sequences_become_letters_by_place_or_longer_words():
-    one_hot = part_of(cell_of(SPLITS["random"], features=Features("one-hot")), letters())[0].train.X
-    np.testing.assert_array_equal(np.ravel(one_hot.sum(axis=1)), 4)  # one letter at each place
+    one_hot = part_of(
+        cell_of(SPLITS["random"], features=Features("one-hot")), letters()
+    )[0].train.X
+    np.testing.assert_array_equal(
+        np.ravel(one_hot.sum(axis=1)), 4
+    )  # one letter at each place
     assert one_hot.shape[1] == width(kind="weighted-degree", degree=1)
     assert width(kind="weighted-degree", degree=2) > one_hot.shape[1]
-    assert width(kind="weighted-degree", degree=2, hash_bits=3) != width(kind="weighted-degree", degree=2)
+    assert width(kind="weighted-degree", degree=2, hash_bits=3) != width(
+        kind="weighted-degree", degree=2
+    )
 
 
 # --- the record of a fit
@@ -306,7 +380,10 @@ def facts_of(spies, name="Spy", data=None, timing=None, chosen=None, **params):
 
 
 def test_chosen_parameters_replace_those_of_the_method(spies):
-    plain, chosen = facts_of(spies, alpha=3.0), facts_of(spies, alpha=3.0, chosen={"alpha": 500.0})
+    plain, chosen = (
+        facts_of(spies, alpha=3.0),
+        facts_of(spies, alpha=3.0, chosen={"alpha": 500.0}),
+    )
     assert (plain.record.params["alpha"], plain.model.alpha) == (3.0, 3.0)
     assert (chosen.record.params["alpha"], chosen.model.alpha) == (500.0, 500.0)
     assert chosen.record.metrics["mse"] > plain.record.metrics["mse"]
@@ -320,21 +397,31 @@ def test_scores_are_those_of_the_predictions_of_the_test_rows(spies):
     fitted = facts_of(spies, data=data)
     predicted = fitted.model.predict(data.X[test])
     np.testing.assert_array_equal(fitted.scores, predicted)
-    np.testing.assert_allclose(fitted.record.per_task["mse"], ((predicted - data.y[test]) ** 2).mean(axis=0))
-    assert fitted.record.metrics["mse"] == pytest.approx(np.mean(fitted.record.per_task["mse"]))
+    np.testing.assert_allclose(
+        fitted.record.per_task["mse"], ((predicted - data.y[test]) ** 2).mean(axis=0)
+    )
+    assert fitted.record.metrics["mse"] == pytest.approx(
+        np.mean(fitted.record.per_task["mse"])
+    )
     assert fitted.part.test_rows.tolist() == test.tolist()
 
 
 def test_the_mean_over_samples_weighs_tasks_by_their_rows(spies):
     data = made("regression", ragged=True)
     data = data.subset(np.flatnonzero((data.task_id > 0) | (np.arange(60) < 24)))
-    cell = replace(cell_of(SPLITS["random"], metrics=("mse",)), method=Method("IndependentRidge"))
+    cell = replace(
+        cell_of(SPLITS["random"], metrics=("mse",)), method=Method("IndependentRidge")
+    )
     by_task = fit_cell(cell, data).record
-    by_sample = fit_cell(replace(cell, scoring=replace(cell.scoring, average="sample")), data).record
+    by_sample = fit_cell(
+        replace(cell, scoring=replace(cell.scoring, average="sample")), data
+    ).record
     rows = np.bincount(data.task_id[split_of(data, "random")[2]])
     assert len(set(rows)) > 1
     assert by_task.metrics["mse"] == pytest.approx(np.mean(by_task.per_task["mse"]))
-    assert by_sample.metrics["mse"] == pytest.approx(np.average(by_task.per_task["mse"], weights=rows))
+    assert by_sample.metrics["mse"] == pytest.approx(
+        np.average(by_task.per_task["mse"], weights=rows)
+    )
     assert by_sample.metrics["mse"] != by_task.metrics["mse"]
 
 
@@ -343,7 +430,10 @@ def test_the_mean_over_samples_weighs_tasks_by_their_rows(spies):
     [
         ({}, {"converged": True}),
         ({"n_iter_": 7, "gap_": 0.5}, {"converged": True, "n_iter": 7, "gap": 0.5}),
-        ({"n_iter_": [3, 9, 4], "stop_crit_": [0.1, 0.3]}, {"converged": True, "n_iter": 9, "stop_crit": 0.3}),
+        (
+            {"n_iter_": [3, 9, 4], "stop_crit_": [0.1, 0.3]},
+            {"converged": True, "n_iter": 9, "stop_crit": 0.3},
+        ),
         ({"objective_": [3.0, 2.0, 1.5]}, {"converged": True, "objective": 1.5}),
         ({"objective_": 4.0}, {"converged": True, "objective": 4.0}),
         ({"objective_": []}, {"converged": True}),
@@ -361,7 +451,12 @@ def test_warnings_are_kept_once_each_and_one_about_convergence_is_the_message(sp
     record = facts_of(spies, "Talking").record
     assert record.status == "not_converged"
     assert (record.solver["converged"], record.solver["message"]) == (False, "fit 1")
-    assert [line.endswith(text) for line, text in zip(record.log.splitlines(), ("fit 1", "the same"), strict=True)] == [
+    assert [
+        line.endswith(text)
+        for line, text in zip(
+            record.log.splitlines(), ("fit 1", "the same"), strict=True
+        )
+    ] == [
         True,
         True,
     ]
@@ -384,18 +479,29 @@ def test_coefficients_are_compared_with_the_known_truth_of_a_regression(spies):
     fitted = facts_of(spies, data=known)
     expected = np.linalg.norm(fitted.model.coef_ - truth.T) / np.linalg.norm(truth)
     assert fitted.record.solver["truth_error"] == pytest.approx(expected)
-    for other in (data, replace(data, truth={"W": truth[:, :2]}), replace(made(), truth={"W": truth})):
+    for other in (
+        data,
+        replace(data, truth={"W": truth[:, :2]}),
+        replace(made(), truth={"W": truth}),
+    ):
         assert "truth_error" not in facts_of(spies, data=other).record.solver
 
 
 def test_no_truth_without_coefficients(spies):
     data = replace(made("regression", ragged=True), truth={"W": np.ones((5, 3))})
-    cell = replace(cell_of(SPLITS["random"], metrics=("mse",)), method=Method("sklearn.tree:DecisionTreeRegressor"))
+    cell = replace(
+        cell_of(SPLITS["random"], metrics=("mse",)),
+        method=Method("sklearn.tree:DecisionTreeRegressor"),
+    )
     assert "truth_error" not in fit_cell(cell, data).record.solver
 
 
-def test_seconds_of_blocks_are_summed_and_the_longest_is_that_of_parallel_workers(spies):
-    seconds = facts_of(spies, facts={"block_seconds_": [0.25, 0.5, 0.125]}).record.seconds
+def test_seconds_of_blocks_are_summed_and_the_longest_is_that_of_parallel_workers(
+    spies,
+):
+    seconds = facts_of(
+        spies, facts={"block_seconds_": [0.25, 0.5, 0.125]}
+    ).record.seconds
     assert (seconds["blocks_sum"], seconds["blocks_max"]) == (0.875, 0.5)
     assert not {"blocks_sum", "blocks_max"} & set(facts_of(spies).record.seconds)
 
@@ -413,14 +519,22 @@ def clock(spies, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("takes", "seconds", "kept"), [([3.0], 3.0, 3.0), ([9.0, 1.0, 4.0], 4.0, 4.0), ([2.0, 8.0, 1.0, 4.0], 3.0, 2.0)]
+    ("takes", "seconds", "kept"),
+    [([3.0], 3.0, 3.0), ([9.0, 1.0, 4.0], 4.0, 4.0), ([2.0, 8.0, 1.0, 4.0], 3.0, 2.0)],
 )
-def test_the_time_of_a_fit_is_the_median_and_its_model_the_one_nearest_to_it(clock, takes, seconds, kept):
+def test_the_time_of_a_fit_is_the_median_and_its_model_the_one_nearest_to_it(
+    clock, takes, seconds, kept
+):
     clock.takes[:] = takes
-    fitted = facts_of(None, "Slow", timing=Timing(repeats=len(takes), threads=1, warmup=False))
+    fitted = facts_of(
+        None, "Slow", timing=Timing(repeats=len(takes), threads=1, warmup=False)
+    )
     record = fitted.record
     assert (record.seconds["fit"], record.seconds["fit_all"]) == (seconds, takes)
-    assert (record.seconds["predict"], record.seconds["total"]) == (0.25, sum(takes) + 0.25)
+    assert (record.seconds["predict"], record.seconds["total"]) == (
+        0.25,
+        sum(takes) + 0.25,
+    )
     assert fitted.model.took_ == kept
     assert record.log == f"took {kept}"
     timing = {"repeats": len(takes), "threads": 1, "warmup": False}
@@ -448,13 +562,19 @@ def test_the_first_fit_of_a_method_on_a_data_set_is_not_timed_and_not_kept(clock
     assert timed(cold=True, alpha=3.0)  # another estimator
 
 
-def test_seeds_of_nested_estimators_are_the_same_code_but_their_other_parameters_are_not(clock):
+def test_seeds_of_nested_estimators_are_the_same_code_but_their_other_parameters_are_not(
+    clock,
+):
     timing = Timing(repeats=1, threads=1, warmup=True)
     nested = lambda **params: {"base": {"estimator": "lab.spies:Spy", "params": params}}  # noqa: E731
     clock.takes[:] = [9.0, 2.0, 1.0, 7.0, 3.0]
     found = [
         facts_of(None, "Slow", timing=timing, **nested(**params)).record.seconds["fit"]
-        for params in ({"random_state": 0}, {"random_state": 1}, {"random_state": 1, "alpha": 2.0})
+        for params in (
+            {"random_state": 0},
+            {"random_state": 1},
+            {"random_state": 1, "alpha": 2.0},
+        )
     ]
     assert found == [2.0, 1.0, 3.0]
 
@@ -469,14 +589,20 @@ def test_what_is_not_timed_is_fitted_once(clock):
     clock.takes[:] = [5.0]
     record = facts_of(None, "Slow").record
     assert (record.seconds["fit_all"], clock.takes) == ([5.0], [])
-    assert {"repeats": 1, "threads": 1, "warmup": False}.items() <= record.environment.items()
+    assert {
+        "repeats": 1,
+        "threads": 1,
+        "warmup": False,
+    }.items() <= record.environment.items()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_are_limited_while_it_is_fitted(spies, threads):
     with threadpool_limits(limits=3 - threads):
         facts_of(spies, timing=Timing(repeats=1, threads=threads, warmup=False))
-        assert max(spies.Spy.threads) == threads  # a library that was started with one thread keeps to it
+        assert (
+            max(spies.Spy.threads) == threads
+        )  # a library that was started with one thread keeps to it
         facts_of(spies)  # not timed
         assert spies.Spy.threads == {1}
 
@@ -511,7 +637,9 @@ def test_scores_of_a_search_are_those_of_its_method_with_each_candidate(spies):
         part = part_of(fold, data)[0]
         record = score_candidates(fold, data)
         expected = [
-            part.score(model, part.predict(model), ["accuracy"], "task")["accuracy"].mean
+            part.score(model, part.predict(model), ["accuracy"], "task")[
+                "accuracy"
+            ].mean
             for model in (part.fit(spies.Spy(alpha)) for alpha in (0.1, 1000.0))
         ]
         assert record.selection == {
@@ -527,7 +655,9 @@ def test_scores_of_a_search_are_those_of_its_method_with_each_candidate(spies):
 
 def test_a_score_that_is_not_defined_anywhere_is_none(spies):
     data = made()
-    data.y[:] = np.where(np.isin(np.arange(60), split_of(data, "random")[0])[:, None], 1.0, data.y)
+    data.y[:] = np.where(
+        np.isin(np.arange(60), split_of(data, "random")[0])[:, None], 1.0, data.y
+    )
     (selection, *_) = searched(cell_of(SPLITS["random"], on="folds"), data)
     assert (selection["scores"], selection["undefined"]) == ([None, None], [3, 3])
     assert selection["errors"] == [None, None]
@@ -550,14 +680,32 @@ def test_only_several_candidates_of_one_model_start_warm(spies):
 @pytest.mark.parametrize(
     ("estimator", "params", "grid"),
     [
-        ("sklearn.neural_network:MLPRegressor", {"max_iter": 2, "random_state": 0}, {"alpha": [0.1, 10.0]}),
-        ("sklearn.ensemble:HistGradientBoostingRegressor", {"max_iter": 2}, {"l2_regularization": [0.1, 10.0]}),
-        ("sklearn.ensemble:ExtraTreesRegressor", {"n_estimators": 2}, {"max_depth": [1, 2]}),
+        (
+            "sklearn.neural_network:MLPRegressor",
+            {"max_iter": 2, "random_state": 0},
+            {"alpha": [0.1, 10.0]},
+        ),
+        (
+            "sklearn.ensemble:HistGradientBoostingRegressor",
+            {"max_iter": 2},
+            {"l2_regularization": [0.1, 10.0]},
+        ),
+        (
+            "sklearn.ensemble:ExtraTreesRegressor",
+            {"n_estimators": 2},
+            {"max_depth": [1, 2]},
+        ),
     ],
 )
 def test_networks_and_ensembles_start_anew(spies, estimator, params, grid):
     data = made("regression", ragged=True)
-    cell = cell_of(SPLITS["random"], metrics=("mse",), on="folds", grid=grid, method=Method(estimator, params=params))
+    cell = cell_of(
+        SPLITS["random"],
+        metrics=("mse",),
+        on="folds",
+        grid=grid,
+        method=Method(estimator, params=params),
+    )
     assert score_candidates(cell.folds[0], data).selection["warm_started"] is False
 
 
@@ -595,17 +743,25 @@ def test_methods_of_the_same_rows_share_them_and_no_others(no_parts):
     first, again, other = parts_of(data, "random", "random", "validation")
     assert again[0] is first[0]
     assert other[0] is not first[0]
-    scaled = fit._shared_part(cell_of(SPLITS["random"], features=Features("standardize")), data)
+    scaled = fit._shared_part(
+        cell_of(SPLITS["random"], features=Features("standardize")), data
+    )
     assert scaled[0] is not first[0]
     assert scaled[1] is not None
     assert fit._shared_part(cell_of(SPLITS["random"]), made())[0] is not first[0]
     assert len(no_parts) == 4
 
 
-def test_of_prepared_rows_only_so_many_bytes_are_kept_those_used_last(no_parts, monkeypatch):
+def test_of_prepared_rows_only_so_many_bytes_are_kept_those_used_last(
+    no_parts, monkeypatch
+):
     data = made()
-    sizes = [fit._bytes(part) for part, _ in parts_of(data, "random", "validation", "kfold")]
-    assert sizes == [4 * 8 * rows * (5 + 3) for rows in (60, 42, 60)]  # X and y, and three times as much
+    sizes = [
+        fit._bytes(part) for part, _ in parts_of(data, "random", "validation", "kfold")
+    ]
+    assert sizes == [
+        4 * 8 * rows * (5 + 3) for rows in (60, 42, 60)
+    ]  # X and y, and three times as much
     no_parts.clear()
     monkeypatch.setattr(fit, "_PART_BYTES", sizes[0] + sizes[2])
     parts_of(data, "random", "validation", "random", "kfold")

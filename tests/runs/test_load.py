@@ -62,7 +62,9 @@ def problems_of(lab, text, **options):
     ],
 )
 def test_options_of_a_data_set_are_checked_with_the_file(lab, option, told):
-    given = changed("datasets: [digits]", f"datasets: [{{id: simulated-rmtl, {option}}}]")
+    given = changed(
+        "datasets: [digits]", f"datasets: [{{id: simulated-rmtl, {option}}}]"
+    )
     text = problems_of(lab, given)
     assert text.startswith("bad.yaml:5:")
     assert re.search(told, text)
@@ -70,7 +72,11 @@ def test_options_of_a_data_set_are_checked_with_the_file(lab, option, told):
 
 def test_a_valid_file_loads(lab):
     experiment = load_experiment(lab.write(VALID))
-    assert (experiment.id, experiment.profile, experiment.profiles) == ("lab/tiny", "full", ("smoke", "full"))
+    assert (experiment.id, experiment.profile, experiment.profiles) == (
+        "lab/tiny",
+        "full",
+        ("smoke", "full"),
+    )
     assert experiment.spec.split.n_trials == 3
     assert experiment.config["methods"][0]["grid"] == {"alpha": [1, 2]}
     assert "profiles" not in experiment.config
@@ -137,7 +143,9 @@ GOLDEN = {
         "           ^^^^ for instance selection: {folds: 3}",
     ),
     "field of another kind of split": (
-        changed("kind: random, train: 0.4, trials: 3", "kind: kfold, folds: 3, name: a"),
+        changed(
+            "kind: random, train: 0.4, trials: 3", "kind: kfold, folds: 3, name: a"
+        ),
         "bad.yaml:6:8: a kfold split has no name\n"
         "  5 | datasets: [digits]\n"
         "  6 | split: {kind: kfold, folds: 3, name: a}\n"
@@ -151,7 +159,9 @@ GOLDEN = {
         "                                                                                     ^^^ did you mean 'two'?",
     ),
     "limit of a stopped run": (
-        changed("at_least: 3", "at_least: 3, stopped: {quantity: auc, at_least: seconds}"),
+        changed(
+            "at_least: 3", "at_least: 3, stopped: {quantity: auc, at_least: seconds}"
+        ),
         "bad.yaml:18:106: method 'one' does not set the parameter 'seconds'\n",
     ),
     "field of a check": (
@@ -192,7 +202,10 @@ GOLDEN = {
         "          ^^^^^^^^^",
     ),
     "empty": ("", "bad.yaml: an experiment file is empty"),
-    "a list": ("- 1\n", "bad.yaml: an experiment file must be a mapping with keys such as 'id' and 'methods'"),
+    "a list": (
+        "- 1\n",
+        "bad.yaml: an experiment file must be a mapping with keys such as 'id' and 'methods'",
+    ),
 }
 
 
@@ -207,7 +220,8 @@ def test_problems_have_place_excerpt_and_suggestion(lab, case):
 SENTENCES = {
     "select_with without a grid": (
         changed(
-            "{label: two, estimator: IndependentRidge}", "{label: two, estimator: SparseMTL, select_with: {tol: 0.1}}"
+            "{label: two, estimator: IndependentRidge}",
+            "{label: two, estimator: SparseMTL, select_with: {tol: 0.1}}",
         ),
         "bad.yaml:16:40: 'select_with' without a 'grid' has no effect\n",
         "remove it or add a grid",
@@ -218,7 +232,10 @@ SENTENCES = {
         "",
     ),
     "a claim of nothing": (
-        changed(", checks: [{kind: ratio, quantity: seconds, of: one, over: two, at_least: 3}]", ""),
+        changed(
+            ", checks: [{kind: ratio, quantity: seconds, of: one, over: two, at_least: 3}]",
+            "",
+        ),
         "bad.yaml:18:5: a claim needs 'checks' or 'not_testable'\n",
         "",
     ),
@@ -256,12 +273,23 @@ def test_problems_have_a_remedy(lab, case):
 
 def test_all_problems_of_a_file_at_once(lab):
     text = changed(
-        "trials: 3", "trails: 3", changed("datasets: [digits]", "datasets: [digit]", changed("[auc]", "[auk]"))
+        "trials: 3",
+        "trails: 3",
+        changed("datasets: [digits]", "datasets: [digit]", changed("[auc]", "[auk]")),
     )
     found = problems_of(lab, text)
-    places = [line.partition(": ")[0] for line in found.splitlines() if line.startswith("bad.yaml")]
+    places = [
+        line.partition(": ")[0]
+        for line in found.splitlines()
+        if line.startswith("bad.yaml")
+    ]
     # 'auc' is unknown to the reference too, once the metric is misspelt
-    assert places == ["bad.yaml:5:12", "bad.yaml:6:35", "bad.yaml:7:11", "bad.yaml:20:46"]
+    assert places == [
+        "bad.yaml:5:12",
+        "bad.yaml:6:35",
+        "bad.yaml:7:11",
+        "bad.yaml:20:46",
+    ]
 
 
 def test_what_is_missing_is_missing_in_the_file_that_was_given(lab):
@@ -272,7 +300,9 @@ def test_what_is_missing_is_missing_in_the_file_that_was_given(lab):
 
 
 def test_profiles_that_are_no_mapping(lab):
-    path = lab.write(VALID.partition("profiles:")[0] + "profiles: [smoke]\n", "bad.yaml")
+    path = lab.write(
+        VALID.partition("profiles:")[0] + "profiles: [smoke]\n", "bad.yaml"
+    )
     with pytest.raises(ConfigError, match="'profiles' must be a mapping"):
         validate_file(path)
 
@@ -300,15 +330,22 @@ def test_quick_is_the_default_profile_where_it_exists(lab):
 
 
 def test_unknown_profile(lab):
-    with pytest.raises(UnknownNameError, match=r"tiny\.yaml[^\0]*'smok'[^\0]*'smoke'\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"tiny\.yaml[^\0]*'smok'[^\0]*'smoke'\?"
+    ):
         load_experiment(lab.write(VALID), profile="smok")
 
 
 def test_mistakes_in_a_profile_have_their_place_there(lab):
-    text = VALID + "  bad: {id: x, split: {trials: no}, methods: [{label: ony}, {label: two, params: {alpa: 1}}]}\n"
+    text = (
+        VALID
+        + "  bad: {id: x, split: {trials: no}, methods: [{label: ony}, {label: two, params: {alpa: 1}}]}\n"
+    )
     with pytest.raises(ConfigError) as refused:
         validate_file(lab.write(text, "bad.yaml"))
-    places = [line for line in str(refused.value).splitlines() if line.startswith("bad.yaml")]
+    places = [
+        line for line in str(refused.value).splitlines() if line.startswith("bad.yaml")
+    ]
     assert places == [
         "bad.yaml:24:9: a profile cannot change 'id'",
         "bad.yaml:24:32: 'trials' must be a whole number, not 'no'",
@@ -319,10 +356,17 @@ def test_mistakes_in_a_profile_have_their_place_there(lab):
 
 def test_override_beats_profile_beats_file(lab):
     path = lab.write(VALID)
-    load = lambda *overrides, **options: load_experiment(path, profile="smoke", overrides=overrides, **options)  # noqa: E731
+
+    def load(*overrides, **options):
+        return load_experiment(path, profile="smoke", overrides=overrides, **options)
+
     assert load().spec.split.trials == 1
     experiment = load(
-        "split.trials=7", "methods.one.params.tol=1e-5", "methods.1.params.alpha=3", "grids.P=[4, 5]", seed=9
+        "split.trials=7",
+        "methods.one.params.tol=1e-5",
+        "methods.1.params.alpha=3",
+        "grids.P=[4, 5]",
+        seed=9,
     )
     assert experiment.spec.split.trials == 7
     assert experiment.spec.methods[0].params["tol"] == 1e-5
@@ -335,15 +379,27 @@ def test_override_beats_profile_beats_file(lab):
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("splt.trials=3", "--set splt.trials=3: unknown key 'splt'\n  did you mean 'split'?"),
-        ("split.trails=3", "--set split.trails=3: unknown key 'trails' in split\n  did you mean 'trials'?"),
-        ("split.trials=x", "--set split.trials=x: 'trials' must be a whole number, not 'x'"),
+        (
+            "splt.trials=3",
+            "--set splt.trials=3: unknown key 'splt'\n  did you mean 'split'?",
+        ),
+        (
+            "split.trails=3",
+            "--set split.trails=3: unknown key 'trails' in split\n  did you mean 'trials'?",
+        ),
+        (
+            "split.trials=x",
+            "--set split.trials=x: 'trials' must be a whole number, not 'x'",
+        ),
         ("split.trials", "--set split.trials: must be key=value"),
         (
             "methods.ones.params.a=1",
             "--set methods.ones.params.a=1: no entry 'ones' in this list\n  did you mean 'one'?",
         ),
-        ("methods.one.params.fit_intercep=1", "--set methods.one.params.fit_intercep=1: SparseMTL has no parameter"),
+        (
+            "methods.one.params.fit_intercep=1",
+            "--set methods.one.params.fit_intercep=1: SparseMTL has no parameter",
+        ),
         ("seed.a=1", "--set seed.a=1: 'seed' must be a whole number"),
         ("title=x", "--set title=x: 'title' cannot be changed"),
         ("seed=[1", "--set seed=[1: not valid YAML"),
@@ -355,24 +411,40 @@ def test_wrong_overrides_name_themselves(lab, override, expected):
 
 
 def test_names_of_experiments(tmp_path):
-    for name, extra in (("a/table1", ""), ("b/table1", "default_for: table1\n"), ("b/fig2", ""), ("c/fig2", "")):
+    for name, extra in (
+        ("a/table1", ""),
+        ("b/table1", "default_for: table1\n"),
+        ("b/fig2", ""),
+        ("c/fig2", ""),
+    ):
         path = tmp_path / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f"schema: 1\nid: {name}\ntitle: 'T: {name}'\nkind: evaluate\n{extra}")
-    assert [e.id for e in catalogue(tmp_path)] == ["a/table1", "b/fig2", "b/table1", "c/fig2"]
+        path.write_text(
+            f"schema: 1\nid: {name}\ntitle: 'T: {name}'\nkind: evaluate\n{extra}"
+        )
+    assert [e.id for e in catalogue(tmp_path)] == [
+        "a/table1",
+        "b/fig2",
+        "b/table1",
+        "c/fig2",
+    ]
     assert catalogue(tmp_path)[2].title == "T: b/table1"
     assert find("a/table1", tmp_path) == tmp_path / "a/table1.yaml"
     assert find("table1", tmp_path) == tmp_path / "b/table1.yaml"
     with pytest.raises(ConfigError, match=r"'fig2'.*b/fig2, c/fig2"):
         find("fig2", tmp_path)
-    with pytest.raises(UnknownNameError, match=r"unknown experiment 'tabel1'\nDid you mean .*'table1'"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown experiment 'tabel1'\nDid you mean .*'table1'"
+    ):
         find("tabel1", tmp_path)
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: no such file"):
         find("nowhere.yaml", tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", [e for e in catalogue() if e.kind == "evaluate"], ids=lambda e: e.id)
+@pytest.mark.parametrize(
+    "entry", [e for e in catalogue() if e.kind == "evaluate"], ids=lambda e: e.id
+)
 def test_shipped_experiments_are_valid_in_every_profile(entry):
     document = validate_file(entry.path)
     assert document.data["id"] == entry.id
@@ -385,5 +457,8 @@ def test_the_catalogue_agrees_with_the_files():
     for entry in catalogue():
         data = load_file(entry.path).data
         names = data.get("default_for") or []
-        assert (entry.title, entry.kind) == (data.get("title", ""), data.get("kind", "evaluate"))
+        assert (entry.title, entry.kind) == (
+            data.get("title", ""),
+            data.get("kind", "evaluate"),
+        )
         assert list(entry.default_for) == ([names] if isinstance(names, str) else names)

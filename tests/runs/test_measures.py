@@ -57,12 +57,19 @@ def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
     assert set(states(made)) == {"done"}
     short = records(made)[0]
     assert short.family == "measure"
-    assert short.metrics == {"end": pytest.approx(short.result["curves"]["walk"]["y"][-1]), "rows": 60}
+    assert short.metrics == {
+        "end": pytest.approx(short.result["curves"]["walk"]["y"][-1]),
+        "rows": 60,
+    }
     assert short.result["curves"]["walk"]["marks"] == {"half": 1.5}
     assert short.result["matrices"]["outer"]["centre"] == 0
     assert short.result["lines"] == ["A random walk."]
     assert short.result["tables"]["steps"]["rows"][2][1] == short.metrics["end"]
-    assert (short.solver["n_iter"], short.counts["n_samples"], short.environment["serial"]) == (3, 60, True)
+    assert (
+        short.solver["n_iter"],
+        short.counts["n_samples"],
+        short.environment["serial"],
+    ) == (3, 60, True)
     assert short.seconds["total"] > 0
     build_report(made.folder)
 
@@ -95,12 +102,16 @@ def test_timed_kinds_are_serial_and_have_threads_in_their_keys(lab, trace):
     untimed = lab.plan(trace.replace("kind: trace", "kind: inspect"))
     assert not untimed.timed
     assert cells(untimed)[0].scoring.timing is None
-    assert cells(lab.plan(trace + "timing: {threads: 2}\n"))[0].scoring.timing.threads == 2
+    assert (
+        cells(lab.plan(trace + "timing: {threads: 2}\n"))[0].scoring.timing.threads == 2
+    )
 
 
 @pytest.mark.slow
 def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
-    slow = trace.replace("steps: 5", "slow: 30").replace("repeats: 2", "limits: {seconds: 5}")
+    slow = trace.replace("steps: 5", "slow: 30").replace(
+        "repeats: 2", "limits: {seconds: 5}"
+    )
     summary = lab.run(slow)
     assert (summary.n_ok, summary.n_failed, summary.exit_code) == (2, 0, 0)
     made = lab.plan(slow)
@@ -120,7 +131,10 @@ def test_what_is_no_measurement_is_a_failed_row(lab, trace):
 
 def test_not_converged_is_a_status(lab, trace):
     lab.run(trace.replace("steps: 5", "converged: false"))
-    assert [r.status for r in records(lab.plan(trace.replace("steps: 5", "converged: false")))[1:3]] == [
+    assert [
+        r.status
+        for r in records(lab.plan(trace.replace("steps: 5", "converged: false")))[1:3]
+    ] == [
         "ok",
         "not_converged",
     ]
@@ -129,10 +143,23 @@ def test_not_converged_is_a_status(lab, trace):
 def test_an_axis_over_parameters_and_options(lab, trace):
     text = trace.replace("kind: trace", "kind: scaling")
     made = lab.plan(text + "sweep: {name: steps, params: steps, values: [2, 4]}\n")
-    assert [cell.method.params["steps"] for cell in cells(made)] == [2, 2, 2, 2, 4, 4, 4, 4]
-    made = lab.plan(text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n")
+    assert [cell.method.params["steps"] for cell in cells(made)] == [
+        2,
+        2,
+        2,
+        2,
+        4,
+        4,
+        4,
+        4,
+    ]
+    made = lab.plan(
+        text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n"
+    )
     assert [cell.dataset.options["n"] for cell in cells(made)[::4]] == [20, 40]
-    summary = lab.run(text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n")
+    summary = lab.run(
+        text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n"
+    )
     assert summary.n_ok == 8
     build_report(made.folder)
 
@@ -156,11 +183,17 @@ def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
     made = lab.plan(trace + "published: curves.yaml\n").run_json()
     assert made["published"]["curves"][0]["y"] == [3, 4]
     for text, problem in {
-        curves.replace("[3, 4]", "[3]"): r"curves\.yaml:1:10: 'x' and 'y' must have the same length",
-        curves.replace("[3, 4]", "[3, x]"): r"curves\.yaml:1:68: an entry of 'y' must be a number",
+        curves.replace(
+            "[3, 4]", "[3]"
+        ): r"curves\.yaml:1:10: 'x' and 'y' must have the same length",
+        curves.replace(
+            "[3, 4]", "[3, x]"
+        ): r"curves\.yaml:1:68: an entry of 'y' must be a number",
         curves.replace("x: [1, 2]", "x: 1"): r"curves\.yaml:1:53: 'x' must be a list",
         curves.replace("name: walk, ", ""): r"curves\.yaml:1:10: missing key 'name'",
-        curves.replace("source:", "sauce:"): r"curves\.yaml:1:72: unknown key 'sauce'.*(?s:.*)valid keys: dataset, ",
+        curves.replace(
+            "source:", "sauce:"
+        ): r"curves\.yaml:1:72: unknown key 'sauce'.*(?s:.*)valid keys: dataset, ",
         "curves: [a]": r"curves\.yaml:1:10: an entry of 'curves' must be a mapping",
         "[1]": r"curves\.yaml:1:1: the file must be a mapping",
     }.items():
@@ -180,14 +213,26 @@ def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
         ("repeats: 2", "split: {train: 0.5}", "kind: trace has no 'split'"),
         ("repeats: 2", "selection: {folds: 2}", "kind: trace has no 'selection'"),
         ("repeats: 2", "timing: {repeats: 2}", "no 'repeats' in timing"),
-        ("repeats: 2", "sweep: {name: a, split: train, values: [0.1]}", "no 'split' in sweep"),
+        (
+            "repeats: 2",
+            "sweep: {name: a, split: train, values: [0.1]}",
+            "no 'split' in sweep",
+        ),
         ("params: {", "grid: {steps: [1]}, params: {", "no 'grid' in methods"),
         ("kind: trace", "kind: evaluate", "no 'measure' in methods"),
         ("kind: trace", "kind: evaluate", "kind: evaluate has no 'repeats'"),
-        ("repeats: 2", "published: none.yaml", "no file of published numbers 'none.yaml'"),
+        (
+            "repeats: 2",
+            "published: none.yaml",
+            "no file of published numbers 'none.yaml'",
+        ),
         ("rank: 2}", "rank: 2, metrics: [auc]}", "no 'metrics' in datasets"),
         ("rank: 2}", "rank: 2, split: {train: 0.5}}", "no 'split' in datasets"),
-        ("repeats: 2", "sweep: {name: a, params: stpes, values: [1]}", "no method has a parameter 'stpes'"),
+        (
+            "repeats: 2",
+            "sweep: {name: a, params: stpes, values: [1]}",
+            "no method has a parameter 'stpes'",
+        ),
     ],
 )
 def test_what_a_file_cannot_say(lab, trace, old, new, message):
@@ -197,7 +242,9 @@ def test_what_a_file_cannot_say(lab, trace, old, new, message):
 
 def test_quantities_are_those_of_the_measures(lab):
     text = AUDIT.replace('audit", params: {published: mtmkl/table1.csv}', "walk")
-    known = text.replace('"lab.measures:walk}', "data-set-statistics}").replace("[end]", "[n, cardinalty]")
+    known = text.replace('"lab.measures:walk}', "data-set-statistics}").replace(
+        "[end]", "[n, cardinalty]"
+    )
     with pytest.raises(ConfigError, match="unknown quantity 'cardinalty'") as caught:
         lab.plan(known)
     assert "'cardinality'" in str(caught.value)
@@ -229,8 +276,13 @@ def test_quantities_that_a_function_of_the_user_declares_are_checked(lab, trace)
 
 
 def test_an_axis_over_options_needs_data_sets(lab):
-    text = AUDIT.replace("kind: audit", "kind: scaling") + "sweep: {name: rows, option: n, values: [20, 40]}\n"
-    with pytest.raises(ConfigError, match="there is no data set whose option could change"):
+    text = (
+        AUDIT.replace("kind: audit", "kind: scaling")
+        + "sweep: {name: rows, option: n, values: [20, 40]}\n"
+    )
+    with pytest.raises(
+        ConfigError, match="there is no data set whose option could change"
+    ):
         lab.plan(text)
 
 
@@ -253,4 +305,7 @@ methods:
     assert lab.run(text, jobs=1).n_ok == 1
     made = plan(lab.plan(text).experiment, output=lab.output)
     assert records(made)[0].metrics["n"] == 60
-    assert made.run_json()["quantities"]["n"] == {"text": "rows", "greater_is_better": None}
+    assert made.run_json()["quantities"]["n"] == {
+        "text": "rows",
+        "greater_is_better": None,
+    }

@@ -31,9 +31,15 @@ FACTS = {
     "dataset": {"id": "d"},
 }
 #: What boosted trees with categories and sparse matrices need.
-TRUSTED = ["functools.partial", "sklearn.utils.validation.check_array", "scipy.sparse._csr.csr_array"]
+TRUSTED = [
+    "functools.partial",
+    "sklearn.utils.validation.check_array",
+    "scipy.sparse._csr.csr_array",
+]
 REMEDY = "get it from somebody you trust"
-BOOSTED = HistGradientBoostingRegressor(max_iter=3, categorical_features=[3], min_samples_leaf=5)
+BOOSTED = HistGradientBoostingRegressor(
+    max_iter=3, categorical_features=[3], min_samples_leaf=5
+)
 
 
 def _loaded(folder, model):
@@ -76,9 +82,13 @@ def _no_nodes(model):
 )
 def test_boosted_trees_stay_inside_of_their_tables(tmp_path, change):
     whole = PerTask(BOOSTED).fit(X, Y)
-    np.testing.assert_array_equal(_loaded(tmp_path / "whole", whole).scores(X), whole.predict(X))
+    np.testing.assert_array_equal(
+        _loaded(tmp_path / "whole", whole).scores(X), whole.predict(X)
+    )
     change(whole.estimators_[1])
-    with pytest.raises(DataError, match=r"model\.skops: a \w+ in it is damaged or forged") as caught:
+    with pytest.raises(
+        DataError, match=r"model\.skops: a \w+ in it is damaged or forged"
+    ) as caught:
         _loaded(tmp_path / "changed", whole)
     assert REMEDY in caught.value.remedy
 
@@ -90,20 +100,27 @@ def _state(tree, field, place, value):
     tree.__setstate__(state)
 
 
-@pytest.mark.parametrize("kind", [ExtraTreesRegressor, RandomForestRegressor, GradientBoostingRegressor])
 @pytest.mark.parametrize(
-    ("field", "value"), [("left_child", 10_000), ("right_child", 0), ("left_child", -7), ("feature", 4)]
+    "kind", [ExtraTreesRegressor, RandomForestRegressor, GradientBoostingRegressor]
+)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("left_child", 10_000), ("right_child", 0), ("left_child", -7), ("feature", 4)],
 )
 def test_trees_stay_inside_of_their_tables(kind, field, value):
     forest = kind(n_estimators=3, random_state=0).fit(X, Y[:, 0])
     check_indices({"estimator": forest}, "model.skops", REMEDY)
     _state(np.ravel(forest.estimators_).tolist()[1].tree_, field, 0, value)
-    with pytest.raises(DataError, match=r"model\.skops: a \w*Tree\w* in it is damaged or forged"):
+    with pytest.raises(
+        DataError, match=r"model\.skops: a \w*Tree\w* in it is damaged or forged"
+    ):
         check_indices({"estimator": [forest]}, "model.skops", REMEDY)
 
 
 def test_trees_have_the_features_of_their_forest():
-    forest, other = (ExtraTreesRegressor(2, random_state=0).fit(x, Y) for x in (X[:, :2], X))
+    forest, other = (
+        ExtraTreesRegressor(2, random_state=0).fit(x, Y) for x in (X[:, :2], X)
+    )
     forest.estimators_ = other.estimators_
     with pytest.raises(DataError, match="ExtraTreesRegressor in it is damaged"):
         check_indices(forest, "model.skops", REMEDY)
@@ -111,7 +128,12 @@ def test_trees_have_the_features_of_their_forest():
 
 @pytest.mark.parametrize("algorithm", ["kd_tree", "ball_tree"])
 @pytest.mark.parametrize(
-    ("table", "change"), [(1, lambda order: order + 1), (2, lambda nodes: nodes[:2]), (1, lambda order: order[:-1])]
+    ("table", "change"),
+    [
+        (1, lambda order: order + 1),
+        (2, lambda nodes: nodes[:2]),
+        (1, lambda order: order[:-1]),
+    ],
 )
 def test_neighbours_are_rows(algorithm, table, change):
     model = KNeighborsRegressor(3, algorithm=algorithm, leaf_size=3).fit(X, Y)
@@ -119,11 +141,15 @@ def test_neighbours_are_rows(algorithm, table, change):
     state = list(model._tree.__getstate__())
     state[table] = change(np.asarray(state[table]))
     model._tree.__setstate__(tuple(state))
-    with pytest.raises(DataError, match=r"model\.skops: a (KD|Ball)Tree in it is damaged"):
+    with pytest.raises(
+        DataError, match=r"model\.skops: a (KD|Ball)Tree in it is damaged"
+    ):
         check_indices(model, "model.skops", REMEDY)
 
 
-@pytest.mark.parametrize("name", ["support_", "support_vectors_", "_dual_coef_", "_intercept_"])
+@pytest.mark.parametrize(
+    "name", ["support_", "support_vectors_", "_dual_coef_", "_intercept_"]
+)
 def test_support_vectors_have_coefficients(tmp_path, name):
     model = SVR().fit(X, Y[:, 0])
     check_indices(model, "model.skops", REMEDY)
@@ -154,7 +180,9 @@ def test_forged_places_of_string_features_are_not_used():
 
 def test_string_features_need_as_many_coefficients():
     strings = np.array([b"ACGTA", b"CCGTA", b"ACGAA"])
-    model = build({"estimator": "GraphSVC", "params": {"features": WeightedDegree(3)}}).fit(strings, [1, -1, 1])
+    model = build(
+        {"estimator": "GraphSVC", "params": {"features": WeightedDegree(3)}}
+    ).fit(strings, [1, -1, 1])
     model.coef_ = model.coef_[:, :5]
     with pytest.raises(ValueError, match="5 coefficients for"):
         model.decision_function(strings)

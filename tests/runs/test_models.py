@@ -26,7 +26,9 @@ from mtlrun.utils.io import DIGEST, sealed
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 5))
-Y = np.where(X @ RNG.standard_normal((5, 4)) + 0.3 * RNG.standard_normal((40, 4)) > 0, 1.0, -1.0)
+Y = np.where(
+    X @ RNG.standard_normal((5, 4)) + 0.3 * RNG.standard_normal((40, 4)) > 0, 1.0, -1.0
+)
 IDS = np.repeat(np.arange(4), 10)
 
 
@@ -36,7 +38,11 @@ def _facts(**changes):
         "task_type": "binary",
         "design": "shared",
         "tasks": ["a", "b", "c", "d"],
-        "input": {"n_features": 5, "names": ["v", "w", "x", "y", "z"], "strings": False},
+        "input": {
+            "n_features": 5,
+            "names": ["v", "w", "x", "y", "z"],
+            "strings": False,
+        },
         "estimator": {"name": "R"},
         "dataset": {"id": "d"},
     }
@@ -59,12 +65,21 @@ def test_every_method_survives_a_round_trip(tmp_path, name):
     if name.startswith("Divide"):
         params = {"base": {"estimator": "RobustMTL", "params": params}, "n_blocks": 2}
     shared = build({"estimator": name, "params": params}).fit(X, Y)
-    ragged = build({"estimator": name, "params": params}).fit(X, Y[np.arange(40), IDS], task_id=IDS)
-    for folder, model, ids in ((tmp_path / "s", shared, None), (tmp_path / "r", ragged, IDS)):
+    ragged = build({"estimator": name, "params": params}).fit(
+        X, Y[np.arange(40), IDS], task_id=IDS
+    )
+    for folder, model, ids in (
+        (tmp_path / "s", shared, None),
+        (tmp_path / "r", ragged, IDS),
+    ):
         saved = Model(model, None, _facts())
         save_model(folder, saved)
-        np.testing.assert_array_equal(load_model(folder).scores(X, ids), saved.scores(X, ids))
-        np.testing.assert_array_equal(load_model(folder).labels(X, ids), saved.labels(X, ids))
+        np.testing.assert_array_equal(
+            load_model(folder).scores(X, ids), saved.scores(X, ids)
+        )
+        np.testing.assert_array_equal(
+            load_model(folder).labels(X, ids), saved.labels(X, ids)
+        )
 
 
 def test_coefficients_and_facts_are_readable_with_numpy_and_json(tmp_path):
@@ -106,7 +121,9 @@ def test_model_without_coefficients_replaces_those_of_an_earlier_one(tmp_path):
 def test_sparse_input(tmp_path):
     model = build("IndependentRidge").fit(sp.csr_matrix(X), Y)
     save_model(tmp_path, Model(model, None, _facts()))
-    np.testing.assert_allclose(load_model(tmp_path / "model.skops").scores(sp.csr_matrix(X)), model.predict(X))
+    np.testing.assert_allclose(
+        load_model(tmp_path / "model.skops").scores(sp.csr_matrix(X)), model.predict(X)
+    )
 
 
 def test_fourier_features_in_front_of_a_model(tmp_path):
@@ -115,13 +132,17 @@ def test_fourier_features_in_front_of_a_model(tmp_path):
     save_model(tmp_path, Model(model, step, _facts()))
     loaded = load_model(tmp_path)
     np.testing.assert_allclose(loaded.step.transform(X), step.transform(X))
-    np.testing.assert_allclose(loaded.estimator.task_covariance_, model.task_covariance_)
+    np.testing.assert_allclose(
+        loaded.estimator.task_covariance_, model.task_covariance_
+    )
 
 
 def test_unknown_types_are_refused_unless_trusted(tmp_path):
     save_model(tmp_path, Model(PerTask(Foreign()).fit(X, Y), None, _facts()))
     name = f"{Foreign.__module__}.Foreign"
-    with pytest.raises(UserError, match="contains types that mtlrun does not know") as caught:
+    with pytest.raises(
+        UserError, match="contains types that mtlrun does not know"
+    ) as caught:
         load_model(tmp_path)
     assert caught.value.remedy is not None
     assert f"--trust {name}" in caught.value.remedy
@@ -136,12 +157,17 @@ def test_trees_must_be_trusted(tmp_path):
     save_model(tmp_path, Model(tree, None, _facts()))
     with pytest.raises(UserError, match=r"sklearn\.tree\._tree\.Tree"):
         load_model(tmp_path)
-    np.testing.assert_array_equal(load_model(tmp_path, ["sklearn.tree._tree.Tree"]).labels(X), tree.predict(X))
+    np.testing.assert_array_equal(
+        load_model(tmp_path, ["sklearn.tree._tree.Tree"]).labels(X), tree.predict(X)
+    )
 
 
 def test_our_types_do_not_include_anything_that_runs_code():
     containers = "mtlrun.solvers.hierarchical."  # of arrays, without code of their own
-    assert all(name.startswith(("mtlrun.estimators.", "mtlrun.features.", containers)) for name in models.TRUSTED)
+    assert all(
+        name.startswith(("mtlrun.estimators.", "mtlrun.features.", containers))
+        for name in models.TRUSTED
+    )
 
 
 def test_other_files_are_refused(tmp_path):
@@ -155,7 +181,11 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "model.skops").unlink()
     with pytest.raises(DataError, match="No such file"):
         load_model(tmp_path)
-    for text, reason in [("{", "cannot be read"), ("[]", "object"), ('{"schema": 1}', "no model")]:
+    for text, reason in [
+        ("{", "cannot be read"),
+        ("[]", "object"),
+        ('{"schema": 1}', "no model"),
+    ]:
         (tmp_path / "model.json").write_text(text)
         with pytest.raises(DataError, match=reason):
             load_model(tmp_path)
@@ -166,7 +196,9 @@ def test_one_changed_character_of_any_file_is_refused(tmp_path, name):
     save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
     assert load_model(tmp_path).facts["tasks"] == _facts()["tasks"]
     content = (tmp_path / name).read_bytes()
-    if name == "model.json":  # still a description of a model: one task has another name
+    if (
+        name == "model.json"
+    ):  # still a description of a model: one task has another name
         place = content.index(b'"tasks"')
         changed = content[:place] + content[place:].replace(b'"a"', b'"b"', 1)
         reason = "changed after it was written"
@@ -195,7 +227,9 @@ def _forged(folder, archive):
     (folder / "model.json").write_text(json.dumps(sealed(facts)))
 
 
-@pytest.mark.parametrize("change", ["no zip", "loader", "content", "protocol", "pickled array"])
+@pytest.mark.parametrize(
+    "change", ["no zip", "loader", "content", "protocol", "pickled array"]
+)
 def test_a_forged_archive_is_refused(tmp_path, change):
     save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
     with zipfile.ZipFile(tmp_path / "model.skops") as archive:
@@ -213,7 +247,9 @@ def test_a_forged_archive_is_refused(tmp_path, change):
         parts |= {name: pickled.getvalue() for name in parts if name.endswith(".npy")}
     forged = io.BytesIO()
     with zipfile.ZipFile(forged, "w") as archive:
-        for name, content in (parts | {"schema.json": json.dumps(tree).encode()}).items():
+        for name, content in (
+            parts | {"schema.json": json.dumps(tree).encode()}
+        ).items():
             archive.writestr(name, content)
     _forged(tmp_path, b"no archive" if change == "no zip" else forged.getvalue())
     with pytest.raises(DataError, match=r"model\.skops: cannot be read") as caught:
@@ -228,7 +264,10 @@ def _compressed(members, schema):
 def _sparse_bomb(members, schema):
     """A sparse matrix of 300 kB in the file, and of 300 MB in memory."""
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as inner, inner.open("data.npy", "w") as stream:
+    with (
+        zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as inner,
+        inner.open("data.npy", "w") as stream,
+    ):
         for _ in range(300):
             stream.write(bytes(1 << 20))
     array = next(name for name in members if name.endswith(".npy"))
@@ -242,15 +281,36 @@ def _one_array_many_times(members, schema):
     big = io.BytesIO()
     np.save(big, np.zeros(14 << 17))
     content = json.loads(schema)
-    node = {"__class__": "ndarray", "__module__": "numpy", "__loader__": "NdArrayNode", "type": "numpy", "file": array}
+    node = {
+        "__class__": "ndarray",
+        "__module__": "numpy",
+        "__loader__": "NdArrayNode",
+        "type": "numpy",
+        "file": array,
+    }
     objects = [node | {"__id__": k} for k in range(25)]
-    step = {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": objects, "__id__": 99}
+    step = {
+        "__class__": "list",
+        "__module__": "builtins",
+        "__loader__": "ListNode",
+        "content": objects,
+        "__id__": 99,
+    }
     content["content"]["step"] = step
-    return zipfile.ZIP_STORED, members | {"schema.json": json.dumps(content).encode(), array: big.getvalue()}
+    return zipfile.ZIP_STORED, members | {
+        "schema.json": json.dumps(content).encode(),
+        array: big.getvalue(),
+    }
 
 
-@pytest.mark.parametrize("attack", [_compressed, _sparse_bomb, _one_array_many_times], ids=lambda f: f.__name__)
-def test_an_archive_that_expands_is_refused_before_it_is_read(tmp_path, attack, monkeypatch):
+@pytest.mark.parametrize(
+    "attack",
+    [_compressed, _sparse_bomb, _one_array_many_times],
+    ids=lambda f: f.__name__,
+)
+def test_an_archive_that_expands_is_refused_before_it_is_read(
+    tmp_path, attack, monkeypatch
+):
     save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
     with zipfile.ZipFile(tmp_path / "model.skops") as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -277,15 +337,22 @@ def test_what_skops_cannot_store_is_said(tmp_path):
 def test_tasks_by_name_and_those_without_names_by_position():
     model = Model(None, None, _facts(design="ragged"))
     assert model.codes(["b", "a"], "x.csv").tolist() == [1, 0]
-    for positions in (["3"], np.array([0, 3])):  # they mean nothing to tasks with names of their own
+    for positions in (
+        ["3"],
+        np.array([0, 3]),
+    ):  # they mean nothing to tasks with names of their own
         with pytest.raises(UnknownNameError):
             model.codes(positions, "x.csv")
-    counted = Model(None, None, _facts(tasks=[f"task {t}" for t in range(4)], design="ragged"))
+    counted = Model(
+        None, None, _facts(tasks=[f"task {t}" for t in range(4)], design="ragged")
+    )
     assert counted.codes(["task 1", "3"], "x.csv").tolist() == [1, 3]
     assert counted.codes(np.array([0, 3]), "x.csv").tolist() == [0, 3]
     with pytest.raises(UserError, match="data have 5 tasks, but the model has 4"):
         counted.codes(np.array([4]), "x.csv")
-    with pytest.raises(UnknownNameError, match="unknown task of the model in row 2: 'e'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown task of the model in row 2: 'e'"
+    ):
         model.codes(["a", "e"], "x.csv")
     numbered = Model(None, None, _facts(tasks=["1", "2"], design="ragged"))
     assert numbered.codes(["1", "2"], "x.csv").tolist() == [0, 1]

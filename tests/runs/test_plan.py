@@ -61,7 +61,14 @@ def test_a_place_is_read_as_it_was_planned(lab):
         Place(**{name: getattr(row, name) for name in names}) for row in made.rows
     ]
     good = written[0]
-    for wrong in ({"key": "../x"}, {"key": 1}, {"trial": True}, {"trial": 1.5}, {"method": None}, {"reading": 3}):
+    for wrong in (
+        {"key": "../x"},
+        {"key": 1},
+        {"trial": True},
+        {"trial": 1.5},
+        {"method": None},
+        {"reading": 3},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Place.read({**good, **wrong})
 
@@ -69,7 +76,9 @@ def test_a_place_is_read_as_it_was_planned(lab):
 def test_identical_searches_are_one_cell(lab):
     made = lab.plan(lab.tiny + SHARED)
     by_method = {row.method: row.cell for row in made.rows if row.trial == 0}
-    folds = {method: {fold.key for fold in cell.folds} for method, cell in by_method.items()}
+    folds = {
+        method: {fold.key for fold in cell.folds} for method, cell in by_method.items()
+    }
     assert folds["same search"] == folds["same search again"]
     assert not folds["strong"] & folds["same search"]
     assert len(left(made)[1]) == 8
@@ -87,7 +96,9 @@ def test_adding_a_method_or_a_data_set_changes_no_other_cell(lab):
 def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
     base = {row.trial: row.cell.key for row in lab.plan().rows if row.method == "weak"}
     renamed = {
-        row.trial: row.cell.key for row in lab.plan(lab.tiny.replace("weak", "frail")).rows if row.method == "frail"
+        row.trial: row.cell.key
+        for row in lab.plan(lab.tiny.replace("weak", "frail")).rows
+        if row.method == "frail"
     }
     assert renamed == base
     for old, new in (
@@ -99,18 +110,26 @@ def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
         ("metrics: [auc]", "metrics: [auc]\ntiming: {repeats: 1}"),
         ("n: 60", "n: 61"),
     ):
-        changed = [row.cell.key for row in lab.plan(lab.tiny.replace(old, new)).rows if row.method == "weak"]
+        changed = [
+            row.cell.key
+            for row in lab.plan(lab.tiny.replace(old, new)).rows
+            if row.method == "weak"
+        ]
         assert not set(changed) & set(base.values()), new
 
 
 def test_a_profile_counts_by_what_it_changes(lab):
     text = lab.tiny + "profiles: {quick: {}, other: {split: {train: 0.4}}}\n"
     assert keys(lab.plan(text)) == keys(lab.plan(text, profile="full"))
-    assert not set(keys(lab.plan(text)).values()) & set(keys(lab.plan(text, profile="other")).values())
+    assert not set(keys(lab.plan(text)).values()) & set(
+        keys(lab.plan(text, profile="other")).values()
+    )
 
 
 def test_limits_and_deviations_are_not_part_of_the_key(lab):
-    assert keys(lab.plan()) == keys(lab.plan(lab.tiny + "limits: {seconds: 5}\ndeviations: [some]\n"))
+    assert keys(lab.plan()) == keys(
+        lab.plan(lab.tiny + "limits: {seconds: 5}\ndeviations: [some]\n")
+    )
 
 
 def test_seeds_of_estimators_and_splits(lab):
@@ -123,8 +142,12 @@ def test_seeds_of_estimators_and_splits(lab):
     assert seeds[:4] == [None] * 4
     assert len(set(seeds[4:6])) == 2
     assert seeds[6:] == [5, 5]
-    assert [cell.split.seed for cell in cells[:2]] == [cell.split.seed for cell in cells[2:4]]
-    folds = lab.plan(lab.tiny.replace("kind: random, train: 0.5, trials: 2", "kind: kfold, folds: 3")).rows
+    assert [cell.split.seed for cell in cells[:2]] == [
+        cell.split.seed for cell in cells[2:4]
+    ]
+    folds = lab.plan(
+        lab.tiny.replace("kind: random, train: 0.5, trials: 2", "kind: kfold, folds: 3")
+    ).rows
     assert len({row.cell.split.seed for row in folds}) == 1
     assert [row.trial for row in folds] == [0, 1, 2, 0, 1, 2]
 
@@ -139,12 +162,19 @@ def test_nested_estimators_are_resolved_and_their_versions_count(lab):
     cell = next(row.cell for row in made.rows if row.method == "blocks")
     base = {"estimator": "SparseMTL", "params": {"fit_intercept": False}}
     assert cell.method.params["base"] == base
-    assert cell.folds[0].method.params["base"]["params"] == {"fit_intercept": False, "tol": 0.1}
-    assert {"lab/models.py", "SparseMTL", "generator:rmtl", "protocol"} <= set(cell.versions)
+    assert cell.folds[0].method.params["base"]["params"] == {
+        "fit_intercept": False,
+        "tol": 0.1,
+    }
+    assert {"lab/models.py", "SparseMTL", "generator:rmtl", "protocol"} <= set(
+        cell.versions
+    )
 
 
 def test_only(lab):
-    assert [c.name for c in lab.plan(only=["method=str*,trial=1"]).wanted] == ["simulated-rmtl/strong/trial 1"]
+    assert [c.name for c in lab.plan(only=["method=str*,trial=1"]).wanted] == [
+        "simulated-rmtl/strong/trial 1"
+    ]
     assert len(lab.plan(only=["method=weak", "method=strong"]).wanted) == 4
     assert len(lab.plan(only=["method=weak"]).rows) == 4
     with pytest.raises(ConfigError, match=r"--only method=stron[^\0]*'strong'\?"):
@@ -170,8 +200,12 @@ def test_outdated_cells_say_why(lab):
     }.items():
         made = lab.plan(text)
         reasons[name] = rerun_reasons(made, survey(made))
-    assert reasons["value"] == ["rerun simulated-rmtl/weak/2 trials: method.params.alpha 0.001 -> 0.002"]
-    assert reasons["grid"] == ["rerun simulated-rmtl/strong/2 trials: search.grid.alpha [0.1, 10] -> [0.1, 20]"]
+    assert reasons["value"] == [
+        "rerun simulated-rmtl/weak/2 trials: method.params.alpha 0.001 -> 0.002"
+    ]
+    assert reasons["grid"] == [
+        "rerun simulated-rmtl/strong/2 trials: search.grid.alpha [0.1, 10] -> [0.1, 20]"
+    ]
     assert reasons["data"] == [
         "rerun simulated-rmtl/strong/2 trials: data changed; dataset.options.n 60 -> 62",
         "rerun simulated-rmtl/weak/2 trials: data changed; dataset.options.n 60 -> 62",
@@ -186,9 +220,14 @@ def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_what_uses_it(lab
     sklearn = lab.tiny + '  - {label: other, estimator: "sklearn.linear_model:Ridge"}\n'
     made = lab.plan(sklearn)
     assert len(left(made)[1]) == 4
-    found = {(row.method, state) for row, state in zip(made.rows, states(made), strict=True)}
+    found = {
+        (row.method, state) for row, state in zip(made.rows, states(made), strict=True)
+    }
     assert found == {("strong", "outdated"), ("weak", "outdated"), ("other", "missing")}
-    assert rerun_reasons(made, survey(made))[0] == "rerun simulated-rmtl/strong/2 trials: lab/helper.py changed"
+    assert (
+        rerun_reasons(made, survey(made))[0]
+        == "rerun simulated-rmtl/strong/2 trials: lab/helper.py changed"
+    )
 
 
 def test_run_json_lists_the_whole_plan(lab):
@@ -196,7 +235,12 @@ def test_run_json_lists_the_whole_plan(lab):
     experiment = load_experiment(lab.write(text), overrides=["seed=4"])
     facts = plan(experiment, output=lab.output, only=["method=weak"]).run_json()
     assert json.loads(json.dumps(facts)) == facts
-    assert (facts["schema"], facts["id"], facts["profile"], facts["seed"]) == (2, "lab/tiny", "quick", 4)
+    assert (facts["schema"], facts["id"], facts["profile"], facts["seed"]) == (
+        2,
+        "lab/tiny",
+        "quick",
+        4,
+    )
     assert facts["methods"] == ["strong", "weak"]
     assert [(c["dataset"], c["method"], c["trial"]) for c in facts["cells"]] == [
         ("simulated-rmtl", "strong", 0),
@@ -210,9 +254,13 @@ def test_run_json_lists_the_whole_plan(lab):
     assert facts["paper_datasets"] == ["simulated-rmtl"]
 
 
-def test_the_command_names_a_data_folder_only_if_an_option_did(lab, tmp_path, monkeypatch):
+def test_the_command_names_a_data_folder_only_if_an_option_did(
+    lab, tmp_path, monkeypatch
+):
     def command():
-        return plan(load_experiment(lab.write(lab.tiny)), output=lab.output, data_dir=tmp_path).run_json()["command"]
+        return plan(
+            load_experiment(lab.write(lab.tiny)), output=lab.output, data_dir=tmp_path
+        ).run_json()["command"]
 
     monkeypatch.delenv("MTLRUN_DATA", raising=False)
     assert command().endswith(f" --data-dir {private_path(str(tmp_path))}")
@@ -221,16 +269,22 @@ def test_the_command_names_a_data_folder_only_if_an_option_did(lab, tmp_path, mo
 
 
 def test_two_data_sets_of_one_id_need_labels(lab):
-    text = lab.tiny.replace(f"[{lab.data}]", f"[{lab.data}, {{id: simulated-rmtl, label: larger, n: 80}}]")
+    text = lab.tiny.replace(
+        f"[{lab.data}]", f"[{lab.data}, {{id: simulated-rmtl, label: larger, n: 80}}]"
+    )
     assert {row.dataset for row in lab.plan(text).rows} == {"simulated-rmtl", "larger"}
     with pytest.raises(ConfigError, match="two entries for data set 'simulated-rmtl'"):
         lab.plan(text.replace("label: larger, ", ""))
 
 
 def test_profiles_of_the_same_content_share_their_cells(lab):
-    text = lab.tiny + "profiles:\n  demo: {claims: []}\n  smoke: {split: {trials: 1}, seed: 5}\n"
+    text = (
+        lab.tiny
+        + "profiles:\n  demo: {claims: []}\n  smoke: {split: {trials: 1}, seed: 5}\n"
+    )
     full, demo, smoke = (
-        {row.cell.key for row in lab.plan(text, profile=name).rows} for name in ("full", "demo", "smoke")
+        {row.cell.key for row in lab.plan(text, profile=name).rows}
+        for name in ("full", "demo", "smoke")
     )
     assert full == demo != smoke
 
@@ -259,7 +313,13 @@ def test_an_up_to_date_experiment_is_checked_without_its_solvers(lab):
 def test_keys_are_these(lab):
     # To the byte, on every machine: a change of this test makes all stored results outdated.
     text = lab.tiny.partition("  - label: strong")[0]
-    fit = lab.plan(text + "  - {label: one, estimator: RobustMTL, grid: {lam: [0.1, 1]}}\n").rows[0].cell
+    fit = (
+        lab.plan(
+            text + "  - {label: one, estimator: RobustMTL, grid: {lam: [0.1, 1]}}\n"
+        )
+        .rows[0]
+        .cell
+    )
     measured = lab.plan(
         f"schema: 1\nid: lab/facts\ntitle: Facts\nkind: inspect\ndatasets: [{lab.data}]\nmetrics: [n]\n"
         "methods: [{label: facts, measure: data-set-statistics}]\n"

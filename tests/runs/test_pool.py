@@ -41,11 +41,20 @@ def work(kind, value):
     return value
 
 
-UNITS = [("a", ("return", 1)), ("b", ("raise", 2)), ("c", ("return", 3)), ("d", ("user", 4)), ("e", ("diverge", 5))]
+UNITS = [
+    ("a", ("return", 1)),
+    ("b", ("raise", 2)),
+    ("c", ("return", 3)),
+    ("d", ("user", 4)),
+    ("e", ("diverge", 5)),
+]
 
 
 def results(pool, units=UNITS):
-    return {tag: (outcome.status, outcome.value, outcome.error) for tag, outcome in pool.run(work, iter(units))}
+    return {
+        tag: (outcome.status, outcome.value, outcome.error)
+        for tag, outcome in pool.run(work, iter(units))
+    }
 
 
 EXPECTED = {
@@ -57,7 +66,9 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("pool", [Pool(), Pool(2), Pool(2, "threading"), Pool(seconds=60)], ids=str)
+@pytest.mark.parametrize(
+    "pool", [Pool(), Pool(2), Pool(2, "threading"), Pool(seconds=60)], ids=str
+)
 def test_outcomes_are_the_same_everywhere(pool):
     assert results(pool) == EXPECTED
 
@@ -78,7 +89,9 @@ def test_units_are_taken_while_earlier_ones_run():
 
 @pytest.mark.slow
 def test_work_over_the_limit_is_stopped_and_the_rest_goes_on():
-    found = results(Pool(seconds=3), [("slow", ("sleep", 600)), ("fast", ("return", 1))])
+    found = results(
+        Pool(seconds=3), [("slow", ("sleep", 600)), ("fast", ("return", 1))]
+    )
     assert found["slow"][0] == TIMEOUT
     assert "limits.seconds: 3" in found["slow"][2]
     assert found["fast"] == (OK, 1, None)
@@ -111,7 +124,10 @@ def test_an_error_is_one_line_of_at_most_500_characters():
 
 def grow():
     """Make the process one that has taken too much memory by the end of its next piece of work."""
-    process_executor._MEMORY_LEAK_CHECK_DELAY, process_executor._MAX_MEMORY_LEAK_SIZE = 0, -(2**60)
+    (
+        process_executor._MEMORY_LEAK_CHECK_DELAY,
+        process_executor._MAX_MEMORY_LEAK_SIZE,
+    ) = 0, -(2**60)
     return os.getpid()
 
 
@@ -120,7 +136,9 @@ def watched(*_):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not process_executor._USE_PSUTIL, reason="processes are not replaced without psutil")
+@pytest.mark.skipif(
+    not process_executor._USE_PSUTIL, reason="processes are not replaced without psutil"
+)
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_a_process_that_replaces_one_that_has_grown_ends_with_its_parent_too():
     with Pool(seconds=60).keeping() as pool:
@@ -150,7 +168,9 @@ def test_dask_without_its_package_is_a_user_error(monkeypatch):
 
 
 def test_a_process_that_starts_too_slowly_ends_with_the_time_of_the_pool(monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.pool._prepare", time.sleep)  # as many seconds as its argument, a process id, says
+    monkeypatch.setattr(
+        "mtlrun.runs.pool._prepare", time.sleep
+    )  # as many seconds as its argument, a process id, says
     started = time.monotonic()
     with Pool(1, until=started + 1, stops=True).keeping() as pool:
         assert results(pool, [("a", ("return", 1))])["a"][0] == TIMEOUT
@@ -167,15 +187,24 @@ def held(*_):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux")
-def test_processes_that_are_kept_are_copies_and_those_that_replace_them_are_not(monkeypatch):
+def test_processes_that_are_kept_are_copies_and_those_that_replace_them_are_not(
+    monkeypatch,
+):
     monkeypatch.setitem(HELD, "here", "something")
-    monkeypatch.setattr("threading.active_count", lambda: 1)  # those of other tests may not have ended
+    monkeypatch.setattr(
+        "threading.active_count", lambda: 1
+    )  # those of other tests may not have ended
     with Pool(2).keeping() as pool:
         assert results(pool) == EXPECTED
-        copies = [outcome.value for _, outcome in pool.run(held, [(i, ()) for i in range(4)])]
+        copies = [
+            outcome.value for _, outcome in pool.run(held, [(i, ()) for i in range(4)])
+        ]
         assert copies == [("something", os.getpid())] * 4
         results(pool, [(i, ("die", 0)) for i in range(4)])
-        assert "nothing" in [outcome.value[0] for _, outcome in pool.run(held, [(i, ()) for i in range(4)])]
+        assert "nothing" in [
+            outcome.value[0]
+            for _, outcome in pool.run(held, [(i, ()) for i in range(4)])
+        ]
 
 
 def test_with_other_threads_processes_are_not_copies(monkeypatch):
@@ -185,7 +214,9 @@ def test_with_other_threads_processes_are_not_copies(monkeypatch):
     thread.start()
     try:
         with Pool(2).keeping() as pool:
-            assert {outcome.value[0] for _, outcome in pool.run(held, [(1, ())])} == {"nothing"}
+            assert {outcome.value[0] for _, outcome in pool.run(held, [(1, ())])} == {
+                "nothing"
+            }
     finally:
         done.set()
         thread.join()

@@ -28,14 +28,22 @@ def test_the_commit_and_whether_files_differ_from_it(checkout):
     assert provenance.source_facts() == {**facts, "dirty": True}
 
 
-def test_without_a_checkout_or_git_nothing_is_claimed(checkout, tmp_path_factory, monkeypatch):
-    unknown = {"mtlrun": provenance.source_facts()["mtlrun"], "commit": None, "dirty": None}
+def test_without_a_checkout_or_git_nothing_is_claimed(
+    checkout, tmp_path_factory, monkeypatch
+):
+    unknown = {
+        "mtlrun": provenance.source_facts()["mtlrun"],
+        "commit": None,
+        "dirty": None,
+    }
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")
         assert provenance.source_facts() == unknown
     (checkout / ".git" / "HEAD").write_text("damaged")
     assert provenance.source_facts() == unknown
-    monkeypatch.setattr(provenance, "checkout_dir", lambda: tmp_path_factory.mktemp("unpacked"))
+    monkeypatch.setattr(
+        provenance, "checkout_dir", lambda: tmp_path_factory.mktemp("unpacked")
+    )
     assert provenance.source_facts() == unknown
     monkeypatch.setattr(provenance, "checkout_dir", lambda: None)
     assert provenance.source_facts() == unknown

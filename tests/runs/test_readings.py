@@ -52,16 +52,28 @@ def test_a_reading_is_a_layer_over_the_profile(file):
     few, strong = made.others
     assert (made.reading, few.reading, strong.reading) == ("half", "few", "strong")
     assert [one.spec.split.train for one in (made, few, strong)] == [0.5, 0.2, 0.5]
-    assert [one.spec.datasets[0].options["n"] for one in (made, few, strong)] == [20, 20, 40]
-    assert [one.spec.methods[0].params["alpha"] for one in (made, few, strong)] == [1.0, 1.0, 10.0]
+    assert [one.spec.datasets[0].options["n"] for one in (made, few, strong)] == [
+        20,
+        20,
+        40,
+    ]
+    assert [one.spec.methods[0].params["alpha"] for one in (made, few, strong)] == [
+        1.0,
+        1.0,
+        10.0,
+    ]
     assert strong.spec.datasets[0].metrics == ["rmse", "mse"]
     assert {one.spec.seed for one in (made, few, strong)} == {3}
     validate_file(file)
 
 
 def test_a_reading_that_changes_nothing_of_a_profile_is_left_out(file):
-    file.write_text(FILE.replace("split: {train: 0.2}", "datasets: {digits: {sample: 20}}"))
-    assert [other.reading for other in load_experiment(file, profile="small").others] == ["strong"]
+    file.write_text(
+        FILE.replace("split: {train: 0.2}", "datasets: {digits: {sample: 20}}")
+    )
+    assert [
+        other.reading for other in load_experiment(file, profile="small").others
+    ] == ["strong"]
 
 
 def test_cells_are_computed_for_the_readings_asked_for(file, tmp_path):
@@ -70,7 +82,11 @@ def test_cells_are_computed_for_the_readings_asked_for(file, tmp_path):
     def wanted(reading):
         return [row.name for row in plan(made, reading=reading, output=tmp_path).wanted]
 
-    assert wanted(None) == wanted("half") == [f"one/{m}/trial {t}" for m in ("Ridge", "Mean") for t in (0, 1)]
+    assert (
+        wanted(None)
+        == wanted("half")
+        == [f"one/{m}/trial {t}" for m in ("Ridge", "Mean") for t in (0, 1)]
+    )
     assert wanted("few") == [f"{name} [few]" for name in wanted(None)]
     assert len(wanted("all")) == 12
     with pytest.raises(UnknownNameError, match="fewer"):
@@ -79,7 +95,9 @@ def test_cells_are_computed_for_the_readings_asked_for(file, tmp_path):
 
 def test_readings_share_the_cells_that_they_do_not_change(file, tmp_path):
     file.write_text(FILE.replace('"*": {metrics: [rmse, mse]}, one: {n: 40}, ', ""))
-    rows = plan(load_experiment(file, profile="small"), reading="all", output=tmp_path).rows
+    rows = plan(
+        load_experiment(file, profile="small"), reading="all", output=tmp_path
+    ).rows
     keys = {(row.reading, row.method): row.cell.key for row in rows if row.trial == 0}
     assert keys["strong", "Mean"] == keys["", "Mean"]
     assert len({keys["", "Ridge"], keys["strong", "Ridge"], keys["few", "Ridge"]}) == 3
@@ -94,21 +112,36 @@ def test_one_folder_holds_all_readings(file, tmp_path):
     report = build_report(made.folder(tmp_path))
     assert [one.name for one in report.readings] == ["few", "strong"]
     assert report.cells["done"] == report.cells["planned"] == 12
-    assert [row.value("rmse") for row in report.rows] == [row.value("rmse") for row in main.rows]
-    assert report.readings[0].rows[0].value("rmse") > report.rows[0].value("rmse")  # fewer rows
+    assert [row.value("rmse") for row in report.rows] == [
+        row.value("rmse") for row in main.rows
+    ]
+    assert report.readings[0].rows[0].value("rmse") > report.rows[0].value(
+        "rmse"
+    )  # fewer rows
     assert not report.run.altered
     path = made.folder(tmp_path) / "run.json"
     path.write_text(path.read_text().replace("Two data sets", "Ten data sets"))
     assert build_report(made.folder(tmp_path)).run.altered
-    assert json.loads(path.read_text())["readings"]["few"]["config"]["split"]["train"] == 0.2
+    assert (
+        json.loads(path.read_text())["readings"]["few"]["config"]["split"]["train"]
+        == 0.2
+    )
 
 
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [
         ("main: {rule: convention}", "changes: {seed: 1}", ":12:3"),  # no main reading
-        ("main: {rule: convention}", "main: {rule: published level}", ":14:11"),  # level of what?
-        ("main: {rule: convention}", "main: {rule: published level, of: [Rigde]}", ":14:40"),
+        (
+            "main: {rule: convention}",
+            "main: {rule: published level}",
+            ":14:11",
+        ),  # level of what?
+        (
+            "main: {rule: convention}",
+            "main: {rule: published level, of: [Rigde]}",
+            ":14:40",
+        ),
         ("{split: {train: 0.2}}", "{profiles: {}}", ":17:15"),
         ("{split: {train: 0.2}}", "{split: {train: 2.0}}", ":17:30"),
         ("Ridge: {params", "Rigde: {params", ":21:17"),
@@ -142,7 +175,10 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
     assert mean == {"alpha": 0.1, "fit_intercept": False}
     assert divided == {
         "n_blocks": 3,
-        "base": {"estimator": "RobustMTL", "params": {"lam": 0.7, "fit_intercept": False}},
+        "base": {
+            "estimator": "RobustMTL",
+            "params": {"lam": 0.7, "fit_intercept": False},
+        },
     }
     assert [check.quantity for check in grouped.spec.claims[0].checks] == ["mse", "mse"]
     assert [check.quantity for check in made.spec.claims[0].checks] == ["rmse", "rmse"]

@@ -48,7 +48,9 @@ def test_a_record_under_another_name_is_refused(tmp_path):
     stored = Records(tmp_path)
     stored.cells.mkdir()
     stored.path("b").write_text(record("a").line())
-    with pytest.raises(ValueError, match=r"cells/b\.json is damaged: it holds the cell a"):
+    with pytest.raises(
+        ValueError, match=r"cells/b\.json is damaged: it holds the cell a"
+    ):
         stored.read("b")
 
 
@@ -60,10 +62,20 @@ def test_packing_is_stable_to_the_byte(tmp_path):
     found = unpack(tmp_path / PACKED)
     assert list(found) == ["a", "b", "c"]
     assert pack(found.items()) == packed
-    assert {key: Record.from_line(line) for key, line in found.items()} == {key: record(key) for key in "abc"}
+    assert {key: Record.from_line(line) for key, line in found.items()} == {
+        key: record(key) for key in "abc"
+    }
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b"", lambda b: b"{}", lambda b: b[:30] + b"x" + b[31:]])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda b: b[:-9],
+        lambda b: b"",
+        lambda b: b"{}",
+        lambda b: b[:30] + b"x" + b[31:],
+    ],
+)
 def test_a_damaged_pack_is_named(tmp_path, damage):
     packed = damage(pack([("a", record().line())]))
     (tmp_path / PACKED).write_bytes(packed)
@@ -80,7 +92,9 @@ def test_a_published_run_has_the_report_of_its_cells(lab, tmp_path_factory):
     place = tmp_path_factory.mktemp("published") / "run"
     made.folder.rename(place)
     lab.output.rename(lab.root / "gone")
-    assert {name: writer(build_report(place)) for name, writer in FILES.items()} == before
+    assert {
+        name: writer(build_report(place)) for name, writer in FILES.items()
+    } == before
 
 
 def test_cells_of_other_versions_are_named(lab, capsys):
@@ -94,9 +108,14 @@ def test_cells_of_other_versions_are_named(lab, capsys):
     states = survey(made)
     assert [state.name for state in states] == ["done"] * 4
     assert states[0].versions == {"numpy": "0.9"}
-    assert other_versions(made, states).startswith("1 cell computed with numpy 0.9 (here: numpy ")
+    assert other_versions(made, states).startswith(
+        "1 cell computed with numpy 0.9 (here: numpy "
+    )
     status(str(lab.root / "tiny.yaml"), output_dir=lab.output)
-    assert "1 cell computed with numpy 0.9 (here: numpy " in capsys.readouterr().out.replace("\n", " ")
+    assert (
+        "1 cell computed with numpy 0.9 (here: numpy "
+        in capsys.readouterr().out.replace("\n", " ")
+    )
 
 
 def test_a_cell_of_the_first_protocol_says_so(lab):
@@ -111,8 +130,12 @@ def test_a_cell_of_the_first_protocol_says_so(lab):
     run_file.write_text(text)
     now = lab.plan()
     states = survey(now)
-    assert {(state.name, state.reason) for state in states} == {("outdated", "made by an earlier version of mtlrun")}
-    assert rerun_reasons(now, states)[0].endswith("/2 trials: made by an earlier version of mtlrun")
+    assert {(state.name, state.reason) for state in states} == {
+        ("outdated", "made by an earlier version of mtlrun")
+    }
+    assert rerun_reasons(now, states)[0].endswith(
+        "/2 trials: made by an earlier version of mtlrun"
+    )
 
 
 SEPARATORS = ["\u2028", "\u2029", "\x85", "\x1c", "\x1d", "\x1e", "\x0b", "\x0c", "\r"]
@@ -121,7 +144,9 @@ SEPARATORS = ["\u2028", "\u2029", "\x85", "\x1c", "\x1d", "\x1e", "\x0b", "\x0c"
 @pytest.mark.parametrize("separator", SEPARATORS)
 def test_names_with_other_line_separators_survive_packing(tmp_path, separator):
     made = {key: record(key, result={"tasks": [f"a{separator}b", "c"]}) for key in "ab"}
-    (tmp_path / PACKED).write_bytes(pack((key, one.line()) for key, one in made.items()))
+    (tmp_path / PACKED).write_bytes(
+        pack((key, one.line()) for key, one in made.items())
+    )
     found = unpack(tmp_path / PACKED)
     assert {key: Record.from_line(line) for key, line in found.items()} == made
     stored = Records(tmp_path)

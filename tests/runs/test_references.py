@@ -39,7 +39,14 @@ def test_the_numbers_of_a_table_take_the_place_of_its_entry(write):
     assert first["value"] == 0.5
     known = [{k: v for k, v in entry.items() if v is not None} for entry in others]
     assert known == [
-        {"dataset": "school", "method": "STL", "quantity": "nmse", "value": 0.845, "decimals": 4, "n": 20},
+        {
+            "dataset": "school",
+            "method": "STL",
+            "quantity": "nmse",
+            "value": 0.845,
+            "decimals": 4,
+            "n": 20,
+        },
         {
             "dataset": "school",
             "method": "MTL",
@@ -49,26 +56,52 @@ def test_the_numbers_of_a_table_take_the_place_of_its_entry(write):
             "decimals": 3,
             "n": 20,
         },
-        {"dataset": "landmine", "method": "MTL", "quantity": "nmse", "value": 0.01, "decimals": 2, "n": 20},
+        {
+            "dataset": "landmine",
+            "method": "MTL",
+            "quantity": "nmse",
+            "value": 0.01,
+            "decimals": 2,
+            "n": 20,
+        },
     ]
 
 
 def test_columns_may_be_quantities_and_rows_tasks(write):
-    experiment = EXPERIMENT.replace("quantity: nmse, percent: true, n: 20", "method: STL, leave_out: [landmine]")
+    experiment = EXPERIMENT.replace(
+        "quantity: nmse, percent: true, n: 20", "method: STL, leave_out: [landmine]"
+    )
     path = write('data set,task,nmse\n"school",3,1.5\nlandmine,4,2\n', experiment)
     entry = load_experiment(path).config["reference"][-1]
-    assert (entry["method"], entry["quantity"], entry["task"], entry["value"]) == ("STL", "nmse", "3", 1.5)
+    assert (entry["method"], entry["quantity"], entry["task"], entry["value"]) == (
+        "STL",
+        "nmse",
+        "3",
+        1.5,
+    )
     assert len(load_experiment(path).config["reference"]) == 2
 
 
 @pytest.mark.parametrize(
     ("table", "place"),
     [
-        ("data set,STL,MTL\nschool,84.5,8x\n", r"table\.csv:2: column 'MTL': '8x' is not a number"),
-        ("data set,STL,MTL\nschool,84.5\n", r"table\.csv:2: 2 cells, but the first line names 3 columns"),
+        (
+            "data set,STL,MTL\nschool,84.5,8x\n",
+            r"table\.csv:2: column 'MTL': '8x' is not a number",
+        ),
+        (
+            "data set,STL,MTL\nschool,84.5\n",
+            r"table\.csv:2: 2 cells, but the first line names 3 columns",
+        ),
         ("STL,MTL\n1,2\n", r"table\.csv:1: the first line must name the columns"),
-        ("data set,STL,STL\nschool,1,2\n", r"table\.csv:1: the first line must name the columns"),
-        ('data set,STL,MTL\n"school,1,2\n', r"table\.csv: cannot be read: unexpected end"),
+        (
+            "data set,STL,STL\nschool,1,2\n",
+            r"table\.csv:1: the first line must name the columns",
+        ),
+        (
+            'data set,STL,MTL\n"school,1,2\n',
+            r"table\.csv: cannot be read: unexpected end",
+        ),
     ],
 )
 def test_a_bad_cell_is_named_by_its_place(write, table, place):
@@ -79,7 +112,9 @@ def test_a_bad_cell_is_named_by_its_place(write, table, place):
 
 
 def test_all_bad_cells_are_named_at_once(write):
-    with pytest.raises(ConfigError, match=r"csv:2: column 'STL'.*\n.*csv:3: column 'STL'"):
+    with pytest.raises(
+        ConfigError, match=r"csv:2: column 'STL'.*\n.*csv:3: column 'STL'"
+    ):
         validate_file(write("data set,STL,MTL\nschool,a,1\nlandmine,b,2\n"))
 
 
@@ -90,8 +125,12 @@ def test_an_unknown_method_is_named_where_the_table_is(write):
 
 def test_a_missing_table_and_unknown_fields_are_named(write, tmp_path):
     path = write("data set,STL\n")
-    with pytest.raises(ConfigError, match=r"unknown key 'percents'(.|\n)*did you mean 'percent'"):
-        validate_file(write("data set,STL\n", EXPERIMENT.replace("percent", "percents")))
+    with pytest.raises(
+        ConfigError, match=r"unknown key 'percents'(.|\n)*did you mean 'percent'"
+    ):
+        validate_file(
+            write("data set,STL\n", EXPERIMENT.replace("percent", "percents"))
+        )
     (tmp_path / "table.csv").unlink()
     path.write_text(EXPERIMENT)
     with pytest.raises(ConfigError, match=r"table\.csv: cannot be read"):
@@ -107,5 +146,7 @@ def test_decimals_are_those_printed(tmp_path):
 @pytest.mark.parametrize("field", ["absolute", "relative", "sigmas", "error_rate"])
 def test_the_numbers_of_a_table_take_over_its_tolerance(write, field):
     experiment = EXPERIMENT.replace("n: 20}", f"{field}: 0.1, n: 20}}")
-    _, *numbers = load_experiment(write("data set,STL\nschool,84.5\n", experiment)).config["reference"]
+    _, *numbers = load_experiment(
+        write("data set,STL\nschool,84.5\n", experiment)
+    ).config["reference"]
     assert [number[field] for number in numbers] == [0.1]

@@ -63,9 +63,15 @@ def test_a_finished_run(lab):
         "provenance.json",
     }
     assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))
-    assert messages(stream) == ["lab/tiny: 4 of 4 cells to compute, after 4 search folds"]
+    assert messages(stream) == [
+        "lab/tiny: 4 of 4 cells to compute, after 4 search folds"
+    ]
     record = lab.results()["strong", 1]
-    assert (record.family, record.status, record.inputs["dataset"]["id"]) == ("fit", "ok", "simulated-rmtl")
+    assert (record.family, record.status, record.inputs["dataset"]["id"]) == (
+        "fit",
+        "ok",
+        "simulated-rmtl",
+    )
     assert 0 <= record.metrics["auc"] <= 1
     assert len(record.per_task["auc"]) == 6
     assert {"n_tasks": 6, "n_train": 30, "n_test": 30}.items() <= record.counts.items()
@@ -87,7 +93,10 @@ def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
     assert counts(summary) == (6, 6, 0, 0)
     assert summary.exit_code == 1
     rows = lab.results(lab.tiny + FAILING)
-    assert {name: rows[name, 0].status for name in ("strong", "broken", "diverging", "lazy", "bad grid")} == {
+    assert {
+        name: rows[name, 0].status
+        for name in ("strong", "broken", "diverging", "lazy", "bad grid")
+    } == {
         "strong": "ok",
         "broken": "failed",
         "diverging": "diverged",
@@ -98,8 +107,12 @@ def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
     assert "lab/models.py" in rows["broken", 0].log
     assert str(lab.root) not in rows["broken", 0].log
     assert rows["lazy", 0].solver["message"] == "stopped early"
-    assert rows["bad grid", 0].error.startswith("selection: no candidate has a score: fold 0: ValueError: alpha must")
-    assert [(f.name, f.status) for f in summary.failures[:1]] == [("simulated-rmtl/broken/trial 0", "failed")]
+    assert rows["bad grid", 0].error.startswith(
+        "selection: no candidate has a score: fold 0: ValueError: alpha must"
+    )
+    assert [(f.name, f.status) for f in summary.failures[:1]] == [
+        ("simulated-rmtl/broken/trial 0", "failed")
+    ]
     assert (lab.output / summary.failures[0].file).exists()
 
 
@@ -110,15 +123,26 @@ def test_an_edit_of_a_solver_reruns_its_cells_and_is_named(lab):
     stream = io.StringIO()
     summary = lab.run(text, only=["method=weak,method=other"], progress=Plain(stream))
     assert counts(summary) == (2, 0, 2, 0)
-    assert messages(stream)[0] == "rerun simulated-rmtl/weak/2 trials: lab/models.py changed"
+    assert (
+        messages(stream)[0]
+        == "rerun simulated-rmtl/weak/2 trials: lab/models.py changed"
+    )
 
 
 def test_a_failure_is_retried_under_the_same_key(lab):
     text = lab.tiny + FAILING
     lab.run(text, only=["method=broken"])
     stream = io.StringIO()
-    assert counts(lab.run(text, only=["method=broken"], progress=Plain(stream))) == (0, 2, 0, 0)
-    assert messages(stream)[0] == "rerun simulated-rmtl/broken/2 trials: failed: RuntimeError: this solver never works"
+    assert counts(lab.run(text, only=["method=broken"], progress=Plain(stream))) == (
+        0,
+        2,
+        0,
+        0,
+    )
+    assert (
+        messages(stream)[0]
+        == "rerun simulated-rmtl/broken/2 trials: failed: RuntimeError: this solver never works"
+    )
 
 
 def test_item_2_a_finished_target_starts_no_solver(lab):
@@ -131,14 +155,19 @@ def test_item_2_a_finished_target_starts_no_solver(lab):
 
 def test_an_up_to_date_run_leaves_all_files_alone(lab):
     folder = lab.run().run_dir
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    before = {
+        path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()
+    }
     assert counts(lab.run()) == (0, 0, 4, 0)
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()
+    } == before
 
 
 def test_a_search_that_a_packed_cell_has_made_is_not_made_again(lab):
     plain = lab.tiny.replace(
-        "    grid: {alpha: [0.1, 10]}\n", "    grid: {alpha: [0.1, 10]}\n    select_with: {slow: 0}\n"
+        "    grid: {alpha: [0.1, 10]}\n",
+        "    grid: {alpha: [0.1, 10]}\n    select_with: {slow: 0}\n",
     )
     lab.run(plain)
     made = lab.plan(plain)
@@ -146,7 +175,10 @@ def test_a_search_that_a_packed_cell_has_made_is_not_made_again(lab):
     made.store().pack(row.cell.key for row in made.rows)
     for path in (lab.output / "cells").glob("*.json"):
         path.unlink()
-    other = plain.replace('"lab.models:Ridge"\n    grid', '"lab.models:Ridge"\n    params: {slow: 0.001}\n    grid')
+    other = plain.replace(
+        '"lab.models:Ridge"\n    grid',
+        '"lab.models:Ridge"\n    params: {slow: 0.001}\n    grid',
+    )
     summary = lab.run(other)
     assert (summary.n_ok, summary.n_cached) == (2, 2)
     assert len(lab.records()) == 2
@@ -160,9 +192,13 @@ def test_force_computes_again(lab):
     lab.run()
     before = {key: record.seconds for key, record in lab.records().items()}
     assert counts(lab.run(force=True, only=["method=strong"])) == (2, 0, 0, 0)
-    changed = {key for key, record in lab.records().items() if record.seconds != before[key]}
+    changed = {
+        key for key, record in lab.records().items() if record.seconds != before[key]
+    }
     cells = [row.cell for row in lab.plan(only=["method=strong"]).wanted]
-    assert changed == {cell.key for cell in cells} | {fold.key for cell in cells for fold in cell.folds}
+    assert changed == {cell.key for cell in cells} | {
+        fold.key for cell in cells for fold in cell.folds
+    }
 
 
 SLOW = '  - {label: slow, estimator: "lab.models:Ridge", params: {slow: 0.1}}\n'
@@ -178,7 +214,9 @@ def wait_for(condition, seconds=240):
 def test_item_3_after_a_kill_exactly_the_missing_cells_are_computed(lab):
     text = lab.tiny.replace("trials: 2", "trials: 5") + SLOW
     lab.write(text)
-    process = lab.begin(run_here, LAB_PACE="1000")  # killed in the first slow fit, after all others
+    process = lab.begin(
+        run_here, LAB_PACE="1000"
+    )  # killed in the first slow fit, after all others
     cells = lab.output / "cells"
     wait_for(lambda: len(list(cells.glob("*.json"))) == 20)
     process.kill()
@@ -212,7 +250,9 @@ def test_item_4_two_processes_compute_no_cell_twice(lab):
 
 
 def test_item_6_profiles_share_what_is_the_same_and_nothing_else(lab):
-    text = lab.tiny + "profiles: {smoke: {methods: [{label: weak, params: {alpha: 5}}]}}\n"
+    text = (
+        lab.tiny + "profiles: {smoke: {methods: [{label: weak, params: {alpha: 5}}]}}\n"
+    )
     made = load_experiment(lab.write(text), profile="smoke")
     run(plan(made, output=lab.output))
     assert counts(lab.run(text, load={"profile": "full"})) == (2, 0, 2, 0)
@@ -231,7 +271,12 @@ def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
     assert summary.exit_code == 130
     assert counts(summary) == (2, 0, 0, 2)
     assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))
-    assert json.loads((summary.run_dir / "provenance.json").read_text())["runs"][0]["n_computed"] == 6
+    assert (
+        json.loads((summary.run_dir / "provenance.json").read_text())["runs"][0][
+            "n_computed"
+        ]
+        == 6
+    )
     assert counts(lab.run()) == (2, 0, 2, 0)
 
 
@@ -240,14 +285,20 @@ def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab, lacking):
     stream = io.StringIO()
     run(lab.plan(text), jobs=2, backend="threading", progress=Plain(stream))
     assert not lacking(
-        messages(stream)[1], "timed cells", "one after the other", "--jobs", "only searches run in parallel"
+        messages(stream)[1],
+        "timed cells",
+        "one after the other",
+        "--jobs",
+        "only searches run in parallel",
     )
     for record in lab.results(text).values():
         assert record.environment["serial"] is True
         assert (record.environment["threads"], record.environment["repeats"]) == (1, 3)
         assert len(record.seconds["fit_all"]) == 3
         assert record.seconds["fit"] == sorted(record.seconds["fit_all"])[1]
-    runs = json.loads((lab.output / "lab/tiny/full/provenance.json").read_text())["runs"]
+    runs = json.loads((lab.output / "lab/tiny/full/provenance.json").read_text())[
+        "runs"
+    ]
     assert (runs[0]["jobs"], runs[0]["threads"], runs[0]["n_computed"]) == (2, 1, 8)
     assert runs[0]["blas"]
 
@@ -261,7 +312,9 @@ def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
     noisy = '  - {label: noisy, estimator: "lab.models:Noisy"}\ntiming: {repeats: 2}\n'
     lab.run(lab.tiny + noisy, only=["method=weak"])
     assert len(journal.read_text().splitlines()) == 2 * 2 + 1
-    lab.run(lab.tiny + noisy, only=["method=noisy"])  # another seed in every trial, but the same code
+    lab.run(
+        lab.tiny + noisy, only=["method=noisy"]
+    )  # another seed in every trial, but the same code
     assert len(journal.read_text().splitlines()) == 2 * (2 * 2 + 1)
 
 
@@ -269,16 +322,24 @@ def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
 def test_a_limit_makes_a_row_and_the_rest_finishes(lab):
     text = lab.tiny.replace("trials: 2", "trials: 1") + "limits: {seconds: 5}\n"
     text = text.replace(
-        "  - label: weak", '  - {label: endless, estimator: "lab.models:Ridge", params: {slow: 100.0}}\n  - label: weak'
+        "  - label: weak",
+        '  - {label: endless, estimator: "lab.models:Ridge", params: {slow: 100.0}}\n  - label: weak',
     )
     summary = lab.run(text)
     assert counts(summary) == (2, 1, 0, 0)
-    assert [(f.name, f.status) for f in summary.failures] == [("simulated-rmtl/endless/trial 0", "timeout")]
-    assert re.fullmatch(r"stopped after \d+ s \(limits.seconds: 5\)", lab.results(text)["endless", 0].error)
+    assert [(f.name, f.status) for f in summary.failures] == [
+        ("simulated-rmtl/endless/trial 0", "timeout")
+    ]
+    assert re.fullmatch(
+        r"stopped after \d+ s \(limits.seconds: 5\)",
+        lab.results(text)["endless", 0].error,
+    )
 
 
 def test_fail_fast_stops_and_leaves_the_rest(lab):
-    text = lab.tiny.replace("  - label: strong", FAILING.splitlines()[0] + "\n  - label: strong")
+    text = lab.tiny.replace(
+        "  - label: strong", FAILING.splitlines()[0] + "\n  - label: strong"
+    )
     summary = lab.run(text, fail_fast=True)
     assert summary.n_failed == 1
     assert summary.n_left == 5
@@ -287,7 +348,9 @@ def test_fail_fast_stops_and_leaves_the_rest(lab):
 
 
 def test_fail_fast_at_a_failed_search_is_a_failure(lab):
-    text = lab.tiny.replace("  - label: strong", FAILING.splitlines()[3] + "\n  - label: strong")
+    text = lab.tiny.replace(
+        "  - label: strong", FAILING.splitlines()[3] + "\n  - label: strong"
+    )
     summary = lab.run(text, fail_fast=True)
     assert counts(summary) == (0, 1, 0, 5)
     assert summary.exit_code == 1
@@ -313,7 +376,10 @@ def test_a_damaged_cell_file_is_computed_again(lab):
     file.write_text(file.read_text().replace('"auc":0.', '"auc":1.'))
     made = lab.plan()
     state = survey(made)[0]
-    assert (state.name, state.reason.startswith(f"cells/{key}.json is damaged")) == ("damaged", True)
+    assert (state.name, state.reason.startswith(f"cells/{key}.json is damaged")) == (
+        "damaged",
+        True,
+    )
     assert counts(run(made)) == (1, 0, 3, 0)
 
 

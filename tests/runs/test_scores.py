@@ -55,7 +55,9 @@ def compared(table, output, said=None):
 
 
 @pytest.mark.parametrize("damage", ["flip", "swap", "other", "empty"])
-def test_a_comparison_names_damaged_scores_and_computes_them_again(table, tmp_path, damage):
+def test_a_comparison_names_damaged_scores_and_computes_them_again(
+    table, tmp_path, damage
+):
     first = compared(table, tmp_path)
     files = sorted((tmp_path / "cells").glob("*.npz"))
     {
@@ -67,10 +69,16 @@ def test_a_comparison_names_damaged_scores_and_computes_them_again(table, tmp_pa
     before = [path.read_bytes() for path in files]
     said = []
     second = compared(table, tmp_path, said)
-    named = {name for name in (f"cells/{path.stem}.npz" for path in files) if any(name in line for line in said)}
+    named = {
+        name
+        for name in (f"cells/{path.stem}.npz" for path in files)
+        if any(name in line for line in said)
+    }
     assert len(named) == (2 if damage == "swap" else 1)
     score = first.leaderboard.drop(columns="seconds", errors="ignore")
-    pd.testing.assert_frame_equal(second.leaderboard.drop(columns="seconds", errors="ignore"), score)
+    pd.testing.assert_frame_equal(
+        second.leaderboard.drop(columns="seconds", errors="ignore"), score
+    )
     assert [path.read_bytes() for path in files] != before
 
 
@@ -82,7 +90,10 @@ def test_reproduce_and_report_name_damaged_scores(lab, damage):
     store, row = made.store(), made.rows[0]
     damage(store.scores_files(row.cell.key)[0][0])
     states = survey(lab.plan(text))
-    assert [state.name for state in states] == ["damaged", *["done"] * (len(states) - 1)]
+    assert [state.name for state in states] == [
+        "damaged",
+        *["done"] * (len(states) - 1),
+    ]
     assert f"cells/{row.cell.key}.npz" in rerun_reasons(made, states)[0]
     report = build_report(made.folder)
     assert any("test scores" in line for line in report.summary)
@@ -121,9 +132,17 @@ def test_scores_have_all_digits_of_the_predictions(table, tmp_path):
     table["y"] -= 1.7e9
     plain = compared(table, tmp_path / "plain").leaderboard.set_index("method")
     gain = next(name for name in plain.columns if "gain" in name)
-    common = [name for name in plain.index if pd.notna(plain[gain][name]) and plain[gain][name] != 0]
+    common = [
+        name
+        for name in plain.index
+        if pd.notna(plain[gain][name]) and plain[gain][name] != 0
+    ]
     assert common
-    np.testing.assert_allclose(shifted[gain][common].astype(float), plain[gain][common].astype(float), atol=1e-3)
+    np.testing.assert_allclose(
+        shifted[gain][common].astype(float),
+        plain[gain][common].astype(float),
+        atol=1e-3,
+    )
 
 
 def test_predictions_as_csv_keep_what_tells_them_apart():
@@ -155,7 +174,9 @@ def test_single_precision_of_earlier_versions_is_read_and_kept(tmp_path):
     (tmp_path / "run" / PREDICTIONS).write_bytes(buffer.getvalue())
     assert stored.scores(record).dtype == np.float32
     assert stored.read_scores(record).dtype == np.float64
-    assert npz({"a": stored.scores(record)}) == buffer.getvalue(), "packed again, it is the same file"
+    assert npz({"a": stored.scores(record)}) == buffer.getvalue(), (
+        "packed again, it is the same file"
+    )
 
 
 @pytest.mark.parametrize("forged", ["shape", "objects", "directory", "text"])
@@ -165,7 +186,9 @@ def test_an_archive_that_claims_more_than_it_has_is_damaged(tmp_path, forged):
     record = Record("a", "fit", {}, result={"predictions": "a.npz"})
     header = io.BytesIO()
     shape = (1 << 42,) if forged == "shape" else (2,)
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": shape}
+    )
     content = header.getvalue() + bytes(16)
     if forged == "objects":
         content = content.replace(b"<f8", b"|O ")
@@ -174,7 +197,9 @@ def test_an_archive_that_claims_more_than_it_has_is_damaged(tmp_path, forged):
     if forged == "directory":
         path = stored.cells / "a.npz"
         size = len(content).to_bytes(4, "little")
-        path.write_bytes(path.read_bytes().replace(size, (1 << 31).to_bytes(4, "little")))
+        path.write_bytes(
+            path.read_bytes().replace(size, (1 << 31).to_bytes(4, "little"))
+        )
     with pytest.raises(ValueError, match=r"cells/a\.npz is missing or damaged"):
         stored.scores(record)
     assert stored.read_scores(record) is None

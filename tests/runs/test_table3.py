@@ -11,9 +11,20 @@ from mtlrun.runs.run import run, todo
 
 @pytest.mark.parametrize("profile", ["smoke", "full"])
 def test_the_protocol_is_that_of_table_2(profile):
-    ours, theirs = (load_experiment(f"dcrmtl/{name}", profile=profile).spec for name in ("table3", "table2"))
+    ours, theirs = (
+        load_experiment(f"dcrmtl/{name}", profile=profile).spec
+        for name in ("table3", "table2")
+    )
     assert [m.label for m in ours.methods] == [m.label for m in theirs.methods]
-    for section in ("datasets", "split", "metrics", "seed", "selection", "timing", "grids"):
+    for section in (
+        "datasets",
+        "split",
+        "metrics",
+        "seed",
+        "selection",
+        "timing",
+        "grids",
+    ):
         assert getattr(ours, section) == getattr(theirs, section)
     assert [claim.id for claim in ours.claims] == [
         "dcrmtl-4-hinge",
@@ -28,14 +39,28 @@ def test_the_protocol_is_that_of_table_2(profile):
 
 def test_every_method_with_a_choice_of_loss_has_the_squared_hinge():
     for method in load_experiment("dcrmtl/table3").spec.methods:
-        params = method.params["base"]["params"] if "base" in method.params else method.params
-        assert params.get("loss") == (None if method.label in ("IndSVM", "RidgeReg") else "squared_hinge")
+        params = (
+            method.params["base"]["params"]
+            if "base" in method.params
+            else method.params
+        )
+        assert params.get("loss") == (
+            None if method.label in ("IndSVM", "RidgeReg") else "squared_hinge"
+        )
 
 
 @pytest.mark.slow
 def test_ten_rows_and_nothing_left_to_do(tmp_path):
     made = plan(load_experiment("dcrmtl/table3", profile="smoke"), output=tmp_path)
-    assert sorted(Counter(row.cell.folds[0].key for row in made.wanted).values()) == [1, 1, 1, 1, 2, 2, 2]
+    assert sorted(Counter(row.cell.folds[0].key for row in made.wanted).values()) == [
+        1,
+        1,
+        1,
+        1,
+        2,
+        2,
+        2,
+    ]
     summary = run(made)
     assert (summary.n_ok, summary.failures) == (10, [])
     again = plan(load_experiment("dcrmtl/table3", profile="smoke"), output=tmp_path)

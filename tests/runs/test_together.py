@@ -15,8 +15,12 @@ from mtlrun.utils.processes import exclusive_lock, is_locked
 
 
 def other(lab):
-    text = lab.tiny.replace("id: lab/tiny", "id: lab/other").replace("label: weak", "label: feeble")
-    return text + '  - {label: new, estimator: "lab.models:Ridge", params: {alpha: 3}}\n'
+    text = lab.tiny.replace("id: lab/tiny", "id: lab/other").replace(
+        "label: weak", "label: feeble"
+    )
+    return (
+        text + '  - {label: new, estimator: "lab.models:Ridge", params: {alpha: 3}}\n'
+    )
 
 
 def computed(plan, **options):
@@ -27,7 +31,11 @@ def computed(plan, **options):
 
 def test_artefacts_of_one_output_share_their_cells(lab):
     assert lab.run(lab.tiny + "keep: [predictions]\n").n_ok == 4
-    written = lambda: {path.name: path.stat().st_mtime_ns for path in (lab.output / "cells").glob("*.[jn]*")}  # noqa: E731
+
+    def written():
+        paths = (lab.output / "cells").glob("*.[jn]*")
+        return {path.name: path.stat().st_mtime_ns for path in paths}
+
     files = written()
     text = other(lab).replace("methods:", "keep: [predictions]\nmethods:")
     made = lab.plan(text)
@@ -53,7 +61,9 @@ def test_status_counts_cells_of_other_artefacts_as_done(lab):
 
 def test_a_run_whose_cells_are_all_done_elsewhere_is_up_to_date_and_has_a_report(lab):
     first = lab.run()
-    summary, lines = computed(lab.plan(lab.tiny.replace("id: lab/tiny", "id: paper/tiny")))
+    summary, lines = computed(
+        lab.plan(lab.tiny.replace("id: lab/tiny", "id: paper/tiny"))
+    )
     assert (summary.n_cached, summary.exit_code) == (4, 0)
     assert lines == "all 4 cells up to date\n"
     ours, theirs = build_report(summary.run_dir), build_report(first.run_dir)
@@ -66,7 +76,9 @@ def test_other_numbers_are_not_shared_and_force_computes_what_is(lab):
     made = lab.plan(other(lab) + "seed: 3\n")
     assert {state.name for state in survey(made)} == {"missing"}
     assert len(todo(made, made.store())[1]) == 4
-    summary, _ = computed(lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True)
+    summary, _ = computed(
+        lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True
+    )
     assert (summary.n_ok, summary.n_cached) == (4, 0)
 
 
@@ -83,7 +95,10 @@ def test_what_failed_in_another_artefact_is_tried_again(lab):
 def test_a_start_with_other_settings_says_what_it_replaces(lab):
     lab.run()
     _, lines = computed(lab.plan(overrides=["split.trials=1"]))
-    assert "held the table of a run with no --set; it now holds that of a run with --set split.trials=1" in lines
+    assert (
+        "held the table of a run with no --set; it now holds that of a run with --set split.trials=1"
+        in lines
+    )
     _, lines = computed(lab.plan(overrides=["split.trials=1"]))
     assert "held the table" not in lines
 
@@ -107,9 +122,13 @@ def test_seconds_taken_beside_another_process_are_not_serial(lab):
     (lab.output / "cells").mkdir(parents=True)
     with exclusive_lock(lab.output / "cells/lab-other-full.lock"):
         run(made)
-    assert [record.environment["serial"] for record in lab.results(text).values()] == [False] * 4
+    assert [record.environment["serial"] for record in lab.results(text).values()] == [
+        False
+    ] * 4
     run(made, force=True)
-    assert [record.environment["serial"] for record in lab.results(text).values()] == [True] * 4
+    assert [record.environment["serial"] for record in lab.results(text).values()] == [
+        True
+    ] * 4
 
 
 def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
@@ -129,7 +148,11 @@ def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
     assert run(lab.plan()).n_ok == 4
     assert calls == [(0, 0), (0, 1), (0, 1), (1, 0), (1, 1)]
     assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))
-    kept = {place: record.selection["scores"] for place, record in lab.results().items() if record.selection}
+    kept = {
+        place: record.selection["scores"]
+        for place, record in lab.results().items()
+        if record.selection
+    }
     run(made, force=True)
     assert {place: lab.results()[place].selection["scores"] for place in kept} == kept
 
@@ -151,4 +174,7 @@ def test_a_run_has_the_same_lock_from_wherever_it_is_named(lab, monkeypatch):
     lab.output.mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(lab.output)
     for folder in (".", "lab/tiny/full"):
-        assert Store(Path(), Path(folder)).lock.resolve() == Store(lab.output, lab.output / folder).lock.resolve()
+        assert (
+            Store(Path(), Path(folder)).lock.resolve()
+            == Store(lab.output, lab.output / folder).lock.resolve()
+        )

@@ -43,7 +43,9 @@ def run(tmp_path):
     path.write_text(BASE, encoding="utf-8")
 
     def train_with(*overrides, **options):
-        return train(load_training(path, overrides=overrides), output=tmp_path / "out", **options)
+        return train(
+            load_training(path, overrides=overrides), output=tmp_path / "out", **options
+        )
 
     return train_with
 
@@ -77,7 +79,10 @@ def test_numbers_and_files_of_a_plain_fit(run):
 
 def test_the_same_file_gives_the_same_numbers(run):
     assert run().result["per_task"] == run().result["per_task"]
-    assert run("seed=8", force=True).result["per_task"] != run(force=True).result["per_task"]
+    assert (
+        run("seed=8", force=True).result["per_task"]
+        != run(force=True).result["per_task"]
+    )
 
 
 def test_search_takes_the_best_candidate_and_reports_edges(run):
@@ -104,7 +109,10 @@ def test_search_with_another_metric_and_other_parameters(run):
 
 
 def test_estimator_that_knows_no_tasks_is_fitted_task_by_task(run):
-    outcome = run("method={estimator: 'sklearn.svm:LinearSVR', grid: {C: [0.1, 10]}}", "selection.folds=2")
+    outcome = run(
+        "method={estimator: 'sklearn.svm:LinearSVR', grid: {C: [0.1, 10]}}",
+        "selection.folds=2",
+    )
     assert set(outcome.result["selection"]["chosen"]) == {"C"}
     assert "C" in outcome.result["params"]
     facts = load_model(outcome.folder).facts
@@ -114,7 +122,9 @@ def test_estimator_that_knows_no_tasks_is_fitted_task_by_task(run):
 
 
 def test_regressor_for_several_outputs_gets_them_together(run):
-    outcome = run("method={estimator: 'sklearn.linear_model:MultiTaskLasso', params: {alpha: 0.01}}")
+    outcome = run(
+        "method={estimator: 'sklearn.linear_model:MultiTaskLasso', params: {alpha: 0.01}}"
+    )
     model = load_model(outcome.folder)
     assert type(model.estimator).__name__ == "MultiTaskLasso"
     assert model.facts["estimator"]["per_task"] is False
@@ -125,14 +135,21 @@ def test_features_are_learned_on_training_rows_only(run):
     data = load_dataset("simulated-fetr", n=80, d=5, m=3)
     rows, test = random_split(80, 0.5, derive_seed(7, "simulated-fetr", 0))
     scaler = StandardScaler().fit(data.X[rows])
-    model = IndependentRidge(alpha=2.0).fit(scaler.transform(data.X[rows]), data.y[rows])
+    model = IndependentRidge(alpha=2.0).fit(
+        scaler.transform(data.X[rows]), data.y[rows]
+    )
     expected = mse_per_task(data.y[test], model.predict(scaler.transform(data.X[test])))
     assert_allclose(outcome.result["per_task"]["mse"], expected)
-    assert_allclose(load_model(outcome.folder).scores(data.X), model.predict(scaler.transform(data.X)))
+    assert_allclose(
+        load_model(outcome.folder).scores(data.X),
+        model.predict(scaler.transform(data.X)),
+    )
 
 
 def test_max_abs_keeps_a_sparse_design_sparse(run):
-    outcome = run("features=max-abs", "dataset={id: digits, sample: 120}", "metrics=[auc]")
+    outcome = run(
+        "features=max-abs", "dataset={id: digits, sample: 120}", "metrics=[auc]"
+    )
     step = load_model(outcome.folder).step
     assert type(step).__name__ == "MaxAbsScaler"
     assert outcome.result["metrics"]["auc"] > 0.8
@@ -141,7 +158,10 @@ def test_max_abs_keeps_a_sparse_design_sparse(run):
 @pytest.mark.parametrize(
     ("kind", "scaled"),
     [
-        ("min-max", lambda X, rows: (X - X[rows].min(axis=0)) / np.ptp(X[rows], axis=0)),
+        (
+            "min-max",
+            lambda X, rows: (X - X[rows].min(axis=0)) / np.ptp(X[rows], axis=0),
+        ),
         ("unit-rows", lambda X, rows: X / np.linalg.norm(X, axis=1, keepdims=True)),
     ],
 )
@@ -149,11 +169,19 @@ def test_scaling_to_a_range_and_to_unit_rows(run, kind, scaled):
     outcome = run(f"features={kind}")
     data = load_dataset("simulated-fetr", n=80, d=5, m=3)
     rows, _ = random_split(80, 0.5, derive_seed(7, "simulated-fetr", 0))
-    assert_allclose(load_model(outcome.folder).step.transform(data.X), scaled(data.X, rows), atol=1e-12)
+    assert_allclose(
+        load_model(outcome.folder).step.transform(data.X),
+        scaled(data.X, rows),
+        atol=1e-12,
+    )
 
 
 def test_strings_through_one_hot_features(run):
-    changes = (STRINGS, "features=one-hot", "method={estimator: IndependentLogistic, params: {alpha: 1.0}}")
+    changes = (
+        STRINGS,
+        "features=one-hot",
+        "method={estimator: IndependentLogistic, params: {alpha: 1.0}}",
+    )
     outcome = run(*changes, "metrics=[auc, accuracy]")
     data = load_dataset("simulated-splice", n=200)
     model = load_model(outcome.folder)
@@ -165,7 +193,9 @@ def test_strings_through_one_hot_features(run):
     rows = table["row"].to_numpy()
     assert_array_equal(table["task"], np.array(data.tasks)[data.task_id[rows]])
     assert_array_equal(table["target"], data.y[rows])
-    assert_allclose(model.scores(data.X[rows], data.task_id[rows]), table["score"], rtol=1e-6)
+    assert_allclose(
+        model.scores(data.X[rows], data.task_id[rows]), table["score"], rtol=1e-6
+    )
     aucs = auc_per_task(table["target"], table["score"], task_id=data.task_id[rows])
     ours = np.array(outcome.result["per_task"]["auc"])
     assert np.isfinite(ours).any()
@@ -175,9 +205,15 @@ def test_strings_through_one_hot_features(run):
 
 def test_weighted_degree_features(run):
     step = "features={kind: weighted-degree, degree: 3, normalize: true}"
-    outcome = run(STRINGS, step, "method={estimator: IndependentLogistic}", "metrics=[accuracy]")
+    outcome = run(
+        STRINGS, step, "method={estimator: IndependentLogistic}", "metrics=[accuracy]"
+    )
     model = load_model(outcome.folder)
-    assert (model.step.degree, model.step.normalize, model.step.hash_bits) == (3, True, None)
+    assert (model.step.degree, model.step.normalize, model.step.hash_bits) == (
+        3,
+        True,
+        None,
+    )
     assert model.estimator.n_features_in_ == model.step.n_features_out_
 
 
@@ -227,15 +263,30 @@ def test_a_model_of_another_configuration_is_not_overwritten(run):
 @pytest.mark.parametrize(
     ("overrides", "text"),
     [
-        (["method.params.alpha=-1"], "--set method.params.alpha=-1: alpha must be a float"),
-        (["method={estimator: 'sklearn.linear_model:Ridge', params: {alpha: -1}}"], "sklearn.linear_model:Ridge: "),
         (
-            ["method={estimator: 'sklearn.linear_model:Ridge', grid: {alpha: [-1]}}", "selection.folds=2"],
+            ["method.params.alpha=-1"],
+            "--set method.params.alpha=-1: alpha must be a float",
+        ),
+        (
+            ["method={estimator: 'sklearn.linear_model:Ridge', params: {alpha: -1}}"],
+            "sklearn.linear_model:Ridge: ",
+        ),
+        (
+            [
+                "method={estimator: 'sklearn.linear_model:Ridge', grid: {alpha: [-1]}}",
+                "selection.folds=2",
+            ],
             "no candidate",
         ),
         ([STRINGS], "simulated-splice are strings"),
-        ([STRINGS, "features=standardize"], "standardize cannot be used with simulated-splice, whose rows are strings"),
-        (["features=one-hot"], "one-hot cannot be used with simulated-fetr, whose rows are numbers"),
+        (
+            [STRINGS, "features=standardize"],
+            "standardize cannot be used with simulated-splice, whose rows are strings",
+        ),
+        (
+            ["features=one-hot"],
+            "one-hot cannot be used with simulated-fetr, whose rows are numbers",
+        ),
     ],
 )
 def test_wrong_files_are_explained(run, overrides, text):
@@ -252,40 +303,64 @@ def test_multi_class_sets(tmp_path, run):
     labels = rng.integers(0, 3, 90)
     X = rng.standard_normal((90, 2)) + 3 * np.eye(3)[labels][:, :2]
     names = np.array(["red", "green", "blue"])[labels]
-    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "colour": names}).to_csv(folder / "mine" / "a.csv", index=False)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "colour": names}).to_csv(
+        folder / "mine" / "a.csv", index=False
+    )
     (folder / "cards" / "mine.yaml").write_text(
         "{schema: 1, id: mine, title: Mine, task_type: multiclass, design: shared, folder: mine, licence: m, "
         "citation: m, reader: {name: uci, options: {label: 2, header: true}}, files: [{name: a.csv, sha256: unknown}]}"
     )
     path = tmp_path / "mine.yaml"
-    path.write_text(BASE.replace("{id: simulated-fetr, n: 80, d: 5, m: 3}", "mine").replace("[mse, r2]", "[accuracy]"))
+    path.write_text(
+        BASE.replace("{id: simulated-fetr, n: 80, d: 5, m: 3}", "mine").replace(
+            "[mse, r2]", "[accuracy]"
+        )
+    )
 
     def load(*overrides):
         return load_training(path, overrides=overrides, data_dir=folder)
 
-    with pytest.raises(ConfigError, match="has 3 classes, but IndependentRidge needs binary"):
+    with pytest.raises(
+        ConfigError, match="has 3 classes, but IndependentRidge needs binary"
+    ):
         train(load(), output=tmp_path / "out", data_dir=folder)
-    outcome = train(load("method='sklearn.linear_model:LogisticRegression'"), output=tmp_path / "out", data_dir=folder)
+    outcome = train(
+        load("method='sklearn.linear_model:LogisticRegression'"),
+        output=tmp_path / "out",
+        data_dir=folder,
+    )
     assert outcome.result["metrics"]["accuracy"] > 0.8
     table = pd.read_csv(outcome.folder / "predictions.csv")
     assert list(table.columns) == ["row", "target", "label"]
-    assert outcome.result["metrics"]["accuracy"] == pytest.approx((table["target"] == table["label"]).mean())
+    assert outcome.result["metrics"]["accuracy"] == pytest.approx(
+        (table["target"] == table["label"]).mean()
+    )
     assert set(table["label"]) <= {"red", "green", "blue"}
 
 
 def test_ragged_data_with_a_scikit_learn_estimator(run):
     outcome = run(
-        STRINGS, "features=one-hot", "method='sklearn.linear_model:Ridge'", "metrics=[auc, accuracy]", force=True
+        STRINGS,
+        "features=one-hot",
+        "method='sklearn.linear_model:Ridge'",
+        "metrics=[auc, accuracy]",
+        force=True,
     )
     data = load_dataset("simulated-splice", n=200)
-    train_rows = np.setdiff1d(np.arange(200), pd.read_csv(outcome.folder / "predictions.csv")["row"])
+    train_rows = np.setdiff1d(
+        np.arange(200), pd.read_csv(outcome.folder / "predictions.csv")["row"]
+    )
     rows = train_rows[data.task_id[train_rows] == 2]
     features = WeightedDegree(degree=1).fit_transform(data.X)
     by_hand = Ridge().fit(features[rows], data.y[rows]).predict(features[rows])
-    assert_allclose(load_model(outcome.folder).scores(data.X[rows], data.task_id[rows]), by_hand)
+    assert_allclose(
+        load_model(outcome.folder).scores(data.X[rows], data.task_id[rows]), by_hand
+    )
 
 
 def test_linear_regression_is_the_limit_of_ridge(run):
-    native = run("method='sklearn.linear_model:LinearRegression'").result["per_task"]["mse"]
+    native = run("method='sklearn.linear_model:LinearRegression'").result["per_task"][
+        "mse"
+    ]
     ridge = run("method.params.alpha=1.0e-10", force=True).result["per_task"]["mse"]
     assert_allclose(native, ridge, rtol=1e-6)

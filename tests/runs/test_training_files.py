@@ -32,18 +32,31 @@ def test_short_and_long_forms_are_the_same(write):
     long = load_training(
         write(
             GOOD.replace("dataset: digits", "dataset: {id: digits}")
-            .replace("method: IndependentRidge", "method: {estimator: IndependentRidge, params: {}}")
+            .replace(
+                "method: IndependentRidge",
+                "method: {estimator: IndependentRidge, params: {}}",
+            )
             .replace("metrics: [auc]", "metrics: [auc]\nfeatures: null\nrefit: false")
         )
     )
     assert short.config == long.config
     assert (short.id, short.source) == ("train/small", "a.yaml")
-    assert load_training(write(GOOD + "features: max-abs\n")).spec.features.kind == "max-abs"
+    assert (
+        load_training(write(GOOD + "features: max-abs\n")).spec.features.kind
+        == "max-abs"
+    )
 
 
 def test_overrides_reach_into_short_forms(write):
     training = load_training(
-        write(GOOD), overrides=["method.params.alpha=3", "dataset.sample=100", "seed=4", "metrics=[f1]"], seed=5
+        write(GOOD),
+        overrides=[
+            "method.params.alpha=3",
+            "dataset.sample=100",
+            "seed=4",
+            "metrics=[f1]",
+        ],
+        seed=5,
     )
     assert training.config["method"]["params"] == {"alpha": 3}
     assert training.config["dataset"] == {"id": "digits", "sample": 100}
@@ -52,7 +65,11 @@ def test_overrides_reach_into_short_forms(write):
 
 
 def test_all_problems_at_once_with_their_places(write):
-    text = GOOD.replace("digits", "digist").replace("IndependentRidge", "IndependentRigde").replace("auc", "acu")
+    text = (
+        GOOD.replace("digits", "digist")
+        .replace("IndependentRidge", "IndependentRigde")
+        .replace("auc", "acu")
+    )
     text = text.replace("train: 0.5", "train: 1.5, trails: 2") + "extra: 1\n"
     with pytest.raises(ConfigError) as caught:
         load_training(write(text))
@@ -90,18 +107,33 @@ def test_all_problems_at_once_with_their_places(write):
     ("change", "text"),
     [
         (
-            ("method: IndependentRidge", "method: {estimator: IndependentRidge, params: {alhpa: 1}}"),
+            (
+                "method: IndependentRidge",
+                "method: {estimator: IndependentRidge, params: {alhpa: 1}}",
+            ),
             "no parameter 'alhpa'",
         ),
         (
-            ("method: IndependentRidge", "method: {estimator: IndependentRidge, grid: {alpha: [1]}}"),
+            (
+                "method: IndependentRidge",
+                "method: {estimator: IndependentRidge, grid: {alpha: [1]}}",
+            ),
             "needs the section",
         ),
         (("method: IndependentRidge", "method: 'sklearn.nothing:Ridge'"), "a.yaml:5:9"),
         (("dataset: digits", "dataset: school"), "7:11: 'auc' is for labels"),
-        (("split: {kind: random, train: 0.5}", "split: {kind: random, train: 0.5, trials: 3}"), "evaluates one split"),
+        (
+            (
+                "split: {kind: random, train: 0.5}",
+                "split: {kind: random, train: 0.5, trials: 3}",
+            ),
+            "evaluates one split",
+        ),
         (("id: train/small", "id: small"), "must be <paper>/<artefact>"),
-        (("metrics: [auc]", "metrics: [auc]\nfeatures: {kind: one-hot, degree: 2}"), "one-hot has no degree"),
+        (
+            ("metrics: [auc]", "metrics: [auc]\nfeatures: {kind: one-hot, degree: 2}"),
+            "one-hot has no degree",
+        ),
         (("metrics: [auc]", "metrics: []"), "'metrics' must not be empty"),
         (("schema: 1", "schema: 2"), "'schema' must be 1"),
     ],
@@ -114,13 +146,23 @@ def test_one_problem(write, change, text):
 
 def test_overrides_are_checked_too(write, lacking):
     with pytest.raises(ConfigError) as caught:
-        load_training(write(GOOD), overrides=["split.train=x", "id=other/name", "method.parms.alpha=1"])
+        load_training(
+            write(GOOD),
+            overrides=["split.train=x", "id=other/name", "method.parms.alpha=1"],
+        )
     assert not lacking(caught.value.message, "--set split.train=x: 'train'", "number")
-    assert not lacking(caught.value.message, "--set id=other/name: 'id'", "--set method.parms.alpha=1: ", "'parms'")
+    assert not lacking(
+        caught.value.message,
+        "--set id=other/name: 'id'",
+        "--set method.parms.alpha=1: ",
+        "'parms'",
+    )
 
 
 def test_training_files_and_experiments_are_told_apart(write):
-    with pytest.raises(ConfigError, match=r"training file[^\0]*mtlrun reproduce dcrmtl/table2"):
+    with pytest.raises(
+        ConfigError, match=r"training file[^\0]*mtlrun reproduce dcrmtl/table2"
+    ):
         load_training("dcrmtl/table2")
     with pytest.raises(ConfigError, match=r"training file[^\0]*mtlrun train a\.yaml"):
         load_experiment(write(GOOD))

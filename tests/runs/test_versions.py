@@ -25,19 +25,27 @@ def changed(before, after):
 def test_versions_of_ours_are_numbers_and_of_packages_their_versions():
     import sklearn
 
-    paths = ["mtlrun.estimators.robust:RobustMTL", "mtlrun.papers.mtsvm:svm_seconds", "sklearn.linear_model:Ridge"]
+    paths = [
+        "mtlrun.estimators.robust:RobustMTL",
+        "mtlrun.papers.mtsvm:svm_seconds",
+        "sklearn.linear_model:Ridge",
+    ]
     names = {"RobustMTL", "svm-seconds", "protocol", "reader:mulan", "sklearn"}
     found = versions_of(paths, "reader:mulan")
     assert set(found) == names
     assert found["sklearn"] == sklearn.__version__
     assert all(isinstance(found[name], int) for name in names - {"sklearn"})
-    assert versions_of(["collections:Counter"])["collections"] == "{}.{}".format(*sys.version_info)
+    assert versions_of(["collections:Counter"])["collections"] == "{}.{}".format(
+        *sys.version_info
+    )
 
 
 def raised(monkeypatch, name, why="the step was too short"):
     """Raise the version of a method."""
     info = registry.METHODS[name]
-    monkeypatch.setitem(registry.METHODS, name, replace(info, changes=[*info.changes, why]))
+    monkeypatch.setitem(
+        registry.METHODS, name, replace(info, changes=[*info.changes, why])
+    )
 
 
 TWO = """\
@@ -59,11 +67,17 @@ methods:
 
 
 def outdated(lab, text):
-    return {row.method for row, state in zip(lab.plan(text).rows, survey(lab.plan(text)), strict=True) if state.reason}
+    return {
+        row.method
+        for row, state in zip(lab.plan(text).rows, survey(lab.plan(text)), strict=True)
+        if state.reason
+    }
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(lab, monkeypatch):
+def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(
+    lab, monkeypatch
+):
     text = TWO.replace("DATA", lab.data)
     lab.run(text, jobs=1)
     assert {state.name for state in survey(lab.plan(text))} == {"done"}
@@ -72,8 +86,13 @@ def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(l
         raised(patch, "SparseMTL")
         made = lab.plan(text)
         lines = rerun_reasons(made, survey(made))
-        assert lines == [f"rerun simulated-rmtl/sparse/2 trials: SparseMTL {now} -> {now + 1}: the step was too short"]
-    for name, of in (("RobustMTL", {"blocks"}), ("IndependentRidge", {"ridge"})):  # nested, and searched
+        assert lines == [
+            f"rerun simulated-rmtl/sparse/2 trials: SparseMTL {now} -> {now + 1}: the step was too short"
+        ]
+    for name, of in (
+        ("RobustMTL", {"blocks"}),
+        ("IndependentRidge", {"ridge"}),
+    ):  # nested, and searched
         with monkeypatch.context() as patch:
             raised(patch, name)
             assert outdated(lab, text) == of
@@ -91,7 +110,10 @@ def test_a_raised_protocol_or_generator_makes_all_cells_outdated(lab, monkeypatc
             patch.setattr(module, name, value)
             made = lab.plan(text)
             assert {state.name for state in survey(made)} == {"outdated"}
-            assert all(line.endswith("1 -> 2: another seed") for line in rerun_reasons(made, survey(made)))
+            assert all(
+                line.endswith("1 -> 2: another seed")
+                for line in rerun_reasons(made, survey(made))
+            )
     assert cells.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
@@ -109,9 +131,16 @@ def test_the_reason_of_several_versions_names_all_of_them(monkeypatch):
 def test_code_counts_also_in_a_module_that_is_only_imported(own):
     before = own_files("own.models")
     assert set(before) == {"own/__init__.py", "own/models.py", "own/helper.py"}
-    own.write("models.py", "# a comment\n\n" + (own.root / "own" / "models.py").read_text().replace(", y)", ",  y)"))
+    own.write(
+        "models.py",
+        "# a comment\n\n"
+        + (own.root / "own" / "models.py").read_text().replace(", y)", ",  y)"),
+    )
     assert own_files("own.models") == before
-    own.write("helper.py", (own.root / "own" / "helper.py").read_text().replace("1.0 *", "1.0 +"))
+    own.write(
+        "helper.py",
+        (own.root / "own" / "helper.py").read_text().replace("1.0 *", "1.0 +"),
+    )
     assert changed(before, own_files("own.models")) == {"own/helper.py"}
 
 
@@ -123,15 +152,22 @@ def test_a_class_attribute_of_any_name_counts(own):
 
 
 def test_every_kind_of_import_is_followed(own):
-    own.write("models.py", "from . import helper\ndef f():\n    from .part import number\n    import own.far.away\n")
+    own.write(
+        "models.py",
+        "from . import helper\ndef f():\n    from .part import number\n    import own.far.away\n",
+    )
     own.write("part/__init__.py", "from own.part.deep import number\n")
     own.write("part/deep.py", "from ..sideways import *\nnumber = 1\n")
     own.write("sideways.py", "")
     own.write("far/__init__.py", "import own.far.started\n")
     own.write("far/started.py", "")
-    own.write("far/away.py", "import own.models, importlib\nimportlib.import_module('own.named')\n")
     own.write(
-        "named.py", "from importlib import import_module\nimport_module(name='x' + 'y'), __import__('own.called')\n"
+        "far/away.py",
+        "import own.models, importlib\nimportlib.import_module('own.named')\n",
+    )
+    own.write(
+        "named.py",
+        "from importlib import import_module\nimport_module(name='x' + 'y'), __import__('own.called')\n",
     )
     own.write("called.py", "")
     own.write("unused.py", "")
@@ -153,7 +189,9 @@ def test_a_module_without_source_counts_by_its_bytes(own):
     own.write("models.py", "import own.binary\n")
     before = own_files("own.models")
     assert "own/binary.pyc" in before
-    source.with_suffix(".pyc").write_bytes(source.with_suffix(".pyc").read_bytes() + b"more")
+    source.with_suffix(".pyc").write_bytes(
+        source.with_suffix(".pyc").read_bytes() + b"more"
+    )
     assert changed(before, own_files("own.models")) == {"own/binary.pyc"}
 
 
@@ -162,14 +200,19 @@ def test_installed_packages_are_not_entered(own):
     assert set(own_files("own.models")) == {"own/__init__.py", "own/models.py"}
 
 
-@pytest.mark.parametrize("folder", ["lib/python3/dist-packages", ".local/lib/python3.11/site-packages", "target"])
+@pytest.mark.parametrize(
+    "folder",
+    ["lib/python3/dist-packages", ".local/lib/python3.11/site-packages", "target"],
+)
 def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, folder):
     # Debian's folder, the user's, and that of `pip install --target`: beside a package lies what it was installed from.
     site = own.root / folder
     (site / "their").mkdir(parents=True)
     (site / "their" / "__init__.py").write_text("import own.helper\n")
     (site / "their-1.2.dist-info").mkdir()
-    (site / "their-1.2.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: their\nVersion: 1.2\n")
+    (site / "their-1.2.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: their\nVersion: 1.2\n"
+    )
     (site / "their-1.2.dist-info" / "RECORD").write_text("their/__init__.py,,\n")
     monkeypatch.syspath_prepend(site)
     methods._distributions.cache_clear()
@@ -187,7 +230,9 @@ def test_a_package_on_the_path_is_the_users_own(tmp_path, monkeypatch):
     assert set(own_files("theirs")) == {"theirs/__init__.py"}
 
 
-@pytest.mark.parametrize("source", [b"class Ridge(:\n", b"x = '\x00'\n", b"x = '\xff'\n"])
+@pytest.mark.parametrize(
+    "source", [b"class Ridge(:\n", b"x = '\x00'\n", b"x = '\xff'\n"]
+)
 def test_a_file_that_is_no_python_is_named(own, source):
     (own.root / "own" / "models.py").write_bytes(source)
     with pytest.raises(ConfigError, match=r"models\.py"):

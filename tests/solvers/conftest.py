@@ -14,24 +14,43 @@ from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.taskdata import TaskData
 
-LAYOUTS = ["shared", "wide", "sparse", "weighted", "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
+LAYOUTS = [
+    "shared",
+    "wide",
+    "sparse",
+    "weighted",
+    "ragged",
+    "short",
+    "ragged-weighted",
+    "masked",
+    "cell-weighted",
+]
 
 
 def make(layout, labels=False, seed=0, d=4, T=3):
     """Return tiny data of a layout: T tasks, d features, not centred."""
     rng = np.random.default_rng(seed)
     n = 3 if layout in ("wide", "short") else 9
-    sizes = [n - 1, n, n + 1] if layout in ("ragged", "short", "ragged-weighted") else [n] * T
+    sizes = (
+        [n - 1, n, n + 1]
+        if layout in ("ragged", "short", "ragged-weighted")
+        else [n] * T
+    )
     Xs = [rng.normal(size=(m, d)) + 0.4 for m in sizes]
     if layout not in ("ragged", "short", "ragged-weighted"):
         Xs = [Xs[0]] * T
     W = np.outer(rng.normal(size=d), rng.normal(size=T))
     W[:, -1] += 2 * rng.normal(size=d)
-    ys = [X @ w + 0.5 + 0.7 * rng.normal(size=len(X)) for X, w in zip(Xs, W.T, strict=True)]
+    ys = [
+        X @ w + 0.5 + 0.7 * rng.normal(size=len(X))
+        for X, w in zip(Xs, W.T, strict=True)
+    ]
     if labels:
         ys = [np.where(y >= np.median(y), 1.0, -1.0) for y in ys]
     if layout == "ragged-weighted":
-        return TaskData.from_list(Xs, ys, weights=[rng.uniform(0.2, 3.0, len(y)) for y in ys])
+        return TaskData.from_list(
+            Xs, ys, weights=[rng.uniform(0.2, 3.0, len(y)) for y in ys]
+        )
     if layout in ("ragged", "short"):
         return TaskData.from_list(Xs, ys)
     Y = np.stack(ys, axis=1)
@@ -39,8 +58,15 @@ def make(layout, labels=False, seed=0, d=4, T=3):
         Y[rng.random(Y.shape) < 0.3] = np.nan
         Y[0], Y[1] = 1.0, -1.0
         return TaskData.from_matrix(Xs[0], Y)
-    weights = {"weighted": rng.uniform(0.0, 3.0, n), "cell-weighted": rng.uniform(0.2, 3.0, Y.shape)}.get(layout)
-    X = sp.csr_array(np.where(np.abs(Xs[0]) < 0.5, 0.0, Xs[0])) if layout == "sparse" else Xs[0]
+    weights = {
+        "weighted": rng.uniform(0.0, 3.0, n),
+        "cell-weighted": rng.uniform(0.2, 3.0, Y.shape),
+    }.get(layout)
+    X = (
+        sp.csr_array(np.where(np.abs(Xs[0]) < 0.5, 0.0, Xs[0]))
+        if layout == "sparse"
+        else Xs[0]
+    )
     return TaskData.from_matrix(X, Y, weights=weights)
 
 
@@ -57,7 +83,10 @@ def optimum(data, loss, penalties, fit_intercept):
         w = np.ones(len(y)) if w is None else w
         total += _loss(loss, z, y, w)
     problem = cp.Problem(cp.Minimize(total))
-    for solver, options in ((cp.CLARABEL, {}), (cp.SCS, {"eps": 1e-8, "max_iters": 50000})):
+    for solver, options in (
+        (cp.CLARABEL, {}),
+        (cp.SCS, {"eps": 1e-8, "max_iters": 50000}),
+    ):
         # Where the first tool fails or is not sure of itself, the second one is asked.
         with warnings.catch_warnings(), contextlib.suppress(cp.error.SolverError):
             warnings.simplefilter("ignore", UserWarning)

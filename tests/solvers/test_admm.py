@@ -13,7 +13,17 @@ from mtlrun.problem.rotation import prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm
 
-LAYOUTS = ["shared", "wide", "sparse", "weighted", "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
+LAYOUTS = [
+    "shared",
+    "wide",
+    "sparse",
+    "weighted",
+    "ragged",
+    "short",
+    "ragged-weighted",
+    "masked",
+    "cell-weighted",
+]
 MODELS = {
     "l1": [L1(2.0)],
     "rows": [L21(2.5)],
@@ -34,12 +44,16 @@ MODELS = {
 def test_optimum_against_cvxpy(small, model, layout):
     data, loss, penalties = small.make(layout), SquaredLoss(0.7), MODELS[model]
     for fit_intercept in (False, True):
-        result = solve_admm(data, loss, penalties, fit_intercept=fit_intercept, tol=1e-8)
+        result = solve_admm(
+            data, loss, penalties, fit_intercept=fit_intercept, tol=1e-8
+        )
         value = primal_value(data, loss, penalties, result.parts, result.intercept)
         assert result.converged
         assert result.gap <= 1e-8
         assert result.objective[-1] == pytest.approx(value, rel=1e-9)
-        assert value == pytest.approx(small.optimum(data, loss, penalties, fit_intercept), rel=1e-5)
+        assert value == pytest.approx(
+            small.optimum(data, loss, penalties, fit_intercept), rel=1e-5
+        )
         assert np.any(result.intercept) == fit_intercept
 
 
@@ -48,16 +62,25 @@ def test_optimum_against_cvxpy(small, model, layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_gap_on_the_way_bounds_the_true_distance(small, model, layout):
     data, loss, penalties = small.make(layout, seed=1), SquaredLoss(1.0), MODELS[model]
-    best = solve_admm(data, loss, penalties, fit_intercept=True, tol=1e-10, max_iter=20000)
+    best = solve_admm(
+        data, loss, penalties, fit_intercept=True, tol=1e-10, max_iter=20000
+    )
     result = solve_admm(data, loss, penalties, fit_intercept=True, tol=1e-3)
     lowest, slack = best.gaps[-1][2], 1e-9 * abs(best.objective[-1])
     for _, primal, dual in result.gaps:
-        assert dual <= best.objective[-1] + slack  # every dual value is below every primal value
+        assert (
+            dual <= best.objective[-1] + slack
+        )  # every dual value is below every primal value
         assert primal >= lowest - slack
     primals, duals = [p for _, p, _ in result.gaps], [d for _, _, d in result.gaps]
     assert primals == sorted(primals, reverse=True)
     assert duals == sorted(duals)
-    assert result.gap >= (result.objective[-1] - best.objective[-1]) / max(1.0, abs(result.objective[-1])) - 1e-9
+    assert (
+        result.gap
+        >= (result.objective[-1] - best.objective[-1])
+        / max(1.0, abs(result.objective[-1]))
+        - 1e-9
+    )
 
 
 def test_the_reported_gap_is_confirmed_in_the_original_coordinates(small):
@@ -83,9 +106,17 @@ def regression(n=40, d=12, T=4, seed=0):
 @pytest.mark.parametrize("shape", [(40, 12), (10, 25)])
 def test_multi_task_lasso(fit_intercept, shape):
     X, Y = regression(*shape)
-    theirs = MultiTaskLasso(alpha=0.8, fit_intercept=fit_intercept, tol=1e-12, max_iter=100000).fit(X, Y)
+    theirs = MultiTaskLasso(
+        alpha=0.8, fit_intercept=fit_intercept, tol=1e-12, max_iter=100000
+    ).fit(X, Y)
     data = TaskData.from_matrix(X, Y)
-    ours = solve_admm(data, SquaredLoss(1.0), [L21(0.8 * len(X))], fit_intercept=fit_intercept, tol=1e-11)
+    ours = solve_admm(
+        data,
+        SquaredLoss(1.0),
+        [L21(0.8 * len(X))],
+        fit_intercept=fit_intercept,
+        tol=1e-11,
+    )
     assert_allclose(ours.W.T, theirs.coef_, atol=1e-4)
     assert_allclose(ours.intercept, theirs.intercept_, atol=1e-3)
 
@@ -95,15 +126,25 @@ def test_lasso_per_task_with_weights(fit_intercept):
     X, Y = regression()
     w = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
     data = TaskData.from_matrix(X, Y, weights=w)
-    ours = solve_admm(data, SquaredLoss(1.0), [L1(0.3 * w.sum())], fit_intercept=fit_intercept, tol=1e-11)
+    ours = solve_admm(
+        data,
+        SquaredLoss(1.0),
+        [L1(0.3 * w.sum())],
+        fit_intercept=fit_intercept,
+        tol=1e-11,
+    )
     for t in range(Y.shape[1]):
-        theirs = Lasso(0.3, fit_intercept=fit_intercept, tol=1e-12, max_iter=100000).fit(X, Y[:, t], sample_weight=w)
+        theirs = Lasso(
+            0.3, fit_intercept=fit_intercept, tol=1e-12, max_iter=100000
+        ).fit(X, Y[:, t], sample_weight=w)
         assert_allclose(ours.W[:, t], theirs.coef_, atol=1e-5)
 
 
 def test_ridge_on_ragged_tasks(small):
     data = small.make("ragged")
-    ours = solve_admm(data, SquaredLoss(1.0), [SquaredFrobenius(2.0)], fit_intercept=True, tol=1e-12)
+    ours = solve_admm(
+        data, SquaredLoss(1.0), [SquaredFrobenius(2.0)], fit_intercept=True, tol=1e-12
+    )
     for t in range(data.n_tasks):
         X, y, _ = data.task(t)
         theirs = Ridge(2.0).fit(X, y)
@@ -116,9 +157,12 @@ def test_weights_are_repetitions():
     counts = np.random.default_rng(2).integers(0, 4, 20)
     counts[0] = 1
     weighted = TaskData.from_matrix(X, Y, weights=counts.astype(float))
-    repeated = TaskData.from_matrix(np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0))
+    repeated = TaskData.from_matrix(
+        np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0)
+    )
     results = [
-        solve_admm(d, SquaredLoss(1.0), MODELS["robust"], fit_intercept=True, tol=1e-9) for d in (weighted, repeated)
+        solve_admm(d, SquaredLoss(1.0), MODELS["robust"], fit_intercept=True, tol=1e-9)
+        for d in (weighted, repeated)
     ]
     assert results[0].objective[-1] == pytest.approx(results[1].objective[-1], rel=1e-8)
     assert_allclose(results[0].W, results[1].W, atol=1e-4)
@@ -130,7 +174,13 @@ def test_sparse_equals_dense(shape, penalties):
     X, Y = regression(*shape)
     X = np.where(np.abs(X) > 1.0, X, 0.0)
     results = [
-        solve_admm(TaskData.from_matrix(A, Y), SquaredLoss(1.0), penalties, fit_intercept=True, tol=1e-9)
+        solve_admm(
+            TaskData.from_matrix(A, Y),
+            SquaredLoss(1.0),
+            penalties,
+            fit_intercept=True,
+            tol=1e-9,
+        )
         for A in (X, sp.csr_array(X))
     ]
     assert results[0].objective[-1] == pytest.approx(results[1].objective[-1], rel=1e-8)
@@ -195,10 +245,14 @@ def test_one_row_one_feature_one_task(small, shape, fit_intercept):
     rng = np.random.default_rng(0)
     data = TaskData.from_matrix(rng.normal(size=(n, d)), rng.normal(size=(n, T)))
     penalties = [TraceNorm(0.1), L12(0.08)]
-    result = solve_admm(data, SquaredLoss(1.0), penalties, fit_intercept=fit_intercept, tol=1e-8)
+    result = solve_admm(
+        data, SquaredLoss(1.0), penalties, fit_intercept=fit_intercept, tol=1e-8
+    )
     assert result.converged
     assert result.objective[-1] == pytest.approx(
-        small.optimum(data, SquaredLoss(1.0), penalties, fit_intercept), rel=1e-5, abs=1e-7
+        small.optimum(data, SquaredLoss(1.0), penalties, fit_intercept),
+        rel=1e-5,
+        abs=1e-7,
     )
 
 
@@ -227,13 +281,21 @@ def test_a_warm_start_ends_where_the_cold_one_does(small, layout, model):
 def test_a_path_of_warm_starts_is_shorter(layout):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 30))
-    Y = X @ rng.normal(size=(30, 3)) @ rng.normal(size=(3, 20)) + 3 * rng.normal(size=(60, 20))
-    data = TaskData.from_matrix(X, Y) if layout == "shared" else TaskData.from_list([X] * 20, list(Y.T))
+    Y = X @ rng.normal(size=(30, 3)) @ rng.normal(size=(3, 20)) + 3 * rng.normal(
+        size=(60, 20)
+    )
+    data = (
+        TaskData.from_matrix(X, Y)
+        if layout == "shared"
+        else TaskData.from_list([X] * 20, list(Y.T))
+    )
     rotation, warm, cold, previous = prepare(data), 0, 0, None
     for lam in (0.5, 0.49, 0.48, 0.47, 0.46):
         penalties = [TraceNorm(10.0), L12(10.0 * lam)]
         cold += solve_admm(data, SquaredLoss(1.0), penalties, rotation=rotation).n_iter
-        previous = solve_admm(data, SquaredLoss(1.0), penalties, rotation=rotation, start=previous)
+        previous = solve_admm(
+            data, SquaredLoss(1.0), penalties, rotation=rotation, start=previous
+        )
         warm += previous.n_iter
     assert warm < 0.8 * cold
 
@@ -242,7 +304,9 @@ def test_a_start_may_use_parts_that_are_not_needed(small):
     data, loss = small.make("shared"), SquaredLoss(1.0)
     mixed = solve_admm(data, loss, [TraceNorm(1.0), L12(0.8)], tol=1e-8)
     trace = solve_admm(data, loss, [TraceNorm(1.0), L12(1.2)], start=mixed, tol=1e-8)
-    assert trace.objective[-1] == pytest.approx(solve_admm(data, loss, [TraceNorm(1.0)], tol=1e-8).objective[-1])
+    assert trace.objective[-1] == pytest.approx(
+        solve_admm(data, loss, [TraceNorm(1.0)], tol=1e-8).objective[-1]
+    )
     back = solve_admm(data, loss, [TraceNorm(1.0), L12(0.8)], start=trace, tol=1e-8)
     assert back.objective[-1] == pytest.approx(mixed.objective[-1], rel=1e-7)
 
@@ -253,7 +317,9 @@ def test_a_start_is_not_modified(small):
     state = first.info["state"]
     copies = [a.copy() for a in (*state.Z.values(), *state.U.values(), first.parts)]
     solve_admm(data, loss, penalties, start=first, rotation=state.rotation, tol=1e-8)
-    for copy, kept in zip(copies, (*state.Z.values(), *state.U.values(), first.parts), strict=True):
+    for copy, kept in zip(
+        copies, (*state.Z.values(), *state.U.values(), first.parts), strict=True
+    ):
         assert_array_equal(copy, kept)
 
 
@@ -263,23 +329,37 @@ def test_units_of_the_targets_do_not_matter(small, factor):
     scaled = data.with_targets(factor * data.targets)
     plain = solve_admm(data, SquaredLoss(1.0), MODELS["robust"], tol=1e-7)
     other = solve_admm(
-        scaled, SquaredLoss(1.0), [type(p)(factor * p.alpha) for p in MODELS["robust"]], tol=0.0, max_iter=200
+        scaled,
+        SquaredLoss(1.0),
+        [type(p)(factor * p.alpha) for p in MODELS["robust"]],
+        tol=0.0,
+        max_iter=200,
     )
     assert_allclose(other.W / factor, plain.W, atol=1e-3)
 
 
 def test_callback_sees_the_gaps_and_can_stop(small):
     data, seen = small.make("shared"), []
-    result = solve_admm(data, SquaredLoss(1.0), MODELS["robust"], tol=1e-9, callback=lambda *a: seen.append(a))
+    result = solve_admm(
+        data,
+        SquaredLoss(1.0),
+        MODELS["robust"],
+        tol=1e-9,
+        callback=lambda *a: seen.append(a),
+    )
     assert seen == result.gaps[:-1]  # a run that has converged asks nobody
-    stopped = solve_admm(data, SquaredLoss(1.0), MODELS["robust"], tol=1e-9, callback=lambda *a: True)
+    stopped = solve_admm(
+        data, SquaredLoss(1.0), MODELS["robust"], tol=1e-9, callback=lambda *a: True
+    )
     assert stopped.n_iter == 1
     assert not stopped.converged
     assert "callback" in stopped.message
 
 
 def test_too_few_iterations_are_told(small):
-    result = solve_admm(small.make("shared"), SquaredLoss(1.0), MODELS["robust"], tol=1e-12, max_iter=7)
+    result = solve_admm(
+        small.make("shared"), SquaredLoss(1.0), MODELS["robust"], tol=1e-12, max_iter=7
+    )
     assert not result.converged
     assert result.n_iter == 7
     assert result.gap > 1e-12
@@ -293,7 +373,9 @@ def test_what_does_not_fit_is_refused(small):
     with pytest.raises(ValueError, match="other data"):
         solve_admm(data, SquaredLoss(), penalties, rotation=prepare(small.make("wide")))
     with pytest.raises(ValueError, match="fit_intercept"):
-        solve_admm(data, SquaredLoss(), penalties, rotation=prepare(data), fit_intercept=True)
+        solve_admm(
+            data, SquaredLoss(), penalties, rotation=prepare(data), fit_intercept=True
+        )
     with pytest.raises(ValueError, match="start has shape"):
         solve_admm(data, SquaredLoss(), penalties, start=np.zeros((2, 5, 3)))
     with pytest.raises(ValueError, match="tol"):

@@ -25,7 +25,12 @@ ENRON = {
     (0.3, 0.01): 57.70312,
     (0.3, 0.1): 145.38159,
 }
-ENRON_HINGE = {(0.5, 0.01): 58.04646, (0.5, 0.1): 111.45491, (0.3, 0.01): 47.35707, (0.3, 0.1): 84.35946}
+ENRON_HINGE = {
+    (0.5, 0.01): 58.04646,
+    (0.5, 0.1): 111.45491,
+    (0.3, 0.01): 47.35707,
+    (0.3, 0.1): 84.35946,
+}
 SCHOOL = {(500.0, 300.0): (1544432.30783, 2), (500.0, 100.0): (1518668.19732, None)}
 
 
@@ -73,7 +78,9 @@ def test_enron(enron, lam, beta):
 @pytest.mark.parametrize(("lam", "beta"), [(0.5, 0.01), (0.5, 0.1)])
 def test_enron_squared_hinge(enron, lam, beta):
     data, rotation = enron
-    result = solve_split(data, SquaredHingeLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation)
+    result = solve_split(
+        data, SquaredHingeLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation
+    )
     assert result.converged
     assert result.objective[-1] == pytest.approx(ENRON_HINGE[lam, beta], rel=1e-4)
 
@@ -82,7 +89,9 @@ def test_enron_squared_hinge(enron, lam, beta):
 @pytest.mark.parametrize(("lam", "beta"), [(0.3, 0.01), (0.3, 0.1)])
 def test_enron_squared_hinge_with_small_lam(enron, lam, beta):
     data, rotation = enron
-    result = solve_split(data, SquaredHingeLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation)
+    result = solve_split(
+        data, SquaredHingeLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation
+    )
     assert result.objective[-1] == pytest.approx(ENRON_HINGE[lam, beta], rel=1e-4)
 
 
@@ -113,9 +122,16 @@ def test_fista_agrees_on_enron(enron):
 def test_delicious():
     data = forty_percent("delicious")
     rotation = prepare(data)
-    optima = ((1.0, 0.01, 27267.77), (1.0, 0.1, 269750.42), (0.5, 0.01, 27243.2926), (0.5, 0.1, 269673.9219))
+    optima = (
+        (1.0, 0.01, 27267.77),
+        (1.0, 0.1, 269750.42),
+        (0.5, 0.01, 27243.2926),
+        (0.5, 0.1, 269673.9219),
+    )
     for lam, beta, expected in optima:
-        result = solve_admm(data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation)
+        result = solve_admm(
+            data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation
+        )
         assert result.converged
         assert result.objective[-1] == pytest.approx(expected, rel=1e-4)
 

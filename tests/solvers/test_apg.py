@@ -34,7 +34,9 @@ def backtracked(X, Y, beta, lam, steps):
                     E * np.maximum(0, 1 - lam / gamma / np.linalg.norm(E, axis=0)),
                 ]
             )
-            bound = at + np.sum(G * (new - look)) + gamma / 2 * np.sum((new - look) ** 2)
+            bound = (
+                at + np.sum(G * (new - look)) + gamma / 2 * np.sum((new - look) ** 2)
+            )
             if beta * np.sum((X @ new.sum(axis=0) - Y) ** 2) <= bound * (1 + 1e-12):
                 break
             gamma *= 2
@@ -47,10 +49,18 @@ def test_the_iterates_of_backtracking_are_those_written_out(shape):
     rng = np.random.default_rng(1)
     X, Y = rng.normal(size=shape), rng.normal(size=(shape[0], 4))
     how = {"variant": "backtracking", "form": "paper", "stop": "gap", "tol": 1e-14}
-    result = solve_apg(TaskData.from_matrix(X, Y), SquaredLoss(0.6), [TraceNorm(1.0), L12(0.6)], max_iter=10, **how)
+    result = solve_apg(
+        TaskData.from_matrix(X, Y),
+        SquaredLoss(0.6),
+        [TraceNorm(1.0), L12(0.6)],
+        max_iter=10,
+        **how,
+    )
     assert_allclose(result.parts, backtracked(X, Y, 0.3, 0.6, 10), atol=1e-9)
     with pytest.raises(ValueError, match="needs form='paper'"):
-        solve_apg(TaskData.from_matrix(X, Y), SquaredLoss(), ROBUST, variant="backtracking")
+        solve_apg(
+            TaskData.from_matrix(X, Y), SquaredLoss(), ROBUST, variant="backtracking"
+        )
 
 
 def written_out(X, Y, beta, lam, steps):
@@ -66,7 +76,11 @@ def written_out(X, Y, beta, lam, steps):
         U, s, Vt = np.linalg.svd(look[0] - G / L, full_matrices=False)
         E = look[1] - G / L
         columns = np.maximum(0, 1 - lam / L / np.linalg.norm(E, axis=0))
-        old, now, t_old = now, np.stack([(U * np.maximum(s - 1 / L, 0)) @ Vt, E * columns]), t
+        old, now, t_old = (
+            now,
+            np.stack([(U * np.maximum(s - 1 / L, 0)) @ Vt, E * columns]),
+            t,
+        )
     return now
 
 
@@ -77,7 +91,9 @@ def test_the_iterates_are_those_of_the_paper(shape, sparse):
     X = np.where(rng.random(shape) < 0.6, rng.normal(size=shape), 0.0)
     Y = rng.normal(size=(shape[0], 4))
     data = TaskData.from_matrix(sp.csr_array(X) if sparse else X, Y)
-    result = solve_apg(data, SquaredLoss(0.6), [TraceNorm(1.0), L12(0.6)], eps=0.0, max_iter=20)
+    result = solve_apg(
+        data, SquaredLoss(0.6), [TraceNorm(1.0), L12(0.6)], eps=0.0, max_iter=20
+    )
     assert_allclose(result.parts, written_out(X, Y, 0.3, 0.6, 20), atol=1e-10)
     assert result.n_iter == 20
     assert not result.converged
@@ -86,12 +102,20 @@ def test_the_iterates_are_those_of_the_paper(shape, sparse):
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "weighted", "ragged", "masked"])
+@pytest.mark.parametrize(
+    "layout", ["shared", "wide", "sparse", "weighted", "ragged", "masked"]
+)
 def test_all_variants_reach_the_optimum_by_the_gap(small, loss, layout):
     data = small.make(layout, labels=loss.labels)
     best = small.optimum(data, loss, ROBUST, False)
-    for variant, form in (("paper", "eigenbasis"), ("fast", "eigenbasis"), ("backtracking", "paper")):
-        result = solve_apg(data, loss, ROBUST, variant=variant, form=form, stop="gap", tol=1e-5)
+    for variant, form in (
+        ("paper", "eigenbasis"),
+        ("fast", "eigenbasis"),
+        ("backtracking", "paper"),
+    ):
+        result = solve_apg(
+            data, loss, ROBUST, variant=variant, form=form, stop="gap", tol=1e-5
+        )
         assert result.converged
         assert result.info["rule"] == "gap"
         assert result.objective[-1] == pytest.approx(best, rel=2e-5)
@@ -100,7 +124,9 @@ def test_all_variants_reach_the_optimum_by_the_gap(small, loss, layout):
 
 def test_intercepts_of_the_squared_loss(small):
     data = small.make("shared")
-    ours = solve_apg(data, SquaredLoss(1.0), ROBUST, stop="gap", fit_intercept=True, tol=1e-7)
+    ours = solve_apg(
+        data, SquaredLoss(1.0), ROBUST, stop="gap", fit_intercept=True, tol=1e-7
+    )
     admm = solve_admm(data, SquaredLoss(1.0), ROBUST, fit_intercept=True, tol=1e-7)
     assert_allclose(ours.intercept, admm.intercept, atol=1e-3)
 
@@ -131,7 +157,9 @@ def test_rule_25_compares_every_part(small):
 def test_the_papers_rules_stop_far_from_the_optimum_where_convergence_is_slow():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 20)) + 5.0  # not centred, hence badly conditioned
-    Y = X @ rng.normal(size=(20, 2)) @ rng.normal(size=(2, 10)) + rng.normal(size=(80, 10))
+    Y = X @ rng.normal(size=(20, 2)) @ rng.normal(size=(2, 10)) + rng.normal(
+        size=(80, 10)
+    )
     data, penalties = TaskData.from_matrix(X, Y), [TraceNorm(20.0), L12(12.0)]
     stopped = solve_apg(data, SquaredLoss(1.0), penalties)
     certified = solve_admm(data, SquaredLoss(1.0), penalties, tol=1e-6)
@@ -142,7 +170,14 @@ def test_the_papers_rules_stop_far_from_the_optimum_where_convergence_is_slow():
 
 def test_callbacks(small):
     data, seen = small.make("shared"), []
-    result = solve_apg(data, SquaredLoss(1.0), ROBUST, callback=lambda *a: seen.append(a), max_iter=5, eps=0.0)
+    result = solve_apg(
+        data,
+        SquaredLoss(1.0),
+        ROBUST,
+        callback=lambda *a: seen.append(a),
+        max_iter=5,
+        eps=0.0,
+    )
     assert [a[:2] for a in seen] == list(enumerate(result.objective))[1:]
     stopped = solve_apg(data, SquaredLoss(1.0), ROBUST, callback=lambda *a: True)
     assert stopped.n_iter == 1

@@ -46,8 +46,14 @@ def test_eigenbases_that_are_too_large_are_done_without(small, monkeypatch):
 def test_all_solvers_find_the_same_optimum(small):
     data, loss, penalties = small.make("shared"), SquaredLoss(), [L21(1.0)]
     options = {"start": None, "fit_intercept": True, "tol": 1e-9, "max_iter": 20000}
-    found = [solve_convex(data, loss, penalties, s, **options) for s in ("auto", "lasso", "cd", "admm", "fista")]
-    values = [primal_value(data, loss, penalties, result.parts, result.intercept) for result in found]
+    found = [
+        solve_convex(data, loss, penalties, s, **options)
+        for s in ("auto", "lasso", "cd", "admm", "fista")
+    ]
+    values = [
+        primal_value(data, loss, penalties, result.parts, result.intercept)
+        for result in found
+    ]
     assert_allclose(values, values[0], rtol=1e-8)
     for result in found:
         assert result.converged

@@ -29,7 +29,10 @@ def ragged(seed=0, sizes=(30, 8, 20), d=5):
     rng = np.random.default_rng(seed)
     Xs = [rng.normal(size=(n, d)) * (rng.uniform(size=(n, d)) < 0.7) for n in sizes]
     common = rng.normal(size=d)
-    ys = [np.sign(X @ (common + 0.5 * rng.normal(size=d)) + rng.normal(size=len(X)) + 0.1) for X in Xs]
+    ys = [
+        np.sign(X @ (common + 0.5 * rng.normal(size=d)) + rng.normal(size=len(X)) + 0.1)
+        for X in Xs
+    ]
     return TaskData.from_list(Xs, ys)
 
 
@@ -45,13 +48,18 @@ def losses(name, z):
 
 def primal_and_dual(data, coupling, loss, C, result, intercept=False):
     """Compute both objectives from coefficients and dual variables, in the plainest way."""
-    W, alpha = np.vstack([result.W, result.intercept]) if intercept else result.W, result.info["alpha"]
+    W, alpha = (
+        np.vstack([result.W, result.intercept]) if intercept else result.W,
+        result.info["alpha"],
+    )
     weights = data.effective_weights()
     cost = C * (np.ones(data.targets.shape) if weights is None else weights)
     primal, V = 0.5 * np.trace(W @ coupling.inverse @ W.T), np.zeros_like(W)
     dual = 0.0
     for t in range(data.n_tasks):
-        rows = slice(None) if data.shared else slice(data.offsets[t], data.offsets[t + 1])
+        rows = (
+            slice(None) if data.shared else slice(data.offsets[t], data.offsets[t + 1])
+        )
         pick = (rows, t) if data.shared else rows
         X = data.X[rows].toarray() if data.sparse else data.X[rows]
         X = np.column_stack([X, np.ones(len(X))]) if intercept else X
@@ -66,7 +74,11 @@ def primal_and_dual(data, coupling, loss, C, result, intercept=False):
             dual += np.sum(a - a**2 / (4 * c))
         else:
             assert np.all(a <= c * (1 + 1e-15))
-            dual += np.sum(a) if loss == "hinge" else -np.sum(xlogy(a, a / c) + xlogy(c - a, 1 - a / c))
+            dual += (
+                np.sum(a)
+                if loss == "hinge"
+                else -np.sum(xlogy(a, a / c) + xlogy(c - a, 1 - a / c))
+            )
     return primal, dual - 0.5 * np.trace(V @ coupling.matrix @ V.T)
 
 
@@ -82,7 +94,11 @@ def test_optimum_is_cvxpys(loss):
     for t in range(3):
         X, y, _ = data.task(t)
         z = cp.multiply(y, X @ W[:, t])
-        parts = {"hinge": cp.pos(1 - z), "squared_hinge": cp.square(cp.pos(1 - z)), "logistic": cp.logistic(-z)}
+        parts = {
+            "hinge": cp.pos(1 - z),
+            "squared_hinge": cp.square(cp.pos(1 - z)),
+            "logistic": cp.logistic(-z),
+        }
         objective += C * cp.sum(parts[loss])
     best = cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL)
     for solver in SOLVERS:
@@ -98,7 +114,13 @@ def test_optimum_is_cvxpys(loss):
 def test_one_task_is_liblinears(solver, loss, intercept):
     data = ragged(sizes=(60,), seed=3)
     result = solver(data, ALONE, loss=loss, C=0.5, fit_intercept=intercept, tol=1e-12)
-    options = {"C": 0.5, "fit_intercept": intercept, "tol": 1e-10, "max_iter": 10**6, "random_state": 0}
+    options = {
+        "C": 0.5,
+        "fit_intercept": intercept,
+        "tol": 1e-10,
+        "max_iter": 10**6,
+        "random_state": 0,
+    }
     if loss == "logistic":
         oracle = LogisticRegression(solver="liblinear", **options)
     else:
@@ -113,7 +135,11 @@ def test_hinge_is_libsvms_with_the_multi_task_kernel():
     result = solve_block_dcd(data, coupling, C=2.0, tol=1e-10)
     # Every example also with both signs turned, each at half the cost: the intercept is 0 by symmetry.
     task = np.repeat([0, 1, 2], data.sizes)
-    X, y, task = np.vstack([data.X, -data.X]), np.concatenate([data.y, -data.y]), np.tile(task, 2)
+    X, y, task = (
+        np.vstack([data.X, -data.X]),
+        np.concatenate([data.y, -data.y]),
+        np.tile(task, 2),
+    )
     K = coupling.matrix[np.ix_(task, task)] * (X @ X.T)
     oracle = SVC(kernel="precomputed", C=1.0, tol=1e-8).fit(K, y)
     assert oracle.intercept_[0] == pytest.approx(0, abs=1e-6)
@@ -128,7 +154,9 @@ def test_hinge_is_libsvms_with_the_multi_task_kernel():
 def test_landmine_optimum():
     from mtlrun.data.load import load_dataset
 
-    if not os.path.isfile(os.path.join(os.environ.get("MTLRUN_DATA", ""), "landmine", "LandmineData.mat")):
+    if not os.path.isfile(
+        os.path.join(os.environ.get("MTLRUN_DATA", ""), "landmine", "LandmineData.mat")
+    ):
         pytest.skip("MTLRUN_DATA has no landmine/LandmineData.mat")
     data = load_dataset("landmine").taskdata()
     coupling = couple_tasks(check_similarity("all", data.tasks))
@@ -137,7 +165,9 @@ def test_landmine_optimum():
     assert abs(fast.objective[-1] / best - 1) <= 1e-6
     exact = solve_svm_newton(data, coupling, C=10.0, tol=1e-9)
     assert exact.objective[-1] == pytest.approx(best, abs=1e-4)
-    with_start = solve_block_dcd(data, coupling, C=10.0, tol=1e-11, start=exact.info["alpha"])
+    with_start = solve_block_dcd(
+        data, coupling, C=10.0, tol=1e-11, start=exact.info["alpha"]
+    )
     assert with_start.gap <= 1e-11
     assert with_start.objective[-1] == pytest.approx(best, abs=3e-6)
 
@@ -183,7 +213,9 @@ def test_all_variants_reach_the_same_optimum(form, step):
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_exact_steps_for_free_support_vectors_reach_the_accuracy_of_floats(loss, intercept):
+def test_exact_steps_for_free_support_vectors_reach_the_accuracy_of_floats(
+    loss, intercept
+):
     data, coupling = ragged(sizes=(60, 40, 80)), graph()
     options = {"loss": loss, "C": 10.0, "fit_intercept": intercept}
     with_steps = solve_block_dcd(data, coupling, tol=1e-13, **options)
@@ -193,14 +225,17 @@ def test_exact_steps_for_free_support_vectors_reach_the_accuracy_of_floats(loss,
     without = solve_block_dcd(data, coupling, tol=1e-13, fast=False, **options)
     assert with_steps.n_iter < without.n_iter
     assert_allclose(with_steps.W, without.W, atol=1e-4)
-    sparse = solve_block_dcd(data.with_design(sp.csr_array(data.X)), coupling, tol=1e-13, **options)
+    sparse = solve_block_dcd(
+        data.with_design(sp.csr_array(data.X)), coupling, tol=1e-13, **options
+    )
     assert_allclose(sparse.W, with_steps.W, atol=1e-5)
 
 
 def test_exact_steps_bear_equal_rows():
     data = ragged(sizes=(30, 20))
     double = TaskData.from_list(
-        [np.vstack([data.task(t)[0]] * 3) for t in range(2)], [np.tile(data.task(t)[1], 3) for t in range(2)]
+        [np.vstack([data.task(t)[0]] * 3) for t in range(2)],
+        [np.tile(data.task(t)[1], 3) for t in range(2)],
     )
     result = solve_block_dcd(double, graph(2), C=1.0, tol=1e-12)
     once = solve_block_dcd(data, graph(2), C=3.0, tol=1e-12)
@@ -212,7 +247,8 @@ def test_the_printed_step_is_shorter():
     data = ragged(sizes=(20,) * 10)
     coupling = couple_tasks(check_similarity("all", data.tasks))
     work = {
-        s: solve_block_dcd(data, coupling, C=10.0, tol=1e-4, step=s, fast=False).n_iter for s in ("exact", "printed")
+        s: solve_block_dcd(data, coupling, C=10.0, tol=1e-4, step=s, fast=False).n_iter
+        for s in ("exact", "printed")
     }
     assert work["printed"] > 2 * work["exact"]
 
@@ -222,7 +258,9 @@ def test_the_printed_step_is_shorter():
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("form", ["block", "example"])
-@pytest.mark.parametrize("coupling", [graph(2), couple_tasks(np.ones((2, 2)))], ids=["general", "complete"])
+@pytest.mark.parametrize(
+    "coupling", [graph(2), couple_tasks(np.ones((2, 2)))], ids=["general", "complete"]
+)
 def test_dense_csr_and_strings_are_the_same(loss, form, coupling):
     rng = np.random.default_rng(5)
     words = np.array(["".join(rng.choice(list("ACGTN"), 7)) for _ in range(40)])
@@ -232,7 +270,15 @@ def test_dense_csr_and_strings_are_the_same(loss, form, coupling):
     csr = TaskData.from_stacked(transformer.transform(words), y, task)
     designs = [csr.X.toarray(), csr.X, transformer.design(words)]
     found = [
-        solve_block_dcd(csr.with_design(X), coupling, loss=loss, C=2.0, tol=1e-12, form=form, fit_intercept=True)
+        solve_block_dcd(
+            csr.with_design(X),
+            coupling,
+            loss=loss,
+            C=2.0,
+            tol=1e-12,
+            form=form,
+            fit_intercept=True,
+        )
         for X in designs
     ]
     for result in found[1:]:
@@ -245,7 +291,10 @@ def test_dense_csr_and_strings_are_the_same(loss, form, coupling):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_shared_design_is_the_stacked_one(solver, loss):
     rng = np.random.default_rng(1)
-    X, Y = rng.normal(size=(25, 4)), np.where(rng.uniform(size=(25, 3)) < 0.4, 1.0, -1.0)
+    X, Y = (
+        rng.normal(size=(25, 4)),
+        np.where(rng.uniform(size=(25, 3)) < 0.4, 1.0, -1.0),
+    )
     weights = rng.integers(0, 3, size=(25, 3)).astype(float)
     Y[rng.uniform(size=Y.shape) < 0.2] = np.nan
     shared = TaskData.from_matrix(X, Y, weights=weights)
@@ -255,7 +304,9 @@ def test_a_shared_design_is_the_stacked_one(solver, loss):
         [Y[k, t] for t, k in enumerate(kept)],
         weights=[weights[k, t] for t, k in enumerate(kept)],
     )
-    results = [solver(data, graph(), loss=loss, tol=1e-10) for data in (shared, stacked)]
+    results = [
+        solver(data, graph(), loss=loss, tol=1e-10) for data in (shared, stacked)
+    ]
     assert_allclose(results[0].W, results[1].W, atol=1e-4)
     assert results[0].info["alpha"].shape == (25, 3)
     primal, dual = primal_and_dual(shared, graph(), loss, 1.0, results[0])
@@ -272,7 +323,9 @@ def test_weights_are_repetitions(solver, loss):
     weighted = TaskData.from_stacked(data.X, data.y, task, weights=counts)
     rows = np.repeat(np.arange(30), counts)
     repeated = TaskData.from_stacked(data.X[rows], data.y[rows], task[rows])
-    first, second = (solver(x, graph(), loss=loss, C=2.0, tol=1e-11) for x in (weighted, repeated))
+    first, second = (
+        solver(x, graph(), loss=loss, C=2.0, tol=1e-11) for x in (weighted, repeated)
+    )
     assert_allclose(first.W, second.W, atol=1e-4)
     assert first.objective[-1] == pytest.approx(second.objective[-1], rel=1e-9)
 
@@ -291,7 +344,9 @@ def test_rows_of_zeros_and_equal_rows_do_no_harm(solver, loss):
 def test_read_only_data_are_left_alone():
     data = ragged()
     for X in (data.X, sp.csr_array(data.X)):
-        for array in (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr):
+        for array in (
+            (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
+        ):
             array.flags.writeable = False
         assert solve_block_dcd(data.with_design(X), graph(), tol=1e-3).converged
 
@@ -304,10 +359,14 @@ def test_a_warm_start_along_C_saves_work(loss):
     data, coupling = ragged(sizes=(200, 100, 50)), graph()
     first = solve_block_dcd(data, coupling, loss=loss, C=1.0, tol=1e-6)
     cold = solve_block_dcd(data, coupling, loss=loss, C=1.02, tol=1e-4)
-    warm = solve_block_dcd(data, coupling, loss=loss, C=1.02, tol=1e-4, start=1.02 * first.info["alpha"])
+    warm = solve_block_dcd(
+        data, coupling, loss=loss, C=1.02, tol=1e-4, start=1.02 * first.info["alpha"]
+    )
     assert warm.objective[0] < cold.objective[0] / 2 + warm.objective[-1] / 2
     assert warm.n_iter < cold.n_iter
-    again = solve_block_dcd(data, coupling, loss=loss, C=1.0, tol=1e-5, start=first.info["alpha"])
+    again = solve_block_dcd(
+        data, coupling, loss=loss, C=1.0, tol=1e-5, start=first.info["alpha"]
+    )
     assert again.gaps[-1][0] == 0
 
 
@@ -320,7 +379,10 @@ def test_a_start_outside_the_bounds_is_moved_inside(solver):
 
 def test_runs_are_repeatable_and_seeds_matter():
     data = ragged()
-    runs = [solve_block_dcd(data, graph(), C=10.0, tol=1e-3, seed=seed) for seed in (0, 0, 1)]
+    runs = [
+        solve_block_dcd(data, graph(), C=10.0, tol=1e-3, seed=seed)
+        for seed in (0, 0, 1)
+    ]
     assert np.array_equal(runs[0].W, runs[1].W)
     assert not np.array_equal(runs[0].W, runs[2].W)
 
@@ -333,7 +395,13 @@ def test_stops(solver):
     assert short.n_iter <= 3
     assert "max_iter=2" in short.message
     seen = []
-    stopped = solver(data, graph(), C=100.0, tol=0, callback=lambda *values: seen.append(values) or len(seen) == 2)
+    stopped = solver(
+        data,
+        graph(),
+        C=100.0,
+        tol=0,
+        callback=lambda *values: seen.append(values) or len(seen) == 2,
+    )
     assert stopped.message == "stopped by the callback"
     assert seen == stopped.gaps
     assert len(seen) == 2
@@ -341,7 +409,9 @@ def test_stops(solver):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_floats_end_a_run_that_asks_too_much(solver):
-    result = solver(ragged(), graph(), loss="squared_hinge", C=1.0, tol=0, max_iter=100000)
+    result = solver(
+        ragged(), graph(), loss="squared_hinge", C=1.0, tol=0, max_iter=100000
+    )
     assert result.gap < 1e-13
     assert result.converged or "accuracy of floats" in result.message
 
@@ -356,7 +426,10 @@ def test_floats_end_a_run_that_asks_too_much(solver):
         ({"max_iter": 0}, "max_iter must be at least 1"),
         ({"coupling": ALONE}, "the coupling is of 1 tasks, the data have 3"),
         ({"data": ragged().with_targets(np.arange(58.0))}, "must be -1 or \\+1"),
-        ({"start": np.zeros(3), "loss": "logistic"}, r"dual variables of shape \(58,\), got shape \(3,\)"),
+        (
+            {"start": np.zeros(3), "loss": "logistic"},
+            r"dual variables of shape \(58,\), got shape \(3,\)",
+        ),
         ({"start": np.full(58, np.nan), "loss": "logistic"}, "finite dual variables"),
     ],
 )
@@ -393,8 +466,18 @@ for options in ({}, {"hash_bits": 5}):
             result = solve_block_dcd(data.with_design(X), coupling, loss=loss, form=form, tol=1e-4)
             print(loss, form, result.converged, f"{result.objective[-1]:.8f}")
 """
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    environment = {
+        **os.environ,
+        "NUMBA_DISABLE_JIT": "1",
+        "PYTHONWARNINGS": "error::RuntimeWarning",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
     assert run.returncode == 0, run.stderr
     compiled = io.StringIO()
     with contextlib.redirect_stdout(compiled):

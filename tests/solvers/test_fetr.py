@@ -60,11 +60,17 @@ def make_data(layout, n=40, d=5, m=4, seed=0):
     if layout == "shared":
         return TaskData.from_matrix(X, Y)
     if layout == "masked":
-        return TaskData.from_matrix(X, np.where(rng.uniform(size=Y.shape) < 0.2, np.nan, Y))
+        return TaskData.from_matrix(
+            X, np.where(rng.uniform(size=Y.shape) < 0.2, np.nan, Y)
+        )
     if layout == "weighted":
         return TaskData.from_matrix(X, Y, weights=rng.uniform(0.5, 2, size=Y.shape))
-    rows = [rng.permutation(n)[: 3 + 7 * t] for t in range(m)]  # the first task has fewer rows than features
-    return TaskData.from_list([X[r] for r in rows], [Y[r, t] for t, r in enumerate(rows)])
+    rows = [
+        rng.permutation(n)[: 3 + 7 * t] for t in range(m)
+    ]  # the first task has fewer rows than features
+    return TaskData.from_list(
+        [X[r] for r in rows], [Y[r, t] for t, r in enumerate(rows)]
+    )
 
 
 def make_system(layout, seed=0, eta=0.7, rho=1.3, **shape):
@@ -82,11 +88,19 @@ def make_system(layout, seed=0, eta=0.7, rho=1.3, **shape):
 def test_all_w_solvers_agree(layout):
     system = make_system(layout)
     assert system.shared == (layout == "shared")
-    methods = ["closed", "cg", "gradient", "auto"] + (["sylvester", "eigen"] if system.shared else [])
+    methods = ["closed", "cg", "gradient", "auto"] + (
+        ["sylvester", "eigen"] if system.shared else []
+    )
     expected = solve_closed(system).W
     for method in methods:
         solution = solve_w(system, method, tol=1e-12, max_iter=100_000)
-        assert_allclose(solution.W, expected, rtol=0, atol=1e-8 * np.abs(expected).max(), err_msg=method)
+        assert_allclose(
+            solution.W,
+            expected,
+            rtol=0,
+            atol=1e-8 * np.abs(expected).max(),
+            err_msg=method,
+        )
         assert solution.residual <= 1e-11, method
 
 
@@ -101,14 +115,21 @@ def test_all_w_solvers_agree(layout):
 def test_the_diagonalised_solver_solves_the_equations(d, m, n, eta, rho, seed):
     system = make_system("shared", seed, eta, rho, n=n, d=d, m=m)
     W = solve_eigen(system).W
-    size = np.linalg.norm(system.apply(np.abs(W))) + np.linalg.norm(system.cross) + 1e-12
+    size = (
+        np.linalg.norm(system.apply(np.abs(W))) + np.linalg.norm(system.cross) + 1e-12
+    )
     assert np.linalg.norm(system.residual(W)) <= 1e-11 * size
 
 
 def test_the_shared_solution_equals_the_ragged_one_on_repeated_rows():
     shared = make_system("shared")
     repeated = CoupledSystem(
-        np.stack([shared.gram] * 4), shared.cross, shared.feature_precision, shared.task_precision, 0.7, 1.3
+        np.stack([shared.gram] * 4),
+        shared.cross,
+        shared.feature_precision,
+        shared.task_precision,
+        0.7,
+        1.3,
     )
     assert_allclose(solve_cg(repeated, tol=1e-13).W, solve_eigen(shared).W, atol=1e-10)
     # The mean Gram matrix is the true one: the preconditioner is the inverse.
@@ -122,9 +143,13 @@ def test_the_paper_step_contracts_at_the_rate_of_theory_and_the_full_gradient_di
         rate = (high - low) / (high + low)
         for steps in (1, 5, 25):
             W = solve_gradient(system, tol=0.0, max_iter=steps, spectrum=(low, high)).W
-            assert np.linalg.norm(W - exact) <= rate**steps * np.linalg.norm(exact) * (1 + 1e-12)
+            assert np.linalg.norm(W - exact) <= rate**steps * np.linalg.norm(exact) * (
+                1 + 1e-12
+            )
     low, high = system.spectrum
-    doubled = solve_gradient(system, tol=0.0, max_iter=200, spectrum=(low / 2, high / 2))
+    doubled = solve_gradient(
+        system, tol=0.0, max_iter=200, spectrum=(low / 2, high / 2)
+    )
     assert doubled.residual > 1e3
 
 
@@ -149,14 +174,22 @@ def test_a_warm_start_at_the_solution_needs_no_iteration():
 def test_the_closed_form_is_refused_with_its_memory(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 20e9)
     assert closed_form_bytes(1000, 1000) == 8 * 10**12
-    big = CoupledSystem(np.eye(300), np.zeros((300, 200)), np.eye(300), np.eye(200), 1.0, 1.0)
-    with pytest.raises(MemoryLimitError, match=r"300 features and 200 tasks needs 28\.8 GB[^\0]*w_solver='auto'"):
+    big = CoupledSystem(
+        np.eye(300), np.zeros((300, 200)), np.eye(300), np.eye(200), 1.0, 1.0
+    )
+    with pytest.raises(
+        MemoryLimitError,
+        match=r"300 features and 200 tasks needs 28\.8 GB[^\0]*w_solver='auto'",
+    ):
         solve_closed(big)
 
 
 @pytest.mark.parametrize("method", [solve_sylvester, solve_eigen])
 def test_shared_solvers_refuse_designs_by_task(method):
-    with pytest.raises(ValueError, match=r"needs one design for all tasks.*there is no Sylvester equation"):
+    with pytest.raises(
+        ValueError,
+        match=r"needs one design for all tasks.*there is no Sylvester equation",
+    ):
         method(make_system("masked"))
 
 
@@ -178,7 +211,9 @@ def test_the_precision_update_is_that_of_a_generic_solver(rank, count, box):
     ours = exact_precision(A, count, *box).matrix
     S = cp.Variable((4, 4), symmetric=True)
     constraints = [S >> box[0] * np.eye(4), S << box[1] * np.eye(4)]
-    problem = cp.Problem(cp.Minimize(cp.trace(S @ A) - count * cp.log_det(S)), constraints)
+    problem = cp.Problem(
+        cp.Minimize(cp.trace(S @ A) - count * cp.log_det(S)), constraints
+    )
     best = problem.solve(solver=cp.SCS, eps=1e-8, max_iters=50_000)
     value = np.trace(ours @ A) - count * np.linalg.slogdet(ours)[1]
     assert value == pytest.approx(best, rel=1e-5)
@@ -188,9 +223,16 @@ def test_the_precision_update_is_that_of_a_generic_solver(rank, count, box):
 
 def test_precision_updates_by_hand():
     A = np.diag([0.0, 1.0, 4.0, 1e6])
-    assert_allclose(exact_precision(A, 2, 0.01, 100.0).matrix, np.diag([100, 2, 0.5, 0.01]))
-    assert_allclose(flip_flop_precision(A, 2, 0.01, 100.0, 0.5).matrix, np.diag([2, 1, 0.4, 0.01]))
-    assert_allclose(project(np.diag([-3.0, 1.0, 200.0]), 0.01, 100.0).matrix, np.diag([0.01, 1, 100]))
+    assert_allclose(
+        exact_precision(A, 2, 0.01, 100.0).matrix, np.diag([100, 2, 0.5, 0.01])
+    )
+    assert_allclose(
+        flip_flop_precision(A, 2, 0.01, 100.0, 0.5).matrix, np.diag([2, 1, 0.4, 0.01])
+    )
+    assert_allclose(
+        project(np.diag([-3.0, 1.0, 200.0]), 0.01, 100.0).matrix,
+        np.diag([0.01, 1, 100]),
+    )
 
 
 def test_moments_are_the_derivatives_of_the_trace():
@@ -211,7 +253,9 @@ def test_a_precision_knows_its_inverse_logarithm_and_determinant():
     assert_allclose(Precision.scalar(3, 2.0).matrix, 2 * np.eye(3))
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, np.inf)])
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, np.inf)]
+)
 def test_an_empty_box_is_refused(lower, upper):
     with pytest.raises(ValueError, match="0 < lower < upper < inf, got lower="):
         check_box(lower, upper)
@@ -226,7 +270,11 @@ def objective_by_definition(data, W, b, S1, S2, eta, rho):
         X, y, w = data.task(t)
         loss += np.sum((1.0 if w is None else w) * (y - X @ W[:, t] - b[t]) ** 2)
     d, m = W.shape
-    prior = np.trace(S1 @ W @ S2 @ W.T) - m * np.linalg.slogdet(S1)[1] - d * np.linalg.slogdet(S2)[1]
+    prior = (
+        np.trace(S1 @ W @ S2 @ W.T)
+        - m * np.linalg.slogdet(S1)[1]
+        - d * np.linalg.slogdet(S2)[1]
+    )
     return loss + eta * np.sum(W**2) + rho * prior
 
 
@@ -235,10 +283,25 @@ def objective_by_definition(data, W, b, S1, S2, eta, rho):
 def test_the_objective_is_that_of_the_paper_and_never_rises(layout, intercept):
     data = make_data(layout)
     states = []
-    result = solve_fetr(data, 0.5, 2.0, fit_intercept=intercept, tol=1e-9, callback=lambda *args: states.append(args))
+    result = solve_fetr(
+        data,
+        0.5,
+        2.0,
+        fit_intercept=intercept,
+        tol=1e-9,
+        callback=lambda *args: states.append(args),
+    )
     assert result.converged
     state = result.info["state"]
-    value = objective_by_definition(data, result.W, result.intercept, state.feature.matrix, state.task.matrix, 0.5, 2.0)
+    value = objective_by_definition(
+        data,
+        result.W,
+        result.intercept,
+        state.feature.matrix,
+        state.task.matrix,
+        0.5,
+        2.0,
+    )
     assert result.objective[-1] == pytest.approx(value, rel=1e-9)
     assert np.all(np.diff(result.objective) <= 1e-9 * abs(value))
     assert [args[1] for args in states] == result.objective[: len(states)]
@@ -252,7 +315,11 @@ def test_the_objective_does_not_determine_the_scales_of_the_precisions():
     W = rng.normal(size=(problem.d, problem.m))
     objective = [
         problem.objective(
-            FetrState(W, Precision(c * values[0][0], values[0][1]), Precision(values[1][0] / c, values[1][1]))
+            FetrState(
+                W,
+                Precision(c * values[0][0], values[0][1]),
+                Precision(values[1][0] / c, values[1][1]),
+            )
         )
         for c in (0.01, 1.0, 100.0)
     ]
@@ -264,14 +331,22 @@ def test_the_result_is_stationary_in_every_block(layout):
     """No W, and no S1 or S2 in the box, is better while the other two blocks stay: a generic solver finds none."""
     data = make_data(layout)
     result = solve_fetr(data, 0.5, 0.3, tol=1e-13, max_iter=5000, fit_intercept=True)
-    state, problem = result.info["state"], FetrProblem(data, 0.5, 0.3, 0.01, 100.0, True)
+    state, problem = (
+        result.info["state"],
+        FetrProblem(data, 0.5, 0.3, 0.01, 100.0, True),
+    )
     assert result.info["residual"] < 1e-4
     best = problem.objective(state)
     d, m = result.W.shape
-    feature = exact_precision(feature_moment(result.W, state.task.matrix), m, 0.01, 100.0)
+    feature = exact_precision(
+        feature_moment(result.W, state.task.matrix), m, 0.01, 100.0
+    )
     task = exact_precision(task_moment(result.W, state.feature.matrix), d, 0.01, 100.0)
     W = solve_closed(problem.system(state.feature, state.task)).W
-    for better in (FetrState(W, state.feature, state.task), FetrState(result.W, feature, state.task)):
+    for better in (
+        FetrState(W, state.feature, state.task),
+        FetrState(result.W, feature, state.task),
+    ):
         assert problem.objective(better) >= best - 1e-6 * abs(best)
     assert_allclose(task.matrix, state.task.matrix, rtol=1e-8)
 
@@ -337,7 +412,9 @@ def test_gram_matrices_that_do_not_fit_are_refused(monkeypatch):
 
 
 def test_the_callback_stops_the_run():
-    result = solve_fetr(make_data("shared"), 1.0, 1.0, tol=0.0, callback=lambda it, *_: it == 3)
+    result = solve_fetr(
+        make_data("shared"), 1.0, 1.0, tol=0.0, callback=lambda it, *_: it == 3
+    )
     assert result.n_iter == 3
     assert not result.converged
     assert result.message == "stopped by the callback"
@@ -351,19 +428,26 @@ def test_flip_flop_ends_at_its_fixed_point():
     result = solve_fetr(data, 1.0, 0.5, fudge=1e-2, tol=1e-11, max_iter=3000)
     assert result.converged
     state = result.info["state"]
-    again = flip_flop_precision(task_moment(result.W, state.feature.matrix), data.n_features, 0.01, 100.0, 1e-2)
+    again = flip_flop_precision(
+        task_moment(result.W, state.feature.matrix), data.n_features, 0.01, 100.0, 1e-2
+    )
     assert_allclose(again.matrix, state.task.matrix, rtol=1e-4, atol=1e-8)
     # In a wide box the fudge factor has its price: the objective ends above that of the exact updates.
     wide = {"lower": 1e-4, "upper": 1e4, "tol": 1e-12, "max_iter": 3000}
     exact = solve_fetr(data, 1.0, 0.5, **wide)
-    assert solve_fetr(data, 1.0, 0.5, fudge=1e-2, **wide).objective[-1] > exact.objective[-1]
+    assert (
+        solve_fetr(data, 1.0, 0.5, fudge=1e-2, **wide).objective[-1]
+        > exact.objective[-1]
+    )
 
 
 @pytest.mark.parametrize("w_step", ["gradient", "exact"])
 def test_projected_gradient_descends_to_the_same_objective(w_step):
     data = make_data("shared")
     best = solve_fetr(data, 1.0, 1.0, lower=0.5, upper=2.0, tol=1e-13)
-    other = solve_projected_gradient(data, 1.0, 1.0, lower=0.5, upper=2.0, w_step=w_step)
+    other = solve_projected_gradient(
+        data, 1.0, 1.0, lower=0.5, upper=2.0, w_step=w_step
+    )
     assert other.converged
     assert np.all(np.diff(other.objective) <= 1e-9 * abs(other.objective[-1]))
     assert other.objective[-1] == pytest.approx(best.objective[-1], rel=1e-6)
@@ -376,7 +460,9 @@ def test_projected_gradient_descends_to_the_same_objective(w_step):
 @pytest.mark.parametrize("over", ["tasks", "features"])
 def test_the_alternation_descends_and_its_gap_is_certified(layout, over):
     data = make_data(layout)
-    result = solve_alternating(data, 0.5, ridge=0.2, over=over, tol=1e-12, max_iter=300, fit_intercept=True)
+    result = solve_alternating(
+        data, 0.5, ridge=0.2, over=over, tol=1e-12, max_iter=300, fit_intercept=True
+    )
     assert np.all(np.diff(result.objective) <= 1e-9 * result.objective[-1])
     penalty = SquaredTraceNorm(0.5, ridge=0.2)
     best = solve_admm(data, SquaredLoss(), [penalty], fit_intercept=True, tol=1e-9)
@@ -393,7 +479,9 @@ def test_the_alternation_descends_and_its_gap_is_certified(layout, over):
 def test_the_covariance_of_a_matrix_of_rank_one_has_rank_one(shape):
     rng = np.random.default_rng(1)
     u, v = rng.normal(size=shape[0]), rng.normal(size=shape[1])
-    assert_allclose(root_covariance(np.outer(u, v))[0].matrix, np.outer(u, u) / (u @ u), atol=1e-13)
+    assert_allclose(
+        root_covariance(np.outer(u, v))[0].matrix, np.outer(u, u) / (u @ u), atol=1e-13
+    )
 
 
 def test_the_covariance_minimises_the_trace_term():

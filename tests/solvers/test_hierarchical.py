@@ -22,10 +22,17 @@ def ragged(seed=0, T=25, rows=(2, 12), d=3, noise=1.0, spread=(0.8, 0.0, 1.0, 0.
     """Tasks of their own rows; the coefficients of some columns differ."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(T), rng.integers(*rows, size=T))
-    X = rng.normal(size=(len(ids), d)) * np.array([1.0, 100.0, 0.01])[:d] + np.array([0.0, 50.0, 0.0])[:d]
+    X = (
+        rng.normal(size=(len(ids), d)) * np.array([1.0, 100.0, 0.01])[:d]
+        + np.array([0.0, 50.0, 0.0])[:d]
+    )
     W = rng.normal(size=d + 1) + rng.normal(size=(T, d + 1)) * np.array(spread[: d + 1])
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    return X, W[ids, 0] + (Z * W[ids, 1:]).sum(axis=1) + noise * rng.normal(size=len(ids)), ids
+    return (
+        X,
+        W[ids, 0] + (Z * W[ids, 1:]).sum(axis=1) + noise * rng.normal(size=len(ids)),
+        ids,
+    )
 
 
 def problem(X, y, ids, **options):
@@ -68,7 +75,9 @@ def test_gradient_and_hessian_are_the_differences(layout, method, shrink):
         return np.append(v.G, [v.g_kappa] * shrink)
 
     steps = 1e-5 * np.eye(len(x))
-    numeric = np.array([(at(x + e).criterion - at(x - e).criterion) / 2e-5 for e in steps])
+    numeric = np.array(
+        [(at(x + e).criterion - at(x - e).criterion) / 2e-5 for e in steps]
+    )
     assert_allclose(slope(x), numeric, atol=1e-6 * np.abs(numeric).max())
     exact, expected = m.hessian(at(x), np.eye(p))
     numeric = np.array([(slope(x + e) - slope(x - e)) / 2e-5 for e in steps])
@@ -84,7 +93,11 @@ def test_chain_rules_of_the_factors_are_the_differences(kind):
     x = np.random.default_rng(3).normal(size=structure.size)
     found = structure.chain(x, m(structure.theta(x)).G)
     steps = 1e-6 * np.eye(len(x))
-    numeric = [(m(structure.theta(x + e)).criterion - m(structure.theta(x - e)).criterion) / 2e-6 for e in steps]
+    numeric = [
+        (m(structure.theta(x + e)).criterion - m(structure.theta(x - e)).criterion)
+        / 2e-6
+        for e in steps
+    ]
     assert_allclose(found, numeric, atol=2e-6 * np.abs(numeric).max())
 
 
@@ -106,7 +119,10 @@ def test_the_value_is_that_of_the_normal_density():
     M = A.T @ inverse @ A
     mu = np.linalg.solve(M, A.T @ inverse @ z)
     r2 = (z - A @ mu) @ inverse @ (z - A @ mu)
-    for method, nu, more in (("reml", len(y) - 4, np.linalg.slogdet(M)[1]), ("ml", len(y), 0.0)):
+    for method, nu, more in (
+        ("reml", len(y) - 4, np.linalg.slogdet(M)[1]),
+        ("ml", len(y), 0.0),
+    ):
         v = Marginal(data, None, method)(theta)
         D = nu * (np.log(2 * np.pi * r2 / nu) + 1) + np.linalg.slogdet(V)[1] + more
         assert v.criterion == pytest.approx(D, abs=1e-6)
@@ -117,11 +133,22 @@ def test_the_value_is_that_of_the_normal_density():
 # ---------------------------------------------------------------------- the solver
 
 
-@given(seed=st.integers(0, 10**6), shrink=st.booleans(), method=st.sampled_from(["reml", "ml"]))
+@given(
+    seed=st.integers(0, 10**6),
+    shrink=st.booleans(),
+    method=st.sampled_from(["reml", "ml"]),
+)
 def test_newton_never_rises_and_ends_with_a_certificate(seed, shrink, method):
     rng = np.random.default_rng(seed)
     d, T = int(rng.integers(1, 4)), int(rng.integers(3, 30))
-    X, y, ids = ragged(seed, T=T, rows=(2, 10), d=d, noise=10 ** rng.uniform(-1, 1), spread=2 * rng.random(4))
+    X, y, ids = ragged(
+        seed,
+        T=T,
+        rows=(2, 10),
+        d=d,
+        noise=10 ** rng.uniform(-1, 1),
+        spread=2 * rng.random(4),
+    )
     made = problem(X, y, ids, method=method, shrink=shrink)
     m = made.marginal()
     structure = made.tied(m, "diagonal")
@@ -147,7 +174,10 @@ def test_an_em_step_lowers_the_criterion_and_rests_at_its_minimum(method):
 
 def test_more_freedom_never_fits_worse():
     made = problem(*ragged(T=40, rows=(6, 20)))
-    fits = [fit_covariance(made, name) for name in ("none", "intercept", "scalar", "diagonal", "factor", "full")]
+    fits = [
+        fit_covariance(made, name)
+        for name in ("none", "intercept", "scalar", "diagonal", "factor", "full")
+    ]
     found = [fit.criterion for fit in fits]
     assert all(later <= earlier + 1e-6 for earlier, later in itertools.pairwise(found))
     assert all(fit.fit.converged for fit in fits)
@@ -171,7 +201,9 @@ def test_order_units_and_positions_change_nothing(name):
         (X, 10.0 * y + 3.0, ids, 2 * np.log(10.0) * (len(y) - 4)),
     ):
         other = fit_covariance(problem(X2, y2, ids2), name)
-        assert other.criterion - move == pytest.approx(base.criterion, abs=1e-6 + 1e-7 * abs(base.criterion))
+        assert other.criterion - move == pytest.approx(
+            base.criterion, abs=1e-6 + 1e-7 * abs(base.criterion)
+        )
 
 
 def test_one_row_per_task_says_nothing_about_levels():
@@ -195,7 +227,9 @@ def test_degenerate_tables_have_an_answer(name):
     }
     for X2, y2 in tables.values():
         for shrink in (False, True):
-            found = fit_covariance(problem(X2, y2, ids, shrink=shrink, max_iter=5), name)
+            found = fit_covariance(
+                problem(X2, y2, ids, shrink=shrink, max_iter=5), name
+            )
             assert np.isfinite(found.criterion)
             assert np.isfinite(found.posterior().W).all()
 
@@ -209,18 +243,30 @@ def test_a_balanced_one_way_layout_has_the_variances_of_its_mean_squares():
     y = rng.normal(size=(T, 1)) * 1.5 + rng.normal(size=(T, n))
     within = y.var(axis=1, ddof=1).mean()
     between = n * y.mean(axis=1).var(ddof=1)
-    data = of_data(TaskData.from_stacked(np.zeros((T * n, 1)), y.ravel(), np.repeat(np.arange(T), n)))[0]
-    reml = fit_covariance(HierarchicalProblem(data, np.arange(2), tol=1e-13), "intercept").posterior()
+    data = of_data(
+        TaskData.from_stacked(
+            np.zeros((T * n, 1)), y.ravel(), np.repeat(np.arange(T), n)
+        )
+    )[0]
+    reml = fit_covariance(
+        HierarchicalProblem(data, np.arange(2), tol=1e-13), "intercept"
+    ).posterior()
     assert reml.s2 == pytest.approx(within, rel=1e-6)
     assert reml.Sigma[0, 0] == pytest.approx((between - within) / n, rel=1e-6)
     assert reml.mean_covariance[0, 0] == pytest.approx(between / (n * T), rel=1e-6)
-    ml = fit_covariance(HierarchicalProblem(data, np.arange(2), method="ml", tol=1e-13), "intercept").posterior()
-    assert ml.Sigma[0, 0] == pytest.approx((between * (T - 1) / T - within) / n, rel=1e-6)
+    ml = fit_covariance(
+        HierarchicalProblem(data, np.arange(2), method="ml", tol=1e-13), "intercept"
+    ).posterior()
+    assert ml.Sigma[0, 0] == pytest.approx(
+        (between * (T - 1) / T - within) / n, rel=1e-6
+    )
 
 
 def test_a_variance_between_that_would_be_negative_is_zero():
     y = np.tile([-1.0, 0.0, 1.0], 5) + np.repeat([0.01, -0.01, 0.0, 0.0, 0.0], 3)
-    data = of_data(TaskData.from_stacked(np.zeros((15, 1)), y, np.repeat(np.arange(5), 3)))[0]
+    data = of_data(
+        TaskData.from_stacked(np.zeros((15, 1)), y, np.repeat(np.arange(5), 3))
+    )[0]
     fit = fit_covariance(HierarchicalProblem(data, np.arange(2)), "intercept")
     assert fit.fit.x.tolist() == [0.0]
     assert fit.fit.converged
@@ -235,13 +281,17 @@ def test_statsmodels_has_the_same_optimum(name, method):
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     A = np.column_stack([np.ones(len(y)), Z])
     random = A if name == "full" else A[:, :1]
-    theirs = mixed.MixedLM(y, A, ids, exog_re=random).fit(reml=method == "reml", gtol=1e-8, method=["bfgs", "lbfgs"])
+    theirs = mixed.MixedLM(y, A, ids, exog_re=random).fit(
+        reml=method == "reml", gtol=1e-8, method=["bfgs", "lbfgs"]
+    )
     ours = fit_covariance(problem(X, y, ids, method=method), name)
     assert -2 * theirs.llf == pytest.approx(ours.criterion, abs=1e-4)
     posterior = ours.posterior()
     k = random.shape[1]
     assert_allclose(posterior.Sigma[:k, :k], theirs.cov_re, atol=2e-3)
-    assert_allclose(np.sqrt(np.diag(posterior.mean_covariance)), theirs.bse_fe, rtol=2e-3)
+    assert_allclose(
+        np.sqrt(np.diag(posterior.mean_covariance)), theirs.bse_fe, rtol=2e-3
+    )
     effects = np.array([theirs.random_effects[t] for t in range(40)])
     assert_allclose((posterior.W - posterior.mu)[:, :k], effects, atol=5e-3)
 
@@ -256,14 +306,18 @@ def test_the_posterior_is_that_of_one_large_regression():
     found = posterior_of(m, m(theta))
     own = np.concatenate([A * (ids == t)[:, None] for t in range(7)], axis=1)
     both = np.column_stack([A, own])
-    precision = both.T @ both + np.diag(np.concatenate([np.zeros(4), np.tile(1 / theta, 7)]))
+    precision = both.T @ both + np.diag(
+        np.concatenate([np.zeros(4), np.tile(1 / theta, 7)])
+    )
     covariance = found.s2 * np.linalg.inv(precision)
     mean = covariance @ both.T @ z / found.s2
     for t in range(7):
         pick = np.hstack([np.eye(4), *(np.eye(4) * (k == t) for k in range(7))])
         assert_allclose(found.W[t], pick @ mean, atol=1e-8)
         assert_allclose(found.covariance(t), pick @ covariance @ pick.T, atol=1e-8)
-    assert_allclose(found.covariance(-1), found.s2 * np.diag(theta) + found.mean_covariance)
+    assert_allclose(
+        found.covariance(-1), found.s2 * np.diag(theta) + found.mean_covariance
+    )
 
 
 # ---------------------------------------------------------------------- sums
@@ -280,14 +334,24 @@ def test_sums_of_chunks_have_the_likelihood_of_the_rows(layout, intercept):
         if layout == "masked":
             y = np.where(rng.random(y.shape) < 0.2, np.nan, y)
     w = rng.random(len(X)) + 0.2
-    data = TaskData.from_matrix(X, y, weights=w) if ids is None else TaskData.from_stacked(X, y, ids, weights=w)
+    data = (
+        TaskData.from_matrix(X, y, weights=w)
+        if ids is None
+        else TaskData.from_stacked(X, y, ids, weights=w)
+    )
     rows, a = of_data(data, intercept)
-    halves = [TaskStatistics.of(X[k::2], y[k::2], None if ids is None else ids[k::2], w[k::2]) for k in (0, 1)]
+    halves = [
+        TaskStatistics.of(X[k::2], y[k::2], None if ids is None else ids[k::2], w[k::2])
+        for k in (0, 1)
+    ]
     sums, b = of_statistics(halves[0] + halves[1], intercept)
     assert_allclose(a.scale, b.scale, rtol=1e-9)
     assert_allclose(rows.n, sums.n)
     for name in ("scalar", "diagonal"):
-        one, two = (fit_covariance(HierarchicalProblem(d, np.arange(d.p), intercept), name) for d in (rows, sums))
+        one, two = (
+            fit_covariance(HierarchicalProblem(d, np.arange(d.p), intercept), name)
+            for d in (rows, sums)
+        )
         assert one.criterion == pytest.approx(two.criterion, rel=1e-8)
 
 
@@ -296,8 +360,13 @@ def test_a_weight_of_two_is_a_row_twice():
     w = np.random.default_rng(9).integers(0, 3, size=len(y))
     w[np.unique(ids, return_index=True)[1]] = 2
     weighted = of_data(TaskData.from_stacked(X, y, ids, weights=w))[0]
-    repeated = of_data(TaskData.from_stacked(*(np.repeat(a, w, axis=0) for a in (X, y, ids))))[0]
-    found = [fit_covariance(HierarchicalProblem(d, np.arange(d.p)), "diagonal") for d in (weighted, repeated)]
+    repeated = of_data(
+        TaskData.from_stacked(*(np.repeat(a, w, axis=0) for a in (X, y, ids)))
+    )[0]
+    found = [
+        fit_covariance(HierarchicalProblem(d, np.arange(d.p)), "diagonal")
+        for d in (weighted, repeated)
+    ]
     assert found[0].criterion == pytest.approx(found[1].criterion, abs=1e-7)
     assert_allclose(found[0].posterior().W, found[1].posterior().W, atol=1e-6)
 
@@ -319,11 +388,20 @@ def test_tasks_of_very_different_sizes_are_split_and_have_the_same_likelihood():
 
 @pytest.mark.parametrize("name", ["intercept", "scalar", "slopes", "diagonal"])
 @pytest.mark.parametrize("shape", ["ragged", "shared"])
-def test_student_priors_with_fixed_eigenvectors_have_the_criterion_of_all_others(name, shape):
+def test_student_priors_with_fixed_eigenvectors_have_the_criterion_of_all_others(
+    name, shape
+):
     X, y, ids = ragged() if shape == "ragged" else (*shared(), None)
-    data = of_data(TaskData.from_stacked(X, y, ids) if ids is not None else TaskData.from_matrix(X, y))[0]
+    data = of_data(
+        TaskData.from_stacked(X, y, ids)
+        if ids is not None
+        else TaskData.from_matrix(X, y)
+    )[0]
     random = np.arange(1, data.p) if name == "slopes" else np.arange(data.p)
-    result = fit_covariance(HierarchicalProblem(data, random, name != "slopes"), "scalar" if name == "slopes" else name)
+    result = fit_covariance(
+        HierarchicalProblem(data, random, name != "slopes"),
+        "scalar" if name == "slopes" else name,
+    )
     bases, scales = _bases(result), _quantiles(4.0)
     assert (bases is None) == (name == "diagonal")
     fast, plain = _Scales(result, scales, bases), _Scales(result, scales, None)
@@ -332,11 +410,15 @@ def test_student_priors_with_fixed_eigenvectors_have_the_criterion_of_all_others
         x = plain.x + 0.3 * rng.normal(size=len(plain.x))
         (value, slope), (expected, expected_slope) = fast(x), plain(x)
         assert_allclose(value, expected, rtol=1e-11)
-        assert_allclose(slope, expected_slope, rtol=1e-8, atol=1e-8 * np.abs(expected_slope).max())
+        assert_allclose(
+            slope, expected_slope, rtol=1e-8, atol=1e-8 * np.abs(expected_slope).max()
+        )
         assert_allclose(fast.responsibility, plain.responsibility, atol=1e-10)
 
 
 @pytest.mark.parametrize("k", [1, 8, 9, 28])
 def test_triangles_are_inverted_by_halves(k):
-    C = np.tril(np.random.default_rng(k).normal(size=(3, k, k))) / np.sqrt(k) + 2 * np.eye(k)
+    C = np.tril(np.random.default_rng(k).normal(size=(3, k, k))) / np.sqrt(
+        k
+    ) + 2 * np.eye(k)
     assert_allclose(inverse_by_halves(C), np.linalg.inv(C), atol=1e-12)

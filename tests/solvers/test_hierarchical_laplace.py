@@ -13,7 +13,13 @@ from scipy.special import expit, log_expit
 
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import standardised
-from mtlrun.solvers.hierarchical.logistic import Laplace, LogisticProblem, fit_logistic, pooled, rows_of
+from mtlrun.solvers.hierarchical.logistic import (
+    Laplace,
+    LogisticProblem,
+    fit_logistic,
+    pooled,
+    rows_of,
+)
 
 
 def table(seed=0, T=20, rows=(3, 15), d=2, spread=(1.0, 0.0, 0.8)):
@@ -30,12 +36,17 @@ def problem(X, y, ids, *, random=None, ridge=0.0, weights=None, **options):
     data = TaskData.from_stacked(X, np.where(y > 0, 1.0, -1.0), ids, weights=weights)
     p = X.shape[1] + 1
     random = np.arange(p) if random is None else np.array(random)
-    return LogisticProblem(Laplace(rows_of(data, standardised(data, True)), data.n_tasks, random, ridge), **options)
+    return LogisticProblem(
+        Laplace(rows_of(data, standardised(data, True)), data.n_tasks, random, ridge),
+        **options,
+    )
 
 
 def criterion(layout, random):
     X, y, ids = table(T=6, rows=(1, 9))
-    weights = np.random.default_rng(1).random(len(y)) * 2 if layout == "weighted" else None
+    weights = (
+        np.random.default_rng(1).random(len(y)) * 2 if layout == "weighted" else None
+    )
     if layout in ("ragged", "weighted"):
         return problem(X, y, ids, random=random, ridge=0.3, weights=weights).m
     Y = np.random.default_rng(2).choice([-1.0, 1.0], size=(12, 4))
@@ -57,14 +68,19 @@ def test_the_gradient_is_the_differences(layout, random):
     mu, Theta = rng.normal(size=3), root @ root.T
     at = m(mu, Theta)
     shifts = step * np.eye(3)
-    numeric = [(m(mu + e, Theta).criterion - m(mu - e, Theta).criterion) / (2 * step) for e in shifts]
+    numeric = [
+        (m(mu + e, Theta).criterion - m(mu - e, Theta).criterion) / (2 * step)
+        for e in shifts
+    ]
     assert_allclose(at.g_mu, numeric, atol=1e-6 * np.abs(numeric).max())
     numeric = np.zeros((q, q))
     for i, j in itertools.product(range(q), repeat=2):
         E = np.zeros((q, q))
         E[i, j] += 0.5 * step
         E[j, i] += 0.5 * step
-        numeric[i, j] = (m(mu, Theta + E).criterion - m(mu, Theta - E).criterion) / (2 * step)
+        numeric[i, j] = (m(mu, Theta + E).criterion - m(mu, Theta - E).criterion) / (
+            2 * step
+        )
     assert_allclose(at.G, numeric, atol=1e-6 * np.abs(numeric).max())
 
 
@@ -89,12 +105,19 @@ def test_the_value_is_the_height_and_the_curvature_at_the_mode():
 
         def cost(u, mine=mine):
             odds = A[mine] @ (mu + u)
-            return -log_expit(np.where(y[mine] > 0, odds, -odds)).sum() + 0.5 * u @ inverse @ u
+            return (
+                -log_expit(np.where(y[mine] > 0, odds, -odds)).sum()
+                + 0.5 * u @ inverse @ u
+            )
 
         mode = minimize(cost, np.zeros(3), tol=1e-14).x
         p = expit(A[mine] @ (mu + mode))
         curvature = inverse + (A[mine].T * (p * (1 - p))) @ A[mine]
-        expected += 2 * cost(mode) + np.linalg.slogdet(Theta)[1] + np.linalg.slogdet(curvature)[1]
+        expected += (
+            2 * cost(mode)
+            + np.linalg.slogdet(Theta)[1]
+            + np.linalg.slogdet(curvature)[1]
+        )
     assert m(mu, Theta).criterion == pytest.approx(expected, abs=1e-7)
 
 
@@ -104,26 +127,45 @@ def test_the_value_nears_the_integral_with_more_rows_per_task(n):
     T, sd, mean = 4, 1.2, 0.4
     y = rng.integers(0, 2, size=(T, n)).astype(float)
     y[:, :2] = [0.0, 1.0]
-    m = problem(np.zeros((T * n, 1)), y.ravel(), np.repeat(np.arange(T), n), random=[0]).m
+    m = problem(
+        np.zeros((T * n, 1)), y.ravel(), np.repeat(np.arange(T), n), random=[0]
+    ).m
     exact = 0.0
     for ones in y.sum(axis=1):
 
         def log_density(u, ones=ones):
-            return ones * log_expit(mean + u) + (n - ones) * log_expit(-mean - u) - 0.5 * (u / sd) ** 2
+            return (
+                ones * log_expit(mean + u)
+                + (n - ones) * log_expit(-mean - u)
+                - 0.5 * (u / sd) ** 2
+            )
 
         top = max(log_density(u) for u in np.linspace(-5, 5, 2001))
-        area = quad(lambda u, f=log_density, top=top: np.exp(f(u) - top), -8, 8, points=[-1, 0, 1], limit=200)[0]
+        area = quad(
+            lambda u, f=log_density, top=top: np.exp(f(u) - top),
+            -8,
+            8,
+            points=[-1, 0, 1],
+            limit=200,
+        )[0]
         exact += -2 * (np.log(area) + top - 0.5 * np.log(2 * np.pi * sd**2))
-    assert m(np.array([mean, 0.0]), np.array([sd**2])).criterion == pytest.approx(exact, abs=0.6 * T / n)
+    assert m(np.array([mean, 0.0]), np.array([sd**2])).criterion == pytest.approx(
+        exact, abs=0.6 * T / n
+    )
 
 
 # ---------------------------------------------------------------------- the solver
 
 
-@given(seed=st.integers(0, 10**6), name=st.sampled_from(["intercept", "scalar", "diagonal"]))
+@given(
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(["intercept", "scalar", "diagonal"]),
+)
 def test_the_criterion_never_rises_and_ends_with_a_certificate(seed, name):
     rng = np.random.default_rng(seed)
-    X, y, ids = table(seed, T=int(rng.integers(4, 20)), rows=(3, 12), spread=2 * rng.random(3))
+    X, y, ids = table(
+        seed, T=int(rng.integers(4, 20)), rows=(3, 12), spread=2 * rng.random(3)
+    )
     model = fit_logistic(problem(X, y, ids, ridge=1e-3), name)
     assert (np.diff(model.fit.path) <= 1e-12 * (1 + abs(model.fit.path[0]))).all()
     assert model.fit.converged
@@ -131,7 +173,11 @@ def test_the_criterion_never_rises_and_ends_with_a_certificate(seed, name):
     slopes = np.bincount(model.structure.groups, np.diag(model.fit.value.G))
     assert (slopes[model.fit.x == 0] > -0.1).all()
     assert_allclose((slopes * model.fit.x)[np.abs(model.fit.x) < 49], 0.0, atol=2e-3)
-    assert_allclose(model.fit.value.g_mu / np.sqrt(np.diag(model.fit.value.information)), 0.0, atol=2e-3)
+    assert_allclose(
+        model.fit.value.g_mu / np.sqrt(np.diag(model.fit.value.information)),
+        0.0,
+        atol=2e-3,
+    )
 
 
 def test_more_freedom_never_fits_worse():
@@ -158,7 +204,9 @@ def test_order_units_positions_and_names_of_classes_change_nothing(name):
         (X, 1 - y, ids),
     ):
         other = fit_logistic(problem(X2, y2, ids2, ridge=1e-3), name)
-        assert other.fit.value.criterion == pytest.approx(base.fit.value.criterion, abs=1e-5)
+        assert other.fit.value.criterion == pytest.approx(
+            base.fit.value.criterion, abs=1e-5
+        )
 
 
 def test_weights_count_rows():
@@ -169,7 +217,9 @@ def test_weights_count_rows():
     repeated = problem(*(np.repeat(a, weights, axis=0) for a in (X, y, ids)))
     a, b = (fit_logistic(made, "diagonal") for made in (weighted, repeated))
     assert a.fit.value.criterion == pytest.approx(b.fit.value.criterion, abs=1e-6)
-    assert_allclose(a.m.coefficients(a.fit.value), b.m.coefficients(b.fit.value), atol=2e-3)
+    assert_allclose(
+        a.m.coefficients(a.fit.value), b.m.coefficients(b.fit.value), atol=2e-3
+    )
 
 
 def test_a_model_without_tasks_is_logistic_regression():
@@ -179,18 +229,26 @@ def test_a_model_without_tasks_is_logistic_regression():
     A = np.column_stack([np.ones(len(y)), (X - X.mean(axis=0)) / X.std(axis=0)])
     assert_allclose(A.T @ (y - expit(A @ model.fit.value.mu)), 0.0, atol=1e-6)
     p = expit(A @ model.fit.value.mu)
-    assert_allclose(model.fit.value.information, (A.T * (p * (1 - p))) @ A, rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        model.fit.value.information, (A.T * (p * (1 - p))) @ A, rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize("name", ["none", "intercept", "scalar", "diagonal", "full", "auto"])
+@pytest.mark.parametrize(
+    "name", ["none", "intercept", "scalar", "diagonal", "full", "auto"]
+)
 def test_tables_without_an_ordinary_answer_have_one(name):
     X, y, ids = table(T=8, rows=(2, 6))
     tables = {
         "every task of one class": (X, (ids % 2).astype(float), ids),
         "all rows of one class": (X, np.ones(len(y)), ids),
         "separated by a column": (X, (X[:, 0] > 0).astype(float), ids),
-        "separated in every task": (X, (X[:, 0] * np.where(ids % 2, 1, -1) > 0).astype(float), ids),
+        "separated in every task": (
+            X,
+            (X[:, 0] * np.where(ids % 2, 1, -1) > 0).astype(float),
+            ids,
+        ),
         "constant column": (np.column_stack([X, np.full(len(y), 7.3)]), y, ids),
         "collinear columns": (np.column_stack([X, X[:, 0] + X[:, 1]]), y, ids),
         "one row per task": (X, y, np.arange(len(y))),

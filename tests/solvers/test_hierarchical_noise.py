@@ -11,7 +11,13 @@ from scipy.special import gammaln
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical import fit as fits
 from mtlrun.solvers.hierarchical.compress import of_data, weighted
-from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, OwnNoise, fit_covariance, own_noise, solved
+from mtlrun.solvers.hierarchical.fit import (
+    HierarchicalProblem,
+    OwnNoise,
+    fit_covariance,
+    own_noise,
+    solved,
+)
 
 
 def rows(seed=0, T=12, n=(4, 15), spread=0.8, shared=False):
@@ -25,7 +31,11 @@ def rows(seed=0, T=12, n=(4, 15), spread=0.8, shared=False):
         return TaskData.from_matrix(X, Y), noises
     ids = np.repeat(np.arange(T), rng.integers(*n, size=T))
     X = rng.normal(size=(len(ids), 2))
-    y = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + noises[ids] * rng.normal(size=len(ids))
+    y = (
+        W[ids, 0]
+        + (X * W[ids, 1:]).sum(axis=1)
+        + noises[ids] * rng.normal(size=len(ids))
+    )
     return TaskData.from_stacked(X, y, ids), noises
 
 
@@ -41,7 +51,17 @@ def problem_of(data, **options):
 def common(problem, name):
     result = fit_covariance(problem, name)
     fit, v = result.fit, np.ones(problem.data.T)
-    return OwnNoise(result, v, v, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
+    return OwnNoise(
+        result,
+        v,
+        v,
+        np.inf,
+        fit.path,
+        fit.gain,
+        fit.converged,
+        result.criterion,
+        fit.evaluations,
+    )
 
 
 @pytest.mark.parametrize("shrink", [False, True])
@@ -57,17 +77,23 @@ def test_slopes_in_the_noises_are_the_differences(shared, method, shrink, name):
     def at(logs):  # at a covariance that stays, relative to s2
         m = replace(problem, data=weighted(problem.data, np.exp(logs))).marginal()
         value = m(start.fit.value.Theta, kappa)
-        return replace(start, m=m, fit=replace(start.fit, value=value)), value.criterion + problem.data.n @ logs
+        return replace(
+            start, m=m, fit=replace(start.fit, value=value)
+        ), value.criterion + problem.data.n @ logs
 
     found, step = fits._slopes(at(np.log(v))[0], v)[0], 1e-5
     for t, e in enumerate(np.eye(len(v))):
-        difference = (at(np.log(v) + step * e)[1] - at(np.log(v) - step * e)[1]) / (2 * step)
+        difference = (at(np.log(v) + step * e)[1] - at(np.log(v) - step * e)[1]) / (
+            2 * step
+        )
         assert found[t] == pytest.approx(difference, abs=1e-6, rel=1e-6)
 
 
 def dense(data, method):
     """The criterion F of dense rows in (log noises, log variances of levels and slopes), written down anew."""
-    X = np.column_stack([np.ones(data.n_rows), (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)])
+    X = np.column_stack(
+        [np.ones(data.n_rows), (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)]
+    )
     y, ids = data.targets - data.targets.mean(), ids_of(data)
     same = ids[:, None] == ids
 
@@ -100,7 +126,12 @@ def test_the_optimum_is_that_of_dense_rows_by_another_solver(method):
     s2, theta = found.result.fit.value.s2, found.result.fit.value.Theta
     x = np.concatenate([np.log(s2 * found.v), np.log(s2 * theta[:2]), [np.log(s2)]])
     assert found.path[-1] == pytest.approx(penalised(x), abs=1e-6)
-    other = minimize(penalised, np.zeros(T + 3), method="BFGS", options={"gtol": 1e-5, "maxiter": 2000})
+    other = minimize(
+        penalised,
+        np.zeros(T + 3),
+        method="BFGS",
+        options={"gtol": 1e-5, "maxiter": 2000},
+    )
     assert found.path[-1] == pytest.approx(other.fun, abs=1e-5)
     assert_allclose(x, other.x, atol=1e-2)
 
@@ -114,9 +145,15 @@ def test_the_covariance_is_that_of_statsmodels_on_weighted_rows():
     root = np.sqrt(found.v)[ids]
     Z = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     A = np.column_stack([np.ones(len(Z)), Z]) / root[:, None]
-    other = mixed.MixedLM((data.targets - data.targets.mean()) / root, A, ids, exog_re=A).fit(reml=True)
+    other = mixed.MixedLM(
+        (data.targets - data.targets.mean()) / root, A, ids, exog_re=A
+    ).fit(reml=True)
     assert found.result.criterion == pytest.approx(-2 * other.llf, abs=1e-4)
-    assert_allclose(found.result.fit.value.s2 * found.result.fit.value.Theta, other.cov_re, atol=5e-3)
+    assert_allclose(
+        found.result.fit.value.s2 * found.result.fit.value.Theta,
+        other.cov_re,
+        atol=5e-3,
+    )
 
 
 @pytest.mark.parametrize("name", ["intercept", "scalar", "diagonal", "factor", "full"])
@@ -137,7 +174,11 @@ def test_noises_and_their_degrees_are_found(degrees):
     ids = np.repeat(np.arange(300), 30)
     X = rng.normal(size=(9000, 2))
     W = rng.normal(size=(300, 3))
-    y = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + 2 * np.sqrt(v)[ids] * rng.normal(size=9000)
+    y = (
+        W[ids, 0]
+        + (X * W[ids, 1:]).sum(axis=1)
+        + 2 * np.sqrt(v)[ids] * rng.normal(size=9000)
+    )
     problem = problem_of(TaskData.from_stacked(X, y, ids))
     found = own_noise(problem, fit_covariance(problem, "scalar"))
     assert found.degrees in (degrees / 2, degrees, 2 * degrees)
@@ -153,7 +194,9 @@ def test_equal_noises_are_common():
         found = own_noise(problem, result)
         assert found.criterion <= result.criterion
         chosen.append(found.degrees)
-    assert np.isinf(chosen).sum() >= 12  # half of them, where chance makes the noises differ by more
+    assert (
+        np.isinf(chosen).sum() >= 12
+    )  # half of them, where chance makes the noises differ by more
 
 
 def test_a_perfect_fit_has_a_noise():

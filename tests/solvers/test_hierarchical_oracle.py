@@ -23,13 +23,17 @@ def problems():
     if not (Path(os.environ.get("MTLRUN_DATA") or "absent") / "grouped").is_dir():
         pytest.skip("MTLRUN_DATA does not hold grouped/")
     found = {}
-    for name, X, y, ids in runpy.run_path(str(BENCHMARK), run_name="benchmark")["tables"]():
+    for name, X, y, ids in runpy.run_path(str(BENCHMARK), run_name="benchmark")[
+        "tables"
+    ]():
         data = of_data(TaskData.from_stacked(X, y, ids))[0]
         found[name] = HierarchicalProblem(data, np.arange(data.p))
     return found
 
 
-@pytest.mark.parametrize("row", LME4.itertuples(index=False), ids=lambda row: f"{row.table}-{row.covariance}")
+@pytest.mark.parametrize(
+    "row", LME4.itertuples(index=False), ids=lambda row: f"{row.table}-{row.covariance}"
+)
 def test_the_optimum_is_not_above_that_of_lme4(row):
     found = fit_covariance(problems()[row.table], row.covariance)
     assert found.criterion <= row.criterion + 1e-5

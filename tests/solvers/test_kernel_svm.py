@@ -10,7 +10,12 @@ from mtlrun.features import WeightedDegree
 from mtlrun.penalties.graph import couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm import kernel as svm_kernel
-from mtlrun.solvers.svm.kernel import certify_kernel, kernel_matrix, polish, solve_without_intercept
+from mtlrun.solvers.svm.kernel import (
+    certify_kernel,
+    kernel_matrix,
+    polish,
+    solve_without_intercept,
+)
 from mtlrun.solvers.svm.linear import solve_block_dcd
 
 SIZES = (40, 7, 1, 25)
@@ -24,8 +29,14 @@ EXACT = {"tol": 1e-9, "max_iter": 10**8}
 def problem(seed=0, width=5, scale=1.0):
     """Return ragged tasks, one of a single row, with costs that differ."""
     rng = np.random.default_rng(seed)
-    designs = [scale * rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.7) for n in SIZES]
-    y = np.sign(np.concatenate([X[:, 0] for X in designs]) + 0.4 * scale * rng.normal(size=sum(SIZES)))
+    designs = [
+        scale * rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.7)
+        for n in SIZES
+    ]
+    y = np.sign(
+        np.concatenate([X[:, 0] for X in designs])
+        + 0.4 * scale * rng.normal(size=sum(SIZES))
+    )
     return designs, y, rng.uniform(0.1, 3.0, size=len(y))
 
 
@@ -33,7 +44,11 @@ def mirrored(designs, coupling, y, cost):
     """Return LIBSVM's dual variables for rows (x, y) and (-x, -y) with half the cost each: no intercept is optimal."""
     K = kernel_matrix(designs, coupling)
     model = SVC(kernel="precomputed", C=1.0, tol=1e-10)
-    model.fit(np.block([[K, -K], [-K, K]]), np.append(y, -y), sample_weight=np.append(cost, cost) / 2)
+    model.fit(
+        np.block([[K, -K], [-K, K]]),
+        np.append(y, -y),
+        sample_weight=np.append(cost, cost) / 2,
+    )
     alpha = np.zeros(2 * len(y))
     alpha[model.support_] = np.abs(model.dual_coef_[0])
     return alpha.reshape(2, -1).sum(axis=0)
@@ -43,7 +58,9 @@ def gap_of(designs, coupling, y, cost, alpha):
     """Return the relative duality gap of dual variables that are within their bounds."""
     assert (alpha >= 0).all()
     assert (alpha <= cost).all()
-    point = certify_kernel([sp.csr_array(X) for X in designs], coupling, y, cost, alpha, 0.0)
+    point = certify_kernel(
+        [sp.csr_array(X) for X in designs], coupling, y, cost, alpha, 0.0
+    )
     return point.gap / max(1.0, point.primal)
 
 
@@ -58,16 +75,22 @@ def test_the_optimum_is_that_of_three_other_solvers(graph, kind, whole):
     assert found.converged
     assert found.info["violation"] <= 1e-9
     assert gap_of(designs, coupling, y, cost, found.info["alpha"]) <= 1e-9
-    libsvm = certify_kernel(designs, coupling, y, cost, mirrored(designs, coupling, y, cost), 0.0)
+    libsvm = certify_kernel(
+        designs, coupling, y, cost, mirrored(designs, coupling, y, cost), 0.0
+    )
     exact = polish(designs, coupling, y, cost, libsvm.alpha, fit_intercept=False)
     assert exact.gap <= 1e-11 * exact.primal
     data = TaskData.from_list(
-        designs, np.split(y, np.cumsum(SIZES)[:-1]), weights=np.split(cost, np.cumsum(SIZES)[:-1])
+        designs,
+        np.split(y, np.cumsum(SIZES)[:-1]),
+        weights=np.split(cost, np.cumsum(SIZES)[:-1]),
     )
     linear = solve_block_dcd(data, coupling, C=1.0, tol=1e-12)
     for W in (exact.W, linear.W.T):
         assert_allclose(found.W.T, W, atol=1e-7)
-    assert_allclose(found.W.T, libsvm.W, atol=1e-4)  # LIBSVM has its kernel in single precision
+    assert_allclose(
+        found.W.T, libsvm.W, atol=1e-4
+    )  # LIBSVM has its kernel in single precision
     assert found.objective[-1] == pytest.approx(exact.primal, rel=1e-9)
 
 
@@ -75,25 +98,46 @@ def test_the_optimum_is_that_of_three_other_solvers(graph, kind, whole):
 @pytest.mark.parametrize("whole", [True, False])
 def test_strings_are_their_features(options, whole):
     rng = np.random.default_rng(0)
-    strings = np.array(["".join(word) for word in rng.choice(list("ACGTN"), p=[0.24] * 4 + [0.04], size=(60, 8))])
+    strings = np.array(
+        [
+            "".join(word)
+            for word in rng.choice(list("ACGTN"), p=[0.24] * 4 + [0.04], size=(60, 8))
+        ]
+    )
     X = WeightedDegree(degree=3, **options).fit_design(strings)
-    y, cost, coupling = np.sign(rng.normal(size=60)), np.full(60, 2.0), couple_tasks(np.ones((2, 2)))
+    y, cost, coupling = (
+        np.sign(rng.normal(size=60)),
+        np.full(60, 2.0),
+        couple_tasks(np.ones((2, 2))),
+    )
     found, stored = (
-        solve_without_intercept([Z[:23], Z[23:]], coupling, y, cost, whole=whole, **EXACT) for Z in (X, X.tocsr())
+        solve_without_intercept(
+            [Z[:23], Z[23:]], coupling, y, cost, whole=whole, **EXACT
+        )
+        for Z in (X, X.tocsr())
     )
     assert_allclose(found.W, stored.W, atol=1e-7)
-    assert gap_of([X[:23].tocsr(), X[23:].tocsr()], coupling, y, cost, found.info["alpha"]) <= 1e-8
+    assert (
+        gap_of([X[:23].tocsr(), X[23:].tocsr()], coupling, y, cost, found.info["alpha"])
+        <= 1e-8
+    )
 
 
-@pytest.mark.parametrize(("least", "most", "cache"), [(6, 10, 1e-9), (6, 10, 0.002), (20, 40, 200)])
+@pytest.mark.parametrize(
+    ("least", "most", "cache"), [(6, 10, 1e-9), (6, 10, 0.002), (20, 40, 200)]
+)
 @pytest.mark.parametrize("kind", ["narrow", "wide", "sparse"])
-def test_parts_and_caches_that_are_too_small_find_the_same_optimum(monkeypatch, kind, least, most, cache):
+def test_parts_and_caches_that_are_too_small_find_the_same_optimum(
+    monkeypatch, kind, least, most, cache
+):
     monkeypatch.setattr(svm_kernel, "_LEAST", least)
     monkeypatch.setattr(svm_kernel, "_MOST", most)
     designs, y, cost = problem(width=30 if kind == "wide" else 5)
     rows = [sp.csr_array(X) for X in designs] if kind == "sparse" else designs
     coupling = couple_tasks(GRAPHS["all"])
-    found = solve_without_intercept(rows, coupling, y, cost, whole=False, cache_size=cache, **EXACT)
+    found = solve_without_intercept(
+        rows, coupling, y, cost, whole=False, cache_size=cache, **EXACT
+    )
     exact = polish(designs, coupling, y, cost, found.info["alpha"], fit_intercept=False)
     assert found.converged
     assert len(found.gaps) > 3
@@ -104,7 +148,9 @@ def test_least_used_rows_leave_the_cache():
     designs, y, _ = problem()
     coupling = couple_tasks(GRAPHS["chain"])
     owner = np.repeat(np.arange(4), SIZES)
-    kernel = svm_kernel._make_kernel([sp.csr_array(X) for X in designs], coupling, owner, y, whole=False)
+    kernel = svm_kernel._make_kernel(
+        [sp.csr_array(X) for X in designs], coupling, owner, y, whole=False
+    )
     cache = svm_kernel._make_cache(kernel, len(y), 3 * 8 * len(y) / 2**20)
     expected = kernel_matrix(designs, coupling) * np.outer(y, y)
     for i in (5, 1, 5, 60, 5, 2, 1):
@@ -121,7 +167,9 @@ def test_least_used_rows_leave_the_cache():
 def test_one_class_costs_of_zero_rows_of_zeros_and_duplicates(whole):
     designs, y, cost = problem()
     coupling = couple_tasks(GRAPHS["all"])
-    one = solve_without_intercept(designs, coupling, np.ones(len(y)), cost, whole=whole, **EXACT)
+    one = solve_without_intercept(
+        designs, coupling, np.ones(len(y)), cost, whole=whole, **EXACT
+    )
     assert gap_of(designs, coupling, np.ones(len(y)), cost, one.info["alpha"]) <= 1e-9
     cost[::3] = 0.0
     designs[0][:4] = 0.0
@@ -129,9 +177,15 @@ def test_one_class_costs_of_zero_rows_of_zeros_and_duplicates(whole):
     assert gap_of(designs, coupling, y, cost, found.info["alpha"]) <= 1e-9
     assert_allclose(found.info["alpha"][:4], cost[:4])
     twice = [np.concatenate([X, X]) for X in designs]
-    labels = np.concatenate([np.tile(part, 2) for part in np.split(y, np.cumsum(SIZES)[:-1])])
-    costs = np.concatenate([np.tile(part, 2) / 2 for part in np.split(cost, np.cumsum(SIZES)[:-1])])
-    double = solve_without_intercept(twice, coupling, labels, costs, whole=whole, **EXACT)
+    labels = np.concatenate(
+        [np.tile(part, 2) for part in np.split(y, np.cumsum(SIZES)[:-1])]
+    )
+    costs = np.concatenate(
+        [np.tile(part, 2) / 2 for part in np.split(cost, np.cumsum(SIZES)[:-1])]
+    )
+    double = solve_without_intercept(
+        twice, coupling, labels, costs, whole=whole, **EXACT
+    )
     assert_allclose(double.W, found.W, atol=1e-7)
     assert double.objective[-1] == pytest.approx(found.objective[-1], rel=1e-9)
 
@@ -156,10 +210,15 @@ def test_the_violation_stops_in_the_units_of_the_margins(scale):
     coupling = couple_tasks(GRAPHS["all"])
     cost /= scale**2
     for tol in (0.5, 1e-2, 1e-5):
-        found = solve_without_intercept(designs, coupling, y, cost, tol=tol, max_iter=10**8)
+        found = solve_without_intercept(
+            designs, coupling, y, cost, tol=tol, max_iter=10**8
+        )
         alpha = found.info["alpha"]
         slope = certify_kernel(designs, coupling, y, cost, alpha, 0.0).margins - 1
-        worst = max(np.max(-slope[alpha < cost], initial=0.0), np.max(slope[alpha > 0], initial=0.0))
+        worst = max(
+            np.max(-slope[alpha < cost], initial=0.0),
+            np.max(slope[alpha > 0], initial=0.0),
+        )
         assert found.converged
         assert worst <= tol * (1 + 1e-6)
         assert worst == pytest.approx(found.info["violation"], rel=1e-6, abs=1e-10)
@@ -175,7 +234,9 @@ def test_gap_steps_and_callbacks_stop():
     few = solve_without_intercept(*arguments, max_iter=5)
     assert (few.n_iter, few.converged) == (5, False)
     seen = []
-    stopped = solve_without_intercept(*arguments, callback=lambda *values: seen.append(values) or True)
+    stopped = solve_without_intercept(
+        *arguments, callback=lambda *values: seen.append(values) or True
+    )
     assert not stopped.converged
     assert seen == [(0, pytest.approx(cost.sum()), pytest.approx(0.0, abs=1e-10))]
     with pytest.raises(ValueError, match="max_iter"):
@@ -186,6 +247,8 @@ def test_gap_steps_and_callbacks_stop():
 
 def test_where_floats_end_a_run_ends():
     designs, y, cost = problem()
-    found = solve_without_intercept(designs, couple_tasks(GRAPHS["all"]), y, cost, tol=0.0, max_iter=10**15)
+    found = solve_without_intercept(
+        designs, couple_tasks(GRAPHS["all"]), y, cost, tol=0.0, max_iter=10**15
+    )
     assert found.converged
     assert found.gap <= 1e-12

@@ -29,7 +29,10 @@ X, Z = rng.normal(size=(12, 3)), rng.normal(size=(7, 3))
     [
         (LinearKernel(normalise=False), X @ Z.T),
         (PolynomialKernel(normalise=False), (X @ Z.T) ** 2),
-        (PolynomialKernel(normalise=False, degree=3, shift=1.5), polynomial_kernel(X, Z, degree=3, gamma=1, coef0=1.5)),
+        (
+            PolynomialKernel(normalise=False, degree=3, shift=1.5),
+            polynomial_kernel(X, Z, degree=3, gamma=1, coef0=1.5),
+        ),
         (GaussianKernel(spread=2.0), rbf_kernel(X, Z, gamma=1 / 8)),
     ],
 )
@@ -96,7 +99,13 @@ def test_positions_outside_the_matrix_are_refused(position):
 
 
 def test_kernels_are_made_from_names():
-    names = ["linear", "polynomial", "polynomial(3)", "gaussian(0.5)", LinearKernel(normalise=False)]
+    names = [
+        "linear",
+        "polynomial",
+        "polynomial(3)",
+        "gaussian(0.5)",
+        LinearKernel(normalise=False),
+    ]
     kernels = make_kernels(names)
     assert kernels == [
         LinearKernel(),
@@ -139,6 +148,10 @@ def test_the_mean_is_that_of_the_normalised_kernels():
     mean = make_kernels("mean")[0]
     assert_allclose(mean(X, Z), kernel_stack(make_kernels(None), X, Z).mean(axis=0))
     assert_allclose(np.diag(mean(X)), 1.0)
-    two = MeanKernel(kernels=(LinearKernel(normalise=False), GaussianKernel(spread=2.0)))
+    two = MeanKernel(
+        kernels=(LinearKernel(normalise=False), GaussianKernel(spread=2.0))
+    )
     norm = np.sqrt(np.diag((X @ X.T + GaussianKernel(spread=2.0)(X)) / 2))
-    assert_allclose(two(X), (X @ X.T + GaussianKernel(spread=2.0)(X)) / 2 / np.outer(norm, norm))
+    assert_allclose(
+        two(X), (X @ X.T + GaussianKernel(spread=2.0)(X)) / 2 / np.outer(norm, norm)
+    )

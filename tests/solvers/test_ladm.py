@@ -18,7 +18,9 @@ ROBUST = [TraceNorm(1.0), L12(0.7)]
 def problem(n, d=20, T=8, labels=False, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
-    Y = X @ rng.normal(size=(d, 2)) @ rng.normal(size=(2, T)) / 2 + 0.3 * rng.normal(size=(n, T))
+    Y = X @ rng.normal(size=(d, 2)) @ rng.normal(size=(2, T)) / 2 + 0.3 * rng.normal(
+        size=(n, T)
+    )
     Y[:, 0] += X @ rng.normal(size=d)
     return TaskData.from_matrix(X, np.sign(Y) if labels else Y)
 
@@ -26,7 +28,11 @@ def problem(n, d=20, T=8, labels=False, seed=0):
 # ---------------------------------------------------------------------- as printed
 
 
-@pytest.mark.parametrize("loss", [SquaredLoss(2.0), SquaredHingeLoss(2.0)], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize(
+    "loss",
+    [SquaredLoss(2.0), SquaredHingeLoss(2.0)],
+    ids=lambda loss: type(loss).__name__,
+)
 @pytest.mark.parametrize("n", [10, 60])
 def test_as_printed_it_stops_at_once_with_zeros(loss, n):
     data = problem(n, labels=loss.labels)
@@ -53,7 +59,9 @@ def test_as_printed_it_moves_where_the_condition_fails():
     data = problem(60)
     sigma = np.linalg.norm(data.X.T @ data.Y, 2)
     for mu, moves in ((0.9 / sigma, False), (1.1 / sigma, True)):
-        result = solve_ladm(data, SquaredLoss(1.0), [TraceNorm(1.0), L12(10.0)], variant="paper", mu=mu)
+        result = solve_ladm(
+            data, SquaredLoss(1.0), [TraceNorm(1.0), L12(10.0)], variant="paper", mu=mu
+        )
         assert (result.n_iter > 1) == moves
         assert result.W.any() == moves
 
@@ -62,7 +70,9 @@ def test_with_more_rows_than_features_the_printed_one_is_least_squares_whatever_
     data = problem(60, T=2)
     ols = np.linalg.lstsq(data.X, data.Y, rcond=None)[0]
     for lam in (0.4, 0.7, 1.5):
-        result = solve_ladm(data, SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)], variant="paper", mu=0.05)
+        result = solve_ladm(
+            data, SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)], variant="paper", mu=0.05
+        )
         assert_allclose(result.W, ols, rtol=1e-2, atol=1e-2)
         assert result.info["feasibility"] > 1e-2  # there is no solution
         assert result.info["objective"] == "constrained"
@@ -71,10 +81,14 @@ def test_with_more_rows_than_features_the_printed_one_is_least_squares_whatever_
 def test_the_stacked_step_is_the_number_of_tasks_too_small():
     data = problem(10)
     ragged = TaskData.from_list([data.X] * 8, list(data.Y.T))
-    corrected = solve_ladm(data, SquaredLoss(), ROBUST, variant="sequential", max_iter=1).info["tau"]
+    corrected = solve_ladm(
+        data, SquaredLoss(), ROBUST, variant="sequential", max_iter=1
+    ).info["tau"]
     assert corrected == pytest.approx(1 / (1.02 * np.linalg.norm(data.X, 2) ** 2))
     for same in (data, ragged):
-        assert solve_ladm(same, SquaredLoss(), ROBUST, variant="paper").info["tau"] == pytest.approx(corrected / 8)
+        assert solve_ladm(same, SquaredLoss(), ROBUST, variant="paper").info[
+            "tau"
+        ] == pytest.approx(corrected / 8)
 
 
 def test_the_printed_schedule_freezes_before_the_optimum():
@@ -85,15 +99,22 @@ def test_the_printed_schedule_freezes_before_the_optimum():
 
 
 def constrained_optimum(data, lam):
-    L, E = cp.Variable((data.n_features, data.n_tasks)), cp.Variable((data.n_features, data.n_tasks))
+    L, E = (
+        cp.Variable((data.n_features, data.n_tasks)),
+        cp.Variable((data.n_features, data.n_tasks)),
+    )
     value = cp.normNuc(L) + lam * cp.sum(cp.norm(E, 2, axis=0))
-    return cp.Problem(cp.Minimize(value), [data.X @ (L + E) == data.Y]).solve(solver=cp.CLARABEL)
+    return cp.Problem(cp.Minimize(value), [data.X @ (L + E) == data.Y]).solve(
+        solver=cp.CLARABEL
+    )
 
 
 # ---------------------------------------------------------------------- corrected
 
 
-@pytest.mark.parametrize("layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"])
+@pytest.mark.parametrize(
+    "layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"]
+)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_penalised_optimum_of_least_squares(small, layout, fit_intercept):
     data, loss = small.make(layout), SquaredLoss(1.0)
@@ -103,11 +124,15 @@ def test_the_penalised_optimum_of_least_squares(small, layout, fit_intercept):
     assert result.info["objective"] == "penalised"
     assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1e-3)
     assert 0 <= result.gap < 0.02
-    assert (result.objective[-1] - best.objective[-1]) / max(1.0, best.objective[-1]) <= result.gap + 1e-7
+    assert (result.objective[-1] - best.objective[-1]) / max(
+        1.0, best.objective[-1]
+    ) <= result.gap + 1e-7
 
 
 @pytest.mark.parametrize(
-    "loss", [SquaredHingeLoss(1.0), LogisticLoss(1.0), HingeLoss(0.5)], ids=lambda loss: type(loss).__name__
+    "loss",
+    [SquaredHingeLoss(1.0), LogisticLoss(1.0), HingeLoss(0.5)],
+    ids=lambda loss: type(loss).__name__,
 )
 @pytest.mark.parametrize("layout", ["shared", "wide", "ragged", "masked"])
 def test_the_penalised_optimum_of_losses_on_classes(small, loss, layout):
@@ -124,12 +149,21 @@ def test_the_penalised_optimum_of_losses_on_classes(small, loss, layout):
 # ---------------------------------------------------------------------- accelerated
 
 
-@pytest.mark.parametrize("layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"])
+@pytest.mark.parametrize(
+    "layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"]
+)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("variant", ["accelerated", "balanced"])
-def test_falling_mu_certifies_the_optimum_of_least_squares(small, layout, fit_intercept, variant):
+def test_falling_mu_certifies_the_optimum_of_least_squares(
+    small, layout, fit_intercept, variant
+):
     data, loss = small.make(layout), SquaredLoss(1.0)
-    how = {"variant": variant, "stop": "gap", "tol": 1e-5, "fit_intercept": fit_intercept}
+    how = {
+        "variant": variant,
+        "stop": "gap",
+        "tol": 1e-5,
+        "fit_intercept": fit_intercept,
+    }
     result = solve_ladm(data, loss, ROBUST, **how)
     best = solve_admm(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-8)
     assert result.converged
@@ -139,11 +173,17 @@ def test_falling_mu_certifies_the_optimum_of_least_squares(small, layout, fit_in
     assert warm.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-5)
 
 
-@pytest.mark.parametrize("loss", [SquaredHingeLoss(1.0), LogisticLoss(1.0)], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize(
+    "loss",
+    [SquaredHingeLoss(1.0), LogisticLoss(1.0)],
+    ids=lambda loss: type(loss).__name__,
+)
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("variant", ["accelerated", "balanced"])
-def test_falling_mu_certifies_the_optimum_of_losses_on_classes(small, loss, layout, fit_intercept, variant):
+def test_falling_mu_certifies_the_optimum_of_losses_on_classes(
+    small, loss, layout, fit_intercept, variant
+):
     data = small.make(layout, labels=True)
     how = {"stop": "gap", "tol": 1e-4, "fit_intercept": fit_intercept}
     result = solve_ladm(data, loss, ROBUST, variant=variant, **how)
@@ -152,16 +192,24 @@ def test_falling_mu_certifies_the_optimum_of_losses_on_classes(small, loss, layo
     assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-4)
 
 
-def test_accelerated_mu_falls_as_one_over_the_iterations_and_not_without_curvature(small):
+def test_accelerated_mu_falls_as_one_over_the_iterations_and_not_without_curvature(
+    small,
+):
     data, loss = problem(60), SquaredLoss(3.0)
     weighted = small.make("weighted")
     for it in (10, 100):
         how = {"variant": "accelerated", "stop": "gap", "tol": 1e-14, "max_iter": it}
-        assert solve_ladm(data, loss, ROBUST, **how).info["mu"] == pytest.approx(3.0 / it, rel=0.35)
+        assert solve_ladm(data, loss, ROBUST, **how).info["mu"] == pytest.approx(
+            3.0 / it, rel=0.35
+        )
         heaviest = 3.0 * weighted.effective_weights().max()
-        assert solve_ladm(weighted, loss, ROBUST, **how).info["mu"] == pytest.approx(heaviest / it, rel=0.35)
+        assert solve_ladm(weighted, loss, ROBUST, **how).info["mu"] == pytest.approx(
+            heaviest / it, rel=0.35
+        )
     hinge = [
-        solve_ladm(problem(60, labels=True), HingeLoss(0.5), ROBUST, variant=variant).n_iter
+        solve_ladm(
+            problem(60, labels=True), HingeLoss(0.5), ROBUST, variant=variant
+        ).n_iter
         for variant in ("accelerated", "corrected")
     ]
     assert hinge[0] == hinge[1]
@@ -170,13 +218,25 @@ def test_accelerated_mu_falls_as_one_over_the_iterations_and_not_without_curvatu
 @pytest.mark.every(3)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 30.0])
 @pytest.mark.parametrize("beta", [0.02, 0.5])
-def test_accelerated_needs_fewer_iterations_than_apg_at_one_gap_whatever_the_scale(scale, beta):
+def test_accelerated_needs_fewer_iterations_than_apg_at_one_gap_whatever_the_scale(
+    scale, beta
+):
     rng = np.random.default_rng(3)
-    X = scale * (rng.random((80, 120)) < rng.uniform(0.01, 0.5, 120))  # badly conditioned, as words are
-    data = TaskData.from_matrix(X, np.sign(X @ rng.normal(size=(120, 3)) @ rng.normal(size=(3, 15)) + 0.1))
+    X = scale * (
+        rng.random((80, 120)) < rng.uniform(0.01, 0.5, 120)
+    )  # badly conditioned, as words are
+    data = TaskData.from_matrix(
+        X, np.sign(X @ rng.normal(size=(120, 3)) @ rng.normal(size=(3, 15)) + 0.1)
+    )
     how = {"stop": "gap", "tol": 1e-3}
     apg = solve_apg(data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(0.5)], **how)
-    ladm = solve_ladm(data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(0.5)], variant="accelerated", **how)
+    ladm = solve_ladm(
+        data,
+        SquaredLoss(2 * beta),
+        [TraceNorm(1.0), L12(0.5)],
+        variant="accelerated",
+        **how,
+    )
     assert ladm.converged
     assert ladm.n_iter <= apg.n_iter
 
@@ -184,17 +244,25 @@ def test_accelerated_needs_fewer_iterations_than_apg_at_one_gap_whatever_the_sca
 @pytest.mark.parametrize("beta", [0.02, 5.0])
 def test_balanced_needs_fewer_iterations_than_apg_also_where_the_loss_weighs_much(beta):
     rng = np.random.default_rng(5)
-    X = rng.random((600, 120)) < np.geomspace(0.005, 0.2, 120)  # as words of a text; much of y is out of reach
-    data = TaskData.from_matrix(X.astype(float), np.sign(X @ rng.normal(size=(120, 15)) - 1.5))
+    X = rng.random((600, 120)) < np.geomspace(
+        0.005, 0.2, 120
+    )  # as words of a text; much of y is out of reach
+    data = TaskData.from_matrix(
+        X.astype(float), np.sign(X @ rng.normal(size=(120, 15)) - 1.5)
+    )
     problem = (data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(0.3)])
     apg = solve_apg(*problem, variant="paper", stop="gap", tol=1e-3)
     taken = {
-        variant: solve_ladm(*problem, variant=variant, stop="gap", tol=1e-3) for variant in ("accelerated", "balanced")
+        variant: solve_ladm(*problem, variant=variant, stop="gap", tol=1e-3)
+        for variant in ("accelerated", "balanced")
     }
     assert taken["balanced"].converged
     assert taken["balanced"].n_iter <= apg.n_iter
     assert taken["balanced"].n_iter <= 1.15 * taken["accelerated"].n_iter
-    assert duality_gap(data, problem[1], problem[2], list(taken["balanced"].parts)).primal <= apg.objective[-1] * 1.001
+    assert (
+        duality_gap(data, problem[1], problem[2], list(taken["balanced"].parts)).primal
+        <= apg.objective[-1] * 1.001
+    )
 
 
 def test_warm_start_and_callback():
@@ -208,7 +276,9 @@ def test_warm_start_and_callback():
     stopped = solve_ladm(data, loss, ROBUST, callback=lambda *a: True)
     assert stopped.n_iter == 1
     assert "callback" in stopped.message
-    assert solve_ladm(data, loss, ROBUST, max_iter=3).message.startswith("stopped after max_iter=3")
+    assert solve_ladm(data, loss, ROBUST, max_iter=3).message.startswith(
+        "stopped after max_iter=3"
+    )
 
 
 def test_what_does_not_fit_is_refused():
@@ -220,4 +290,6 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="not LogisticLoss"):
         solve_ladm(data, LogisticLoss(), ROBUST, variant="paper")
     with pytest.raises(ValueError, match="use variant='accelerated'"):
-        solve_ladm(data, SquaredHingeLoss(), ROBUST, variant="paper", fit_intercept=True)
+        solve_ladm(
+            data, SquaredHingeLoss(), ROBUST, variant="paper", fit_intercept=True
+        )

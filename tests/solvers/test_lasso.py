@@ -28,7 +28,9 @@ def problem(n, d, T, sparse=False, weights=False, seed=0):
     W[:5] = rng.normal(size=(5, T))
     Y = X @ W + 2.0 + rng.normal(size=(n, T))
     row_weights = rng.uniform(0.0, 3.0, n) if weights else None
-    return TaskData.from_matrix(sp.csr_array(X) if sparse else X, Y, weights=row_weights)
+    return TaskData.from_matrix(
+        sp.csr_array(X) if sparse else X, Y, weights=row_weights
+    )
 
 
 def strength(data, penalty, share):
@@ -44,7 +46,9 @@ def strength(data, penalty, share):
 @pytest.mark.parametrize("penalty", [L21(0.6), L1(0.4)], ids=["rows", "entries"])
 def test_optimum_against_cvxpy(small, penalty, layout, fit_intercept):
     data = small.make(layout)
-    result = solve_block_cd(data, LOSS, [penalty], fit_intercept=fit_intercept, tol=1e-8)
+    result = solve_block_cd(
+        data, LOSS, [penalty], fit_intercept=fit_intercept, tol=1e-8
+    )
     assert result.converged
     best = small.optimum(data, LOSS, [penalty], fit_intercept)
     assert result.objective[-1] == pytest.approx(best, rel=1e-5, abs=1e-6)
@@ -54,15 +58,23 @@ def test_optimum_against_cvxpy(small, penalty, layout, fit_intercept):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("penalty", [L21, L1])
-def test_all_ways_end_in_a_certified_optimum(monkeypatch, penalty, weights, sparse, way):
+def test_all_ways_end_in_a_certified_optimum(
+    monkeypatch, penalty, weights, sparse, way
+):
     data = problem(60, 150, 4, sparse, weights)
     p = strength(data, penalty, 0.1)
     monkeypatch.setattr(lasso, "_FIRST", 10)
-    monkeypatch.setattr(lasso, "_LARGEST", 10**6 if way == "full Gram matrix" else 0 if way == "residuals" else 149)
+    monkeypatch.setattr(
+        lasso,
+        "_LARGEST",
+        10**6 if way == "full Gram matrix" else 0 if way == "residuals" else 149,
+    )
     monkeypatch.setattr(lasso, "_WIDE", 0 if way == "residuals" else 10**6)
     if way == "full Gram matrix":
         monkeypatch.setattr(lasso, "_SETS", 10**6)
-    elif way == "sets":  # _LARGEST keeps the full matrix away, but lets every set have its own
+    elif (
+        way == "sets"
+    ):  # _LARGEST keeps the full matrix away, but lets every set have its own
         monkeypatch.setattr(lasso.Design, "_by_residuals", lambda self, size: False)
     result = solve_block_cd(data, LOSS, [p], fit_intercept=True, tol=1e-7)
     assert result.converged
@@ -81,7 +93,9 @@ def test_scikit_learn_finds_the_same(penalty, oracle, shape):
     data = problem(*shape)
     p = strength(data, penalty, 0.2)
     ours = solve_block_cd(data, LOSS, [p], fit_intercept=True, tol=1e-12)
-    theirs = oracle(alpha=p.alpha / LOSS.scale / shape[0], tol=1e-14, max_iter=100_000).fit(data.X, data.targets)
+    theirs = oracle(
+        alpha=p.alpha / LOSS.scale / shape[0], tol=1e-14, max_iter=100_000
+    ).fit(data.X, data.targets)
     assert_allclose(ours.W.T, theirs.coef_, atol=1e-5)
     assert_allclose(ours.intercept, theirs.intercept_, atol=1e-5)
 
@@ -93,7 +107,9 @@ def test_growing_sets_and_a_gram_matrix_that_comes_to_pay(monkeypatch):
     data = problem(100, 60, 3)
     run = {}
     for share in (0.5, 0.01):
-        run[share] = solve_block_cd(data, LOSS, [strength(data, L21, share)], fit_intercept=True, tol=1e-8)
+        run[share] = solve_block_cd(
+            data, LOSS, [strength(data, L21, share)], fit_intercept=True, tol=1e-8
+        )
         assert run[share].converged
     assert not run[0.5].info["design"].complete
     assert run[0.01].info["design"].complete
@@ -102,11 +118,15 @@ def test_growing_sets_and_a_gram_matrix_that_comes_to_pay(monkeypatch):
 def test_edges_of_the_path_and_columns_without_information():
     data = problem(50, 20, 3)
     for penalty in (L21, L1):
-        above = solve_block_cd(data, LOSS, [strength(data, penalty, 1.0001)], fit_intercept=True, tol=1e-9)
+        above = solve_block_cd(
+            data, LOSS, [strength(data, penalty, 1.0001)], fit_intercept=True, tol=1e-9
+        )
         assert above.converged
         assert not above.W.any()
         assert_allclose(above.intercept, data.targets.mean(axis=0))
-        below = solve_block_cd(data, LOSS, [strength(data, penalty, 0.999)], fit_intercept=True, tol=1e-9)
+        below = solve_block_cd(
+            data, LOSS, [strength(data, penalty, 0.999)], fit_intercept=True, tol=1e-9
+        )
         assert below.W.any()
     X = data.X.copy()
     X[:, 3], X[:, 4] = 0.0, 7.0  # nothing; a constant, that is nothing once centred
@@ -122,7 +142,9 @@ def test_edges_of_the_path_and_columns_without_information():
 
 def test_warm_starts_bring_the_design_along():
     data = problem(100, 40, 3)
-    cold = solve_block_cd(data, LOSS, [strength(data, L21, 0.1)], fit_intercept=True, tol=1e-8)
+    cold = solve_block_cd(
+        data, LOSS, [strength(data, L21, 0.1)], fit_intercept=True, tol=1e-8
+    )
     near = strength(data, L21, 0.095)
     warm = solve_block_cd(data, LOSS, [near], start=cold, fit_intercept=True, tol=1e-8)
     assert warm.info["design"] is cold.info["design"]
@@ -146,24 +168,38 @@ def test_what_it_refuses_and_when_it_stops(small):
     ]
     for case in cases:
         assert not cd_applies(*case)
-        with pytest.raises(ValueError, match="coordinate descent needs the squared loss"):
+        with pytest.raises(
+            ValueError, match="coordinate descent needs the squared loss"
+        ):
             solve_block_cd(*case)
-    short = solve_block_cd(data, LOSS, [strength(data, L21, 0.01)], tol=1e-12, max_iter=3)
+    short = solve_block_cd(
+        data, LOSS, [strength(data, L21, 0.01)], tol=1e-12, max_iter=3
+    )
     assert (short.converged, short.n_iter) == (False, 3)
-    brief = solve_block_cd(data, LOSS, [strength(data, L21, 0.01)], tol=1e-12, max_work=1.0)
+    brief = solve_block_cd(
+        data, LOSS, [strength(data, L21, 0.01)], tol=1e-12, max_work=1.0
+    )
     assert not brief.converged
     assert "multiplications" in brief.message
     exact = solve_block_cd(data, LOSS, [strength(data, L1, 0.3)], tol=0.0, max_iter=500)
     assert exact.gap <= 1e-14
     seen = []
-    solve_block_cd(data, LOSS, [L21(1.0)], tol=1e-9, callback=lambda *values: seen.append(values) or True)
+    solve_block_cd(
+        data,
+        LOSS,
+        [L21(1.0)],
+        tol=1e-9,
+        callback=lambda *values: seen.append(values) or True,
+    )
     assert len(seen) == 1
 
 
 @pytest.mark.parametrize("penalty", [L21, L1])
 def test_admm_takes_over_where_coordinate_descent_gets_stuck(monkeypatch, penalty):
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(90, 2)) @ rng.normal(size=(2, 60)) + 0.2 * rng.normal(size=(90, 60))
+    X = rng.normal(size=(90, 2)) @ rng.normal(size=(2, 60)) + 0.2 * rng.normal(
+        size=(90, 60)
+    )
     data = TaskData.from_matrix(X, rng.normal(size=(90, 3)))
     p = strength(data, penalty, 1e-3)
     alone = solve_block_cd(data, LOSS, [p], fit_intercept=True, tol=1e-6, max_iter=200)
@@ -171,10 +207,14 @@ def test_admm_takes_over_where_coordinate_descent_gets_stuck(monkeypatch, penalt
     monkeypatch.setattr(lasso, "_ITERATIONS", 0)
     result = solve_lasso(data, LOSS, [p], fit_intercept=True, tol=1e-6, max_iter=20_000)
     assert result.converged
-    assert duality_gap(data, LOSS, [p], result.parts, result.intercept).primal == pytest.approx(result.objective[-1])
+    assert duality_gap(
+        data, LOSS, [p], result.parts, result.intercept
+    ).primal == pytest.approx(result.objective[-1])
     assert "rho" in result.info  # of ADMM
     again = solve_lasso(data, LOSS, [p], start=result, fit_intercept=True, tol=1e-6)
     assert again.n_iter <= 5
-    easy = solve_lasso(data, LOSS, [strength(data, penalty, 0.5)], fit_intercept=True, tol=1e-6)
+    easy = solve_lasso(
+        data, LOSS, [strength(data, penalty, 0.5)], fit_intercept=True, tol=1e-6
+    )
     assert easy.converged
     assert "rho" not in easy.info

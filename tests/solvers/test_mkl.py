@@ -13,21 +13,36 @@ from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import solve_alternating, solve_group_mkl
 from mtlrun.solvers.pairwise import pair_distances
 
-KERNELS = [LinearKernel(), PolynomialKernel(), *(GaussianKernel(spread=s) for s in (0.5, 1.0, 2.0, 4.0))]
+KERNELS = [
+    LinearKernel(),
+    PolynomialKernel(),
+    *(GaussianKernel(spread=s) for s in (0.5, 1.0, 2.0, 4.0)),
+]
 
 
 def toy(seed=0, n=60):
     """Five tasks of two kinds: quadratic in two features, or a wave along a third."""
     rng = np.random.default_rng(seed)
     designs = [rng.normal(size=(n, 4)) for _ in range(5)]
-    kinds = [lambda X: X[:, 0] + X[:, 1] ** 2 - 1, lambda X: 2 * np.sin(2 * X[:, 2]) + X[:, 3]]
-    labels = [np.sign(kinds[t >= 3](X) + 0.3 * rng.normal(size=n)) for t, X in enumerate(designs)]
+    kinds = [
+        lambda X: X[:, 0] + X[:, 1] ** 2 - 1,
+        lambda X: 2 * np.sin(2 * X[:, 2]) + X[:, 3],
+    ]
+    labels = [
+        np.sign(kinds[t >= 3](X) + 0.3 * rng.normal(size=n))
+        for t, X in enumerate(designs)
+    ]
     return designs, labels
 
 
 def machines(data=None, C=1.0, accuracy=1e-5, kernels=KERNELS, max_bytes=1e9):
     designs, labels = toy() if data is None else data
-    return SvmTasks(GramStore(kernels, designs, max_bytes), labels, [np.full(len(y), C) for y in labels], accuracy)
+    return SvmTasks(
+        GramStore(kernels, designs, max_bytes),
+        labels,
+        [np.full(len(y), C) for y in labels],
+        accuracy,
+    )
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.1, 1.0, 5.0, 20.0])
@@ -40,7 +55,9 @@ def test_the_gap_closes_and_the_objective_never_rises(lam):
     theta = found.theta
     assert np.all(theta >= 0)
     assert np.all(theta.sum(axis=1) <= 1 + 1e-12)
-    primal = sum(_primal_of_libsvm(tasks, t, theta[t]) for t in range(5)) + lam * pair_distances(theta)
+    primal = sum(
+        _primal_of_libsvm(tasks, t, theta[t]) for t in range(5)
+    ) + lam * pair_distances(theta)
     assert found.objective[-1] == pytest.approx(primal, rel=1e-4)
 
 
@@ -60,7 +77,9 @@ def test_value_and_weights_are_those_of_a_general_solver(lam):
     kernels = KERNELS[:3]
     theta = cp.Variable((3, 3), nonneg=True)
     limits = [cp.sum(theta, axis=1) <= 1]
-    value = lam * sum(cp.norm(theta[s] - theta[t]) for s in range(3) for t in range(s + 1, 3))
+    value = lam * sum(
+        cp.norm(theta[s] - theta[t]) for s in range(3) for t in range(s + 1, 3)
+    )
     for t in range(3):
         score = cp.Variable()
         for m, kernel in enumerate(kernels):
@@ -73,7 +92,12 @@ def test_value_and_weights_are_those_of_a_general_solver(lam):
         value += cp.sum(cp.pos(1 - cp.multiply(labels[t], score)))
     oracle = cp.Problem(cp.Minimize(value), limits)
     oracle.solve(solver="CLARABEL")
-    found = solve_group_mkl(machines((designs, labels), kernels=kernels, accuracy=1e-7), lam, tol=1e-5, max_iter=3000)
+    found = solve_group_mkl(
+        machines((designs, labels), kernels=kernels, accuracy=1e-7),
+        lam,
+        tol=1e-5,
+        max_iter=3000,
+    )
     assert found.objective[-1] == pytest.approx(oracle.value, rel=1e-4)
     assert found.gaps[-1][2] <= oracle.value * (1 + 1e-6)
     assert_allclose(found.theta, theta.value, atol=0.03)
@@ -90,15 +114,22 @@ def test_similar_tasks_share_their_weights():
     """Between the limits the weights are equal within two kinds of tasks and differ between them."""
     rng = np.random.default_rng(0)
     designs = [rng.normal(size=(60, 2)) for _ in range(6)]
-    labels = [np.sign(X[:, 0] if t < 3 else X[:, 0] ** 2 - X[:, 1] ** 2) for t, X in enumerate(designs)]
+    labels = [
+        np.sign(X[:, 0] if t < 3 else X[:, 0] ** 2 - X[:, 1] ** 2)
+        for t, X in enumerate(designs)
+    ]
     labels = [np.where(rng.uniform(size=60) < 0.1, -y, y) for y in labels]
     kernels = [KERNELS[0], KERNELS[1], KERNELS[4]]
-    theta = solve_group_mkl(machines((designs, labels), kernels=kernels), 1.0, tol=1e-4).theta
+    theta = solve_group_mkl(
+        machines((designs, labels), kernels=kernels), 1.0, tol=1e-4
+    ).theta
     distance = np.linalg.norm(theta[:, None] - theta[None], axis=2)
     within = max(distance[:3, :3].max(), distance[3:, 3:].max())
     assert within < 0.02
     assert distance[:3, 3:].min() > 0.3
-    apart = solve_group_mkl(machines((designs, labels), kernels=kernels), 0.0, tol=1e-4).theta
+    apart = solve_group_mkl(
+        machines((designs, labels), kernels=kernels), 0.0, tol=1e-4
+    ).theta
     assert np.ptp(apart[:3], axis=0).max() > 0.1
 
 
@@ -107,7 +138,9 @@ def test_the_limits_are_independent_tasks_and_one_kernel():
     apart = solve_group_mkl(tasks, 0.0, tol=1e-5)
     designs, labels = toy()
     for t in range(2):
-        alone = solve_group_mkl(machines((designs[t : t + 1], labels[t : t + 1])), 7.0, tol=1e-5)
+        alone = solve_group_mkl(
+            machines((designs[t : t + 1], labels[t : t + 1])), 7.0, tol=1e-5
+        )
         assert_allclose(alone.theta[0], apart.theta[t], atol=0.02)
     together = solve_group_mkl(tasks, np.inf, tol=1e-5)
     assert np.ptp(together.theta, axis=0).max() == 0
@@ -130,12 +163,16 @@ def test_the_printed_algorithm_cycles_where_the_corrected_one_converges(lam):
     # Going on repeats the cycle: the period and the values stay.
     again = solve_alternating(machines(), lam, start=printed)
     assert len(again.info["cycle"]) == len(printed.info["cycle"])
-    assert_allclose(sorted(again.info["cycle"]), sorted(printed.info["cycle"]), rtol=1e-3)
+    assert_allclose(
+        sorted(again.info["cycle"]), sorted(printed.info["cycle"]), rtol=1e-3
+    )
 
 
 def test_the_printed_algorithm_converges_where_one_kernel_is_best_for_all():
     # The other kernel is constant but for rounding, of no use to any task.
-    found = solve_alternating(machines(kernels=[KERNELS[1], GaussianKernel(spread=1e4)]), 1.0)
+    found = solve_alternating(
+        machines(kernels=[KERNELS[1], GaussianKernel(spread=1e4)]), 1.0
+    )
     assert found.converged
     assert found.info["cycle"] == []
     assert found.gap <= 1e-3
@@ -166,7 +203,9 @@ def test_matrices_beyond_the_memory_limit_are_computed_anew():
     size = 6 * 60 * 60 * 8
     some = machines(max_bytes=2.5 * size)
     found = solve_group_mkl(some, 0.1)
-    assert sum(some.grams[t] is some.grams[t] for t in range(5)) == 2  # the others are made anew each time
+    assert (
+        sum(some.grams[t] is some.grams[t] for t in range(5)) == 2
+    )  # the others are made anew each time
     assert_allclose(found.theta, solve_group_mkl(machines(), 0.1).theta, atol=1e-2)
     shared = GramStore(KERNELS, [designs[0]] * 5, 1.5 * size)
     assert all(shared[t] is shared[0] for t in range(5))
@@ -193,7 +232,9 @@ def test_machines_are_those_of_libsvm_wherever_they_start(C):
     tasks = machines(C=C, accuracy=1e-8)
     first, theta = np.full(6, 1 / 6), np.array([0.3, 0.0, 0.5, 0.0, 0.2, 0.0])
     cold = tasks.solve(1, theta)
-    svc = SVC(C=C, kernel="precomputed", tol=1e-9).fit(np.tensordot(theta, tasks.grams[1], axes=1), tasks.labels[1])
+    svc = SVC(C=C, kernel="precomputed", tol=1e-9).fit(
+        np.tensordot(theta, tasks.grams[1], axes=1), tasks.labels[1]
+    )
     dual = np.zeros(60)
     dual[svc.support_] = svc.dual_coef_[0]
     assert_allclose(cold.dual, dual, atol=1e-4 * C)
@@ -229,13 +270,17 @@ def test_slopes_are_derivatives():
     for m in range(6):
         step = np.zeros(6)
         step[m] = 1e-4
-        numeric = (tasks.solve(0, theta + step).low - tasks.solve(0, theta - step).low) / 2e-4
+        numeric = (
+            tasks.solve(0, theta + step).low - tasks.solve(0, theta - step).low
+        ) / 2e-4
         assert numeric == pytest.approx(base.slope[m], rel=1e-2, abs=1e-2)
 
 
 def test_a_callback_stops_the_run():
     seen = []
-    found = solve_group_mkl(machines(), 0.1, callback=lambda *values: seen.append(values) or len(seen) >= 3)
+    found = solve_group_mkl(
+        machines(), 0.1, callback=lambda *values: seen.append(values) or len(seen) >= 3
+    )
     assert len(seen) == 3
     assert not found.converged
     assert "callback" in found.message
@@ -261,4 +306,8 @@ def test_a_bound_above_its_value_by_rounding_does_not_stop_the_descent():
     tasks.solve = rounded
     found = solve_group_mkl(tasks, 1024.0, tol=1e-14, max_iter=20)
     assert np.isfinite(found.theta).all()
-    assert_allclose(found.objective[-1], solve_group_mkl(machines(), 1024.0, tol=1e-5).objective[-1], rtol=1e-4)
+    assert_allclose(
+        found.objective[-1],
+        solve_group_mkl(machines(), 1024.0, tol=1e-5).objective[-1],
+        rtol=1e-4,
+    )

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm, needed_parts
+from mtlrun.penalties.norms import (
+    L1,
+    L12,
+    L21,
+    SquaredFrobenius,
+    TraceNorm,
+    needed_parts,
+)
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.solvers.convex.admm import solve_admm
 
@@ -27,7 +34,11 @@ def least_alpha(p, q, shape):
     low, high = 0.1, 100.0
     for _ in range(60):
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if 0 not in needed_parts([p(middle), q(1.0)], shape) else (middle, high)
+        low, high = (
+            (low, middle)
+            if 0 not in needed_parts([p(middle), q(1.0)], shape)
+            else (middle, high)
+        )
     return high
 
 
@@ -40,9 +51,18 @@ def test_a_part_is_left_out_where_the_other_is_never_dearer(p, q, shape):
     d, T = shape
     corner, row, column = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     corner[0, 0], row[0], column[:, 0] = 1.0, 1.0, 1.0
-    trials = [corner, row, column, np.ones(shape), np.eye(d, T), *rng.normal(size=(20, d, T))]
+    trials = [
+        corner,
+        row,
+        column,
+        np.ones(shape),
+        np.eye(d, T),
+        *rng.normal(size=(20, d, T)),
+    ]
     if shape == (4, 4):
-        trials.append(np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]))
+        trials.append(
+            np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]])
+        )
     worst = max(q(1.0).value(W) / p(1.0).value(W) for W in trials)
     assert least_alpha(p, q, shape) >= worst * (1 - 1e-9)
     if shape == (4, 4):  # and no later than necessary

@@ -28,7 +28,9 @@ def exact(slopes, curvature, lam):
     """Solve the theta-step by cvxpy."""
     T, M = slopes.shape
     W = cp.Variable((T, M), nonneg=True)
-    value = cp.sum(cp.multiply(slopes, W)) + 0.5 * cp.sum(cp.multiply(curvature, cp.square(W)))
+    value = cp.sum(cp.multiply(slopes, W)) + 0.5 * cp.sum(
+        cp.multiply(curvature, cp.square(W))
+    )
     pairs = sum(cp.norm(W[s] - W[t]) for s in range(T) for t in range(s + 1, T))
     task = cp.Problem(cp.Minimize(value + lam * pairs), [cp.sum(W, axis=1) <= 1])
     task.solve(solver="CLARABEL")
@@ -41,7 +43,15 @@ def test_the_theta_step_is_that_of_a_general_solver(lam, curvature):
     slopes, start = problem()
     c = np.full((5, 1), curvature) * np.linspace(0.5, 1.5, 5)[:, None]
     oracle, value = exact(slopes, c * np.ones_like(slopes), lam)
-    found = fuse(start, SimplexQuadratic(slopes, c), lam, Flows(5, 4), sigma=0.2, tol=1e-7, max_iter=20000)
+    found = fuse(
+        start,
+        SimplexQuadratic(slopes, c),
+        lam,
+        Flows(5, 4),
+        sigma=0.2,
+        tol=1e-7,
+        max_iter=20000,
+    )
     assert found.converged
     assert found.primal == pytest.approx(value, abs=1e-5)
     assert found.bound <= value + 1e-6
@@ -80,7 +90,9 @@ def test_the_limits_of_lam_are_the_other_couplings():
     slopes, start = problem(seed=3)
     c = np.full((5, 1), 3.0)
     weak, _ = Coupling(1e-7, 5, 4).step(start, slopes, c, 1e-8)
-    assert_allclose(weak, Coupling(0.0, 5, 4).step(start, slopes, c, 1e-8)[0], atol=1e-5)
+    assert_allclose(
+        weak, Coupling(0.0, 5, 4).step(start, slopes, c, 1e-8)[0], atol=1e-5
+    )
     threshold = max(np.linalg.norm(p - q) for p in slopes for q in slopes) / 5
     strong, _ = Coupling(threshold, 5, 4).step(start, slopes, c, 1e-10)
     common, pull = Coupling(np.inf, 5, 4).step(start, slopes, c, 0.0)
@@ -98,7 +110,9 @@ def test_the_projection_is_the_nearest_point_of_the_simplex_ball(seed, M, scale)
     assert np.all(W.sum(axis=1) <= 1 + 1e-12)
     corners = np.vstack([np.zeros(M), np.eye(M)])
     # The variational inequality at all corners characterises a projection.
-    assert np.all(((V - W)[:, None] * (corners - W[:, None])).sum(axis=2) <= 1e-9 * (1 + scale))
+    assert np.all(
+        ((V - W)[:, None] * (corners - W[:, None])).sum(axis=2) <= 1e-9 * (1 + scale)
+    )
 
 
 def test_linear_functions_are_minimised_at_corners():

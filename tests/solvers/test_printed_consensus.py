@@ -22,16 +22,32 @@ def test_taken_literally_it_diverges():
 
 @pytest.mark.parametrize("left", FIXES)
 def test_each_of_the_three_updates_misses_the_optimum_by_itself(left):
-    best = fuse(START, SimplexQuadratic(SLOPES, np.zeros((T, 1))), LAM, Flows(T, M), sigma=0.3, tol=1e-8)
+    best = fuse(
+        START,
+        SimplexQuadratic(SLOPES, np.zeros((T, 1))),
+        LAM,
+        Flows(T, M),
+        sigma=0.3,
+        tol=1e-8,
+    )
     theta = consensus(START, SLOPES, LAM, FIXES, max_iter=3000, stop=False).theta
-    assert float(np.vdot(SLOPES, theta)) + LAM * pair_distances(theta) == pytest.approx(best.primal, abs=1e-4)
+    assert float(np.vdot(SLOPES, theta)) + LAM * pair_distances(theta) == pytest.approx(
+        best.primal, abs=1e-4
+    )
     fixes = [name for name in FIXES if name != left]
     wrong = consensus(START, SLOPES, LAM, fixes, max_iter=300, stop=False).theta
     assert not np.allclose(wrong, theta, atol=1e-2)
 
 
 def test_corrected_it_stops_after_a_few_tens_of_iterations_near_the_optimum():
-    best = fuse(START, SimplexQuadratic(SLOPES, np.zeros((T, 1))), LAM, Flows(T, M), sigma=0.3, tol=1e-8)
+    best = fuse(
+        START,
+        SimplexQuadratic(SLOPES, np.zeros((T, 1))),
+        LAM,
+        Flows(T, M),
+        sigma=0.3,
+        tol=1e-8,
+    )
     found = consensus(START, SLOPES, LAM, FIXES)
     assert found.stopped
     assert 5 < found.n_iter < 100

@@ -19,8 +19,14 @@ def problem(n=30, d=8, T=6, *, sparse=False, rank=None):
     X = rng.normal(size=(n, d)) + 0.5
     if rank is not None:
         X = X[:, :rank] @ rng.normal(size=(rank, d))
-    Y = X @ rng.normal(size=(d, 2)) @ rng.normal(size=(2, T)) + rng.normal(size=(n, T)) + 1.0
-    return TaskData.from_matrix(sp.csr_array(np.where(np.abs(X) > 0.6, X, 0.0)) if sparse else X, Y)
+    Y = (
+        X @ rng.normal(size=(d, 2)) @ rng.normal(size=(2, T))
+        + rng.normal(size=(n, T))
+        + 1.0
+    )
+    return TaskData.from_matrix(
+        sp.csr_array(np.where(np.abs(X) > 0.6, X, 0.0)) if sparse else X, Y
+    )
 
 
 CASES = {
@@ -65,8 +71,12 @@ def test_the_iterates_are_the_same_in_both_forms(solve, options, case, fit_inter
     ours, direct = results["eigenbasis"], results["paper"]
     both = min(len(steps) for steps in seen.values())
     assert both > 1
-    assert_allclose(seen["eigenbasis"][:both], seen["paper"][:both], rtol=1e-6, atol=1e-8)
-    if options.get("stop") == "gap":  # what no coefficients can fit makes the eigenbasis' certificate better
+    assert_allclose(
+        seen["eigenbasis"][:both], seen["paper"][:both], rtol=1e-6, atol=1e-8
+    )
+    if (
+        options.get("stop") == "gap"
+    ):  # what no coefficients can fit makes the eigenbasis' certificate better
         assert ours.n_iter <= direct.n_iter
         return
     assert ours.n_iter == direct.n_iter
@@ -76,7 +86,9 @@ def test_the_iterates_are_the_same_in_both_forms(solve, options, case, fit_inter
     if solve is solve_ladm:
         assert ours.info["objective"] == direct.info["objective"]
         assert ours.info["mu"] == direct.info["mu"]
-        assert ours.info["feasibility"] == pytest.approx(direct.info["feasibility"], rel=1e-3, abs=1e-10)
+        assert ours.info["feasibility"] == pytest.approx(
+            direct.info["feasibility"], rel=1e-3, abs=1e-10
+        )
 
 
 @pytest.mark.parametrize("solve", [solve_apg, solve_ladm])
@@ -89,7 +101,9 @@ def test_warm_starts_and_given_bases(solve):
     assert_allclose(again.parts, cold.parts, atol=1e-2)
     part = data.subset_tasks([4, 1, 2])
     block = solve(part, loss, ROBUST, rotation=rotation.retarget(part))
-    assert_allclose(block.parts, solve(part, loss, ROBUST, form="paper").parts, atol=1e-6)
+    assert_allclose(
+        block.parts, solve(part, loss, ROBUST, form="paper").parts, atol=1e-6
+    )
     with pytest.raises(ValueError, match="rotation was prepared from other data"):
         solve(part, loss, ROBUST, rotation=rotation)
     with pytest.raises(ValueError, match="form must be one of"):
@@ -122,4 +136,12 @@ def test_only_problems_that_know_no_basis_are_reduced():
     assert find_basis(TaskData.from_matrix(data.X, gaps), loss, ROBUST, False) is None
     assert find_basis(data, SquaredHingeLoss(1.0), ROBUST, False) is None
     assert find_basis(data, loss, [TraceNorm(1.0), L1(1.0)], False) is None
-    assert find_basis(TaskData.from_list([data.X] * 2, list(data.targets.T[:2])), loss, ROBUST, False) is None
+    assert (
+        find_basis(
+            TaskData.from_list([data.X] * 2, list(data.targets.T[:2])),
+            loss,
+            ROBUST,
+            False,
+        )
+        is None
+    )

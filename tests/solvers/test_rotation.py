@@ -36,20 +36,33 @@ def test_the_squared_loss_is_diagonal_in_the_coordinates(small, layout, fit_inte
     assert isinstance(rotation, SharedRotation if layout in SHARED else TaskRotation)
     W = np.random.default_rng(1).normal(size=(data.n_features, data.n_tasks))
     q = rotation.rotate(W)
-    fitted = (rotation.energy - 2 * (rotation.cross * q).sum(axis=0) + (rotation.squares * q**2).sum(axis=0)).tolist()
-    expected = [np.sum((y - X @ W[:, t]) ** 2) for t, (X, y) in enumerate(designs(data, fit_intercept))]
+    fitted = (
+        rotation.energy
+        - 2 * (rotation.cross * q).sum(axis=0)
+        + (rotation.squares * q**2).sum(axis=0)
+    ).tolist()
+    expected = [
+        np.sum((y - X @ W[:, t]) ** 2)
+        for t, (X, y) in enumerate(designs(data, fit_intercept))
+    ]
     assert_allclose(fitted, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_lift_is_an_isometry_and_unexplained_is_the_least_squares_residual(small, layout, fit_intercept):
+def test_lift_is_an_isometry_and_unexplained_is_the_least_squares_residual(
+    small, layout, fit_intercept
+):
     data = small.make(layout)
     rotation = prepare(data, fit_intercept)
-    Q = np.random.default_rng(2).normal(size=(rotation.rank, data.n_tasks)) * (rotation.squares > 0)
+    Q = np.random.default_rng(2).normal(size=(rotation.rank, data.n_tasks)) * (
+        rotation.squares > 0
+    )
     lifted = rotation.lift(Q)
     assert lifted.shape == (data.n_features, data.n_tasks)
-    assert_allclose(np.linalg.norm(lifted, axis=0), np.linalg.norm(Q, axis=0), rtol=1e-9)
+    assert_allclose(
+        np.linalg.norm(lifted, axis=0), np.linalg.norm(Q, axis=0), rtol=1e-9
+    )
     assert_allclose(rotation.rotate(lifted), Q, atol=1e-9)
     residual = 0.0
     for X, y in designs(data, fit_intercept):
@@ -63,18 +76,29 @@ def test_scores_and_pull_are_adjoint_and_predict(small, layout, fit_intercept):
     data = small.make(layout)
     rotation = prepare(data, fit_intercept)
     rng = np.random.default_rng(3)
-    Q, field = rng.normal(size=(rotation.rank, data.n_tasks)), rng.normal(size=data.targets.shape)
-    assert np.vdot(rotation.scores(Q), field) == pytest.approx(np.vdot(Q, rotation.pull(field)), rel=1e-9)
-    assert_allclose(rotation.scores(Q), rotation.operator.forward(rotation.lift(Q)), atol=1e-9)
+    Q, field = (
+        rng.normal(size=(rotation.rank, data.n_tasks)),
+        rng.normal(size=data.targets.shape),
+    )
+    assert np.vdot(rotation.scores(Q), field) == pytest.approx(
+        np.vdot(Q, rotation.pull(field)), rel=1e-9
+    )
+    assert_allclose(
+        rotation.scores(Q), rotation.operator.forward(rotation.lift(Q)), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_the_slope_is_that_of_the_rows_and_needs_no_basis_of_many_features(small, layout, fit_intercept):
+def test_the_slope_is_that_of_the_rows_and_needs_no_basis_of_many_features(
+    small, layout, fit_intercept
+):
     data = small.make(layout)
     rotation = prepare(data, fit_intercept)
     W = np.random.default_rng(5).normal(size=(data.n_features, data.n_tasks))
-    expected = [X.T @ (y - X @ W[:, t]) for t, (X, y) in enumerate(designs(data, fit_intercept))]
+    expected = [
+        X.T @ (y - X @ W[:, t]) for t, (X, y) in enumerate(designs(data, fit_intercept))
+    ]
     assert_allclose(rotation.slope(W), np.transpose(expected), atol=1e-9)
     assert "basis" not in rotation.__dict__ or data.n_rows >= data.n_features
 
@@ -120,7 +144,10 @@ def test_sparse_equals_dense(shape, fit_intercept, weighted):
     X = np.where(rng.random(shape) < 0.3, rng.normal(size=shape), 0.0)
     Y = rng.normal(size=(shape[0], 2))
     w = rng.uniform(0.0, 2.0, shape[0]) if weighted else None
-    dense, sparse = (prepare(TaskData.from_matrix(A, Y, weights=w), fit_intercept) for A in (X, sp.csr_array(X)))
+    dense, sparse = (
+        prepare(TaskData.from_matrix(A, Y, weights=w), fit_intercept)
+        for A in (X, sp.csr_array(X))
+    )
     assert_allclose(sparse.squares, dense.squares, rtol=1e-8, atol=1e-12)
     assert_allclose(np.abs(sparse.cross), np.abs(dense.cross), rtol=1e-6, atol=1e-9)
     assert sparse.unexplained == pytest.approx(dense.unexplained, rel=1e-9, abs=1e-10)
@@ -162,7 +189,10 @@ def test_a_design_of_zeros(shape):
 def test_retarget_equals_a_fresh_rotation(small, layout, fit_intercept):
     data = small.make(layout)
     block = data.subset_tasks([2, 0])
-    reused, fresh = prepare(data, fit_intercept).retarget(block), prepare(block, fit_intercept)
+    reused, fresh = (
+        prepare(data, fit_intercept).retarget(block),
+        prepare(block, fit_intercept),
+    )
     W = np.random.default_rng(9).normal(size=(data.n_features, 2))
     assert reused.data is block
     assert_allclose(reused.squares, fresh.squares)

@@ -58,7 +58,9 @@ def test_other_designs_stay_as_they_are(kind):
     if kind == "sparse":
         data = data.with_design(sp.csr_array(data.X))
     if kind == "shared":
-        data = TaskData.from_matrix(data.X, np.sign(np.random.default_rng(0).normal(size=(len(data.X), 2))))
+        data = TaskData.from_matrix(
+            data.X, np.sign(np.random.default_rng(0).normal(size=(len(data.X), 2)))
+        )
     same, basis = in_row_space(data)
     assert same is data
     assert basis is None

@@ -29,7 +29,9 @@ def wide(sparse=True, weights=False, seed=0):
     W = rng.normal(size=(d, 2)) @ rng.normal(size=(2, T))
     W[:, :3] += 2 * rng.normal(size=(d, 3))
     Y = X @ W + 3 * rng.normal(size=(n, T)) + 1
-    return TaskData.from_matrix(sp.csr_array(X) if sparse else X, Y, weights=rng.random(n) if weights else None)
+    return TaskData.from_matrix(
+        sp.csr_array(X) if sparse else X, Y, weights=rng.random(n) if weights else None
+    )
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-8])
@@ -38,18 +40,27 @@ def wide(sparse=True, weights=False, seed=0):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_it_finds_the_optimum(sparse, weights, intercept, tol):
     data, loss = wide(sparse, weights), SquaredLoss(0.05)
-    best = solve_admm(data, loss, ROBUST, fit_intercept=intercept, tol=1e-10, max_iter=50000)
+    best = solve_admm(
+        data, loss, ROBUST, fit_intercept=intercept, tol=1e-10, max_iter=50000
+    )
     found = solve_subspace(data, loss, ROBUST, fit_intercept=intercept, tol=tol)
     value = primal_value(data, loss, ROBUST, found.parts, found.intercept)
     assert found.converged
     assert found.objective[-1] == pytest.approx(value, rel=1e-7)
-    assert best.objective[-1] * (1 - 1e-9) <= value <= best.objective[-1] * (1 + 2 * tol)
-    assert found.gaps[-1][2] <= best.objective[-1] * (1 + 1e-7)  # the dual value is a bound
+    assert (
+        best.objective[-1] * (1 - 1e-9) <= value <= best.objective[-1] * (1 + 2 * tol)
+    )
+    assert found.gaps[-1][2] <= best.objective[-1] * (
+        1 + 1e-7
+    )  # the dual value is a bound
     assert found.info["rank"] > 0
     assert found.info["outliers"] > 0
 
 
-@pytest.mark.parametrize("penalties", [[TraceNorm(3.0)], [L12(2.0), TraceNorm(3.0)], [TraceNorm(1.0), L12(5.0)]])
+@pytest.mark.parametrize(
+    "penalties",
+    [[TraceNorm(3.0)], [L12(2.0), TraceNorm(3.0)], [TraceNorm(1.0), L12(5.0)]],
+)
 def test_penalties_in_any_order_and_strength(penalties):
     data, loss = wide(), SquaredLoss(0.3)
     best = solve_admm(data, loss, penalties, tol=1e-10, max_iter=50000)
@@ -101,14 +112,22 @@ def test_products_are_those_of_the_centred_and_weighted_design(dtype):
     X, w = data.X.toarray(), data.weights
     A = np.sqrt(w)[:, None] * (X - w @ X / w.sum())
     rng = np.random.default_rng(0)
-    W, R = rng.normal(size=(60, 5)).astype(dtype), rng.normal(size=(80, 5)).astype(dtype)
-    close = {"rtol": 1e-4 if dtype == np.float32 else 1e-12, "atol": 1e-4 if dtype == np.float32 else 1e-11}
+    W, R = (
+        rng.normal(size=(60, 5)).astype(dtype),
+        rng.normal(size=(80, 5)).astype(dtype),
+    )
+    close = {
+        "rtol": 1e-4 if dtype == np.float32 else 1e-12,
+        "atol": 1e-4 if dtype == np.float32 else 1e-11,
+    }
     assert_allclose(problem.forward(W), A @ W, **close)
     assert_allclose(problem.adjoint(R), A.T @ R, **close)
     D, image = problem.solve(W, np.full(5, 0.5), 60)
     assert_allclose(image, A.T @ (A @ D), rtol=1e-3, atol=1e-3)
     if dtype == np.float64:
-        assert_allclose(D, np.linalg.solve(A.T @ A + 0.5 * np.eye(60), W), rtol=1e-5, atol=1e-5)
+        assert_allclose(
+            D, np.linalg.solve(A.T @ A + 0.5 * np.eye(60), W), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_eigenvalues_that_stand_out_are_deflated():
@@ -131,7 +150,12 @@ def test_the_clipped_certificate_is_at_least_that_of_one_factor_for_all():
     theta /= length
     assert length > 1.1
     assert dual > np.sum(theta * data.targets) - np.sum(theta**2) / 0.2
-    assert dual <= solve_admm(data, SquaredLoss(0.1), ROBUST, tol=1e-10, max_iter=50000).objective[-1]
+    assert (
+        dual
+        <= solve_admm(
+            data, SquaredLoss(0.1), ROBUST, tol=1e-10, max_iter=50000
+        ).objective[-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,8 +164,16 @@ def test_the_clipped_certificate_is_at_least_that_of_one_factor_for_all():
         (wide(), LogisticLoss(), ROBUST),
         (wide(), SquaredLoss(), [L21(1.0)]),
         (wide(), SquaredLoss(), [L12(1.0)]),
-        (TaskData.from_list([np.ones((3, 2))] * 2, [np.ones(3)] * 2), SquaredLoss(), ROBUST),
-        (TaskData.from_matrix(np.ones((3, 2)), [[1, np.nan], [np.nan, 1], [1, 1]]), SquaredLoss(), ROBUST),
+        (
+            TaskData.from_list([np.ones((3, 2))] * 2, [np.ones(3)] * 2),
+            SquaredLoss(),
+            ROBUST,
+        ),
+        (
+            TaskData.from_matrix(np.ones((3, 2)), [[1, np.nan], [np.nan, 1], [1, 1]]),
+            SquaredLoss(),
+            ROBUST,
+        ),
     ],
 )
 def test_other_problems_are_refused(data, loss, penalties):
@@ -152,11 +184,15 @@ def test_other_problems_are_refused(data, loss, penalties):
 def test_auto_takes_it_for_designs_whose_eigenbasis_costs_more():
     loss = SquaredLoss()
     for n, chosen in ((500, "admm"), (6000, "subspace")):
-        X = sp.random_array((n, n), density=1e-4, rng=np.random.default_rng(0), format="csr")
+        X = sp.random_array(
+            (n, n), density=1e-4, rng=np.random.default_rng(0), format="csr"
+        )
         data = TaskData.from_matrix(X, np.ones((n, 3)))
         assert choose_solver(data, loss, ROBUST) == chosen
         assert subspace_pays(data) == (chosen == "subspace")
-    assert solver_bytes(data, loss, ROBUST, "subspace") < 0.1 * solver_bytes(data, loss, ROBUST, "admm")
+    assert solver_bytes(data, loss, ROBUST, "subspace") < 0.1 * solver_bytes(
+        data, loss, ROBUST, "admm"
+    )
     assert choose_solver(data, loss, [L21(1.0)]) == "lasso"
 
 
@@ -164,7 +200,9 @@ def test_the_model_reaches_it_by_name():
     data = wide(sparse=False)
     options = {"lam": 0.5, "beta": 0.05, "tol": 1e-7}
     ours = RobustMTL(solver="subspace", **options).fit(data.X, data.targets)
-    other = RobustMTL(solver="admm", max_iter=50000, **options).fit(data.X, data.targets)
+    other = RobustMTL(solver="admm", max_iter=50000, **options).fit(
+        data.X, data.targets
+    )
     assert ours.objective_[-1] == pytest.approx(other.objective_[-1], rel=1e-6)
     labels = RobustMTLClassifier(solver="subspace", loss="logistic")
     with pytest.raises(ValueError, match="SquaredLoss"):

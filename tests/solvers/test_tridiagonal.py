@@ -5,7 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import LinAlgError
 
-from mtlrun.solvers.relationship.wsystem import CoupledSystem, Tridiagonal, reduce_pencil, solve_closed, solve_eigen
+from mtlrun.solvers.relationship.wsystem import (
+    CoupledSystem,
+    Tridiagonal,
+    reduce_pencil,
+    solve_closed,
+    solve_eigen,
+)
 
 
 def spd(n, rng):
@@ -19,7 +25,12 @@ def test_shifted_systems_are_solved(n, order):
     rng = np.random.default_rng(n)
     A, shifts = spd(n, rng), rng.uniform(0.1, 2, size=5)
     R = np.array(rng.normal(size=(n, 5)), order=order)
-    expected = np.column_stack([np.linalg.solve(2.0 * A + s * np.eye(n), r) for s, r in zip(shifts, R.T, strict=True)])
+    expected = np.column_stack(
+        [
+            np.linalg.solve(2.0 * A + s * np.eye(n), r)
+            for s, r in zip(shifts, R.T, strict=True)
+        ]
+    )
     X = Tridiagonal.reduce(np.array(A, order="F")).solve(shifts, R, factor=2.0)
     assert X is R
     assert_allclose(X, expected, atol=1e-12 * np.abs(expected).max())
@@ -45,12 +56,18 @@ def test_an_indefinite_second_matrix_is_refused():
 def test_either_side_may_be_the_diagonal_one(d, m):
     rng = np.random.default_rng(d * 10 + m)
     S2 = spd(m, rng)
-    system = CoupledSystem(spd(d, rng), rng.normal(size=(d, m)), spd(d, rng), S2, 0.5, 1.5)
+    system = CoupledSystem(
+        spd(d, rng), rng.normal(size=(d, m)), spd(d, rng), S2, 0.5, 1.5
+    )
     expected = solve_closed(system).W
     values, vectors = np.linalg.eigh(S2)
-    known = CoupledSystem(*(getattr(system, name) for name in SYSTEM), task_spectrum=(values, vectors))
+    known = CoupledSystem(
+        *(getattr(system, name) for name in SYSTEM), task_spectrum=(values, vectors)
+    )
     for one in (system, known):
-        assert_allclose(solve_eigen(one).W, expected, atol=1e-10 * np.abs(expected).max())
+        assert_allclose(
+            solve_eigen(one).W, expected, atol=1e-10 * np.abs(expected).max()
+        )
 
 
 SYSTEM = ("gram", "cross", "feature_precision", "task_precision", "eta", "rho")

@@ -24,7 +24,11 @@ from mtlrun.utils.io import jsonable
 def test_an_error_comes_back_from_a_worker_process_as_it_was(error):
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
-    assert (again.message, again.remedy, str(again)) == (error.message, error.remedy, str(error))
+    assert (again.message, again.remedy, str(again)) == (
+        error.message,
+        error.remedy,
+        str(error),
+    )
 
 
 @pytest.mark.parametrize("text", ["[]", "{", json.dumps({"schema": 1, "key": "k"})])
@@ -34,6 +38,18 @@ def test_what_is_no_record_is_refused(text):
 
 
 def test_values_that_json_does_not_hold():
-    found = jsonable({1: {3, 1, 2}, "path": Path("a/b"), "nan": [np.float64("nan"), np.inf], "array": np.arange(2)})
-    assert found == {"1": [1, 2, 3], "path": "a/b", "nan": [None, None], "array": [0, 1]}
+    found = jsonable(
+        {
+            1: {3, 1, 2},
+            "path": Path("a/b"),
+            "nan": [np.float64("nan"), np.inf],
+            "array": np.arange(2),
+        }
+    )
+    assert found == {
+        "1": [1, 2, 3],
+        "path": "a/b",
+        "nan": [None, None],
+        "array": [0, 1],
+    }
     assert json.loads(json.dumps(found, allow_nan=False)) == found

@@ -28,7 +28,9 @@ print("numba" in sys.modules)
 
 @pytest.mark.slow
 def test_models_of_matrix_products_load_no_compiler():
-    run = subprocess.run([sys.executable, "-c", BY_BLAS], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", BY_BLAS], capture_output=True, text=True, check=True
+    )
     assert run.stdout.strip() == "False"
 
 
@@ -37,8 +39,16 @@ def test_every_kind_of_data_runs_the_same_code():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 200)) * (rng.random((40, 200)) < 0.3)
     Y = X[:, :3] @ rng.normal(size=(3, 4))
-    for model in (JointFeatureMTL(solver="cd", max_iter=30), SparseMTL(solver="cd", max_iter=30)):
-        for design in (X, sp.csr_array(X), X[:, :5].astype(np.float32), np.asfortranarray(X[:, :5])):
+    for model in (
+        JointFeatureMTL(solver="cd", max_iter=30),
+        SparseMTL(solver="cd", max_iter=30),
+    ):
+        for design in (
+            X,
+            sp.csr_array(X),
+            X[:, :5].astype(np.float32),
+            np.asfortranarray(X[:, :5]),
+        ):
             model.fit(design, Y)
     assert len(cd._epochs.signatures) == 1
 
@@ -89,10 +99,19 @@ def modules(tmp_path):
         (package / "outside.py").write_text(OUTSIDE)
 
     def call():
-        changed = {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        changed = {
+            "NUMBA_CACHE_DIR": str(cache),
+            "PYTHONPATH": str(tmp_path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         command = [sys.executable, "-c", "import kernels.outside"]
         run = subprocess.run(
-            command, cwd=tmp_path, env=os.environ | changed, capture_output=True, text=True, check=True
+            command,
+            cwd=tmp_path,
+            env=os.environ | changed,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         number, hits = run.stdout.split()
         return float(number), int(hits)
@@ -130,7 +149,10 @@ def test_machine_code_of_functions_that_have_moved_is_removed(modules):
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
-@pytest.mark.parametrize("damage", [lambda old: b"", lambda old: b"garbage", lambda old: old[: len(old) // 2]])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda old: b"", lambda old: b"garbage", lambda old: old[: len(old) // 2]],
+)
 def test_damaged_machine_code_is_compiled_again(modules, suffix, damage):
     _, call, cache = modules
     call()

@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -24,7 +25,11 @@ def put(folder, files):
 
 
 def content(folder):
-    return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
+    return {
+        str(p.relative_to(folder)): p.read_text()
+        for p in folder.rglob("*")
+        if p.is_file()
+    }
 
 
 def replace_all(folder):
@@ -36,8 +41,12 @@ def test_new_files_come_obsolete_ones_go_and_others_stay(tmp_path):
     put(tmp_path / "deep/place", OLD | FOREIGN)
     before = os.stat(tmp_path / "deep/place").st_ino
     replace_all(tmp_path / "deep/place")
-    assert content(tmp_path) == {f"deep/place/{name}": text for name, text in (NEW | FOREIGN).items()}
-    assert os.stat(tmp_path / "deep/place").st_ino == before  # a shell or a mount may hold it
+    assert content(tmp_path) == {
+        f"deep/place/{name}": text for name, text in (NEW | FOREIGN).items()
+    }
+    assert (
+        os.stat(tmp_path / "deep/place").st_ino == before
+    )  # a shell or a mount may hold it
     replace_all(tmp_path / "another/place")
     assert content(tmp_path / "another/place") == NEW
 
@@ -55,9 +64,17 @@ def test_a_kill_at_any_step_leaves_the_old_files_or_the_new_ones(tmp_path, kille
     for n in count(1):
         folder = tmp_path / str(n)
         put(folder, OLD | FOREIGN)
-        dead = killed(lambda: replace_all(folder), n, ("rename", "replace", "unlink", "mkdir", "rmdir", "fsync"))  # noqa: B023
+        dead = killed(
+            partial(replace_all, folder),
+            n,
+            ("rename", "replace", "unlink", "mkdir", "rmdir", "fsync"),
+        )
         finish(folder)
-        found = {name: text for name, text in content(folder).items() if not name.startswith(".")}
+        found = {
+            name: text
+            for name, text in content(folder).items()
+            if not name.startswith(".")
+        }
         assert found in (OLD | FOREIGN, NEW | FOREIGN), n
         seen.append(found == NEW | FOREIGN)
         replace_all(folder)
@@ -70,13 +87,23 @@ def test_a_kill_at_any_step_leaves_the_old_files_or_the_new_ones(tmp_path, kille
     assert seen.count(True) > 5
 
 
-def test_a_kill_while_another_process_completes_is_completed_by_the_next(tmp_path, killed):
+def test_a_kill_while_another_process_completes_is_completed_by_the_next(
+    tmp_path, killed
+):
     put(tmp_path / "start", OLD | FOREIGN)
-    decided = next(n for n in count(1) if _decided(tmp_path / "start", tmp_path / str(n), killed, n))
+    decided = next(
+        n
+        for n in count(1)
+        if _decided(tmp_path / "start", tmp_path / str(n), killed, n)
+    )
     for n in count(1):
         folder = tmp_path / f"again{n}"
         shutil.copytree(tmp_path / str(decided), folder)
-        dead = killed(lambda: finish(folder), n, ("rename", "replace", "unlink", "mkdir", "rmdir"))  # noqa: B023
+        dead = killed(
+            partial(finish, folder),
+            n,
+            ("rename", "replace", "unlink", "mkdir", "rmdir"),
+        )
         finish(folder)
         assert content(folder) == NEW | FOREIGN, n
         if not dead:
@@ -96,13 +123,20 @@ def test_of_two_at_once_the_later_end_wins_with_all_its_files(tmp_path):
         with publish(tmp_path) as second:
             put(second, {"a": "2", "b": "2", "c": "2"})
         assert content(tmp_path) | {"a": "2"} == content(tmp_path)
-    assert {k: v for k, v in content(tmp_path).items() if k in "ab"} == {"a": "1", "b": "1"}
+    assert {k: v for k, v in content(tmp_path).items() if k in "ab"} == {
+        "a": "1",
+        "b": "1",
+    }
 
 
 @pytest.mark.parametrize("name", ["a.txt", "sub"])
-def test_a_folder_or_a_file_in_the_way_is_refused_before_anything_is_moved(tmp_path, name):
+def test_a_folder_or_a_file_in_the_way_is_refused_before_anything_is_moved(
+    tmp_path, name
+):
     put(tmp_path, {"z.txt": "old"})
-    (tmp_path / "a.txt").mkdir() if name == "a.txt" else (tmp_path / "sub").write_text("a file")
+    (tmp_path / "a.txt").mkdir() if name == "a.txt" else (tmp_path / "sub").write_text(
+        "a file"
+    )
     with pytest.raises(OSError, match=name), publish(tmp_path) as new:
         put(new, {"a.txt": "new", "sub/b.txt": "new", "z.txt": "new"})
     assert (tmp_path / "z.txt").read_text() == "old"
@@ -112,8 +146,15 @@ def test_a_folder_or_a_file_in_the_way_is_refused_before_anything_is_moved(tmp_p
 def test_temporary_files_of_living_processes_stay(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    dead = [f".{socket.gethostname()}-{gone.pid}-ab.tmp", f"sub/.{socket.gethostname()}-{gone.pid}-cd.tmp"]
-    alive = [f".{socket.gethostname()}-{os.getpid()}-ab.tmp", ".elsewhere-1-ab.tmp", "sub/.mine.tmp"]
+    dead = [
+        f".{socket.gethostname()}-{gone.pid}-ab.tmp",
+        f"sub/.{socket.gethostname()}-{gone.pid}-cd.tmp",
+    ]
+    alive = [
+        f".{socket.gethostname()}-{os.getpid()}-ab.tmp",
+        ".elsewhere-1-ab.tmp",
+        "sub/.mine.tmp",
+    ]
     put(tmp_path, dict.fromkeys([*dead, *alive], "half"))
     replace_all(tmp_path)
     assert content(tmp_path) == NEW | dict.fromkeys(alive, "half")

@@ -21,7 +21,9 @@ def _layout(root, monkeypatch, *folders):
 
 
 def test_wheel_layout(tmp_path, monkeypatch):
-    package = _layout(tmp_path, monkeypatch, "mtlrun/_configs", "mtlrun/_datasets", "configs")
+    package = _layout(
+        tmp_path, monkeypatch, "mtlrun/_configs", "mtlrun/_datasets", "configs"
+    )
     assert resources.configs_dir() == package / "_configs"
     assert resources.datasets_dir() == package / "_datasets"
     assert resources.checkout_dir() is None
@@ -35,7 +37,9 @@ def test_checkout_layout(tmp_path, monkeypatch):
     assert resources.checkout_dir() == tmp_path
 
 
-def test_a_folder_beside_an_installed_package_is_not_taken_for_ours(tmp_path, monkeypatch):
+def test_a_folder_beside_an_installed_package_is_not_taken_for_ours(
+    tmp_path, monkeypatch
+):
     _layout(tmp_path, monkeypatch, "configs")
     with pytest.raises(MtlrunError, match=r"no configs folder .* reinstall"):
         resources.configs_dir()

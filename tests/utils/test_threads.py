@@ -11,7 +11,9 @@ from mtlrun.utils.processes import SMALL, one_thread_if_small
 
 
 def blas_threads() -> set[int]:
-    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+    return {
+        pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +45,10 @@ def test_threads_are_given_back_after_an_error():
 
 @pytest.mark.parametrize(
     ("model", "module", "name"),
-    [(HierarchicalMTL, regression, "newton"), (HierarchicalMTLClassifier, logistic, "minimize")],
+    [
+        (HierarchicalMTL, regression, "newton"),
+        (HierarchicalMTLClassifier, logistic, "minimize"),
+    ],
 )
 def test_hierarchical_models_are_fitted_by_one_thread(model, module, name, monkeypatch):
     seen = []

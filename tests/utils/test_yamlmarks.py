@@ -10,15 +10,29 @@ from hypothesis import strategies as st
 from mtlrun.errors import ConfigError
 from mtlrun.utils import yaml as yamlmarks
 from mtlrun.utils.text import hidden
-from mtlrun.utils.yaml import Mark, Position, YamlProblem, load_file, load_text, nearest, render
+from mtlrun.utils.yaml import (
+    Mark,
+    Position,
+    YamlProblem,
+    load_file,
+    load_text,
+    nearest,
+    render,
+)
 
 
 def test_places_of_keys_and_values():
     document = load_text("a: 1\nb:\n  - {c: long word}\n", "f.yaml")
     assert document.data == {"a": 1, "b": [{"c": "long word"}]}
-    assert nearest(document.places, ("b", 0, "c")) == Position(Mark(3, 6, 1), Mark(3, 9, 9))
-    assert nearest(document.places, ("b", 0, "gone")) == nearest(document.places, ("b", 0))
-    assert nearest(document.places, ("b", 0)) == Position(Mark(3, 5, 14), Mark(3, 5, 14))
+    assert nearest(document.places, ("b", 0, "c")) == Position(
+        Mark(3, 6, 1), Mark(3, 9, 9)
+    )
+    assert nearest(document.places, ("b", 0, "gone")) == nearest(
+        document.places, ("b", 0)
+    )
+    assert nearest(document.places, ("b", 0)) == Position(
+        Mark(3, 5, 14), Mark(3, 5, 14)
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +148,9 @@ def test_files_that_cannot_be_read(tmp_path):
         load_file(tmp_path)
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"a: 1\nb: \xff\n")
-    with pytest.raises(ConfigError, match=r"binary\.yaml:2:1: not UTF-8 text \(byte 0xff\)"):
+    with pytest.raises(
+        ConfigError, match=r"binary\.yaml:2:1: not UTF-8 text \(byte 0xff\)"
+    ):
         load_file(binary)
     big = tmp_path / "big.yaml"
     big.write_bytes(b"#" * (yamlmarks.MAX_BYTES + 1))
@@ -166,7 +182,9 @@ PLAIN = st.recursive(
     | st.integers(-(10**12), 10**12)
     | st.floats(allow_nan=False, allow_infinity=False)
     | TEXTS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4)
+    ),
     max_leaves=20,
 )
 
@@ -174,7 +192,10 @@ PLAIN = st.recursive(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: 1\nb: x\x1b[31m\n", "f.yaml:2:5: the character \\x1b may not stand in YAML"),
+        (
+            "a: 1\nb: x\x1b[31m\n",
+            "f.yaml:2:5: the character \\x1b may not stand in YAML",
+        ),
         ('a: "x\\e[31m"\n', "f.yaml:1:4: the invisible character \\x1b"),
         ('a: "\\ud800"\n', "f.yaml:1:4: the invisible character \\ud800"),
         ("a: \u202egnp.exe\n", "f.yaml:1:4: the invisible character \\u202e"),
@@ -192,7 +213,9 @@ def test_what_a_terminal_or_a_reader_would_not_see_is_refused(text, complaint):
 def test_json_reads_back(data):
     text = json.dumps(data, ensure_ascii=False)
     try:
-        reference = yaml.safe_load(text)  # PyYAML knows which characters no YAML may hold
+        reference = yaml.safe_load(
+            text
+        )  # PyYAML knows which characters no YAML may hold
     except yaml.YAMLError:
         return
     found = load_text(text, "f").data

@@ -26,7 +26,9 @@ from mtlrun.errors import DataError, counted, shorten
 _BLOCK = 1 << 20  # characters
 _SHOWN = 40  # characters of a wrong value
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{'\"][^\s{{]*)\s*(.*)", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    rf"@attribute\s+({_QUOTED}|[^\s{{'\"][^\s{{]*)\s*(.*)", re.IGNORECASE
+)
 _FIELD = re.compile(rf"\s*({_QUOTED}|[^,'\"\s](?:[^,]*[^,\s])?)\s*(,|$)")
 _ENTRY = re.compile(rf"\s*([0-9]+)\s+({_QUOTED}|[^,'\"\s]+)\s*(,|$)")
 _NUMERIC_ENTRIES = re.compile(r"(?:[0-9]++ [-+.0-9eE]++(?:, ?+|$))*+")
@@ -63,7 +65,10 @@ class Attribute:
         """Whether values are words, so that rows cannot be parsed as numbers."""
         if self.codes is None or self.open:
             return self.open
-        return any(not is_number(value) or float(value) != code for value, code in self.codes.items())
+        return any(
+            not is_number(value) or float(value) != code
+            for value, code in self.codes.items()
+        )
 
 
 @dataclass
@@ -88,7 +93,11 @@ def read_arff(file: DataFile) -> ArffTable:
     parser = _RowParser(file, attributes)
     blocks: list[Any] = []
     for block in _blocks(lines):
-        blocks.append(parser.sparse_rows(block) if block[0][1].startswith("{") else parser.dense_rows(block))
+        blocks.append(
+            parser.sparse_rows(block)
+            if block[0][1].startswith("{")
+            else parser.dense_rows(block)
+        )
     if any(map(sparse.issparse, blocks)):
         X = sparse.vstack([sparse.csr_matrix(b) for b in blocks], format="csr")
         X.eliminate_zeros()
@@ -112,7 +121,9 @@ def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[i
     for name in names:
         count = len(places.get(name, ()))
         if count != 1:
-            raise DataError(f"{file.where()}: {count or 'no'} columns are named {name!r}, expected one")
+            raise DataError(
+                f"{file.where()}: {count or 'no'} columns are named {name!r}, expected one"
+            )
     return [places[name][0] for name in names]
 
 
@@ -122,7 +133,9 @@ def meka_labels(relation: str) -> int | None:
     return None if found is None else int(f"{found[1]}{whole(found[2])}")
 
 
-def _read_header(lines: Iterator[tuple[int, str]], file: DataFile) -> tuple[str, list[Attribute]]:
+def _read_header(
+    lines: Iterator[tuple[int, str]], file: DataFile
+) -> tuple[str, list[Attribute]]:
     relation, attributes = "", []
     for number, line in lines:
         text = line.strip().lstrip("\ufeff")
@@ -138,8 +151,16 @@ def _read_header(lines: Iterator[tuple[int, str]], file: DataFile) -> tuple[str,
                 raise _wrong(file, number, 1, "@data comes before any @attribute")
             return relation, attributes
         else:
-            raise _wrong(file, number, 1, f"expected @relation, @attribute or @data, found {text[:40]!r}")
-    raise DataError(f"{file.where()}: there is no @data line", "The file is not an ARFF file, or its end is missing.")
+            raise _wrong(
+                file,
+                number,
+                1,
+                f"expected @relation, @attribute or @data, found {text[:40]!r}",
+            )
+    raise DataError(
+        f"{file.where()}: there is no @data line",
+        "The file is not an ARFF file, or its end is missing.",
+    )
 
 
 def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
@@ -154,9 +175,19 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
     if word in (["string"], ["date"]):
         return Attribute(name, raw, {}, number, open=True)
     if kind.startswith("{") and kind.endswith("}"):
-        values = [_unquote(text)[0] for text, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)]
-        numbers = all(is_number(v) for v in values) and len({float(v) for v in values}) == len(set(values))
-        return Attribute(name, raw, {v: float(v) if numbers else float(i) for i, v in enumerate(values)}, number)
+        values = [
+            _unquote(text)[0]
+            for text, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)
+        ]
+        numbers = all(is_number(v) for v in values) and len(
+            {float(v) for v in values}
+        ) == len(set(values))
+        return Attribute(
+            name,
+            raw,
+            {v: float(v) if numbers else float(i) for i, v in enumerate(values)},
+            number,
+        )
     raise _wrong(
         file,
         number,
@@ -176,7 +207,9 @@ class _RowParser:
         for j, attribute in enumerate(attributes):
             if attribute.codes is not None:
                 values = tuple(sorted(attribute.codes.values()))
-                self.allowed.setdefault(values, np.zeros(self.width, dtype=bool))[j] = True
+                self.allowed.setdefault(values, np.zeros(self.width, dtype=bool))[j] = (
+                    True
+                )
 
     def dense_rows(self, block: list[tuple[int, str]]) -> np.ndarray:
         texts = [text for _, text in block]
@@ -184,7 +217,10 @@ class _RowParser:
             values = _numbers(",".join(texts), ",")
             if values is not None and values.size == len(texts) * self.width:
                 X = values.reshape(len(texts), self.width)
-                if all(np.isin(X[:, columns], known).all() for known, columns in self.allowed.items()):
+                if all(
+                    np.isin(X[:, columns], known).all()
+                    for known, columns in self.allowed.items()
+                ):
                     return X
         return np.array([self._dense_row(number, text) for number, text in block])
 
@@ -198,7 +234,10 @@ class _RowParser:
         X = sparse.lil_matrix((len(block), self.width))
         for i, ((number, text), body) in enumerate(zip(block, bodies, strict=True)):
             entries = self._sparse_row(number, body, text.index("{") + 2)
-            X.rows[i], X.data[i] = sorted(entries), [entries[j] for j in sorted(entries)]
+            X.rows[i], X.data[i] = (
+                sorted(entries),
+                [entries[j] for j in sorted(entries)],
+            )
         return X.tocsr()
 
     def _sparse_numbers(self, bodies: list[str]) -> sparse.csr_matrix | None:
@@ -213,13 +252,22 @@ class _RowParser:
         rising = np.diff(columns, prepend=-1)[within] > 0
         if not rising.all() or (columns.size and columns.max() >= self.width):
             return None
-        if not all(np.isin(values[nominal[columns]], known).all() for known, nominal in self.allowed.items()):
+        if not all(
+            np.isin(values[nominal[columns]], known).all()
+            for known, nominal in self.allowed.items()
+        ):
             return None
-        return sparse.csr_matrix((values, columns, indptr), shape=(len(bodies), self.width))
+        return sparse.csr_matrix(
+            (values, columns, indptr), shape=(len(bodies), self.width)
+        )
 
     def _check_omitted(self) -> None:
         for attribute in self.attributes:
-            if attribute.codes and not attribute.open and next(iter(attribute.codes.values())) != 0:
+            if (
+                attribute.codes
+                and not attribute.open
+                and next(iter(attribute.codes.values())) != 0
+            ):
                 first = next(iter(attribute.codes))
                 text = f"rows are sparse, so an omitted {attribute.name!r} would mean {first!r}, not zero"
                 raise _wrong(self.file, attribute.line, 1, text)
@@ -229,15 +277,26 @@ class _RowParser:
             raise _wrong(self.file, number, 1, "a dense row among sparse ones")
         if not text.endswith("}"):
             raise _wrong(
-                self.file, number, len(text), "the row does not end with '}' (truncated, or an instance weight)"
+                self.file,
+                number,
+                len(text),
+                "the row does not end with '}' (truncated, or an instance weight)",
             )
         return text[1:-1].strip()
 
     def _dense_row(self, number: int, text: str) -> list[float]:
         fields = list(_fields(text, self.file, number, 1))
         if len(fields) != self.width:
-            raise _wrong(self.file, number, 1, f"the row has {counted(len(fields), 'value')}, expected {self.width}")
-        return [self._value(a, v, number, c) for a, (v, c) in zip(self.attributes, fields, strict=True)]
+            raise _wrong(
+                self.file,
+                number,
+                1,
+                f"the row has {counted(len(fields), 'value')}, expected {self.width}",
+            )
+        return [
+            self._value(a, v, number, c)
+            for a, (v, c) in zip(self.attributes, fields, strict=True)
+        ]
 
     def _sparse_row(self, number: int, body: str, offset: int) -> dict[int, float]:
         entries: dict[int, float] = {}
@@ -246,34 +305,63 @@ class _RowParser:
             match = _ENTRY.match(body, position)
             if match is None:
                 raise _wrong(
-                    self.file, number, offset + position, f"expected 'column value', found {body[position:][:30]!r}"
+                    self.file,
+                    number,
+                    offset + position,
+                    f"expected 'column value', found {body[position:][:30]!r}",
                 )
             column = whole(match[1])
             if column >= self.width or column in entries:
-                why = f"there are {counted(self.width, 'column')}" if column >= self.width else "it is given twice"
-                raise _wrong(self.file, number, offset + match.start(1), f"column {shorten(match[1], _SHOWN)}: {why}")
-            entries[column] = self._value(self.attributes[column], match[2], number, offset + match.start(2))
+                why = (
+                    f"there are {counted(self.width, 'column')}"
+                    if column >= self.width
+                    else "it is given twice"
+                )
+                raise _wrong(
+                    self.file,
+                    number,
+                    offset + match.start(1),
+                    f"column {shorten(match[1], _SHOWN)}: {why}",
+                )
+            entries[column] = self._value(
+                self.attributes[column], match[2], number, offset + match.start(2)
+            )
             position = match.end()
         return entries
 
-    def _value(self, attribute: Attribute, text: str, number: int, column: int) -> float:
+    def _value(
+        self, attribute: Attribute, text: str, number: int, column: int
+    ) -> float:
         value = _unquote(text)[0]
-        if value == "?" and (text == value or value not in (attribute.codes or ())):  # in quotes it may be a value
+        if value == "?" and (
+            text == value or value not in (attribute.codes or ())
+        ):  # in quotes it may be a value
             return float("nan")
         codes, shown = attribute.codes, repr(shorten(value, _SHOWN))
         if codes is None:
             if is_number(value):
                 return float(value)
-            text = f"the value of {attribute.name!r} must be a finite number, not {shown}"
+            text = (
+                f"the value of {attribute.name!r} must be a finite number, not {shown}"
+            )
             raise _wrong(self.file, number, column, text)
         if attribute.open:
             return codes.setdefault(value, len(codes) + 1.0)
         if value in codes:
             return codes[value]
-        if not attribute.textual and is_number(value) and float(value) in codes.values():
+        if (
+            not attribute.textual
+            and is_number(value)
+            and float(value) in codes.values()
+        ):
             return float(value)
         known = shorten(", ".join(list(codes)[:8]), 4 * _SHOWN)
-        raise _wrong(self.file, number, column, f"{shown} is not a value of {attribute.name!r} ({known})")
+        raise _wrong(
+            self.file,
+            number,
+            column,
+            f"{shown} is not a value of {attribute.name!r} ({known})",
+        )
 
 
 def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
@@ -305,20 +393,31 @@ def _numbers(text: str, separator: str) -> np.ndarray | None:
     return values if np.isfinite(values).all() else None
 
 
-def _fields(text: str, file: DataFile, number: int, offset: int) -> Iterator[tuple[str, int]]:
+def _fields(
+    text: str, file: DataFile, number: int, offset: int
+) -> Iterator[tuple[str, int]]:
     """Yield the comma-separated values, as written, and their columns."""
     position, more = 0, True
     while more:
         match = _FIELD.match(text, position)
         if match is None:
-            raise _wrong(file, number, offset + position, f"cannot read a value at {text[position:][:30]!r}")
+            raise _wrong(
+                file,
+                number,
+                offset + position,
+                f"cannot read a value at {text[position:][:30]!r}",
+            )
         yield match[1], offset + match.start(1)
         position, more = match.end(), match[2] == ","
 
 
 def _unquote(text: str) -> tuple[str, str]:
     """Return a name without quotes: (escapes resolved, escapes kept)."""
-    raw = text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0] else text
+    raw = (
+        text[1:-1]
+        if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]
+        else text
+    )
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), raw), raw
 
 
@@ -363,14 +462,23 @@ def read(
     first, file = tables[0], files[arff[0]]
     for name, table in zip(arff, tables, strict=True):
         if [a.name for a in table.attributes] != [a.name for a in first.attributes]:
-            raise DataError(f"{files[name].where()}: its columns differ from those of {file.where()}")
+            raise DataError(
+                f"{files[name].where()}: its columns differ from those of {file.where()}"
+            )
     columns = _label_columns(first, file, None if xml is None else files[xml])
     for attribute in first.attributes:
         if attribute.open:
             text = f"{file.where(attribute.line)}: the attribute {attribute.name!r} holds texts"
-            raise DataError(text, "Use `mtlrun compare`, which may drop it, or take it out of the file.")
+            raise DataError(
+                text,
+                "Use `mtlrun compare`, which may drop it, or take it out of the file.",
+            )
     blocks = [table.X for table in tables]
-    X = sparse.vstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.concatenate(blocks)
+    X = (
+        sparse.vstack(blocks, format="csr")
+        if any(map(sparse.issparse, blocks))
+        else np.concatenate(blocks)
+    )
     keep = np.setdiff1d(np.arange(len(first.attributes)), columns)
     return Dataset(
         X=X[:, keep],
@@ -378,7 +486,10 @@ def read(
         task_type="binary",
         tasks=[first.attributes[j].name for j in columns],
         features=[first.attributes[j].name for j in keep],
-        splits={name: [(np.arange(k), np.arange(k, X.shape[0]))] for name, k in (split_rows or {}).items()},
+        splits={
+            name: [(np.arange(k), np.arange(k, X.shape[0]))]
+            for name, k in (split_rows or {}).items()
+        },
     )
 
 
@@ -396,7 +507,9 @@ def read_labels(file: DataFile) -> list[str]:
     names: dict[str, None] = {}  # a set that keeps the order
 
     def fail(text: str) -> None:
-        raise DataError(f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: {text}")
+        raise DataError(
+            f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: {text}"
+        )
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         kind = tag.rpartition(" ")[2]
@@ -409,14 +522,21 @@ def read_labels(file: DataFile) -> list[str]:
         names[attributes["name"]] = None
 
     parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = lambda *_: fail("a DOCTYPE is refused (it could define entities)")
+    parser.StartDoctypeDeclHandler = lambda *_: fail(
+        "a DOCTYPE is refused (it could define entities)"
+    )
     try:
         parser.Parse(file.read_bytes(), True)
     except expat.ExpatError as error:
         place = file.where(error.lineno, error.offset + 1)
-        raise DataError(f"{place}: not well-formed XML: {expat.ErrorString(error.code)}") from None
+        raise DataError(
+            f"{place}: not well-formed XML: {expat.ErrorString(error.code)}"
+        ) from None
     except (LookupError, ValueError) as error:  # of the codec that the first line names
-        raise DataError(f"{file.where(1)}: not an encoding of XML: {error}", "Save the file as UTF-8.") from None
+        raise DataError(
+            f"{file.where(1)}: not an encoding of XML: {error}",
+            "Save the file as UTF-8.",
+        ) from None
     if not names:
         raise DataError(f"{file.where()}: the list of labels is empty")
     return list(names)
@@ -427,18 +547,20 @@ def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> li
         return columns_of(table, read_labels(xml), file)
     width, labels = len(table.attributes), meka_labels(table.relation) or 0
     if not 0 < abs(labels) < width:
-        text = (
-            f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation for some of its columns"
-        )
+        text = f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation for some of its columns"
         raise DataError(text, "Name the XML file.")
     return list(range(labels)) if labels > 0 else list(range(width + labels, width))
 
 
-def _targets(X: Any, columns: list[int], table: ArffTable, file: DataFile) -> np.ndarray:
+def _targets(
+    X: Any, columns: list[int], table: ArffTable, file: DataFile
+) -> np.ndarray:
     part = X[:, columns]
     Y = part.toarray() if sparse.issparse(part) else part
     wrong = ((Y != 0) & (Y != 1) & ~np.isnan(Y)).any(axis=0)
     if wrong.any():
         label = table.attributes[columns[int(np.argmax(wrong))]]
-        raise DataError(f"{file.where(label.line)}: the label {label.name!r} has values other than 0 and 1")
+        raise DataError(
+            f"{file.where(label.line)}: the label {label.name!r} has values other than 0 and 1"
+        )
     return 2.0 * Y - 1.0

@@ -55,7 +55,10 @@ def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.nda
         )
     dims, dtype = magic[3], np.dtype(TYPES[magic[2]])
     if ndim is not None and dims != ndim:
-        raise DataError(f"{name}: {dims} dimensions where {ndim} are expected", "Were images and labels swapped?")
+        raise DataError(
+            f"{name}: {dims} dimensions where {ndim} are expected",
+            "Were images and labels swapped?",
+        )
     shape = struct.unpack_from(f">{dims}I", content.ljust(4 + 4 * dims, b"\0"), 4)
     expected = 4 + 4 * dims + math.prod(shape) * dtype.itemsize
     try:
@@ -66,7 +69,8 @@ def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.nda
         values = np.frombuffer(content, dtype=dtype, offset=4 + 4 * dims).reshape(shape)
     except ValueError as error:  # also: no values, or values of size 1 in more dimensions than arrays have
         raise DataError(
-            f"{name}: {error}", "The file was truncated or has something appended; fetch it again."
+            f"{name}: {error}",
+            "The file was truncated or has something appended; fetch it again.",
         ) from None
     return np.ascontiguousarray(values, dtype=dtype.newbyteorder("="))
 
@@ -98,10 +102,15 @@ def read(
     images: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     for image_name, label_name in parts:
-        image_file, label_file = file_called(files, image_name, card), file_called(files, label_name, card)
+        image_file, label_file = (
+            file_called(files, image_name, card),
+            file_called(files, label_name, card),
+        )
         pictures, marks = _array(image_file, 3), _array(label_file, 1)
         if len(pictures) != len(marks):
-            raise DataError(f"{label_file.where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}")
+            raise DataError(
+                f"{label_file.where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}"
+            )
         if images and pictures[0].size != images[0].shape[1]:
             raise DataError(
                 f"{image_file.where()}: {pictures[0].size} pixels where {parts[0][0]} has {images[0].shape[1]}"
@@ -115,7 +124,9 @@ def read(
         y=y.astype(np.int64),
         task_type="multiclass",
         tasks=[str(c) for c in classes],
-        splits={"original": [(np.arange(cut), np.arange(cut, len(y)))]} if len(parts) == 2 else {},
+        splits={"original": [(np.arange(cut), np.arange(cut, len(y)))]}
+        if len(parts) == 2
+        else {},
     )
     made = make_tasks(every, tasks)
     return replace(made, X=made.X / np.float64(scale))
@@ -127,7 +138,11 @@ def _array(file: DataFile, ndim: int) -> np.ndarray:
 
 
 def read_digits(
-    files: Mapping[str, DataFile], card: Card, *, scale: float = 16.0, tasks: str | Mapping[str, Any] | None = None
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    scale: float = 16.0,
+    tasks: str | Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Return scikit-learn's 8 x 8 digits, which need no file, as ten one-vs-rest tasks with a shared design.
 
@@ -150,10 +165,19 @@ def read_digits(
     )
     if tasks is not None:
         return make_tasks(digits, tasks)
-    return replace(digits, y=np.where(bunch.target[:, None] == np.arange(10), 1.0, -1.0), task_type="binary")
+    return replace(
+        digits,
+        y=np.where(bunch.target[:, None] == np.arange(10), 1.0, -1.0),
+        task_type="binary",
+    )
 
 
-def read_letter(files: Mapping[str, DataFile], card: Card, *, tasks: str | Mapping[str, Any] | None = None) -> Dataset:
+def read_letter(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    tasks: str | Mapping[str, Any] | None = None,
+) -> Dataset:
     """Read the letters of handwritten words (container of the Shogun project), classes a..z.
 
     The first file holds cells ``patterns_*`` of shape (129, word length), with the pixels column by column and a last
@@ -172,9 +196,16 @@ def read_letter(files: Mapping[str, DataFile], card: Card, *, tasks: str | Mappi
     """
     file = next(iter(files.values()))
     with file.open() as stream:
-        variables = [f"{kind}_{part}" for part in ("train", "test") for kind in ("patterns", "labels")]
+        variables = [
+            f"{kind}_{part}"
+            for part in ("train", "test")
+            for kind in ("patterns", "labels")
+        ]
         content = read_mat(stream, file.where(), variables)
-    parts = [_letters(content[f"patterns_{part}"], content[f"labels_{part}"]) for part in ("train", "test")]
+    parts = [
+        _letters(content[f"patterns_{part}"], content[f"labels_{part}"])
+        for part in ("train", "test")
+    ]
     pixels, labels = (np.concatenate(piece) for piece in zip(*parts, strict=True))
     cut = len(parts[0][1])
     every = Dataset(
@@ -191,4 +222,6 @@ def read_letter(files: Mapping[str, DataFile], card: Card, *, tasks: str | Mappi
 def _letters(patterns: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the upright images and the labels of all letters of all words."""
     pixels = np.hstack(patterns)[:PIXELS].T.reshape(-1, WIDTH, HEIGHT)
-    return pixels.transpose(0, 2, 1).reshape(-1, PIXELS), np.concatenate([k.ravel() for k in labels]).astype(np.int64)
+    return pixels.transpose(0, 2, 1).reshape(-1, PIXELS), np.concatenate(
+        [k.ravel() for k in labels]
+    ).astype(np.int64)

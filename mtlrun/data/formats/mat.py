@@ -44,11 +44,21 @@ _NUMERIC_ONLY = "Numeric arrays and cells of them are read."
 SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
 INT8, INT32, UINT32, MATRIX, COMPRESSED = 1, 5, 6, 14, 15
 CELL, SPARSE = 1, 5
-CLASSES = {1: "cell", 2: "struct", 3: "object", 4: "char", 5: "sparse", 16: "function", 17: "opaque"}
+CLASSES = {
+    1: "cell",
+    2: "struct",
+    3: "object",
+    4: "char",
+    5: "sparse",
+    16: "function",
+    17: "opaque",
+}
 NUMERIC = range(6, 16)
 
 
-def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str, np.ndarray | list[np.ndarray]]:
+def read_mat(
+    stream: IO[bytes], name: str, variables: Iterable[str]
+) -> dict[str, np.ndarray | list[np.ndarray]]:
     """Read the named variables, and nothing else, of a .mat file.
 
     Parameters
@@ -71,7 +81,11 @@ def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str
         nor a cell of numeric arrays (structures, functions and Java or MATLAB objects are refused).
     """
     content = stream.read()
-    if content[:8] == _HDF5 or content[512:520] == _HDF5 or content[:19] == b"MATLAB 7.3 MAT-file":
+    if (
+        content[:8] == _HDF5
+        or content[512:520] == _HDF5
+        or content[:19] == b"MATLAB 7.3 MAT-file"
+    ):
         raise DataError(
             f"{name}: a MATLAB 7.3 file (HDF5), which is not read here",
             "In MATLAB: load it and save it again with save(..., '-v7').",
@@ -87,8 +101,15 @@ def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str
             )
         for key in wanted:
             if present[key] not in ("numeric", "cell", "sparse"):
-                raise DataError(f"{name}: {key} is a MATLAB {present[key]}, not a numeric array", _NUMERIC_ONLY)
-        loaded = loadmat(io.BytesIO(content), variable_names=wanted, verify_compressed_data_integrity=True)
+                raise DataError(
+                    f"{name}: {key} is a MATLAB {present[key]}, not a numeric array",
+                    _NUMERIC_ONLY,
+                )
+        loaded = loadmat(
+            io.BytesIO(content),
+            variable_names=wanted,
+            verify_compressed_data_integrity=True,
+        )
     except _DAMAGE as error:
         raise DataError(
             f"{name}: not a readable MATLAB file ({shorten(str(error), 200)})",
@@ -180,7 +201,9 @@ def read_school(
     DataError
         For wrong files.
     """
-    dataset = read({data: file_called(files, data, card)}, card, n_features=28, drop_bias=not bias)
+    dataset = read(
+        {data: file_called(files, data, card)}, card, n_features=28, drop_bias=not bias
+    )
     dataset.features = [f"x{j + 1}" for j in range(27)] + (["bias"] if bias else [])
     splitter = TaskStratifiedKFold(folds, random_state=seed)
     dataset.splits["folds"] = list(splitter.split(dataset.X, groups=dataset.task_id))
@@ -189,7 +212,10 @@ def read_school(
         with file.open() as stream:
             content = read_mat(stream, file.where(), ("tr", "tst"))
         # Stored in the smallest integer type that holds them: subtracting 1 needs a wider one.
-        train, test = (np.sort(np.asarray(content[key]).ravel().astype(np.int64)) - 1 for key in ("tr", "tst"))
+        train, test = (
+            np.sort(np.asarray(content[key]).ravel().astype(np.int64)) - 1
+            for key in ("tr", "tst")
+        )
         published.append((train, test))
     if published:
         dataset.splits["argyriou"] = published
@@ -210,20 +236,34 @@ def task_cells(
         if not isinstance(cells, list) or not cells:
             shape = getattr(cells, "shape", (0, 0))
             text = f"{name}: {variable} is an array of shape {shape}, not a cell array with one cell per task"
-            raise DataError(text, f"{X} and {Y} must both be cell arrays, or both be one matrix.")
-    misfit = next(_misfits(inputs, targets, X, Y, n_features or inputs[0].shape[-1]), None)
+            raise DataError(
+                text, f"{X} and {Y} must both be cell arrays, or both be one matrix."
+            )
+    misfit = next(
+        _misfits(inputs, targets, X, Y, n_features or inputs[0].shape[-1]), None
+    )
     if misfit is not None:
-        raise DataError(f"{name}: {misfit}", "Every task is one cell of both, with the same features.")
-    return [cell.astype(np.float64) for cell in inputs], [cell.astype(np.float64).ravel() for cell in targets]
+        raise DataError(
+            f"{name}: {misfit}",
+            "Every task is one cell of both, with the same features.",
+        )
+    return [cell.astype(np.float64) for cell in inputs], [
+        cell.astype(np.float64).ravel() for cell in targets
+    ]
 
 
-def _misfits(inputs: list[Any], targets: list[Any], X: str, Y: str, width: int) -> Iterator[str]:
+def _misfits(
+    inputs: list[Any], targets: list[Any], X: str, Y: str, width: int
+) -> Iterator[str]:
     if len(inputs) != len(targets):
         yield f"{counted(len(inputs), 'cell')} in {X}, {len(targets)} in {Y}"
     for t, (a, b) in enumerate(zip(inputs, targets, strict=False), start=1):
         if a.ndim != 2 or a.shape[1] != width:
             yield f"cell {t} of {X} has shape {a.shape} where (n, {width}) is expected"
-        if b.size not in (0, max(b.shape)):  # the targets of a task may lie along either direction
+        if b.size not in (
+            0,
+            max(b.shape),
+        ):  # the targets of a task may lie along either direction
             yield f"cell {t} of {Y} has shape {b.shape} where (n, 1) is expected"
         if len(a) != b.size:
             yield f"task {t} has {counted(len(a), 'row')} in {X}, {b.size} in {Y}"
@@ -240,7 +280,9 @@ def matrix(file: DataFile, variable: str, shape: tuple[int, int]) -> np.ndarray:
     with file.open() as stream:
         found = read_mat(stream, file.where(), (variable,))[variable]
     if np.shape(found) != shape or isinstance(found, list):
-        wanted, got = (" x ".join(map(str, sizes)) for sizes in (shape, np.shape(found)))
+        wanted, got = (
+            " x ".join(map(str, sizes)) for sizes in (shape, np.shape(found))
+        )
         text = f"{file.where()}: {variable} is {got} where {wanted} is expected"
         raise DataError(text, "Is it the file that the card names?")
     return found.astype(np.float64)
@@ -256,18 +298,30 @@ def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndar
 def _numeric(value: Any, name: str, what: str) -> np.ndarray:
     if sparse.issparse(value):
         cells = math.prod(value.shape)
-        allow(name, cells, max(CELLS, CELLS_PER_BYTE * value.nnz), f"cells in {what}, a sparse matrix", "Use .npz.")
+        allow(
+            name,
+            cells,
+            max(CELLS, CELLS_PER_BYTE * value.nnz),
+            f"cells in {what}, a sparse matrix",
+            "Use .npz.",
+        )
         try:
             value.check_format(full_check=True)
             value = value.toarray()
         except ValueError as error:
-            raise DataError(f"{name}: {what} is a damaged sparse matrix ({error})") from None
+            raise DataError(
+                f"{name}: {what} is a damaged sparse matrix ({error})"
+            ) from None
         except MemoryError:
             size = " x ".join(map(str, value.shape))
-            raise DataError(f"{name}: {what} is sparse and too large as a dense array ({size})") from None
+            raise DataError(
+                f"{name}: {what} is sparse and too large as a dense array ({size})"
+            ) from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
         kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
-        raise DataError(f"{name}: {what} is not an array of real numbers ({kind})", _NUMERIC_ONLY)
+        raise DataError(
+            f"{name}: {what} is not an array of real numbers ({kind})", _NUMERIC_ONLY
+        )
     return value
 
 
@@ -306,7 +360,11 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
         If a compressed element is damaged.
     """
     # A zero among the first four bytes makes scipy read the file as one of version 4.
-    if len(content) < 128 or 0 in content[:4] or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI"):
+    if (
+        len(content) < 128
+        or 0 in content[:4]
+        or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI")
+    ):
         raise ValueError("not the header of a MATLAB file of version 5 to 7")
     order = "<" if content[126:128] == b"IM" else ">"
     found: dict[str, str] = {}
@@ -315,7 +373,9 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
         element = _element(whole, start, order, padded=False)
         start = element.end
         if element.type == COMPRESSED:
-            element = _element(memoryview(_decompressed(element.data, len(content))), 0, order)
+            element = _element(
+                memoryview(_decompressed(element.data, len(content))), 0, order
+            )
         _expect(element.type == MATRIX, "an element that is not an array")
         name, kind = _check_array(element.data, order, wanted)
         found[name] = kind
@@ -327,7 +387,10 @@ def _decompressed(data: memoryview, size: int) -> bytes:
     limit = expansion(size)
     tool = zlib.decompressobj()
     found = tool.decompress(data, limit)
-    _expect(tool.eof or len(found) < limit, f"a variable that expands to more than {limit} bytes")
+    _expect(
+        tool.eof or len(found) < limit,
+        f"a variable that expands to more than {limit} bytes",
+    )
     _expect(tool.eof, "compressed data that end too early")
     return found
 
@@ -349,13 +412,18 @@ def _element(data: memoryview, start: int, order: str, padded: bool = True) -> E
     return Element(kind, data[begin : begin + size], end)
 
 
-def _check_array(data: memoryview, order: str, wanted: Collection[str] | None) -> tuple[str, str]:
+def _check_array(
+    data: memoryview, order: str, wanted: Collection[str] | None
+) -> tuple[str, str]:
     """Check an array whose name is wanted (None: it is a cell) and return its name and class."""
     flags = _element(data, 0, order)
     _expect(flags.type == UINT32 and len(flags.data) == 8, "wrong array flags")
     (word,) = struct.unpack_from(order + "I", flags.data)
     shape = _element(data, flags.end, order)
-    _expect(shape.type == INT32 and len(shape.data) >= 8 and len(shape.data) % 4 == 0, "wrong dimensions")
+    _expect(
+        shape.type == INT32 and len(shape.data) >= 8 and len(shape.data) % 4 == 0,
+        "wrong dimensions",
+    )
     sizes = struct.unpack(f"{order}{len(shape.data) // 4}i", shape.data)
     _expect(len(sizes) <= 32 and min(sizes) >= 0, "wrong dimensions")
     label = _element(data, shape.end, order)
@@ -369,19 +437,32 @@ def _check_array(data: memoryview, order: str, wanted: Collection[str] | None) -
         _check_values(data, label.end, order, [math.prod(sizes)] * parts)
     elif number == SPARSE:
         # Row indices, starts of columns, values.
-        _check_values(data, label.end, order, [None, sizes[1] + 1] + [None] * parts, indices=2)
+        _check_values(
+            data, label.end, order, [None, sizes[1] + 1] + [None] * parts, indices=2
+        )
     elif number == CELL and wanted is not None:
         kind = _check_cells(data, label.end, order, math.prod(sizes))
     return name, kind
 
 
-def _check_values(data: memoryview, start: int, order: str, counts: Sequence[int | None], indices: int = 0) -> None:
+def _check_values(
+    data: memoryview,
+    start: int,
+    order: str,
+    counts: Sequence[int | None],
+    indices: int = 0,
+) -> None:
     for k, count in enumerate(counts):
         values = _element(data, start, order)
         start = values.end
-        _expect(values.type in SIZES and (k >= indices or values.type == INT32), "values of an unknown type")
+        _expect(
+            values.type in SIZES and (k >= indices or values.type == INT32),
+            "values of an unknown type",
+        )
         found, rest = divmod(len(values.data), SIZES[values.type])
-        _expect(rest == 0 and count in (None, found), "values that do not fill the array")
+        _expect(
+            rest == 0 and count in (None, found), "values that do not fill the array"
+        )
 
 
 def _check_cells(data: memoryview, start: int, order: str, count: int) -> str:

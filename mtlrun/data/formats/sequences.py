@@ -46,7 +46,9 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
     wrong = raw.translate(None, _LETTERS)
     if wrong:
         column = raw.index(wrong[:1]) + 1
-        shown = repr(chr(wrong[0])) if 32 <= wrong[0] < 127 else f"byte 0x{wrong[0]:02x}"
+        shown = (
+            repr(chr(wrong[0])) if 32 <= wrong[0] < 127 else f"byte 0x{wrong[0]:02x}"
+        )
         raise DataError(
             f"{name}:{line}:{offset + column}: {shown} is not an IUPAC letter of DNA",
             f"Allowed: {IUPAC.decode()} in upper or lower case; gaps and stops are not.",
@@ -95,22 +97,32 @@ def iterate_fasta(stream: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes, 
         elif line:
             if header is None:
                 raise DataError(
-                    f"{name}:{number}:1: sequence before the first header", "A FASTA record starts with '>'."
+                    f"{name}:{number}:1: sequence before the first header",
+                    "A FASTA record starts with '>'.",
                 )
             pieces.append(clean_sequence(line, name, number))
     if header is None:
-        raise DataError(f"{name}: contains no FASTA record", "A FASTA record starts with '>'.")
+        raise DataError(
+            f"{name}: contains no FASTA record", "A FASTA record starts with '>'."
+        )
     yield header, _joined(pieces, name, start), start
 
 
 def _joined(pieces: list[bytes], name: str, line: int) -> bytes:
     if not pieces:
-        raise DataError(f"{name}:{line}: a header without a sequence", "The file may be truncated; fetch it again.")
+        raise DataError(
+            f"{name}:{line}: a header without a sequence",
+            "The file may be truncated; fetch it again.",
+        )
     return b"".join(pieces)
 
 
 def read_fasta(
-    stream: IO[bytes], name: str, *, window: Sequence[int] | None = None, label: str | None = None
+    stream: IO[bytes],
+    name: str,
+    *,
+    window: Sequence[int] | None = None,
+    label: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Read sequences of one length into an array of byte strings, at one byte per base.
 
@@ -141,20 +153,31 @@ def read_fasta(
             length = len(sequence)
             start, stop = window or (0, length)
             if not 0 <= start < stop <= length:
-                raise DataError(f"{name}: the window {start}:{stop} does not fit into sequences of {length} bases")
+                raise DataError(
+                    f"{name}: the window {start}:{stop} does not fit into sequences of {length} bases"
+                )
         elif len(sequence) != length:
             raise _unequal(f"{name}:{line + 1}", len(sequence), length)
         buffer += sequence[start:stop]
         if pattern is not None:
             labels.append(_header_label(pattern.search(header), name, line))
-    return np.frombuffer(bytes(buffer), dtype=f"S{stop - start}"), np.array(labels) if pattern else None
+    return np.frombuffer(bytes(buffer), dtype=f"S{stop - start}"), np.array(
+        labels
+    ) if pattern else None
 
 
 def _header_label(match: re.Match[bytes] | None, name: str, line: int) -> float:
     text = match.group(1).decode(errors="replace") if match else None
     if text not in ("1", "+1", "-1"):
-        what = f"the label {shorten(text, 40)!r} is not +1 or -1" if text else "the header has no label"
-        raise DataError(f"{name}:{line}: {what}", "The option 'label' of the card says how labels are written.")
+        what = (
+            f"the label {shorten(text, 40)!r} is not +1 or -1"
+            if text
+            else "the header has no label"
+        )
+        raise DataError(
+            f"{name}:{line}: {what}",
+            "The option 'label' of the card says how labels are written.",
+        )
     return float(text)
 
 
@@ -195,12 +218,16 @@ def read(
             if key not in ("name", "window", *KINDS):
                 raise UnknownNameError("key of a task", key, ["name", "window", *KINDS])
         if "name" not in task or not any(task.get(kind) for kind in KINDS):
-            raise DataError(f"{card.path}: every task needs a name and files under {', '.join(KINDS)}")
+            raise DataError(
+                f"{card.path}: every task needs a name and files under {', '.join(KINDS)}"
+            )
         strings, signs = _read_task(files, card, task, label)
         if distinct:
             keep = drop_repeats(strings, signs)
             if len(keep) < len(strings):
-                notes.append(f"{task['name']}: {len(strings) - len(keep)} repeated sequences dropped")
+                notes.append(
+                    f"{task['name']}: {len(strings) - len(keep)} repeated sequences dropped"
+                )
             strings, signs = strings[keep], signs[keep]
         parts.append(strings)
         labels.append(signs)
@@ -224,7 +251,10 @@ def _stacked(parts: list[np.ndarray], name: str) -> np.ndarray:
 
 
 def _read_task(
-    files: Mapping[str, DataFile], card: Card, task: Mapping[str, Any], label: str | None
+    files: Mapping[str, DataFile],
+    card: Card,
+    task: Mapping[str, Any],
+    label: str | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     parts, labels = [], []
     for kind, sign in KINDS.items():
@@ -232,11 +262,16 @@ def _read_task(
             file = file_called(files, name, card)
             with file.open() as stream:
                 strings, found = read_fasta(
-                    stream, file.where(), window=task.get("window"), label=None if sign else label
+                    stream,
+                    file.where(),
+                    window=task.get("window"),
+                    label=None if sign else label,
                 )
             parts.append(strings)
             labels.append(np.full(len(strings), sign) if found is None else found)
-    return _stacked(parts, f"data set {card.id}, task {task['name']}"), np.concatenate(labels)
+    return _stacked(parts, f"data set {card.id}, task {task['name']}"), np.concatenate(
+        labels
+    )
 
 
 # --- the splice junctions of the UCI repository ---
@@ -281,7 +316,11 @@ def read_splice(
         if len(fields) != 3 or fields[0] not in classes:
             text = f"{file.where(number)}: not a line of class ({', '.join(classes)}), name and sequence"
             raise DataError(text, "Is it the file on the card?")
-        sequences.append(clean_sequence(fields[2].encode(), file.where(), number, line.rindex(fields[2])))
+        sequences.append(
+            clean_sequence(
+                fields[2].encode(), file.where(), number, line.rindex(fields[2])
+            )
+        )
         labels.append(classes.index(fields[0]))
         if len(sequences[-1]) != len(sequences[0]):
             raise _unequal(file.where(number), len(sequences[-1]), len(sequences[0]))
@@ -293,4 +332,7 @@ def read_splice(
         keep = drop_repeats(X, y)
         notes = f"{len(y) - len(keep)} repeated sequences dropped"
         X, y = X[keep], y[keep]
-    return make_tasks(Dataset(X=X, y=y, task_type="multiclass", tasks=list(classes), notes=notes), tasks)
+    return make_tasks(
+        Dataset(X=X, y=y, task_type="multiclass", tasks=list(classes), notes=notes),
+        tasks,
+    )

@@ -12,7 +12,10 @@ from sklearn.datasets import load_svmlight_file
 
 from mtlrun.errors import DataError, shorten
 
-_ZERO, _SEVERAL = re.compile(rb"^[^#\n]*[ \t]0+:", re.MULTILINE), re.compile(rb"^[^#\n:]*,", re.MULTILINE)
+_ZERO, _SEVERAL = (
+    re.compile(rb"^[^#\n]*[ \t]0+:", re.MULTILINE),
+    re.compile(rb"^[^#\n:]*,", re.MULTILINE),
+)
 
 
 def counts_from_zero(content: bytes) -> bool:
@@ -56,7 +59,10 @@ def read_svmlight(
         X, y, qid = _parsed(content, zero_based, multilabel)
     except (ValueError, OverflowError):
         lines = content.splitlines(keepends=True)
-        good, bad = 0, len(lines)  # the first `good` lines can be read, the first `bad` ones cannot
+        good, bad = (
+            0,
+            len(lines),
+        )  # the first `good` lines can be read, the first `bad` ones cannot
         while bad - good > 1:
             middle = (good + bad) // 2
             try:
@@ -72,14 +78,32 @@ def read_svmlight(
     if len(y) == 0:
         raise DataError(f"{name}: no rows", "Check that the file was saved completely.")
     if len(qid) not in (0, len(y)):
-        raise DataError(f"{name}: {len(qid)} of {len(y)} rows have a qid", "Give every row its qid, or none.")
-    return X, y, np.asarray(qid, dtype=np.int64) if len(qid) else np.zeros(len(y), dtype=np.int64)
-
-
-def _parsed(content: bytes, zero_based: bool, multilabel: bool) -> tuple[sparse.csr_matrix, Any, Any]:
-    X, y, qid = load_svmlight_file(
-        io.BytesIO(content), query_id=True, zero_based=zero_based, multilabel=multilabel, dtype=np.float64
+        raise DataError(
+            f"{name}: {len(qid)} of {len(y)} rows have a qid",
+            "Give every row its qid, or none.",
+        )
+    return (
+        X,
+        y,
+        np.asarray(qid, dtype=np.int64)
+        if len(qid)
+        else np.zeros(len(y), dtype=np.int64),
     )
-    if not (np.isfinite(X.data).all() and np.isfinite(np.concatenate(y) if multilabel and y else y).all()):
+
+
+def _parsed(
+    content: bytes, zero_based: bool, multilabel: bool
+) -> tuple[sparse.csr_matrix, Any, Any]:
+    X, y, qid = load_svmlight_file(
+        io.BytesIO(content),
+        query_id=True,
+        zero_based=zero_based,
+        multilabel=multilabel,
+        dtype=np.float64,
+    )
+    if not (
+        np.isfinite(X.data).all()
+        and np.isfinite(np.concatenate(y) if multilabel and y else y).all()
+    ):
         raise ValueError("it contains NaN or infinity")
     return X, y, qid

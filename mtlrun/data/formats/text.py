@@ -28,7 +28,9 @@ _DECIMAL = r"(?:^|[;\t])\s*\"?[-+]?\d*{}\d+\"?\s*(?=[;\t]|$)"
 #: A number with commas that may stand in front of decimals or between thousands, and one where they are decimal.
 _COMMA = r"(?:^|[;\t])\s*\"?[-+]?{}\"?\s*(?=[;\t]|$)"
 _AMBIGUOUS = re.compile(_COMMA.format(r"[1-9]\d{0,2},\d{3}"), re.MULTILINE)
-_CLEAR = re.compile(_COMMA.format(r"(?:(?:0\d*|\d{4,})?,\d+|\d{1,3},(?:\d{1,2}|\d{4,}))"), re.MULTILINE)
+_CLEAR = re.compile(
+    _COMMA.format(r"(?:(?:0\d*|\d{4,})?,\d+|\d{1,3},(?:\d{1,2}|\d{4,}))"), re.MULTILINE
+)
 _DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
 _NOT_BLANK = re.compile(r"\S")
 _BREAK = re.compile(r"\s*[\r\n]+\s*")
@@ -103,14 +105,26 @@ def read_text(
     end = first + max(1, line.count("\n"))
     if delimiter == DETECT:
         delimiter = _delimiter(line, lines[end : end + _SAMPLE])
-    allow(name, line.count(delimiter or " "), COLUMNS, "columns", "Use a sparse format, such as svmlight.")
+    allow(
+        name,
+        line.count(delimiter or " "),
+        COLUMNS,
+        "columns",
+        "Use a sparse format, such as svmlight.",
+    )
     header, columns = _columns(line, f"{name}:{first + 1}", delimiter, header)
     start = end if header else first
     width = len(columns)
     if any(not -width <= k < width for k in text):
-        raise DataError(f"{name}: {counted(width, 'column')}, but column {max(text, key=abs)} is asked for")
+        raise DataError(
+            f"{name}: {counted(width, 'column')}, but column {max(text, key=abs)} is asked for"
+        )
     texts = [k % width for k in text]
-    known = {k: (names or {})[column] for k, column in enumerate(columns) if column in (names or {})}
+    known = {
+        k: (names or {})[column]
+        for k, column in enumerate(columns)
+        if column in (names or {})
+    }
     begin = sum(map(len, lines[:start]))
     options: dict[str, Any] = {
         "sep": r"\s+" if delimiter is None else delimiter,
@@ -123,13 +137,17 @@ def read_text(
         **_EXACT,
     }
     _, cells = next(_rows(content, name, delimiter, start), (0, columns))
-    if len(cells) != width:  # pandas would take cells too many as an index, column by column
+    if (
+        len(cells) != width
+    ):  # pandas would take cells too many as an index, column by column
         _refuse_unequal_rows(content, name, delimiter, start, width)
     try:
         frame = pd.read_csv(
             io.BytesIO(content[begin:].encode()),
             dtype=dict.fromkeys([*texts, *known], str),
-            na_values={k: _missing(known.get(k, ())) for k in range(width) if k not in texts},
+            na_values={
+                k: _missing(known.get(k, ())) for k in range(width) if k not in texts
+            },
             **options,
         )
     except (ValueError, pd.errors.ParserError) as error:
@@ -143,7 +161,9 @@ def read_text(
     for k in texts:
         frame[columns[k]] = frame[columns[k]].fillna("").str.strip()
     for k, words in known.items() if options["decimal"] == "," else ():
-        frame[columns[k]] = frame[columns[k]].map(functools.partial(with_point, known=words), na_action="ignore")
+        frame[columns[k]] = frame[columns[k]].map(
+            functools.partial(with_point, known=words), na_action="ignore"
+        )
 
     def locate(row: int) -> str:
         places = (line for line, _ in _rows(content, name, delimiter, start))
@@ -152,7 +172,9 @@ def read_text(
     def written(column: str) -> pd.Series:
         k = columns.index(column)
         body = io.BytesIO(content[begin:].encode())
-        found = pd.read_csv(body, usecols=[k], dtype=str, na_values=_missing(), **options)
+        found = pd.read_csv(
+            body, usecols=[k], dtype=str, na_values=_missing(), **options
+        )
         return as_written(found[k], options["decimal"]).rename(column)
 
     return TextTable(frame, header, locate, written)
@@ -193,25 +215,45 @@ def decode(content: bytes, name: str) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         remedy = "Save the file as UTF-8, or decompress it if it is an archive."
-        raise _wrong_byte(content, error.start, name, "is not UTF-8 text", remedy) from None
+        raise _wrong_byte(
+            content, error.start, name, "is not UTF-8 text", remedy
+        ) from None
     if "\0" in text:
-        raise _wrong_byte(content, content.index(b"\0"), name, "is not text", "Is the file damaged, or binary?")
+        raise _wrong_byte(
+            content,
+            content.index(b"\0"),
+            name,
+            "is not text",
+            "Is the file damaged, or binary?",
+        )
     return text
 
 
-def _wrong_byte(content: bytes, at: int, name: str, what: str, remedy: str) -> DataError:
+def _wrong_byte(
+    content: bytes, at: int, name: str, what: str, remedy: str
+) -> DataError:
     before = content[:at]
     line, column = before.count(b"\n") + 1, at - (before.rfind(b"\n") + 1) + 1
     return DataError(f"{name}:{line}:{column}: byte 0x{content[at]:02x} {what}", remedy)
 
 
-def _columns(line: str, place: str, delimiter: str | None, header: bool | None) -> tuple[bool, list[str]]:
+def _columns(
+    line: str, place: str, delimiter: str | None, header: bool | None
+) -> tuple[bool, list[str]]:
     """Return whether the first record names the columns, and their names."""
-    cells = [one_line_name(cell) for cell in next(_rows(line, place, delimiter, 0), (0, []))[1]]
+    cells = [
+        one_line_name(cell)
+        for cell in next(_rows(line, place, delimiter, 0), (0, []))[1]
+    ]
     if header is None:
-        numbers = [cell.replace(",", ".") if delimiter in (";", "\t") else cell for cell in cells]
+        numbers = [
+            cell.replace(",", ".") if delimiter in (";", "\t") else cell
+            for cell in cells
+        ]
         header = names_columns(numbers) or '"' in line
-    return header, checked_names(cells, place) if header else [f"x{k + 1}" for k in range(len(cells))]
+    return header, checked_names(cells, place) if header else [
+        f"x{k + 1}" for k in range(len(cells))
+    ]
 
 
 def _missing(known: Collection[str] = ()) -> list[str]:
@@ -257,20 +299,31 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
     """
     if delimiter not in (";", "\t"):
         return False
-    found = [re.search(_DECIMAL.format(mark), content, re.MULTILINE) is not None for mark in (",", r"\.")]
+    found = [
+        re.search(_DECIMAL.format(mark), content, re.MULTILINE) is not None
+        for mark in (",", r"\.")
+    ]
     if found != [True, False]:
         return False
     unclear = None if _CLEAR.search(content) else _AMBIGUOUS.search(content)
     if unclear is not None:
-        text, line = unclear[0].strip(' \t\r\n;"'), content.count("\n", 0, unclear.end()) + 1
+        text, line = (
+            unclear[0].strip(' \t\r\n;"'),
+            content.count("\n", 0, unclear.end()) + 1,
+        )
         remedy = f"Write {text.replace(',', '.')} or {text.replace(',', '')}."
-        raise DataError(f"{name}:{line}: {text} may be a number with decimals or with a mark for thousands", remedy)
+        raise DataError(
+            f"{name}:{line}: {text} may be a number with decimals or with a mark for thousands",
+            remedy,
+        )
     return True
 
 
 def names_columns(cells: list[str]) -> bool:
     """Whether the cells of a first row name columns: not all are numbers, or they count 0, 1, 2, ... as pandas does."""
-    return not all(map(is_number, cells)) or (len(cells) > 2 and cells == [str(k) for k in range(len(cells))])
+    return not all(map(is_number, cells)) or (
+        len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
+    )
 
 
 def one_line_name(name: str) -> str:
@@ -283,7 +336,9 @@ def checked_names(cells: list[str], place: str) -> list[str]:
     seen: dict[str, int] = {}
     for k, cell in enumerate(cells, start=1):
         if not cell:
-            raise DataError(f"{place}: column {k} of the header has no name", "Name every column.")
+            raise DataError(
+                f"{place}: column {k} of the header has no name", "Name every column."
+            )
         if cell in seen:
             text = f"{place}: the header contains {cell!r} twice (columns {seen[cell]} and {k})"
             raise DataError(text, "Rename or drop one of the two columns.")
@@ -291,24 +346,42 @@ def checked_names(cells: list[str], place: str) -> list[str]:
     return cells
 
 
-def _rows(content: str, name: str, delimiter: str | None, start: int) -> Iterator[tuple[int, list[str]]]:
+def _rows(
+    content: str, name: str, delimiter: str | None, start: int
+) -> Iterator[tuple[int, list[str]]]:
     """Yield (last line, cells) of every row below line `start`; line breaks inside quotes belong to a cell."""
     if delimiter is None:
-        numbered = ((number, line.split()) for number, line in enumerate(io.StringIO(content), start=1))
-        yield from ((number, cells) for number, cells in numbered if number > start and cells)
+        numbered = (
+            (number, line.split())
+            for number, line in enumerate(io.StringIO(content), start=1)
+        )
+        yield from (
+            (number, cells) for number, cells in numbered if number > start and cells
+        )
         return
-    reader = csv.reader(io.StringIO(content), delimiter=delimiter, skipinitialspace=True)
+    reader = csv.reader(
+        io.StringIO(content), delimiter=delimiter, skipinitialspace=True
+    )
     try:
         for row in reader:
-            if reader.line_num > start and (len(row) > 1 or any(cell.strip() for cell in row)):
+            if reader.line_num > start and (
+                len(row) > 1 or any(cell.strip() for cell in row)
+            ):
                 yield reader.line_num, row
     except csv.Error as error:
         text = f"{name}:{reader.line_num}: could not parse the row ({error})"
-        raise DataError(text, "Save the table with one kind of line end, and close its quotes.") from None
+        raise DataError(
+            text, "Save the table with one kind of line end, and close its quotes."
+        ) from None
 
 
-def _refuse_unequal_rows(content: str, name: str, delimiter: str | None, start: int, width: int) -> None:
+def _refuse_unequal_rows(
+    content: str, name: str, delimiter: str | None, start: int, width: int
+) -> None:
     for line, cells in _rows(content, name, delimiter, start):
         if len(cells) != width:
             text = f"{name}:{line}: {counted(len(cells), 'cell')} where the first line has {width}"
-            raise DataError(text, "Every row needs the same number of cells; quote cells that contain the separator.")
+            raise DataError(
+                text,
+                "Every row needs the same number of cells; quote cells that contain the separator.",
+            )

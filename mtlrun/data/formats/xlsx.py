@@ -32,31 +32,53 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
     """
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         allow_members(name, archive.infolist(), len(raw))
-    most, width = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw)), 1  # rows without cells count, too
+    most, width = (
+        max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw)),
+        1,
+    )  # rows without cells count, too
     rows: list[list[Any]] = []
     for number, row in enumerate(_rows(raw, data_only=True), 1):
         width = max(width, len(row))
         remedy = "Delete what lies far from the table, or save it as csv."
-        allow(name, number * width, most, "cells from the first to the last used one", remedy)
+        allow(
+            name,
+            number * width,
+            most,
+            "cells from the first to the last used one",
+            remedy,
+        )
         rows.append([_value(cell, f"{name}:{number}") for cell in row])
-    width = max((j + 1 for row in rows for j, value in enumerate(row) if value != ""), default=0)
+    width = max(
+        (j + 1 for row in rows for j, value in enumerate(row) if value != ""), default=0
+    )
     if any("" in row or len(row) < width for row in rows):
         for number, row in enumerate(_rows(raw, data_only=False), 1):
             for cell, value in zip(row[:width], rows[number - 1], strict=False):
                 if cell.data_type == "f" and value == "":
                     text = f"{name}:{number}: the cell {cell.coordinate} holds a formula without a value"
-                    raise DataError(text, "Open the workbook in a spreadsheet program, save it and try again.")
+                    raise DataError(
+                        text,
+                        "Open the workbook in a spreadsheet program, save it and try again.",
+                    )
     while rows and not any(value != "" for value in rows[-1]):
         rows.pop()
     table = [[*row, *[""] * (width - len(row))][:width] for row in rows]
     if not table:
         return pd.DataFrame()
-    return TextParser(table, header=None, keep_default_na=False, na_values=[""], skip_blank_lines=False).read()
+    return TextParser(
+        table,
+        header=None,
+        keep_default_na=False,
+        na_values=[""],
+        skip_blank_lines=False,
+    ).read()
 
 
 def _rows(raw: bytes, *, data_only: bool) -> Iterator[tuple[Any, ...]]:
     openpyxl: Any = importlib.import_module("openpyxl")
-    book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, data_only=data_only, keep_links=False)
+    book = openpyxl.load_workbook(
+        io.BytesIO(raw), read_only=True, data_only=data_only, keep_links=False
+    )
     sheet = book.worksheets[0]
     sheet.reset_dimensions()  # those that a file claims may be wrong
     return iter(sheet.rows)

@@ -63,7 +63,12 @@ def balance(
     return 1.0 if 1.0 / _DEAD_ZONE < factor < _DEAD_ZONE else factor
 
 
-def guess_rho(penalties: Sequence[Penalty], rotation: Rotation, shape: tuple[int, int], scale: float = 1.0) -> float:
+def guess_rho(
+    penalties: Sequence[Penalty],
+    rotation: Rotation,
+    shape: tuple[int, int],
+    scale: float = 1.0,
+) -> float:
     """Guess rho as (size of the multipliers) / (size of a ridge solution).
 
     Parameters
@@ -176,7 +181,9 @@ def solve_admm(
         If the loss is not the squared loss, the rotation belongs to other data, or `start` has a wrong shape.
     """
     if not isinstance(loss, SquaredLoss):
-        raise ValueError(f"solve_admm needs SquaredLoss, got {type(loss).__name__}; use solve_split or solve_fista")
+        raise ValueError(
+            f"solve_admm needs SquaredLoss, got {type(loss).__name__}; use solve_split or solve_fista"
+        )
     rotation = prepare(data, fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape)
@@ -185,11 +192,28 @@ def solve_admm(
     tracker = Tracker(tol, max_iter, callback)
     Z, U, rho = _iterate(space, loss.scale, Z, U, rho, tracker)
     parts = space.all_parts(needed, tracker.best[0], len(penalties))
-    kept_Z, kept_U = dict(zip(needed, Z, strict=True)), dict(zip(needed, U, strict=True))
+    kept_Z, kept_U = (
+        dict(zip(needed, Z, strict=True)),
+        dict(zip(needed, U, strict=True)),
+    )
     state = AdmmState(rotation, space.rotated, kept_Z, kept_U, rho)
-    result = tracker.result(parts, rotation.intercept(parts.sum(axis=0)), rho=rho, state=state, needed=needed)
+    result = tracker.result(
+        parts,
+        rotation.intercept(parts.sum(axis=0)),
+        rho=rho,
+        state=state,
+        needed=needed,
+    )
     at = partial(rotation.lift, tracker.best_dual[1])
-    confirm(result, rotation, space.penalties, parts[needed], scale=loss.scale, tol=tol, at=at)
+    confirm(
+        result,
+        rotation,
+        space.penalties,
+        parts[needed],
+        scale=loss.scale,
+        tol=tol,
+        at=at,
+    )
     return result
 
 
@@ -203,7 +227,9 @@ class _Space:
     def __init__(self, rotation: Rotation, penalties: list[Penalty]) -> None:
         self.rotation = rotation
         self.penalties = penalties
-        self.rotated = isinstance(rotation, SharedRotation) and all(p.rotation_invariant for p in penalties)
+        self.rotated = isinstance(rotation, SharedRotation) and all(
+            p.rotation_invariant for p in penalties
+        )
         rows = rotation.rank if self.rotated else rotation.data.n_features
         self.shape = (rows, rotation.data.n_tasks)
 
@@ -227,16 +253,25 @@ class _Space:
         """Return the matrices of the needed parts; the first one takes in the parts that are left out."""
         return [self.working(part) for part in kept_parts(parts, needed)]
 
-    def all_parts(self, needed: list[int], Z: Sequence[np.ndarray], n_parts: int) -> np.ndarray:
+    def all_parts(
+        self, needed: list[int], Z: Sequence[np.ndarray], n_parts: int
+    ) -> np.ndarray:
         """Return the coefficients (n_parts, d, T) of all parts; those not needed are zero."""
-        full = np.zeros((n_parts, self.rotation.data.n_features, self.rotation.data.n_tasks))
+        full = np.zeros(
+            (n_parts, self.rotation.data.n_features, self.rotation.data.n_tasks)
+        )
         for k, part in zip(needed, Z, strict=True):
             full[k] = self.coefficients(part)
         return full
 
 
 def _iterate(
-    space: _Space, scale: float, Z: list[np.ndarray], U: list[np.ndarray], rho: float, tracker: Tracker
+    space: _Space,
+    scale: float,
+    Z: list[np.ndarray],
+    U: list[np.ndarray],
+    rho: float,
+    tracker: Tracker,
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Run until the tracker says stop; `U` is overwritten, `Z` is not."""
     rotation, K, balance_at = space.rotation, len(Z), next_balance(0)
@@ -251,7 +286,11 @@ def _iterate(
         moved = space.lift(change)
         if K > 1:
             moved /= K
-        W = [z - u + moved for z, u in zip(Z, U, strict=True)] if it == balance_at else []
+        W = (
+            [z - u + moved for z, u in zip(Z, U, strict=True)]
+            if it == balance_at
+            else []
+        )
         before, values = Z, []
         Z = []
         moved *= RELAXATION
@@ -260,7 +299,9 @@ def _iterate(
             u *= 1.0 - RELAXATION
             u += z
             u += moved
-            prox, value = p.prox_value(u, 1.0 / rho) if due else (p.prox(u, 1.0 / rho), 0.0)
+            prox, value = (
+                p.prox_value(u, 1.0 / rho) if due else (p.prox(u, 1.0 / rho), 0.0)
+            )
             u -= prox
             Z.append(prox)
             values.append(value)
@@ -290,11 +331,21 @@ def _first_iterate(
     rotation = space.rotation
     state = start.info.get("state") if isinstance(start, SolverResult) else None
     if isinstance(state, AdmmState) and state.fits(space, needed):
-        return [state.Z[k] for k in needed], [state.U[k].copy() for k in needed], state.rho
+        return (
+            [state.Z[k] for k in needed],
+            [state.U[k].copy() for k in needed],
+            state.rho,
+        )
     rho = guess_rho(space.penalties, rotation, space.shape, scale)
-    parts = start_parts(start, n_parts, (rotation.data.n_features, rotation.data.n_tasks))
+    parts = start_parts(
+        start, n_parts, (rotation.data.n_features, rotation.data.n_tasks)
+    )
     if parts is None or not np.any(parts):
-        return [np.zeros(space.shape) for _ in needed], [np.zeros(space.shape) for _ in needed], rho
+        return (
+            [np.zeros(space.shape) for _ in needed],
+            [np.zeros(space.shape) for _ in needed],
+            rho,
+        )
     Z = space.start(parts, needed)
     # At an optimum every rho U_k is minus the gradient of the loss.
     q = space.coordinates(total(Z))
@@ -380,7 +431,9 @@ def solve_split(
     ValueError
         If the rotation belongs to other data or has weights, or `start` has a wrong shape.
     """
-    rotation = prepare(replace(data, weights=None, observed=None), fit_intercept, rotation)
+    rotation = prepare(
+        replace(data, weights=None, observed=None), fit_intercept, rotation
+    )
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape)
     run = _SplitRun(data, loss, _Space(rotation, [penalties[k] for k in needed]))
@@ -393,7 +446,10 @@ def solve_split(
     tracker = Tracker(tol, max_iter, callback)
     run.until(tracker)
     best, b = tracker.best
-    parts, Z, U = (run.space.all_parts(needed, arrays, len(penalties)) for arrays in (best, run.Z, run.U))
+    parts, Z, U = (
+        run.space.all_parts(needed, arrays, len(penalties))
+        for arrays in (best, run.Z, run.U)
+    )
     return tracker.result(
         parts,
         rotation.uncentred(parts.sum(axis=0), b),
@@ -406,7 +462,12 @@ class _SplitRun:
     """The iteration of `solve_split`."""
 
     def __init__(self, data: TaskData, loss: Loss, space: _Space) -> None:
-        self.data, self.loss, self.space, self.rotation = data, loss, space, space.rotation
+        self.data, self.loss, self.space, self.rotation = (
+            data,
+            loss,
+            space,
+            space.rotation,
+        )
         self.rho = guess_rho(space.penalties, space.rotation, space.shape, loss.scale)
         self.rho_field = loss.scale
         self.Z = [np.zeros(space.shape) for _ in space.penalties]
@@ -420,7 +481,9 @@ class _SplitRun:
         """Go on from the end of another run."""
         self.rho, self.rho_field = state.rho, state.rho_field
         self.Z = [self.space.working(state.Z[k]) for k in needed]
-        self.U = [np.array(self.space.working(state.U[k])) for k in needed]  # changed in place
+        self.U = [
+            np.array(self.space.working(state.U[k])) for k in needed
+        ]  # changed in place
         self.M, self.V = state.M.copy(), state.V.copy()
 
     def begin_at(self, parts: np.ndarray, needed: list[int]) -> None:
@@ -430,7 +493,11 @@ class _SplitRun:
         self.M = self.data.shifted(z, self._best_intercept(z))
         slope = self.loss.gradient(self.M, self.data.targets, self._weights)
         self.V = slope / self.rho_field
-        pulled = self.rotation.pull(slope) if self.space.rotated else self.rotation.operator.adjoint(slope)
+        pulled = (
+            self.rotation.pull(slope)
+            if self.space.rotated
+            else self.rotation.operator.adjoint(slope)
+        )
         self.U = [pulled / -self.rho for _ in needed]
 
     def until(self, tracker: Tracker) -> None:
@@ -451,12 +518,16 @@ class _SplitRun:
         A = [z - u for z, u in zip(self.Z, self.U, strict=True)]
         a, target, b = total(A), self.M - self.V, None
         if self.rotation.fit_intercept:  # the centred designs predict with mean zero
-            b = self.data.spread(self.rotation.data.sum_by_task(target) / self.rotation.data.sizes)
+            b = self.data.spread(
+                self.rotation.data.sum_by_task(target) / self.rotation.data.sizes
+            )
             target -= b
         kappa = len(A) * self.rho_field / self.rho
         squares = self.rotation.squares
         q = self.space.coordinates(a)
-        moved = self.space.lift(kappa * (self.rotation.pull(target) - squares * q) / (1.0 + kappa * squares))
+        moved = self.space.lift(
+            kappa * (self.rotation.pull(target) - squares * q) / (1.0 + kappa * squares)
+        )
         z = self._scores(a + moved)
         if b is not None:
             z += b
@@ -474,14 +545,18 @@ class _SplitRun:
             self.Z.append(prox)
             values.append(value)
         self.V += RELAXATION * z + (1.0 - RELAXATION) * self.M
-        self.M = self.loss.prox(self.V, self.data.targets, 1.0 / self.rho_field, self._weights)
+        self.M = self.loss.prox(
+            self.V, self.data.targets, 1.0 / self.rho_field, self._weights
+        )
         self.V -= self.M
         return values
 
     def _check(self, tracker: Tracker, it: int, values: list[float]) -> bool:
         z = self._scores(total(self.Z))
         b = self._best_intercept(z)
-        primal = self.loss.value(self.data.shifted(z, b), self.data.targets, self._weights) + sum(values)
+        primal = self.loss.value(
+            self.data.shifted(z, b), self.data.targets, self._weights
+        ) + sum(values)
         theta = -self.rho_field * self.V
         if self._weights is not None:
             theta[self._weights == 0] = 0.0  # anything else there is rounding
@@ -495,7 +570,9 @@ class _SplitRun:
         )
         return tracker.check(it, primal, dual, (self.Z, b))
 
-    def _rebalance(self, W: list[np.ndarray], z: np.ndarray, Z: list[np.ndarray], M: np.ndarray) -> None:
+    def _rebalance(
+        self, W: list[np.ndarray], z: np.ndarray, Z: list[np.ndarray], M: np.ndarray
+    ) -> None:
         factor = balance(W, Z, self.Z, self.U)
         self.rho *= factor
         for u in self.U:
@@ -505,7 +582,11 @@ class _SplitRun:
         self.V /= factor
 
     def _scores(self, Z: np.ndarray) -> np.ndarray:
-        return self.rotation.scores(Z) if self.space.rotated else self.rotation.operator.forward(Z)
+        return (
+            self.rotation.scores(Z)
+            if self.space.rotated
+            else self.rotation.operator.forward(Z)
+        )
 
     def _best_intercept(self, z: np.ndarray) -> np.ndarray:
         if self.rotation.fit_intercept:

@@ -38,12 +38,22 @@ from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
 from mtlrun.solvers.convex.lasso import cd_applies, solve_block_cd, solve_lasso
-from mtlrun.solvers.convex.subspace import solve_subspace, subspace_applies, subspace_bytes, subspace_pays
+from mtlrun.solvers.convex.subspace import (
+    solve_subspace,
+    subspace_applies,
+    subspace_bytes,
+    subspace_pays,
+)
 
 #: Up to so many labels a classification is a matter of milliseconds by any solver.
 SMALL_LABELS = 2000
 
-_WITHOUT_BASES = {"fista": solve_fista, "cd": solve_block_cd, "lasso": solve_lasso, "subspace": solve_subspace}
+_WITHOUT_BASES = {
+    "fista": solve_fista,
+    "cd": solve_block_cd,
+    "lasso": solve_lasso,
+    "subspace": solve_subspace,
+}
 
 
 def choose_solver(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> str:
@@ -96,13 +106,19 @@ def decomposed(data: TaskData, loss: Loss) -> TaskData:
     return replace(data, weights=None, observed=None) if loss.labels else data
 
 
-def solver_bytes(data: TaskData, loss: Loss, penalties: Sequence[Penalty], solver: str) -> float:
+def solver_bytes(
+    data: TaskData, loss: Loss, penalties: Sequence[Penalty], solver: str
+) -> float:
     """Return what a solver takes beside coefficients and fields: making eigenbases, copies of X, or Gram matrices."""
     if solver == "admm":
-        return preparation_bytes(decomposed(data, loss), invariant=_invariant(penalties))
+        return preparation_bytes(
+            decomposed(data, loss), invariant=_invariant(penalties)
+        )
     if solver == "subspace":
         return subspace_bytes(data)
-    return GRAM_COPIES * gram_bytes(data) if gram_pays(data) and not loss.labels else 0.0
+    return (
+        GRAM_COPIES * gram_bytes(data) if gram_pays(data) and not loss.labels else 0.0
+    )
 
 
 def _invariant(penalties: Sequence[Penalty]) -> bool:

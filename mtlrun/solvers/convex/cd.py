@@ -24,7 +24,13 @@ DEPTH = 5
 
 
 def descend(
-    G: np.ndarray, W: np.ndarray, Q: np.ndarray, square: float, alpha: float, target: float, max_epochs: int
+    G: np.ndarray,
+    W: np.ndarray,
+    Q: np.ndarray,
+    square: float,
+    alpha: float,
+    target: float,
+    max_epochs: int,
 ) -> int:
     """Lower the function until its duality gap is at most `target`.
 
@@ -90,14 +96,21 @@ def descend_all(
         return _until(G, W, Q, c, float(energy.sum()), alpha, stop, max_epochs)
     columns = [np.ascontiguousarray(array.T)[:, :, None] for array in (W, Q, c)]
     tasks = zip(*columns, energy.tolist(), strict=True)
-    found = [_until(G, w, q, own, size, alpha, stop, max_epochs) for w, q, own, size in tasks]
+    found = [
+        _until(G, w, q, own, size, alpha, stop, max_epochs) for w, q, own, size in tasks
+    ]
     W[:] = columns[0][:, :, 0].T
     epochs, primal, dual = zip(*found, strict=True)
     return max(epochs), sum(primal), sum(dual)
 
 
 def descend_tasks(
-    G: np.ndarray, c: np.ndarray, energy: np.ndarray, alpha: float, tol: float, max_epochs: int
+    G: np.ndarray,
+    c: np.ndarray,
+    energy: np.ndarray,
+    alpha: float,
+    tol: float,
+    max_epochs: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve the Lassos of tasks with designs of their own from zero, all of them in one compiled loop.
 
@@ -132,8 +145,12 @@ def descend_tasks(
         if not open_.size:
             return W[:, :, 0].T, epochs
         weights = _combinations(past[open_, 0, :, :, 0])[:, None, :]
-        new_W, new_Q = ((weights @ past[open_, i, 1:, :, 0])[:, 0, :, None] for i in range(2))
-        better = _values(new_W, new_Q, c[open_], alpha) < _values(W[open_], Q[open_], c[open_], alpha)
+        new_W, new_Q = (
+            (weights @ past[open_, i, 1:, :, 0])[:, 0, :, None] for i in range(2)
+        )
+        better = _values(new_W, new_Q, c[open_], alpha) < _values(
+            W[open_], Q[open_], c[open_], alpha
+        )
         W[open_[better]], Q[open_[better]] = new_W[better], new_Q[better]
 
 
@@ -155,7 +172,19 @@ def _epochs_of_tasks(
     for i in range(len(open_)):
         t = open_[i]
         past[t, 0, 0], past[t, 1, 0] = W[t], Q[t]
-        done[i] = _epochs(G[t], W[t], Q[t], c[t], energy[t], alpha, stop[t], past[t], move, values, done[i])
+        done[i] = _epochs(
+            G[t],
+            W[t],
+            Q[t],
+            c[t],
+            energy[t],
+            alpha,
+            stop[t],
+            past[t],
+            move,
+            values,
+            done[i],
+        )
 
 
 def _until(
@@ -173,7 +202,19 @@ def _until(
     values = np.empty(2)
     while True:
         past[0, 0], past[1, 0] = W, Q
-        done = _epochs(G, W, Q, c, energy, alpha, stop, past, move, values, min(DEPTH, max_epochs - epochs))
+        done = _epochs(
+            G,
+            W,
+            Q,
+            c,
+            energy,
+            alpha,
+            stop,
+            past,
+            move,
+            values,
+            min(DEPTH, max_epochs - epochs),
+        )
         epochs += abs(done)
         if done < DEPTH or epochs == max_epochs:
             return epochs, float(values[0]), float(values[1])
@@ -333,7 +374,13 @@ class DesignColumns(NamedTuple):
 
 
 def descend_residual(
-    A: DesignColumns, X: Any, W: np.ndarray, F: np.ndarray, alpha: float, target: float, max_epochs: int
+    A: DesignColumns,
+    X: Any,
+    W: np.ndarray,
+    F: np.ndarray,
+    alpha: float,
+    target: float,
+    max_epochs: int,
 ) -> int:
     """Lower the function until its duality gap is at most `target`.
 
@@ -467,11 +514,15 @@ def _square(A: DesignColumns, F: np.ndarray, s: np.ndarray) -> float:
     return float(np.vdot(F, F) - s @ s / A.total)
 
 
-def _objective(A: DesignColumns, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float) -> float:
+def _objective(
+    A: DesignColumns, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float
+) -> float:
     return 0.5 * _square(A, F, s) + alpha * float(np.linalg.norm(W, axis=1).sum())
 
 
-def _residual_gap(A: DesignColumns, X: Any, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float) -> float:
+def _residual_gap(
+    A: DesignColumns, X: Any, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float
+) -> float:
     """Return the gap to the dual point that is the residual, scaled down until it is feasible; F is (n, T)."""
     Z = X.T @ F - np.outer(A.means, s)
     largest = float(np.linalg.norm(Z, axis=1).max(initial=0.0))

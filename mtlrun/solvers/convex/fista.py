@@ -40,7 +40,9 @@ class Point(NamedTuple):
         """Return self + momentum * (self - previous)."""
         if momentum == 0.0:
             return self
-        return Point(*(a + momentum * (a - c) for a, c in zip(self, previous, strict=True)))
+        return Point(
+            *(a + momentum * (a - c) for a, c in zip(self, previous, strict=True))
+        )
 
 
 class Gradient(NamedTuple):
@@ -77,12 +79,16 @@ class FieldLoss(_Smooth):
         squared = isinstance(loss, SquaredLoss)
         self._centred = centre(data) if fit_intercept and squared else None
         self.data = data if self._centred is None else self._centred.data
-        self.operator = TaskOperator(data) if self._centred is None else self._centred.operator
+        self.operator = (
+            TaskOperator(data) if self._centred is None else self._centred.operator
+        )
         self.loss = loss
         self.with_b = fit_intercept and not squared
         self._weights = self.data.effective_weights()
         if self.with_b:
-            self.curvature_b = loss.curvature * float(self.data.sum_by_task(self.data.full_weights()).max())
+            self.curvature_b = loss.curvature * float(
+                self.data.sum_by_task(self.data.full_weights()).max()
+            )
 
     @cached_property
     def curvature(self) -> float:
@@ -90,7 +96,9 @@ class FieldLoss(_Smooth):
 
     def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
         """Return W, b (default zeros) with the image of W."""
-        return Point(W, self.operator.forward(W), np.zeros(self.data.n_tasks) if b is None else b)
+        return Point(
+            W, self.operator.forward(W), np.zeros(self.data.n_tasks) if b is None else b
+        )
 
     def value(self, at: Point) -> float:
         return self.loss.value(self._scores(at), self.data.targets, self._weights)
@@ -107,7 +115,9 @@ class FieldLoss(_Smooth):
         if self.with_b:
             move = self.data.shifted(move, new.b - at.b)
         if isinstance(self.loss, SquaredLoss):
-            return 0.5 * self.loss.scale * float(self.data.weighted(np.square(move)).sum())
+            return (
+                0.5 * self.loss.scale * float(self.data.weighted(np.square(move)).sum())
+            )
         assert gradient.field is not None
         assert gradient.scores is not None
         value = self.loss.value(gradient.scores, self.data.targets, self._weights)
@@ -120,7 +130,14 @@ class FieldLoss(_Smooth):
             b = optimal_intercept(self.data, self.loss, at.image, start=at.b)
             scores = self.data.shifted(at.image, b)
         theta = -self.loss.gradient(scores, self.data.targets, self._weights)
-        return dual_value(theta, self.data, self.loss, penalties, intercept=self.with_b, operator=self.operator)
+        return dual_value(
+            theta,
+            self.data,
+            self.loss,
+            penalties,
+            intercept=self.with_b,
+            operator=self.operator,
+        )
 
     def intercept(self, at: Point) -> np.ndarray:
         """Return the intercepts (T,) for the data as given."""
@@ -143,13 +160,17 @@ class QuadraticLoss(_Smooth):
         return self.scale * self.form.largest
 
     def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
-        return Point(W, self.form.image(W), np.zeros(self.data.n_tasks) if b is None else b)
+        return Point(
+            W, self.form.image(W), np.zeros(self.data.n_tasks) if b is None else b
+        )
 
     def value(self, at: Point) -> float:
         return self.scale * self.form.value(at.W, at.image)
 
     def gradient(self, at: Point) -> Gradient:
-        return Gradient(self.scale * (at.image - self.form.cross), np.zeros(self.data.n_tasks))
+        return Gradient(
+            self.scale * (at.image - self.form.cross), np.zeros(self.data.n_tasks)
+        )
 
     def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
         return 0.5 * self.scale * float(np.vdot(new.W - at.W, new.image - at.image))
@@ -164,7 +185,9 @@ class QuadraticLoss(_Smooth):
 SmoothLoss = FieldLoss | QuadraticLoss
 
 
-def smooth_loss(data: TaskData, loss: Loss, fit_intercept: bool = False, *, sharp: bool = True) -> SmoothLoss:
+def smooth_loss(
+    data: TaskData, loss: Loss, fit_intercept: bool = False, *, sharp: bool = True
+) -> SmoothLoss:
     """Return the form of the loss that is cheaper on these data; `sharp` as for `Gram`.
 
     Raises
@@ -243,7 +266,9 @@ def solve_fista(
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape)
     first = start_parts(start, len(penalties), shape)
-    parts = np.zeros((len(needed), *shape)) if first is None else kept_parts(first, needed)
+    parts = (
+        np.zeros((len(needed), *shape)) if first is None else kept_parts(first, needed)
+    )
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
     tracker = Tracker(tol, max_iter, callback)
     run = ProximalRun(smooth, [penalties[k] for k in needed], parts, b)
@@ -254,7 +279,15 @@ def solve_fista(
     result = tracker.result(full, smooth.intercept(at), needed=needed)
     if isinstance(smooth, QuadraticLoss):
         dual_at = tracker.best_dual[1].W
-        confirm(result, smooth.form, run.penalties, best_parts, scale=smooth.scale, tol=tol, at=lambda: dual_at)
+        confirm(
+            result,
+            smooth.form,
+            run.penalties,
+            best_parts,
+            scale=smooth.scale,
+            tol=tol,
+            at=lambda: dual_at,
+        )
     return result
 
 
@@ -291,8 +324,12 @@ class ProximalRun:
         self.at = self.before = smooth.point(parts.sum(axis=0), b)
         # Every part, and b in its own units, sees the whole residual, so curvatures add up.
         blocks = len(penalties) + (1 if smooth.with_b else 0)
-        self.bound = blocks * smooth.curvature or 1.0  # designs that are zero have no curvature: any step will do
-        self.b_units = smooth.curvature_b / smooth.curvature if smooth.curvature > 0 else 1.0
+        self.bound = (
+            blocks * smooth.curvature or 1.0
+        )  # designs that are zero have no curvature: any step will do
+        self.b_units = (
+            smooth.curvature_b / smooth.curvature if smooth.curvature > 0 else 1.0
+        )
         self.curvature = _FIRST * self.bound if adaptive else self.bound
         self.adaptive = adaptive
         self.restart = restart
@@ -305,20 +342,31 @@ class ProximalRun:
             if not tracker.due(it):
                 continue
             primal = self.smooth.value(self.at) + sum(values)
-            if tracker.check(it, primal, self.smooth.dual(self.at, self.penalties), (self.parts, self.at)):
+            if tracker.check(
+                it,
+                primal,
+                self.smooth.dual(self.at, self.penalties),
+                (self.parts, self.at),
+            ):
                 break
 
     def step(self) -> list[float]:
         """Make one iteration; return the values of the penalties."""
         momentum = self._next_momentum()
-        origin = self.parts + momentum * (self.parts - self.parts_before) if momentum else self.parts
+        origin = (
+            self.parts + momentum * (self.parts - self.parts_before)
+            if momentum
+            else self.parts
+        )
         at = self.at.beyond(self.before, momentum)
         gradient = self.smooth.gradient(at)
         if self.adaptive:
             self.curvature *= _SHRINK
         while True:
             parts, new, values = self._proximal_step(origin, at, gradient)
-            if self.curvature >= self.bound or self._descends(origin, at, gradient, parts, new):
+            if self.curvature >= self.bound or self._descends(
+                origin, at, gradient, parts, new
+            ):
                 break
             self.curvature = min(self.curvature * _GROW, self.bound)
         if self.restart:
@@ -344,13 +392,24 @@ class ProximalRun:
         b = at.b - gradient.b * (step / self.b_units) if self.smooth.with_b else at.b
         return parts, self.smooth.point(parts.sum(axis=0), b), values
 
-    def _descends(self, origin: np.ndarray, at: Point, gradient: Gradient, parts: np.ndarray, new: Point) -> bool:
+    def _descends(
+        self,
+        origin: np.ndarray,
+        at: Point,
+        gradient: Gradient,
+        parts: np.ndarray,
+        new: Point,
+    ) -> bool:
         """Whether the quadratic model with the present curvature is an upper bound at the new point."""
         moved = parts - origin
-        square = float(np.vdot(moved, moved)) + self.b_units * float(np.sum(np.square(new.b - at.b)))
+        square = float(np.vdot(moved, moved)) + self.b_units * float(
+            np.sum(np.square(new.b - at.b))
+        )
         return self.smooth.excess(at, gradient, new) <= 0.5 * self.curvature * square
 
-    def _restart_if_uphill(self, origin: np.ndarray, at: Point, parts: np.ndarray, new: Point) -> None:
+    def _restart_if_uphill(
+        self, origin: np.ndarray, at: Point, parts: np.ndarray, new: Point
+    ) -> None:
         slope = float(np.vdot(origin - parts, parts - self.parts))
         if self.smooth.with_b:
             slope += self.b_units * float(np.vdot(at.b - new.b, new.b - self.at.b))

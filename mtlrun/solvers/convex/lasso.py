@@ -25,7 +25,12 @@ from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, rotation_bytes
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
-from mtlrun.solvers.convex.cd import DesignColumns, descend, descend_all, descend_residual
+from mtlrun.solvers.convex.cd import (
+    DesignColumns,
+    descend,
+    descend_all,
+    descend_residual,
+)
 
 #: Features of the first set of a group.
 _FIRST = 64
@@ -45,7 +50,12 @@ _PROGRESS, _BEYOND = 0.1, 0.3
 def cd_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
     """Whether `solve_block_cd` can solve the problem."""
     kinds = [type(p) for p in penalties if not p.is_zero]
-    return data.uniform and isinstance(loss, SquaredLoss) and len(penalties) == 1 and kinds in ([L1], [L21])
+    return (
+        data.uniform
+        and isinstance(loss, SquaredLoss)
+        and len(penalties) == 1
+        and kinds in ([L1], [L21])
+    )
 
 
 def solve_block_cd(
@@ -103,14 +113,24 @@ def solve_block_cd(
         )
     rows = isinstance(penalties[0], L21)
     design = start.info.get("design") if isinstance(start, SolverResult) else None
-    if not (isinstance(design, Design) and design.data is data and design.fit_intercept == fit_intercept):
+    if not (
+        isinstance(design, Design)
+        and design.data is data
+        and design.fit_intercept == fit_intercept
+    ):
         design = Design(data, fit_intercept, 1 if rows else data.n_tasks)
     parts = start_parts(start, 1, (data.n_features, data.n_tasks))
     W = np.zeros((data.n_features, data.n_tasks)) if parts is None else parts[0].copy()
     tracker = Tracker(tol, max_iter, callback)
-    _LassoIteration(design, W, penalties[0].alpha / loss.scale, loss.scale, rows, max_work).until(tracker)
-    result = tracker.result(tracker.best[np.newaxis], design.intercept(tracker.best), design=design)
-    if result.converged and not keeps_digits(loss.scale * float(design.energy.sum()), tracker.gap.primal, tol):
+    _LassoIteration(
+        design, W, penalties[0].alpha / loss.scale, loss.scale, rows, max_work
+    ).until(tracker)
+    result = tracker.result(
+        tracker.best[np.newaxis], design.intercept(tracker.best), design=design
+    )
+    if result.converged and not keeps_digits(
+        loss.scale * float(design.energy.sum()), tracker.gap.primal, tol
+    ):
         take_back(result, design.row_gap(loss, penalties, tracker.best), tol)
     return result
 
@@ -136,17 +156,27 @@ class Design:
         root = None if data.weights is None else np.sqrt(data.weights)
         self._B = moved.targets if root is None else root[:, None] * moved.targets
         # A = X - ones means' where the means are not subtracted from X itself; ones = root.
-        self._means = None if self._centred is None or self._centred.operator.shift is None else self._centred.x_mean
+        self._means = (
+            None
+            if self._centred is None or self._centred.operator.shift is None
+            else self._centred.x_mean
+        )
         self._ones = np.ones(data.n_rows) if root is None else root
         self._X = _scaled(moved.X, root)
         self.energy = np.einsum("ij,ij->j", self._B, self._B)
         self._cross = self._adjoint(self._B)
         self._full: np.ndarray | None = None
         self._work = 0.0
-        self._spend(_SETS * n_groups * _FIRST**2 + _GRADIENTS * data.n_features * data.n_tasks)
+        self._spend(
+            _SETS * n_groups * _FIRST**2 + _GRADIENTS * data.n_features * data.n_tasks
+        )
         if self._full is None:
             self._work = 0.0
-            self._X = sp.csc_array(self._X) if sp.issparse(self._X) else np.asfortranarray(self._X)
+            self._X = (
+                sp.csc_array(self._X)
+                if sp.issparse(self._X)
+                else np.asfortranarray(self._X)
+            )
         self.norms = self._column_norms()
 
     def solve(
@@ -186,23 +216,44 @@ class Design:
         part = np.ascontiguousarray(W[chosen, tasks])
         residuals = self._by_residuals(len(chosen))
         width = self._entries if residuals else len(chosen)
-        max_epochs = int(min(max_epochs, max(_AT_LEAST, max_work / max(1.0, width * part.size))))
+        max_epochs = int(
+            min(max_epochs, max(_AT_LEAST, max_work / max(1.0, width * part.size)))
+        )
         if residuals:
             F, X = self._residual(W, tasks), self._X[:, chosen]
             F = F if sp.issparse(X) and F.shape[1] > 1 else np.ascontiguousarray(F.T)
-            epochs = descend_residual(self._columns(chosen, X), X, part, F, alpha, target, max_epochs)
+            epochs = descend_residual(
+                self._columns(chosen, X), X, part, F, alpha, target, max_epochs
+            )
         else:
             q = np.ascontiguousarray(Q[chosen, tasks])
-            epochs = descend(self._gram_of(chosen), part, q, float(square), alpha, target, max_epochs)
+            epochs = descend(
+                self._gram_of(chosen), part, q, float(square), alpha, target, max_epochs
+            )
         W[chosen, tasks] = part
         return epochs, float(epochs) * np.count_nonzero(part) * width
 
     def descend_all(
-        self, W: np.ndarray, alpha: float, targets: tuple[float, float], max_epochs: int, *, by_entry: bool
+        self,
+        W: np.ndarray,
+        alpha: float,
+        targets: tuple[float, float],
+        max_epochs: int,
+        *,
+        by_entry: bool,
     ) -> tuple[int, float, float]:
         """Solve the problem of all features and tasks (see `descend_all`); W changes in place."""
         assert self._full is not None
-        return descend_all(self._full, W, self._cross, self.energy, alpha, targets, max_epochs, by_entry=by_entry)
+        return descend_all(
+            self._full,
+            W,
+            self._cross,
+            self.energy,
+            alpha,
+            targets,
+            max_epochs,
+            by_entry=by_entry,
+        )
 
     @property
     def complete(self) -> bool:
@@ -215,20 +266,34 @@ class Design:
             used = np.flatnonzero(W.any(axis=1))
             Z = self._cross - self._full[:, used] @ W[used]
             along = self.energy - np.einsum("ij,ij->j", W[used], self._cross[used])
-            return Z, np.maximum(along - np.einsum("ij,ij->j", W[used], Z[used]), 0.0), along
+            return (
+                Z,
+                np.maximum(along - np.einsum("ij,ij->j", W[used], Z[used]), 0.0),
+                along,
+            )
         R = self._residual(W, slice(None))
         self._spend(self.data.n_features * W.shape[1])
-        return self._adjoint(R), np.einsum("ij,ij->j", R, R), np.einsum("ij,ij->j", self._B, R)
+        return (
+            self._adjoint(R),
+            np.einsum("ij,ij->j", R, R),
+            np.einsum("ij,ij->j", self._B, R),
+        )
 
     def row_gap(self, loss: Loss, penalties: Sequence[Penalty], W: np.ndarray) -> float:
         """Return the relative duality gap, computed from the rows."""
         if self._centred is None:
             return duality_gap(self.data, loss, penalties, [W]).relative
-        return duality_gap(self._centred.data, loss, penalties, [W], operator=self._centred.operator).relative
+        return duality_gap(
+            self._centred.data, loss, penalties, [W], operator=self._centred.operator
+        ).relative
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,), zeros without."""
-        return np.zeros(W.shape[1]) if self._centred is None else self._centred.intercept(W)
+        return (
+            np.zeros(W.shape[1])
+            if self._centred is None
+            else self._centred.intercept(W)
+        )
 
     def _by_residuals(self, size: int) -> bool:
         return self._full is None and size > min(_WIDE * self._entries, _LARGEST)
@@ -244,7 +309,11 @@ class Design:
             self._spend(len(chosen) ** 2)
         if self._full is None:
             return self._gram(chosen)
-        return self._full if len(chosen) == len(self._full) else self._full[np.ix_(chosen, chosen)]
+        return (
+            self._full
+            if len(chosen) == len(self._full)
+            else self._full[np.ix_(chosen, chosen)]
+        )
 
     def _spend(self, work: float) -> None:
         """Count products of columns; compute all of the Gram matrix once as many have been."""
@@ -269,9 +338,25 @@ class Design:
         none, whole = np.empty(0), np.empty(0, dtype=np.int64)
         if not sp.issparse(X):
             dense = np.ascontiguousarray(X.T)
-            return DesignColumns(dense, none, whole.astype(np.int32), whole, means, total, self.norms[chosen] ** 2)
+            return DesignColumns(
+                dense,
+                none,
+                whole.astype(np.int32),
+                whole,
+                means,
+                total,
+                self.norms[chosen] ** 2,
+            )
         rows, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
-        return DesignColumns(np.empty((0, 0)), X.data, rows, indptr, means, total, self.norms[chosen] ** 2)
+        return DesignColumns(
+            np.empty((0, 0)),
+            X.data,
+            rows,
+            indptr,
+            means,
+            total,
+            self.norms[chosen] ** 2,
+        )
 
     def _adjoint(self, R: np.ndarray) -> np.ndarray:
         Z = self._X.T @ R
@@ -284,7 +369,11 @@ class Design:
         if self._means is not None:
             means = self._means[chosen]
             sums = X.T @ self._ones
-            G -= np.outer(sums, means) + np.outer(means, sums) - (self._ones @ self._ones) * np.outer(means, means)
+            G -= (
+                np.outer(sums, means)
+                + np.outer(means, sums)
+                - (self._ones @ self._ones) * np.outer(means, means)
+            )
         return np.ascontiguousarray(G)
 
     def _column_norms(self) -> np.ndarray:
@@ -295,21 +384,33 @@ class Design:
         squares = self._X.power(2).sum(axis=0)
         if self._means is not None:
             sums = self._X.T @ self._ones
-            squares = squares + self._means * ((self._ones @ self._ones) * self._means - 2.0 * sums)
+            squares = squares + self._means * (
+                (self._ones @ self._ones) * self._means - 2.0 * sums
+            )
         return np.sqrt(np.maximum(squares, 0.0))
 
 
 class _LassoIteration:
     """The outer iteration. A *group* is a set of tasks that one penalty couples: all of them, or each alone."""
 
-    def __init__(self, design: Design, W: np.ndarray, alpha: float, scale: float, rows: bool, max_work: float) -> None:
+    def __init__(
+        self,
+        design: Design,
+        W: np.ndarray,
+        alpha: float,
+        scale: float,
+        rows: bool,
+        max_work: float,
+    ) -> None:
         self.design = design
         self.W = W
         self.alpha = alpha
         self.scale = scale
         self.rows = rows
         self.max_work = max_work
-        self.groups = [slice(None)] if rows else [slice(t, t + 1) for t in range(W.shape[1])]
+        self.groups = (
+            [slice(None)] if rows else [slice(t, t + 1) for t in range(W.shape[1])]
+        )
 
     def until(self, tracker: Tracker) -> None:
         """Iterate until the tracker says stop."""
@@ -322,7 +423,9 @@ class _LassoIteration:
             if self.rows:
                 square, along = square.sum(keepdims=True), along.sum(keepdims=True)
             sizes, used = self._norms(Z), self._norms(self.W)
-            shrink = np.minimum(1.0, self.alpha / np.maximum(sizes.max(axis=0), self.alpha))
+            shrink = np.minimum(
+                1.0, self.alpha / np.maximum(sizes.max(axis=0), self.alpha)
+            )
             primal = 0.5 * square + self.alpha * used.sum(axis=0)
             dual = np.maximum(shrink * along - 0.5 * shrink**2 * square, 0.0)
             P, D = self.scale * float(primal.sum()), self.scale * float(dual.sum())
@@ -333,14 +436,26 @@ class _LassoIteration:
                 tracker.message = f"stopped after {work:.1e} multiplications"
                 return
             gaps = primal - dual
-            share = tracker.tol * max(1.0, abs(P), abs(D)) / (self.scale * len(self.groups))
+            share = (
+                tracker.tol * max(1.0, abs(P), abs(D)) / (self.scale * len(self.groups))
+            )
             most, open_groups = 0, np.flatnonzero(gaps > share)
             allowed = (self.max_work - work) / max(1, len(open_groups))
             for g in open_groups:
-                chosen, target = self._plan(sizes[:, g] / self.alpha, shrink[g], used[:, g] > 0, gaps[g], share)
+                chosen, target = self._plan(
+                    sizes[:, g] / self.alpha, shrink[g], used[:, g] > 0, gaps[g], share
+                )
                 left = tracker.max_iter - epochs
                 done, cost = self.design.solve(
-                    chosen, self.groups[g], self.W, Z, square[g], self.alpha, target, left, allowed
+                    chosen,
+                    self.groups[g],
+                    self.W,
+                    Z,
+                    square[g],
+                    self.alpha,
+                    target,
+                    left,
+                    allowed,
                 )
                 most, work = max(most, done), work + cost
             epochs += most
@@ -354,15 +469,27 @@ class _LassoIteration:
         most = int(min(tracker.max_iter, max(_AT_LEAST, self.max_work / size)))
         # Gaps of single tasks add up to at most tol max(1, P) with half of both.
         part = 1.0 if self.rows else 0.5
-        targets = part * tracker.tol / (self.scale * len(self.groups)), part * tracker.tol
-        epochs, primal, dual = self.design.descend_all(self.W, self.alpha, targets, most, by_entry=not self.rows)
-        if not tracker.check(epochs, self.scale * primal, self.scale * max(dual, 0.0), self.W):
+        targets = (
+            part * tracker.tol / (self.scale * len(self.groups)),
+            part * tracker.tol,
+        )
+        epochs, primal, dual = self.design.descend_all(
+            self.W, self.alpha, targets, most, by_entry=not self.rows
+        )
+        if not tracker.check(
+            epochs, self.scale * primal, self.scale * max(dual, 0.0), self.W
+        ):
             tracker.message = f"stopped after {epochs * size:.1e} multiplications"
             if epochs < most:
                 tracker.message = "no coefficient moves any more: the gap is as small as floats make it"
 
     def _plan(
-        self, tightness: np.ndarray, shrink: float, used: np.ndarray, gap: float, share: float
+        self,
+        tightness: np.ndarray,
+        shrink: float,
+        used: np.ndarray,
+        gap: float,
+        share: float,
     ) -> tuple[np.ndarray, float]:
         """Return the features of a group to work on and the gap to get to."""
         chosen = self._choose(tightness, shrink, used, gap)
@@ -375,7 +502,9 @@ class _LassoIteration:
         """Return the norms of the rows (d, 1), or the absolute values (d, T)."""
         return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None] if self.rows else np.abs(A)
 
-    def _choose(self, tightness: np.ndarray, shrink: float, used: np.ndarray, gap: float) -> np.ndarray:
+    def _choose(
+        self, tightness: np.ndarray, shrink: float, used: np.ndarray, gap: float
+    ) -> np.ndarray:
         """Return the features to work on: those in use and those whose dual constraints are nearest."""
         norms = self.design.norms
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -393,7 +522,9 @@ def _scaled(X: Any, root: np.ndarray | None) -> Any:
     """Return X, rows times `root`."""
     if root is None:
         return X
-    return sp.csr_array(sp.diags_array(root) @ X) if sp.issparse(X) else root[:, None] * X
+    return (
+        sp.csr_array(sp.diags_array(root) @ X) if sp.issparse(X) else root[:, None] * X
+    )
 
 
 #: ADMM is expected to take so many iterations.
@@ -436,20 +567,43 @@ def solve_lasso(
     options: dict[str, Any] = {"fit_intercept": fit_intercept, "tol": tol}
     rotation = _rotation(start, data, fit_intercept)
     if rotation is not None:
-        return solve_admm(data, loss, penalties, start=start, rotation=rotation, max_iter=max_iter, **options)
+        return solve_admm(
+            data,
+            loss,
+            penalties,
+            start=start,
+            rotation=rotation,
+            max_iter=max_iter,
+            **options,
+        )
     feasible = memory.fits(rotation_bytes(data))
     side = min(data.n_rows, data.n_features)
-    work = side**3 + _ITERATIONS * side * data.n_features * data.n_tasks if feasible else np.inf
-    first = solve_block_cd(data, loss, penalties, start=start, max_iter=max_iter, max_work=work, **options)
+    work = (
+        side**3 + _ITERATIONS * side * data.n_features * data.n_tasks
+        if feasible
+        else np.inf
+    )
+    first = solve_block_cd(
+        data, loss, penalties, start=start, max_iter=max_iter, max_work=work, **options
+    )
     if first.converged or first.n_iter >= max_iter or not feasible:
         return first
-    second = solve_admm(data, loss, penalties, start=first.parts, max_iter=max_iter - first.n_iter, **options)
+    second = solve_admm(
+        data,
+        loss,
+        penalties,
+        start=first.parts,
+        max_iter=max_iter - first.n_iter,
+        **options,
+    )
     second.n_iter += first.n_iter
     second.objective[:0] = first.objective
     return second
 
 
-def _rotation(start: SolverResult | np.ndarray | None, data: TaskData, fit_intercept: bool) -> Rotation | None:
+def _rotation(
+    start: SolverResult | np.ndarray | None, data: TaskData, fit_intercept: bool
+) -> Rotation | None:
     """Return the decomposition of the data that an earlier run has left."""
     state = start.info.get("state") if isinstance(start, SolverResult) else None
     if not isinstance(state, AdmmState):

@@ -60,18 +60,29 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     n_iter, converged = 1, True
     if not _direct(data.n_rows, data.n_features, data.sparse):
         W, n_iter, converged = _iterate(data, operator, w, alpha, targets)
-    elif (alpha == 0 or data.n_features > data.n_rows) and (accurate := _accurate(data, operator, w, fit_intercept)):
+    elif (alpha == 0 or data.n_features > data.n_rows) and (
+        accurate := _accurate(data, operator, w, fit_intercept)
+    ):
         W, n_iter, converged = _refine(accurate, w[:, np.newaxis], alpha, targets)
     elif data.n_features <= data.n_rows:
-        W = _solve_positive(operator.gram(data.weights), alpha, operator.adjoint(w[:, np.newaxis] * targets))
+        W = _solve_positive(
+            operator.gram(data.weights),
+            alpha,
+            operator.adjoint(w[:, np.newaxis] * targets),
+        )
     else:
         root = np.sqrt(w)[:, np.newaxis]
-        W = operator.adjoint(root * _solve_positive(operator.outer_gram(data.weights), alpha, root * targets))
+        W = operator.adjoint(
+            root
+            * _solve_positive(operator.outer_gram(data.weights), alpha, root * targets)
+        )
     b = np.zeros(data.n_tasks) if centred is None else centred.intercept(W)
     return Ridge(W, b, n_iter, converged)
 
 
-def _accurate(data: TaskData, operator: TaskOperator, w: Array, fit_intercept: bool) -> Rotation | None:
+def _accurate(
+    data: TaskData, operator: TaskOperator, w: Array, fit_intercept: bool
+) -> Rotation | None:
     """Return an eigenbasis where columns differ so much in scale that inner products of rows lose the small ones."""
     squares = operator.squares(w)
     if not is_graded(squares, squares):
@@ -80,12 +91,19 @@ def _accurate(data: TaskData, operator: TaskOperator, w: Array, fit_intercept: b
     return rotation if rotation.graded else None
 
 
-def _refine(rotation: Rotation, weights: Array, alpha: float, targets: Array) -> tuple[Array, int, bool]:
+def _refine(
+    rotation: Rotation, weights: Array, alpha: float, targets: Array
+) -> tuple[Array, int, bool]:
     """Solve in an eigenbasis and correct by the residuals of the rows, until the predictions stay as they are."""
     below, operator = rotation.squares + alpha, rotation.operator
-    W, size = np.zeros((rotation.data.n_features, rotation.data.n_tasks)), float(np.linalg.norm(targets))
+    W, size = (
+        np.zeros((rotation.data.n_features, rotation.data.n_tasks)),
+        float(np.linalg.norm(targets)),
+    )
     for n_iter in range(1, _REFINEMENTS + 1):
-        slope = rotation.rotate(operator.adjoint(weights * (targets - operator.forward(W))) - alpha * W)
+        slope = rotation.rotate(
+            operator.adjoint(weights * (targets - operator.forward(W))) - alpha * W
+        )
         move = rotation.lift(quotient(slope, below))
         W = W + move
         if np.linalg.norm(operator.forward(move)) <= _STILL * size:
@@ -95,7 +113,11 @@ def _refine(rotation: Rotation, weights: Array, alpha: float, targets: Array) ->
 
 def ridge_bytes(n_rows: int, n_features: int, sparse: bool) -> int:
     """Return about what `solve_ridge` takes beside its arguments, its result and copies of the design."""
-    return _GRAMS * 8 * min(n_rows, n_features) ** 2 if _direct(n_rows, n_features, sparse) else 0
+    return (
+        _GRAMS * 8 * min(n_rows, n_features) ** 2
+        if _direct(n_rows, n_features, sparse)
+        else 0
+    )
 
 
 def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
@@ -103,7 +125,9 @@ def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
     return memory.fits((_GRAMS if sparse else 1) * 8 * min(n_rows, n_features) ** 2)
 
 
-def _iterate(data: TaskData, operator: TaskOperator, w: Array, alpha: float, targets: Array) -> tuple[Array, int, bool]:
+def _iterate(
+    data: TaskData, operator: TaskOperator, w: Array, alpha: float, targets: Array
+) -> tuple[Array, int, bool]:
     """Solve (X'X + alpha I) W = X'y by products with X; with alpha = 0 the solution of least norm."""
     weights = w[:, np.newaxis]
     diagonal = None if alpha == 0 else operator.squares(w) + alpha
@@ -122,5 +146,7 @@ def _solve_positive(gram: Array, alpha: float, right: Array) -> Array:
     if alpha == 0:
         return np.asarray(scipy.linalg.pinvh(gram) @ right)
     shifted = gram + alpha * np.eye(len(gram))
-    factor = scipy.linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+    factor = scipy.linalg.cho_factor(
+        shifted, lower=True, overwrite_a=True, check_finite=False
+    )
     return np.asarray(scipy.linalg.cho_solve(factor, right, check_finite=False))

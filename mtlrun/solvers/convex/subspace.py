@@ -43,7 +43,9 @@ class Certificate:
 
 
 @summing
-def _sparse_product(indptr: Array, indices: Array, values: Array, B: Array, out: Array) -> None:
+def _sparse_product(
+    indptr: Array, indices: Array, values: Array, B: Array, out: Array
+) -> None:
     """Write a CSR matrix times a dense one into `out`; eight entries of a row at a time, so that rows stay in cache."""
     for i in range(len(indptr) - 1):
         row = out[i]
@@ -52,8 +54,18 @@ def _sparse_product(indptr: Array, indices: Array, values: Array, B: Array, out:
         while p + 8 <= end:
             v0, v1, v2, v3 = values[p], values[p + 1], values[p + 2], values[p + 3]
             v4, v5, v6, v7 = values[p + 4], values[p + 5], values[p + 6], values[p + 7]
-            b0, b1, b2, b3 = B[indices[p]], B[indices[p + 1]], B[indices[p + 2]], B[indices[p + 3]]
-            b4, b5, b6, b7 = B[indices[p + 4]], B[indices[p + 5]], B[indices[p + 6]], B[indices[p + 7]]
+            b0, b1, b2, b3 = (
+                B[indices[p]],
+                B[indices[p + 1]],
+                B[indices[p + 2]],
+                B[indices[p + 3]],
+            )
+            b4, b5, b6, b7 = (
+                B[indices[p + 4]],
+                B[indices[p + 5]],
+                B[indices[p + 6]],
+                B[indices[p + 7]],
+            )
             for k in range(len(row)):
                 row[k] += (v0 * b0[k] + v1 * b1[k] + v2 * b2[k] + v3 * b3[k]) + (
                     v4 * b4[k] + v5 * b5[k] + v6 * b6[k] + v7 * b7[k]
@@ -69,7 +81,10 @@ def _sparse_product(indptr: Array, indices: Array, values: Array, B: Array, out:
 def column_products(A: Array, B: Array) -> Array:
     """Return the inner products of the columns of two matrices; blocks of rows are added in double precision."""
     blocks = (slice(i, i + 128) for i in range(0, len(A), 128))
-    return sum((np.einsum("ij,ij->j", A[block], B[block]) for block in blocks), np.zeros(A.shape[1]))
+    return sum(
+        (np.einsum("ij,ij->j", A[block], B[block]) for block in blocks),
+        np.zeros(A.shape[1]),
+    )
 
 
 @dataclass
@@ -93,16 +108,25 @@ class WideProblem:
     level: float = 1.0
 
     @classmethod
-    def of(cls, data: TaskData, scale: float, lam: float, fit_intercept: bool) -> WideProblem:
+    def of(
+        cls, data: TaskData, scale: float, lam: float, fit_intercept: bool
+    ) -> WideProblem:
         """Return the problem in double precision."""
         weights = np.ones(data.n_rows) if data.weights is None else data.weights
         root = np.sqrt(weights)
         mean, y_mean = None, np.zeros(data.n_tasks)
         if fit_intercept:
-            mean, y_mean = (data.X.T @ weights) / weights.sum(), (weights @ data.targets) / weights.sum()
+            mean, y_mean = (
+                (data.X.T @ weights) / weights.sum(),
+                (weights @ data.targets) / weights.sum(),
+            )
         plain = data.weights is None
         if data.sparse:
-            A = sp.csr_array(data.X) if plain else sp.csr_array(sp.diags_array(root) @ data.X)
+            A = (
+                sp.csr_array(data.X)
+                if plain
+                else sp.csr_array(sp.diags_array(root) @ data.X)
+            )
             At = sp.csr_array(A.T)
         else:
             A = data.X if plain else root[:, None] * data.X
@@ -162,14 +186,22 @@ class WideProblem:
         Q = np.ascontiguousarray(Q)
         values, V = np.linalg.eigh(Q.T @ self.hessian(Q))
         trace = _squares(self.A) - (
-            0.0 if self.mean is None else float(self.root @ self.root * (self.mean @ self.mean))
+            0.0
+            if self.mean is None
+            else float(self.root @ self.root * (self.mean @ self.mean))
         )
         level = max(trace, 1e-300) / max(min(self.A.shape), 1)
         for _ in range(2):  # the mean of the others
             out = values > _OUTLIER * level
             out[: max(0, size - _DEFLATED)] = False
-            level = max(trace - float(values[out].sum()), 1e-12 * max(trace, 1e-300)) / max(min(self.A.shape), 1)
-        self.values, self.vectors, self.level = values[out], np.ascontiguousarray(Q @ V[:, out]), level
+            level = max(
+                trace - float(values[out].sum()), 1e-12 * max(trace, 1e-300)
+            ) / max(min(self.A.shape), 1)
+        self.values, self.vectors, self.level = (
+            values[out],
+            np.ascontiguousarray(Q @ V[:, out]),
+            level,
+        )
         return self
 
     def precondition(self, R: Array, mu: Array) -> Array:
@@ -216,15 +248,23 @@ class WideProblem:
         squared, right = np.linalg.eigh(gram)
         sigma = np.sqrt(np.maximum(squared, 0.0))
         c = np.minimum(1.0, self.lam / np.maximum(columns, 1e-300))
-        capped, V = (squared, right) if np.all(c == 1.0) else np.linalg.eigh(gram * c[:, None] * c)
+        capped, V = (
+            (squared, right)
+            if np.all(c == 1.0)
+            else np.linalg.eigh(gram * c[:, None] * c)
+        )
         capped = np.sqrt(np.maximum(capped, 0.0)) * (1.0 + 4 * np.finfo(self.dtype).eps)
         long = capped > 1.0
         theta *= c.astype(self.dtype)
         if long.any():
             Z = V[:, long].astype(self.dtype)
             theta -= (theta @ Z) @ (Z * (1.0 - 1.0 / capped[long]).astype(self.dtype)).T
-        value = column_products(theta, self.Y) - column_products(theta, theta) / (2.0 * self.scale)
-        return Certificate(primal, max(float(value.sum()), 0.0), gradient, columns, sigma, right)
+        value = column_products(theta, self.Y) - column_products(theta, theta) / (
+            2.0 * self.scale
+        )
+        return Certificate(
+            primal, max(float(value.sum()), 0.0), gradient, columns, sigma, right
+        )
 
 
 def _product(A: Any, B: Array) -> Array:
@@ -263,7 +303,9 @@ _NOISE, _PATIENCE = 1e-6, 3
 def subspace_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
     """Whether `solve_subspace` takes a problem: squared loss, one design, weights by row at most, these penalties."""
     kinds = sorted(type(p).__name__ for p in penalties)
-    known = kinds in (["TraceNorm"], ["L12", "TraceNorm"]) and all(p.alpha > 0 for p in penalties)
+    known = kinds in (["TraceNorm"], ["L12", "TraceNorm"]) and all(
+        p.alpha > 0 for p in penalties
+    )
     return isinstance(loss, SquaredLoss) and data.uniform and known
 
 
@@ -329,16 +371,23 @@ def solve_subspace(
         If the solver does not apply to the problem.
     """
     if not subspace_applies(data, loss, penalties):
-        raise ValueError("solve_subspace needs SquaredLoss, one design without missing targets, TraceNorm and L12")
+        raise ValueError(
+            "solve_subspace needs SquaredLoss, one design without missing targets, TraceNorm and L12"
+        )
     low = next(k for k, p in enumerate(penalties) if isinstance(p, TraceNorm))
     out = next((k for k, p in enumerate(penalties) if isinstance(p, L12)), None)
     unit = penalties[low].alpha  # the objective is divided by it
-    scale, lam = loss.scale / unit, penalties[out].alpha / unit if out is not None else np.inf
+    scale, lam = (
+        loss.scale / unit,
+        penalties[out].alpha / unit if out is not None else np.inf,
+    )
     exact = WideProblem.of(data, scale, lam, fit_intercept)
     work = exact if tol < SINGLE else exact.astype(np.float32)
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     state = start.info.get("state") if isinstance(start, SolverResult) else None
-    point = (state if isinstance(state, _Point) else _Point.of(parts, low, out, work.shape)).seen_by(work)
+    point = (
+        state if isinstance(state, _Point) else _Point.of(parts, low, out, work.shape)
+    ).seen_by(work)
     tracker = Tracker(tol, max_iter, callback)
     point = _descend(work, exact, point, unit, tracker)
     parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
@@ -346,25 +395,42 @@ def solve_subspace(
     if out is not None:
         parts[out][:, point.active] = point.E
     intercept = exact.intercept(parts.sum(axis=0))
-    return tracker.result(parts, intercept, rank=point.U.shape[1], outliers=len(point.active), state=point)
+    return tracker.result(
+        parts, intercept, rank=point.U.shape[1], outliers=len(point.active), state=point
+    )
 
 
-def _descend(work: WideProblem, exact: WideProblem, point: _Point, unit: float, tracker: Tracker) -> _Point:
+def _descend(
+    work: WideProblem, exact: WideProblem, point: _Point, unit: float, tracker: Tracker
+) -> _Point:
     """Step until the gap in double precision is small enough; return the point of the best objective."""
     primal, dual, careful, stalled, goal = np.inf, -np.inf, 0, 0, tracker.tol
     at = point.certify(work)
     for iteration in range(1, tracker.max_iter + 1):
-        primal, dual = min(primal, at.primal), max(dual, at.dual)  # the best so far, in the precision of the work
+        primal, dual = (
+            min(primal, at.primal),
+            max(dual, at.dual),
+        )  # the best so far, in the precision of the work
         gap = relative_gap(primal, dual)
-        if work is not exact and (gap <= goal or stalled == _PATIENCE or iteration == tracker.max_iter):
+        if work is not exact and (
+            gap <= goal or stalled == _PATIENCE or iteration == tracker.max_iter
+        ):
             double = point.seen_by(exact)
             sure = double.certify(exact)
             if tracker.check(iteration, unit * sure.primal, unit * sure.dual, None):
                 break
             goal /= 2
             if stalled == _PATIENCE or goal < _NOISE:
-                work, point, at, primal, dual = exact, double, sure, sure.primal, sure.dual
-        elif work is exact and tracker.check(iteration, unit * at.primal, unit * at.dual, None):
+                work, point, at, primal, dual = (
+                    exact,
+                    double,
+                    sure,
+                    sure.primal,
+                    sure.dual,
+                )
+        elif work is exact and tracker.check(
+            iteration, unit * at.primal, unit * at.dual, None
+        ):
             break
         new = _step(work, point, at, gap, careful)
         after = new.certify(work)
@@ -399,7 +465,9 @@ class _Point:
     rho: float | None = None
 
     @classmethod
-    def of(cls, parts: Array | None, low: int, out: int | None, shape: tuple[int, int]) -> _Point:
+    def of(
+        cls, parts: Array | None, low: int, out: int | None, shape: tuple[int, int]
+    ) -> _Point:
         """Return the point of a warm start, or zero, in double precision; `seen_by` makes its images."""
         d, T = shape
         U, B, active = np.zeros((d, 0)), np.zeros((0, T)), np.zeros(0, dtype=int)
@@ -423,34 +491,47 @@ class _Point:
 
     def certify(self, problem: WideProblem) -> Certificate:
         """Return the certificate of the point for a problem in its precision."""
-        penalty = float(np.linalg.svd(self.B, compute_uv=False).sum()) if len(self.B) else 0.0
+        penalty = (
+            float(np.linalg.svd(self.B, compute_uv=False).sum()) if len(self.B) else 0.0
+        )
         if len(self.active):
-            penalty += problem.lam * float(np.sqrt(column_products(self.E, self.E)).sum())
+            penalty += problem.lam * float(
+                np.sqrt(column_products(self.E, self.E)).sum()
+            )
         return problem.certify(self.total(), penalty)
 
     def seen_by(self, problem: WideProblem) -> _Point:
         """Return the point in the precision of a problem, with images and an orthonormal U of that precision."""
         U, R = np.linalg.qr(self.U.astype(problem.dtype))
-        E, P, before = (np.ascontiguousarray(A, problem.dtype) for A in (self.E, self.P, self.before))
+        E, P, before = (
+            np.ascontiguousarray(A, problem.dtype)
+            for A in (self.E, self.P, self.before)
+        )
         B = R.astype(np.float64) @ self.B
         HU, HE, HP = (problem.hessian(A) for A in (U, E, P))
         return replace(self, U=U, HU=HU, B=B, E=E, HE=HE, P=P, HP=HP, before=before)
 
     def without_history(self) -> _Point:
         """Return the point without the directions of earlier steps."""
-        return replace(self, P=0 * self.P, HP=0 * self.HP, before=self.before[:, :0], rho=None)
+        return replace(
+            self, P=0 * self.P, HP=0 * self.HP, before=self.before[:, :0], rho=None
+        )
 
 
 # ---------------------------------------------------------------- one step
 
 
-def _step(problem: WideProblem, point: _Point, at: Certificate, gap: float, careful: int) -> _Point:
+def _step(
+    problem: WideProblem, point: _Point, at: Certificate, gap: float, careful: int
+) -> _Point:
     """Minimise the objective over new directions; `careful` is how often this step was taken back."""
     U, HU = _basis(problem, point, at, careful)
     own = _directions(problem, point, at, U, HU, careful)
     small = _Small.of(problem, point, at, U, HU, own)
     steps = _SMALL_STEPS * 3**careful
-    B, b, g, rho = small.minimise(point.rho, steps, min(1e-5, 0.05 * gap) * 0.1**careful)
+    B, b, g, rho = small.minimise(
+        point.rho, steps, min(1e-5, 0.05 * gap) * 0.1**careful
+    )
     turn, B = _factors(B)
     turn = turn.astype(problem.dtype)
     new = replace(
@@ -471,17 +552,23 @@ def _factors(W: Array) -> tuple[Array, Array]:
     return left[:, kept], sigma[kept][:, None] * right[kept]
 
 
-def _basis(problem: WideProblem, point: _Point, at: Certificate, careful: int) -> tuple[Array, Array]:
+def _basis(
+    problem: WideProblem, point: _Point, at: Certificate, careful: int
+) -> tuple[Array, Array]:
     """Return an orthonormal basis for L that contains that of the point, and its image."""
     sigma, right = at.sigma[::-1], at.right[:, ::-1]
     new = right[:, :_NEW][:, sigma[:_NEW] > 0.9].astype(problem.dtype)
     found = [point.before]
     if point.U.shape[1]:
         left, s, Vt = np.linalg.svd(point.B, full_matrices=False)
-        residual = at.gradient @ Vt.T.astype(problem.dtype) - point.U @ left.astype(problem.dtype)
+        residual = at.gradient @ Vt.T.astype(problem.dtype) - point.U @ left.astype(
+            problem.dtype
+        )
         mu = 1.0 / np.maximum(s, 1e-12) / problem.scale
         found += [residual, problem.precondition(residual, mu)]
-        found += [problem.solve(residual, mu, steps * (1 + careful))[0] for steps in _STEPS_L]
+        found += [
+            problem.solve(residual, mu, steps * (1 + careful))[0] for steps in _STEPS_L
+        ]
     if new.shape[1]:
         g = at.gradient @ new
         found += [g, problem.precondition(g, np.ones(new.shape[1]))]
@@ -535,7 +622,11 @@ class _Own:
         weights = np.einsum("mia,ma->mi", self.mix, g).astype(dtype)
         change = (b - self.b * weights[:, 0]).astype(dtype)
         P = self.along[1] * weights[:, 1] + self.along[2] * weights[:, 2] + U @ change
-        HP = self.images[1] * weights[:, 1] + self.images[2] * weights[:, 2] + HU @ change
+        HP = (
+            self.images[1] * weights[:, 1]
+            + self.images[2] * weights[:, 2]
+            + HU @ change
+        )
         whole = self.b.astype(dtype) * weights[:, 0]
         E = self.along[0] * weights[:, 0] + U @ whole + P
         HE = self.images[0] * weights[:, 0] + HU @ whole + HP
@@ -544,22 +635,38 @@ class _Own:
         return replace(point, active=self.active[kept], E=E, HE=HE, P=P, HP=HP)
 
 
-def _directions(problem: WideProblem, point: _Point, at: Certificate, U: Array, HU: Array, careful: int) -> _Own:
+def _directions(
+    problem: WideProblem,
+    point: _Point,
+    at: Certificate,
+    U: Array,
+    HU: Array,
+    careful: int,
+) -> _Own:
     """Return the directions of the columns of E that are not zero, or will not be."""
-    fresh = np.setdiff1d(np.flatnonzero(at.columns > problem.lam * (1 - 1e-3)), point.active)
+    fresh = np.setdiff1d(
+        np.flatnonzero(at.columns > problem.lam * (1 - 1e-3)), point.active
+    )
     active = np.concatenate([point.active, fresh]).astype(int)
     nothing = np.zeros((problem.shape[0], len(fresh)), problem.dtype)
     E, HE, P, HP = (
-        np.ascontiguousarray(np.concatenate([A, nothing], axis=1)) for A in (point.E, point.HE, point.P, point.HP)
+        np.ascontiguousarray(np.concatenate([A, nothing], axis=1))
+        for A in (point.E, point.HE, point.P, point.HP)
     )
     norms = np.sqrt(column_products(E, E))
     pull = np.divide(problem.lam, norms, out=np.zeros_like(norms), where=norms > 0)
-    mu = np.where(norms > 0, np.minimum(pull / problem.scale, 1e4 * problem.level), 1e4 * problem.level)
+    mu = np.where(
+        norms > 0,
+        np.minimum(pull / problem.scale, 1e4 * problem.level),
+        1e4 * problem.level,
+    )
     gradient = np.ascontiguousarray(at.gradient[:, active])
     residual = gradient - E * pull.astype(problem.dtype)
     steps = (_STEPS_E if len(active) > _MANY * problem.shape[1] else 1) * (1 + careful)
     D, HD = problem.solve(residual, mu, steps)
-    unit = (1.0 / np.maximum(np.sqrt(column_products(D, D)), 1e-300)).astype(problem.dtype)
+    unit = (1.0 / np.maximum(np.sqrt(column_products(D, D)), 1e-300)).astype(
+        problem.dtype
+    )
     along, images = [E, D * unit, P], [HE, HD * unit, HP]
     b = np.zeros((U.shape[1], len(active)))
     for i, A in enumerate(along):
@@ -568,7 +675,9 @@ def _directions(problem: WideProblem, point: _Point, at: Certificate, U: Array, 
         along[i], images[i] = A - U @ h, images[i] - HU @ h
         if i == 0:
             b = h.astype(np.float64)
-        gone = np.sqrt(column_products(along[i], along[i])) <= _FRESH * np.maximum(raw, 1e-30)
+        gone = np.sqrt(column_products(along[i], along[i])) <= _FRESH * np.maximum(
+            raw, 1e-30
+        )
         along[i][:, gone] = 0
         images[i][:, gone] = 0
     N, M = np.zeros((len(active), 3, 3)), np.zeros((len(active), 3, 3))
@@ -576,13 +685,30 @@ def _directions(problem: WideProblem, point: _Point, at: Certificate, U: Array, 
         for j in range(i + 1):
             N[:, i, j] = N[:, j, i] = column_products(along[i], along[j])
             M[:, i, j] = M[:, j, i] = 0.5 * (
-                column_products(along[i], images[j]) + column_products(along[j], images[i])
+                column_products(along[i], images[j])
+                + column_products(along[j], images[i])
             )
     slopes = np.stack([column_products(A, gradient) for A in along], axis=1)
-    K = np.stack([0.5 * (HU.T @ A + U.T @ H).T.astype(np.float64) for A, H in zip(along, images, strict=True)], axis=2)
+    K = np.stack(
+        [
+            0.5 * (HU.T @ A + U.T @ H).T.astype(np.float64)
+            for A, H in zip(along, images, strict=True)
+        ],
+        axis=2,
+    )
     mix, g = _orthonormal(N)
     M = mix.transpose(0, 2, 1) @ M @ mix
-    return _Own(active, along, images, mix, M, np.einsum("mia,mi->ma", mix, slopes), K @ mix, b, g)
+    return _Own(
+        active,
+        along,
+        images,
+        mix,
+        M,
+        np.einsum("mia,mi->ma", mix, slopes),
+        K @ mix,
+        b,
+        g,
+    )
 
 
 def _orthonormal(N: Array) -> tuple[Array, Array]:
@@ -592,7 +718,10 @@ def _orthonormal(N: Array) -> tuple[Array, Array]:
     """
     size = np.sqrt(np.maximum(np.einsum("mii->mi", N), 0.0))
     inverse = np.divide(
-        1.0, size, out=np.zeros_like(size), where=size > 1e-12 * max(float(size.max(initial=0.0)), 1e-30)
+        1.0,
+        size,
+        out=np.zeros_like(size),
+        where=size > 1e-12 * max(float(size.max(initial=0.0)), 1e-30),
     )
     mix = np.zeros_like(N)
     for k in range(3):
@@ -600,9 +729,17 @@ def _orthonormal(N: Array) -> tuple[Array, Array]:
         v[:, k] = inverse[:, k]
         for _ in range(2):
             for i in range(k):
-                v -= mix[:, :, i] * np.einsum("mi,mij,mj->m", mix[:, :, i], N, v)[:, None]
+                v -= (
+                    mix[:, :, i]
+                    * np.einsum("mi,mij,mj->m", mix[:, :, i], N, v)[:, None]
+                )
         left = np.sqrt(np.maximum(np.einsum("mi,mij,mj->m", v, N, v), 0.0))
-        mix[:, :, k] = v * np.divide(1.0, left, out=np.zeros_like(left), where=left > _PARALLEL)[:, None]
+        mix[:, :, k] = (
+            v
+            * np.divide(1.0, left, out=np.zeros_like(left), where=left > _PARALLEL)[
+                :, None
+            ]
+        )
     first = np.zeros(size.shape)
     first[:, 0] = np.where(inverse[:, 0] > 0, size[:, 0], 0.0)
     return mix, first
@@ -636,7 +773,15 @@ class _Small:
     slopes: Array
 
     @classmethod
-    def of(cls, problem: WideProblem, point: _Point, at: Certificate, U: Array, HU: Array, own: _Own) -> _Small:
+    def of(
+        cls,
+        problem: WideProblem,
+        point: _Point,
+        at: Certificate,
+        U: Array,
+        HU: Array,
+        own: _Own,
+    ) -> _Small:
         H = (U.T @ HU).astype(np.float64)
         w, turn = np.linalg.eigh(0.5 * (H + H.T))
         w = np.maximum(w, 1e-9 * max(float(w.max(initial=0.0)), 1e-300))
@@ -645,15 +790,38 @@ class _Small:
         K, M = turn.T @ own.K, own.M
         inside = np.einsum("mpa,p,mpb->mab", K, 1.0 / w, K)
         e, F = np.linalg.eigh(M - inside)
-        M = inside + (F * np.maximum(e, 0.0)[:, None, :]) @ F.transpose(0, 2, 1)  # not indefinite by rounding
+        M = inside + (F * np.maximum(e, 0.0)[:, None, :]) @ F.transpose(
+            0, 2, 1
+        )  # not indefinite by rounding
         B, b, g = turn.T @ B, turn.T @ own.b, own.g
         gradient = turn.T @ (U.T @ at.gradient).astype(np.float64)
         R = gradient / problem.scale + w[:, None] * B
         R[:, own.active] += w[:, None] * b + (K @ g[:, :, None])[:, :, 0].T
-        C = own.gradient / problem.scale + _times(K, (B[:, own.active] + b).T) + np.einsum("mab,mb->ma", M, g)
-        return cls(problem.scale, problem.lam, own.active, turn, w, K, M, R, C, B, b, g, gradient, own.gradient)
+        C = (
+            own.gradient / problem.scale
+            + _times(K, (B[:, own.active] + b).T)
+            + np.einsum("mab,mb->ma", M, g)
+        )
+        return cls(
+            problem.scale,
+            problem.lam,
+            own.active,
+            turn,
+            w,
+            K,
+            M,
+            R,
+            C,
+            B,
+            b,
+            g,
+            gradient,
+            own.gradient,
+        )
 
-    def minimise(self, rho: float | None, steps: int, tol: float) -> tuple[Array, Array, Array, float]:
+    def minimise(
+        self, rho: float | None, steps: int, tol: float
+    ) -> tuple[Array, Array, Array, float]:
         """Return B, b, g by relaxed ADMM, and its rho; it begins with the multipliers of the large problem."""
         act, scale = self.active, self.scale
         usual = 1.0 / max(_size(self.B, self.b, self.g), 1e-2)
@@ -670,13 +838,21 @@ class _Small:
             both = aB[:, act] + ab
             right[:, act] = scale * self.R[:, act] + 0.5 * rho * both
             x = A * right
-            g = (S @ (scale * (self.C - _times(self.K, x[:, act].T)) + rho * ag)[:, :, None])[:, :, 0]
+            g = (
+                S
+                @ (scale * (self.C - _times(self.K, x[:, act].T)) + rho * ag)[
+                    :, :, None
+                ]
+            )[:, :, 0]
             x[:, act] -= A[:, act] * (scale * (self.K @ g[:, :, None])[:, :, 0].T)
             shift = 0.5 * (x[:, act] - both)
             xb = ab + shift
             x[:, act] = aB[:, act] + shift
             oB, ob, og = ZB, Zb, Zg
-            TB, tb, tg = (1.6 * new - 0.6 * Z + u for new, Z, u in ((x, ZB, UB), (xb, Zb, Ub), (g, Zg, Ug)))
+            TB, tb, tg = (
+                1.6 * new - 0.6 * Z + u
+                for new, Z, u in ((x, ZB, UB), (xb, Zb, Ub), (g, Zg, Ug))
+            )
             ZB = _shrink_rows(TB, 1.0 / rho)
             norms = np.sqrt(np.sum(tb * tb, axis=0) + np.sum(tg * tg, axis=1))
             factor = np.maximum(0.0, 1.0 - self.lam / rho / np.maximum(norms, 1e-300))
@@ -688,7 +864,9 @@ class _Small:
                 if max(primal, dual) < tol:
                     break
                 if it in (5, 10, 20, 30, 50, 80, 120, 180):
-                    change = min(max(np.sqrt(max(primal, 1e-12) / max(dual, 1e-12)), 0.2), 5.0)
+                    change = min(
+                        max(np.sqrt(max(primal, 1e-12) / max(dual, 1e-12)), 0.2), 5.0
+                    )
                     change = min(max(rho * change, 1e-4 * usual), 1e4 * usual) / rho
                     if not 1 / 1.5 < change < 1.5:
                         rho *= change
@@ -700,7 +878,9 @@ class _Small:
         """Return what inverts the Hessian plus rho: of U by task, and the Schur complements of the directions."""
         A = 1.0 / (self.scale * self.w[:, None] + rho * free)
         inside = np.einsum("mpa,pm,mpb->mab", self.K, A[:, self.active], self.K)
-        return A, np.linalg.inv(self.scale * self.M + rho * np.eye(3) - self.scale**2 * inside)
+        return A, np.linalg.inv(
+            self.scale * self.M + rho * np.eye(3) - self.scale**2 * inside
+        )
 
 
 def _times(K: Array, x: Array) -> Array:

@@ -96,14 +96,20 @@ class Compressed:
 
     def moments(self) -> Array:
         """Return the mean of x x' over all rows, (p, p)."""
-        total = sum(block.copies * np.tensordot(block.R, block.R, ([0, 1], [0, 1])) for block in self.blocks)
+        total = sum(
+            block.copies * np.tensordot(block.R, block.R, ([0, 1], [0, 1]))
+            for block in self.blocks
+        )
         return np.asarray(total / max(self.N, 1e-300))
 
 
 def weighted(data: Compressed, v: Array) -> Compressed:
     """Return tasks with rows divided by the roots of v (T,): rows of noises s2 v have the noise s2."""
     root = np.sqrt(v)
-    blocks = [Block(b.tasks, b.R / root[b.tasks, None, None], b.z / root[b.tasks, None]) for b in data.blocks]
+    blocks = [
+        Block(b.tasks, b.R / root[b.tasks, None, None], b.z / root[b.tasks, None])
+        for b in data.blocks
+    ]
     return replace(data, blocks=blocks, rest=data.rest / v)
 
 
@@ -126,7 +132,9 @@ class Columns:
     intercept: bool
 
     @classmethod
-    def of_moments(cls, mean: Array, squares: Array, center: float, intercept: bool) -> Columns:
+    def of_moments(
+        cls, mean: Array, squares: Array, center: float, intercept: bool
+    ) -> Columns:
         """Take means of columns, mean squares about them, and the mean target."""
         std = np.sqrt(np.maximum(squares, 0.0))
         varies = std > CONSTANT * np.abs(mean)
@@ -173,21 +181,32 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
         A = columns.apply(X)
         R, z, rest = _shared(*(a if root is None else root * a for a in (A, y)))
         total = float(data.n_rows if data.weights is None else data.weights.sum())
-        blocks, n, rows = [Block(np.arange(data.n_tasks), R, z)], np.full(data.n_tasks, total), total
+        blocks, n, rows = (
+            [Block(np.arange(data.n_tasks), R, z)],
+            np.full(data.n_tasks, total),
+            total,
+        )
     else:
         take = _taker(data, X, y, weights, columns)
         blocks, rest = _factorised(take, data.sizes, X.shape[1] + int(intercept))
         n = data.sizes.astype(float) if weights is None else data.sum_by_task(weights)
         rows = float(n.sum()) if data.offsets is not None else float(n.max())
-    return Compressed(blocks, rest, n, rows, _variance(blocks, rest, n, columns.intercept)), columns
+    return Compressed(
+        blocks, rest, n, rows, _variance(blocks, rest, n, columns.intercept)
+    ), columns
 
 
-def _columns(data: TaskData, X: Array, weights: Array | None, intercept: bool) -> Columns:
+def _columns(
+    data: TaskData, X: Array, weights: Array | None, intercept: bool
+) -> Columns:
     """Return means and scales over the rows of all tasks, the targets about their mean over all."""
     if weights is None:
         w, center = np.full(len(X), 1.0 / len(X)), float(data.targets.mean())
     else:
-        w, center = weights if weights.ndim == 1 else weights.sum(axis=1), float((weights * data.targets).sum())
+        w, center = (
+            weights if weights.ndim == 1 else weights.sum(axis=1),
+            float((weights * data.targets).sum()),
+        )
         w, center = w / w.sum(), center / float(weights.sum())
     mean = w @ X
     return Columns.of_moments(mean, w @ np.square(X - mean), center, intercept)
@@ -220,7 +239,9 @@ def _taker(
             rows = (offsets[tasks, None] + np.arange(n))[inside]
             entry: Any = rows
         else:  # a shared design with entries missing, or weights of their own
-            observed = np.ones(y.shape, dtype=bool) if data.observed is None else data.observed
+            observed = (
+                np.ones(y.shape, dtype=bool) if data.observed is None else data.observed
+            )
             rows = np.concatenate([np.flatnonzero(observed[:, t]) for t in tasks])
             entry = (rows, np.repeat(tasks, sizes[tasks]))
         flat = np.column_stack([columns.apply(X[rows]), y[entry]])
@@ -233,12 +254,16 @@ def _taker(
     return take
 
 
-def _factorised(take: Callable[[Array, int], Array], sizes: Array, p: int) -> tuple[list[Block], Array]:
+def _factorised(
+    take: Callable[[Array, int], Array], sizes: Array, p: int
+) -> tuple[list[Block], Array]:
     """Return blocks of tasks of about the same number of rows, and the rest of every task."""
     rest = np.zeros(len(sizes))
     lengths = np.minimum(sizes, p)
     most = int(lengths.max())
-    split = len(lengths) * float(most) ** 2 > _WASTE * np.square(lengths, dtype=float).sum()
+    split = (
+        len(lengths) * float(most) ** 2 > _WASTE * np.square(lengths, dtype=float).sum()
+    )
     pieces: dict[int, list[Block]] = {}
     for tasks, n in by_length(sizes, p + 1, _BATCH):
         k = min(1 << (n - 1).bit_length(), most) if split else most
@@ -271,20 +296,27 @@ def by_length(sizes: Array, width: int, batch: int) -> list[tuple[Array, int]]:
 def _joined(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         block = blocks[0]
-        return Block(block.tasks, np.ascontiguousarray(block.R), np.ascontiguousarray(block.z))
+        return Block(
+            block.tasks, np.ascontiguousarray(block.R), np.ascontiguousarray(block.z)
+        )
     parts = ([getattr(block, name) for block in blocks] for name in ("tasks", "R", "z"))
     return Block(*(np.concatenate(part) for part in parts))
 
 
 def _variance(blocks: list[Block], rest: Array, n: Array, centred: bool) -> float:
     """Return the variance of the targets; they are about their mean where there is an intercept."""
-    return float((rest.sum() + sum(np.square(block.z).sum() for block in blocks)) / max(n.sum(), 1e-300))
+    return float(
+        (rest.sum() + sum(np.square(block.z).sum() for block in blocks))
+        / max(n.sum(), 1e-300)
+    )
 
 
 # ---------------------------------------------------------------------- from sums
 
 
-def of_statistics(s: TaskStatistics, intercept: bool = True) -> tuple[Compressed, Columns]:
+def of_statistics(
+    s: TaskStatistics, intercept: bool = True
+) -> tuple[Compressed, Columns]:
     """Compress sums over rows; they have half of the digits of the rows.
 
     Raises
@@ -295,16 +327,25 @@ def of_statistics(s: TaskStatistics, intercept: bool = True) -> tuple[Compressed
     weight = np.broadcast_to(s.weight, s.n_tasks)
     empty = [str(task) for task in s.tasks[weight <= 0]]
     if empty:
-        raise ValueError(f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out")
+        raise ValueError(
+            f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out"
+        )
     total = float(weight.sum())
-    columns = Columns.of_moments(s.mean, np.square(s.std), float((s.y + weight * s.y_shift).sum() / total), intercept)
+    columns = Columns.of_moments(
+        s.mean,
+        np.square(s.std),
+        float((s.y + weight * s.y_shift).sum() / total),
+        intercept,
+    )
     S, c, q = _gram(s, columns)
     R, z = _roots(S, c)
     rest = np.maximum(q - np.square(z).sum(axis=1), 0.0)
     n = np.array(weight, dtype=float)
     blocks = [Block(np.arange(s.n_tasks), R, z)]
     rows = total if not s.shared else float(n.max())
-    return Compressed(blocks, rest, n, rows, _variance(blocks, rest, n, intercept)), columns
+    return Compressed(
+        blocks, rest, n, rows, _variance(blocks, rest, n, intercept)
+    ), columns
 
 
 def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
@@ -312,7 +353,11 @@ def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
     w, one = s.weight, 1.0 / columns.scale
     shift = (columns.mean - s.x_shift) * one  # of the columns that the sums are about
     x = s.x * one
-    xx = s.xx * np.outer(one, one) - x[:, :, None] * shift - shift[:, None] * x[:, None, :]
+    xx = (
+        s.xx * np.outer(one, one)
+        - x[:, :, None] * shift
+        - shift[:, None] * x[:, None, :]
+    )
     xx = xx + w[:, None, None] * np.outer(shift, shift)
     moved = x - w[:, None] * shift
     up = s.y_shift - columns.center

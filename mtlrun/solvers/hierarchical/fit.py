@@ -13,7 +13,14 @@ from scipy.special import gammaln
 
 from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.compress import Compressed, weighted
-from mtlrun.solvers.hierarchical.covariance import CovarianceModel, Factor, Full, Tied, factored, newton
+from mtlrun.solvers.hierarchical.covariance import (
+    CovarianceModel,
+    Factor,
+    Full,
+    Tied,
+    factored,
+    newton,
+)
 from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of
 
@@ -53,7 +60,9 @@ class HierarchicalProblem:
     def marginal(self, random: Array | None = None) -> Marginal:
         """Return D with these random columns, by default all that may differ."""
         shrunk = np.arange(int(self.intercept), self.data.p) if self.shrink else None
-        return Marginal(self.data, self.random if random is None else random, self.method, shrunk)
+        return Marginal(
+            self.data, self.random if random is None else random, self.method, shrunk
+        )
 
     def tied(self, m: Marginal, name: str) -> Tied:
         """Return the structure "none", "intercept", "scalar" or "diagonal" of the random columns of `m`."""
@@ -82,7 +91,9 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
     if name == "auto":
         return automatic(problem)
     if name == "factor":
-        return grown(problem, fit_covariance(problem, "diagonal"), covariance.MOST_RANK, forced=1)
+        return grown(
+            problem, fit_covariance(problem, "diagonal"), covariance.MOST_RANK, forced=1
+        )
     if name == "full":
         return _full(problem, fit_covariance(problem, "diagonal"))
     return _tied(problem, name)
@@ -94,20 +105,39 @@ def _tied(problem: HierarchicalProblem, name: str) -> Result:
     else:
         m = problem.marginal()
     structure = problem.tied(m, name)
-    return Result(name, m, structure, newton(m, structure, tol=problem.tol, max_iter=problem.max_iter))
+    return Result(
+        name,
+        m,
+        structure,
+        newton(m, structure, tol=problem.tol, max_iter=problem.max_iter),
+    )
 
 
 def _full(problem: HierarchicalProblem, base: Result) -> Result:
     """Fit any covariance, from a diagonal one and from the identity where they end in different minima."""
     m, structure = base.m, Full(base.m.scale)
-    options: dict[str, Any] = {"kappa": base.fit.value.kappa, "tol": problem.tol, "max_iter": 10 * problem.max_iter}
-    fits = [factored(m, structure, structure.of(theta), **options) for theta in (base.fit.value.Theta, m.scale)]
+    options: dict[str, Any] = {
+        "kappa": base.fit.value.kappa,
+        "tol": problem.tol,
+        "max_iter": 10 * problem.max_iter,
+    }
+    fits = [
+        factored(m, structure, structure.of(theta), **options)
+        for theta in (base.fit.value.Theta, m.scale)
+    ]
     evaluations = sum(fit.evaluations for fit in fits)
     best = min(fits, key=lambda fit: fit.value.criterion)
-    return Result("full", m, structure, replace(best, evaluations=evaluations + base.fit.evaluations))
+    return Result(
+        "full",
+        m,
+        structure,
+        replace(best, evaluations=evaluations + base.fit.evaluations),
+    )
 
 
-def grown(problem: HierarchicalProblem, base: Result, most: int, forced: int = 0) -> Result:
+def grown(
+    problem: HierarchicalProblem, base: Result, most: int, forced: int = 0
+) -> Result:
     """Add directions to a scalar or diagonal covariance while each pays (see `directed`)."""
     m = base.m
 
@@ -116,10 +146,21 @@ def grown(problem: HierarchicalProblem, base: Result, most: int, forced: int = 0
         return m(np.diag(Theta) if Theta.ndim == 1 else Theta, now.fit.value.kappa).G
 
     def fit(now: Result, structure: Factor, x: Array) -> Result:
-        options: dict[str, Any] = {"kappa": now.fit.value.kappa, "tol": problem.tol, "max_iter": 5 * problem.max_iter}
-        return Result(f"{base.name}+{structure.rank}", m, structure, factored(m, structure, x, **options))
+        options: dict[str, Any] = {
+            "kappa": now.fit.value.kappa,
+            "tol": problem.tol,
+            "max_iter": 5 * problem.max_iter,
+        }
+        return Result(
+            f"{base.name}+{structure.rank}",
+            m,
+            structure,
+            factored(m, structure, x, **options),
+        )
 
-    return covariance.directed(base, gradient, fit, most, forced, length=0.5, least=1e-2)
+    return covariance.directed(
+        base, gradient, fit, most, forced, length=0.5, least=1e-2
+    )
 
 
 def automatic(problem: HierarchicalProblem) -> Result:
@@ -130,16 +171,28 @@ def automatic(problem: HierarchicalProblem) -> Result:
     most = problem.data.N / TARGETS
     level = problem.intercept and 0 in problem.random
     sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": len(problem.random)}
-    tried = [name for name, size in sizes.items() if size <= most or name == "intercept"]
+    tried = [
+        name for name, size in sizes.items() if size <= most or name == "intercept"
+    ]
     if not level:
         tried = [name for name in tried if name != "intercept"] or ["scalar"]
     found = {name: fit_covariance(problem, name) for name in tried}
     best = min(found.values(), key=lambda result: result.aic)
     base = found.get("scalar", best) if best.name == "intercept" else best
     p = len(base.m.random)
-    rank = int(min((most - base.fit.parameters) / p, p // 2, problem.data.T // covariance.TASKS_PER_DIRECTION))
+    rank = int(
+        min(
+            (most - base.fit.parameters) / p,
+            p // 2,
+            problem.data.T // covariance.TASKS_PER_DIRECTION,
+        )
+    )
     if base.name in ("scalar", "diagonal") and rank > 0:
-        best = min(best, grown(problem, base, min(rank, covariance.MOST_RANK)), key=lambda result: result.aic)
+        best = min(
+            best,
+            grown(problem, base, min(rank, covariance.MOST_RANK)),
+            key=lambda result: result.aic,
+        )
     return best
 
 
@@ -174,11 +227,21 @@ def integrated(result: Result) -> Posterior:
     def along(i: int, root: float) -> float:
         return at(_with(x, i, root)).criterion
 
-    axes = [_axis(partial(along, i), float(x[i]), result.criterion) for i in range(len(x))]
-    points = [(np.array([v for v, _ in p]), float(np.prod([w for _, w in p]))) for p in itertools.product(*axes)]
+    axes = [
+        _axis(partial(along, i), float(x[i]), result.criterion) for i in range(len(x))
+    ]
+    points = [
+        (np.array([v for v, _ in p]), float(np.prod([w for _, w in p])))
+        for p in itertools.product(*axes)
+    ]
     values = [at(roots) for roots, _ in points]
     lowest = min(v.criterion for v in values)
-    weights = np.array([w * np.exp(-0.5 * (v.criterion - lowest)) for v, (_, w) in zip(values, points, strict=True)])
+    weights = np.array(
+        [
+            w * np.exp(-0.5 * (v.criterion - lowest))
+            for v, (_, w) in zip(values, points, strict=True)
+        ]
+    )
     weights /= weights.sum()
     kept = np.flatnonzero(weights > _LIGHT)
     parts = [posterior_of(m, values[i]) for i in kept]
@@ -191,7 +254,9 @@ def _with(x: Array, i: int, value: float) -> Array:
     return out
 
 
-def _axis(f: Callable[[float], float], x: float, lowest: float) -> list[tuple[float, float]]:
+def _axis(
+    f: Callable[[float], float], x: float, lowest: float
+) -> list[tuple[float, float]]:
     """Return points and weights of a standard deviation around x, where f is lowest; x alone where f never rises."""
     high = max(x, 0.05)
     while f(high) < lowest + RISE:
@@ -205,21 +270,29 @@ def _axis(f: Callable[[float], float], x: float, lowest: float) -> list[tuple[fl
         low = 0.0
     nodes, weights = np.polynomial.legendre.leggauss(POINTS)
     half = (high - low) / 2
-    return [(float(low + half * (node + 1)), float(half * weight)) for node, weight in zip(nodes, weights, strict=True)]
+    return [
+        (float(low + half * (node + 1)), float(half * weight))
+        for node, weight in zip(nodes, weights, strict=True)
+    ]
 
 
 def _mixed(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
     """Return the moments of a mixture of posteriors; the noise is that of a t distribution with nu degrees."""
     W = _mean(weights, [part.W for part in parts])
     mu = _mean(weights, [part.mu for part in parts])
-    around = [np.array([part.covariance(t) for t in range(len(W))]) + _outer(part.W - W) for part in parts]
+    around = [
+        np.array([part.covariance(t) for t in range(len(W))]) + _outer(part.W - W)
+        for part in parts
+    ]
     news = [part.covariance(-1) + _outer(part.mu - mu) for part in parts]
     means = [part.mean_covariance + _outer(part.mu - mu) for part in parts]
     wider = nu / (nu - 2) if nu > 4 else 2.0
     s2 = float(weights @ np.array([part.s2 for part in parts])) * wider
     Sigma = _mean(weights, [part.Sigma for part in parts])
     explicit, new = _mean(weights, around), _mean(weights, news)
-    return Posterior(W, mu, _mean(weights, means), Sigma, s2, parts[0].data, explicit, new)
+    return Posterior(
+        W, mu, _mean(weights, means), Sigma, s2, parts[0].data, explicit, new
+    )
 
 
 def _mean(weights: Array, values: list[Array]) -> Array:
@@ -290,7 +363,17 @@ class OwnNoise:
     def none(cls, result: Result) -> OwnNoise:
         """Return a model whose tasks have one noise."""
         fit, one = result.fit, np.ones(result.m.data.T)
-        return cls(result, one, one, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
+        return cls(
+            result,
+            one,
+            one,
+            np.inf,
+            fit.path,
+            fit.gain,
+            fit.converged,
+            result.criterion,
+            fit.evaluations,
+        )
 
     @property
     def of_new_task(self) -> float:
@@ -327,7 +410,9 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
     path, gain, converged = [_objective(result, v, degrees)], np.inf, False
     for _ in range(problem.max_iter):
         g, h, u = _slopes(result, v)
-        step, gain = _step(g + degrees * (1 - 1 / v), np.maximum(h, u) + degrees / v, u, result.m.nu)
+        step, gain = _step(
+            g + degrees * (1 - 1 / v), np.maximum(h, u) + degrees / v, u, result.m.nu
+        )
         gain += max(result.fit.gain, 0.0)
         if gain < problem.tol:
             converged = True
@@ -347,7 +432,17 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
         path.append(_objective(result, v, degrees))
     after = degrees + _slopes(result, v)[1]
     criterion = path[-1] + float(np.log(after / (4 * np.pi)).sum())
-    return OwnNoise(result, v, v * after / (after - 2), degrees, path, gain, converged, criterion, evaluations)
+    return OwnNoise(
+        result,
+        v,
+        v * after / (after - 2),
+        degrees,
+        path,
+        gain,
+        converged,
+        criterion,
+        evaluations,
+    )
 
 
 def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
@@ -356,16 +451,32 @@ def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
     kappa, tol = result.fit.value.kappa, problem.tol
     if isinstance(result.structure, Tied):
         start = result.fit.x
-        fit = newton(m, result.structure, start=start, kappa=kappa, tol=tol, max_iter=problem.max_iter)
+        fit = newton(
+            m,
+            result.structure,
+            start=start,
+            kappa=kappa,
+            tol=tol,
+            max_iter=problem.max_iter,
+        )
     else:
-        fit = factored(m, result.structure, result.fit.x, kappa=kappa, tol=tol, max_iter=10 * problem.max_iter)
+        fit = factored(
+            m,
+            result.structure,
+            result.fit.x,
+            kappa=kappa,
+            tol=tol,
+            max_iter=10 * problem.max_iter,
+        )
     return Result(result.name, m, result.structure, fit)
 
 
 def _objective(result: Result, v: Array, degrees: float) -> float:
     half = degrees / 2
     norm = -2 * (half * np.log(half) - gammaln(half)) * len(v)
-    return result.criterion + float((result.m.data.n * np.log(v) + degrees * (np.log(v) + 1 / v)).sum() + norm)
+    return result.criterion + float(
+        (result.m.data.n * np.log(v) + degrees * (np.log(v) + 1 / v)).sum() + norm
+    )
 
 
 def _slopes(result: Result, v: Array) -> tuple[Array, Array, Array]:
@@ -376,7 +487,9 @@ def _slopes(result: Result, v: Array) -> tuple[Array, Array, Array]:
     u = data.rest / value.s2
     for block, q in zip(data.blocks, value.Q, strict=True):
         RJ, qj = block.R[:, :, m.random], q[:, :, m.random]
-        half, moved = (qj * Theta, RJ * Theta) if Theta.ndim == 1 else (qj @ Theta, RJ @ Theta)
+        half, moved = (
+            (qj * Theta, RJ * Theta) if Theta.ndim == 1 else (qj @ Theta, RJ @ Theta)
+        )
         P = half @ qj.transpose(0, 2, 1)  # similar to I - V^-1
         seen[block.tasks] = np.trace(P, axis1=1, axis2=2)
         second[block.tasks] = np.square(P).sum(axis=(1, 2))

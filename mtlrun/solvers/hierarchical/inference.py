@@ -19,7 +19,14 @@ from scipy.stats import f as f_distribution
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
 from mtlrun.solvers.hierarchical.covariance import newton
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, Result, fit_covariance
-from mtlrun.solvers.hierarchical.logistic import LaplaceFit, LogisticProblem, fit_logistic, grown, pooled, without
+from mtlrun.solvers.hierarchical.logistic import (
+    LaplaceFit,
+    LogisticProblem,
+    fit_logistic,
+    grown,
+    pooled,
+    without,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -52,9 +59,16 @@ class _Projected:
         self.bases = [_basis(block.R[:, :, own]) for block in data.blocks]
         rest = np.setdiff1d(np.arange(data.p), own)
         X = [self.inside(k, block.R[:, :, rest]) for k, block in enumerate(data.blocks)]
-        S = sum(block.copies * np.tensordot(x, x, ([0, 1], [0, 1])) for block, x in zip(data.blocks, X, strict=True))
+        S = sum(
+            block.copies * np.tensordot(x, x, ([0, 1], [0, 1]))
+            for block, x in zip(data.blocks, X, strict=True)
+        )
         values, vectors = np.linalg.eigh(np.asarray(S))
-        kept = values > _ZERO * max(values[-1], 1e-300) if len(values) else np.zeros(0, dtype=bool)
+        kept = (
+            values > _ZERO * max(values[-1], 1e-300)
+            if len(values)
+            else np.zeros(0, dtype=bool)
+        )
         self.fixed = [x @ (vectors[:, kept] / np.sqrt(values[kept])) for x in X]
 
     def inside(self, k: int, B: Array) -> Array:
@@ -65,7 +79,10 @@ class _Projected:
     def residuals(self, Z: list[Array]) -> list[Array]:
         """Return targets (m, rows, any) of every block without own and fixed effects."""
         inner = [self.inside(k, z) for k, z in enumerate(Z)]
-        seen = sum(np.tensordot(_all(x, z), z, ([0, 1], [0, 1])) for x, z in zip(self.fixed, inner, strict=True))
+        seen = sum(
+            np.tensordot(_all(x, z), z, ([0, 1], [0, 1]))
+            for x, z in zip(self.fixed, inner, strict=True)
+        )
         return [z - x @ seen for x, z in zip(self.fixed, inner, strict=True)]
 
     def rank(self) -> float:
@@ -86,33 +103,69 @@ def _basis(R: Array) -> Array:
     if not R.shape[2]:
         return np.zeros((len(R), R.shape[1], 0))
     U, s, _ = np.linalg.svd(R, full_matrices=False)
-    return np.asarray(U * (s > _ZERO * np.maximum(s.max(axis=1, keepdims=True), 1e-300))[:, None, :])
+    return np.asarray(
+        U * (s > _ZERO * np.maximum(s.max(axis=1, keepdims=True), 1e-300))[:, None, :]
+    )
 
 
-def score_test(data: Compressed, tested: Array, own: Array, draws: int = 999, seed: int = 0) -> SignificanceTest:
+def score_test(
+    data: Compressed, tested: Array, own: Array, draws: int = 999, seed: int = 0
+) -> SignificanceTest:
     """Test whether the columns `tested` have one coefficient for all tasks, while those in `own` may differ."""
     projected = _Projected(data, own)
-    Z = [projected.inside(k, block.R[:, :, tested]) for k, block in enumerate(data.blocks)]
-    unit = np.asarray(sum(b.copies * np.square(z).sum(axis=(0, 1)) for b, z in zip(data.blocks, Z, strict=True)))
+    Z = [
+        projected.inside(k, block.R[:, :, tested])
+        for k, block in enumerate(data.blocks)
+    ]
+    unit = np.asarray(
+        sum(
+            b.copies * np.square(z).sum(axis=(0, 1))
+            for b, z in zip(data.blocks, Z, strict=True)
+        )
+    )
     Z = [z / np.sqrt(np.where(unit > 0, unit, 1.0)) for z in Z]
     real = [_real(block) for block in data.blocks]
-    rows = sum(float(mask.sum()) * len(block.z) / len(mask) for mask, block in zip(real, data.blocks, strict=True))
+    rows = sum(
+        float(mask.sum()) * len(block.z) / len(mask)
+        for mask, block in zip(real, data.blocks, strict=True)
+    )
     left = max(data.N - rows, 0.0)
 
     def statistic(targets: list[Array], rest: Array) -> Array:
         e = projected.residuals(targets)
-        score = sum(np.square(z.transpose(0, 2, 1) @ r).sum(axis=(0, 1)) for z, r in zip(Z, e, strict=True))
-        return np.asarray(score / (sum(np.square(r).sum(axis=(0, 1)) for r in e) + rest))
+        score = sum(
+            np.square(z.transpose(0, 2, 1) @ r).sum(axis=(0, 1))
+            for z, r in zip(Z, e, strict=True)
+        )
+        return np.asarray(
+            score / (sum(np.square(r).sum(axis=(0, 1)) for r in e) + rest)
+        )
 
-    seen = float(statistic([block.z[:, :, None] for block in data.blocks], data.rest.sum())[0])
+    seen = float(
+        statistic([block.z[:, :, None] for block in data.blocks], data.rest.sum())[0]
+    )
     rng, above, done = np.random.default_rng(seed), 0, 0
-    size = max(1, min(draws, int(_DRAWN / max(sum(block.z.size for block in data.blocks), 1))))
+    size = max(
+        1, min(draws, int(_DRAWN / max(sum(block.z.size for block in data.blocks), 1)))
+    )
     while done < draws:
         m = min(size, draws - done)
-        drawn = [rng.normal(size=(*b.z.shape, m)) * mask[:, :, None] for b, mask in zip(data.blocks, real, strict=True)]
-        above += int((statistic(drawn, rng.chisquare(left, m) if left > 0 else np.zeros(m)) >= seen).sum())
+        drawn = [
+            rng.normal(size=(*b.z.shape, m)) * mask[:, :, None]
+            for b, mask in zip(data.blocks, real, strict=True)
+        ]
+        above += int(
+            (
+                statistic(drawn, rng.chisquare(left, m) if left > 0 else np.zeros(m))
+                >= seen
+            ).sum()
+        )
         done += m
-    return SignificanceTest(seen, (1 + above) / (draws + 1)) if np.isfinite(seen) else SignificanceTest(seen, np.nan)
+    return (
+        SignificanceTest(seen, (1 + above) / (draws + 1))
+        if np.isfinite(seen)
+        else SignificanceTest(seen, np.nan)
+    )
 
 
 def _real(block: Block) -> Array:
@@ -122,7 +175,9 @@ def _real(block: Block) -> Array:
 
 def f_test(data: Compressed, tested: Array, own: Array) -> SignificanceTest:
     """Test the same hypothesis by sums of squares with and without a coefficient per task for the columns `tested`."""
-    (small, d0), (large, d1) = (_left(data, columns) for columns in (own, np.union1d(own, tested)))
+    (small, d0), (large, d1) = (
+        _left(data, columns) for columns in (own, np.union1d(own, tested))
+    )
     if d1 <= 0 or d0 <= d1 or large <= 0:
         return SignificanceTest(np.nan, np.nan)
     F = (small - large) / (d0 - d1) / (large / d1)
@@ -132,13 +187,17 @@ def f_test(data: Compressed, tested: Array, own: Array) -> SignificanceTest:
 def _left(data: Compressed, own: Array) -> tuple[float, float]:
     projected = _Projected(data, own)
     e = projected.residuals([block.z[:, :, None] for block in data.blocks])
-    return float(data.rest.sum() + sum(np.square(r).sum() for r in e)), data.N - projected.rank()
+    return float(
+        data.rest.sum() + sum(np.square(r).sum() for r in e)
+    ), data.N - projected.rank()
 
 
 # ---------------------------------------------------------------------- likelihood ratios
 
 
-def ratio_test(problem: HierarchicalProblem, tested: Array, draws: int = 0, seed: int = 0) -> SignificanceTest:
+def ratio_test(
+    problem: HierarchicalProblem, tested: Array, draws: int = 0, seed: int = 0
+) -> SignificanceTest:
     """Test the variances of the columns `tested` in a diagonal covariance by the restricted likelihood ratio.
 
     Against half a chi-square, for a single variance; with `draws` against as many simulated tables.
@@ -152,16 +211,29 @@ def ratio_test(problem: HierarchicalProblem, tested: Array, draws: int = 0, seed
     more = 0
     for _ in range(draws):
         table = _simulated(small, rng)
-        again = HierarchicalProblem(table, problem.random, problem.intercept, problem.method, problem.shrink, 1e-6)
+        again = HierarchicalProblem(
+            table,
+            problem.random,
+            problem.intercept,
+            problem.method,
+            problem.shrink,
+            1e-6,
+        )
         one = fit_covariance(again, "diagonal")
-        more += max(_without(again, one, tested).criterion - one.criterion, 0.0) >= statistic
+        more += (
+            max(_without(again, one, tested).criterion - one.criterion, 0.0)
+            >= statistic
+        )
     return SignificanceTest(statistic, (1 + more) / (draws + 1))
 
 
 def ratio_tests(problem: HierarchicalProblem, columns: Array) -> list[SignificanceTest]:
     """Test every one of the columns alone, the others being free; p-values are not adjusted."""
     large = fit_covariance(problem, "diagonal")
-    ratios = [max(_without(problem, large, np.array([j])).criterion - large.criterion, 0.0) for j in columns]
+    ratios = [
+        max(_without(problem, large, np.array([j])).criterion - large.criterion, 0.0)
+        for j in columns
+    ]
     return [SignificanceTest(r, half_chi2(r)) for r in ratios]
 
 
@@ -186,7 +258,14 @@ def _without(problem: HierarchicalProblem, large: Result, tested: Array) -> Resu
     m = problem.marginal(problem.random[stay])
     structure = problem.tied(m, "diagonal")
     start, kappa = np.maximum(large.fit.x[stay], 1e-3), large.fit.value.kappa
-    fit = newton(m, structure, start=start, kappa=kappa, tol=problem.tol, max_iter=problem.max_iter)
+    fit = newton(
+        m,
+        structure,
+        start=start,
+        kappa=kappa,
+        tol=problem.tol,
+        max_iter=problem.max_iter,
+    )
     return Result("diagonal", m, structure, fit)
 
 
@@ -198,10 +277,21 @@ def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
     blocks, rest = [], np.zeros(data.T)
     for block in data.blocks:
         real = np.broadcast_to(_real(block), block.z.shape)
-        mean = np.matmul(np.broadcast_to(block.R, (len(block.z), *block.R.shape[1:])), W[block.tasks, :, None])[:, :, 0]
-        blocks.append(Block(block.tasks, block.R, mean + np.sqrt(v.s2) * rng.normal(size=real.shape) * real))
+        mean = np.matmul(
+            np.broadcast_to(block.R, (len(block.z), *block.R.shape[1:])),
+            W[block.tasks, :, None],
+        )[:, :, 0]
+        blocks.append(
+            Block(
+                block.tasks,
+                block.R,
+                mean + np.sqrt(v.s2) * rng.normal(size=real.shape) * real,
+            )
+        )
         left = np.maximum(data.n[block.tasks] - real.sum(axis=1), 0.0)
-        rest[block.tasks] = v.s2 * np.where(left > 0, rng.chisquare(np.where(left > 0, left, 1.0)), 0.0)
+        rest[block.tasks] = v.s2 * np.where(
+            left > 0, rng.chisquare(np.where(left > 0, left, 1.0)), 0.0
+        )
     return Compressed(blocks, rest, data.n, data.rows, data.variance)
 
 
@@ -226,7 +316,9 @@ def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
     return _judged(small, grown(problem, small, "scalar"))
 
 
-def tests_of_columns(problem: LogisticProblem, columns: Array) -> list[SignificanceTest]:
+def tests_of_columns(
+    problem: LogisticProblem, columns: Array
+) -> list[SignificanceTest]:
     """Test the variance of every one of the random columns alone, the others being free; not adjusted."""
     large = fit_logistic(problem, "diagonal")
     return [_judged(without(problem, large, int(j)), large) for j in columns]
@@ -235,8 +327,12 @@ def tests_of_columns(problem: LogisticProblem, columns: Array) -> list[Significa
 def _judged(small: LaplaceFit, large: LaplaceFit) -> SignificanceTest:
     """Compare a model with one that has one or two variances more."""
     if large.m.T == 1:
-        return SignificanceTest(np.nan, np.nan)  # a single task does not differ from its mean
+        return SignificanceTest(
+            np.nan, np.nan
+        )  # a single task does not differ from its mean
     ratio = max(small.criterion - large.criterion, 0.0)
     if large.structure.size - small.structure.size != 2 or ratio == 0:
         return SignificanceTest(ratio, half_chi2(ratio))
-    return SignificanceTest(ratio, float(0.5 * chi2.sf(ratio, 1) + 0.25 * chi2.sf(ratio, 2)))
+    return SignificanceTest(
+        ratio, float(0.5 * chi2.sf(ratio, 1) + 0.25 * chi2.sf(ratio, 2))
+    )

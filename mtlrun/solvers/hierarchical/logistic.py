@@ -26,7 +26,14 @@ from scipy.special import expit
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.compress import Columns, by_length
-from mtlrun.solvers.hierarchical.covariance import CovarianceModel, Factor, Fit, Full, Structure, Tied
+from mtlrun.solvers.hierarchical.covariance import (
+    CovarianceModel,
+    Factor,
+    Fit,
+    Full,
+    Structure,
+    Tied,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -114,11 +121,16 @@ class Laplace:
         Calls until now.
     """
 
-    def __init__(self, blocks: list[PaddedRows], T: int, random: Array, ridge: float = 0.0) -> None:
+    def __init__(
+        self, blocks: list[PaddedRows], T: int, random: Array, ridge: float = 0.0
+    ) -> None:
         self.blocks, self.T, self.random, self.ridge = blocks, T, random, ridge
         self.p = blocks[0].X.shape[2]
         whole = np.array_equal(random, np.arange(self.p))
-        self._Z = [block.X if whole else np.ascontiguousarray(block.X[:, :, random]) for block in blocks]
+        self._Z = [
+            block.X if whole else np.ascontiguousarray(block.X[:, :, random])
+            for block in blocks
+        ]
         self.evaluations = 0
 
     def with_random(self, random: Array) -> Laplace:
@@ -127,7 +139,10 @@ class Laplace:
 
     def moments(self) -> Array:
         """Return the weighted mean of x x' over all rows, (p, p)."""
-        total = sum(np.einsum("mnp,mnq->pq", block.X, block.w[:, :, None] * block.X) for block in self.blocks)
+        total = sum(
+            np.einsum("mnp,mnq->pq", block.X, block.w[:, :, None] * block.X)
+            for block in self.blocks
+        )
         return np.asarray(total / sum(block.w.sum() for block in self.blocks))
 
     def single_class(self) -> Array:
@@ -135,7 +150,9 @@ class Laplace:
         mixed = np.zeros(self.T, dtype=bool)
         for block in self.blocks:
             ones = (block.w * block.y).sum(axis=1)
-            mixed[block.tasks] = (ones > 0) & ((block.w * (1 - block.y)).sum(axis=1) > 0)
+            mixed[block.tasks] = (ones > 0) & (
+                (block.w * (1 - block.y)).sum(axis=1) > 0
+            )
         return ~mixed
 
     def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
@@ -151,17 +168,27 @@ class Laplace:
             likelihood += part.D
             h = part.h[:, self.random]
             crossed = h.T @ part.r[:, self.random]
-            G += part.B[:, self.random][:, :, self.random].sum(axis=0) - h.T @ h + 0.5 * (crossed + crossed.T)
+            G += (
+                part.B[:, self.random][:, :, self.random].sum(axis=0)
+                - h.T @ h
+                + 0.5 * (crossed + crossed.T)
+            )
             squares += np.square(part.B[:, self.random][:, :, self.random]).sum(axis=0)
             g_mu = g_mu + (part.r - 2 * part.h).sum(axis=0)
             information += part.B.sum(axis=0)
-        criterion = likelihood + self.ridge * (float(mu @ mu) + float(np.square(S).sum()))
-        return LaplaceValue(criterion, likelihood, mu, Theta, modes, G, g_mu, information, squares)
+        criterion = likelihood + self.ridge * (
+            float(mu @ mu) + float(np.square(S).sum())
+        )
+        return LaplaceValue(
+            criterion, likelihood, mu, Theta, modes, G, g_mu, information, squares
+        )
 
     def covariance(self, Theta: Array) -> Array:
         """Return Theta, or its diagonal, as the covariance of all columns, (p, p)."""
         full = np.zeros((self.p, self.p))
-        full[np.ix_(self.random, self.random)] = np.diag(Theta) if Theta.ndim == 1 else Theta
+        full[np.ix_(self.random, self.random)] = (
+            np.diag(Theta) if Theta.ndim == 1 else Theta
+        )
         return full
 
     def alone(self, value: LaplaceValue) -> Array:
@@ -172,7 +199,9 @@ class Laplace:
         free = self.with_random(np.arange(self.p))
         vague = free(value.mu, np.full(self.p, VAGUE**2))
         told: Array = np.less(free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE)
-        return np.where(told.all(axis=1, keepdims=True), free.coefficients(vague), np.nan)
+        return np.where(
+            told.all(axis=1, keepdims=True), free.coefficients(vague), np.nan
+        )
 
     def coefficients(self, value: LaplaceValue) -> Array:
         """Return the modes of the coefficients, (T, p)."""
@@ -185,12 +214,16 @@ class Laplace:
         S = root(value.Theta)
         full = self.covariance(value.Theta)
         mean = np.linalg.pinv(value.information, hermitian=True)
-        out = np.sqrt(np.maximum(np.tile(np.diag(L @ (full + mean) @ L.T), (self.T, 1)), 0.0))
+        out = np.sqrt(
+            np.maximum(np.tile(np.diag(L @ (full + mean) @ L.T), (self.T, 1)), 0.0)
+        )
         for block, Z in zip(self.blocks, self._Z, strict=True):
             B = _evaluated(block, Z, value.mu, S, value.v[block.tasks], self.random).B
             left = np.eye(self.p) - full @ B
             own = full - full @ B @ full + left @ mean @ left.transpose(0, 2, 1)
-            out[block.tasks] = np.sqrt(np.maximum(np.einsum("kp,mpr,kr->mk", L, own, L), 0.0))
+            out[block.tasks] = np.sqrt(
+                np.maximum(np.einsum("kp,mpr,kr->mk", L, own, L), 0.0)
+            )
         return out
 
 
@@ -213,17 +246,25 @@ class _Part:
     B: Array
 
 
-def _evaluated(block: PaddedRows, Z: Array, mu: Array, S: Array, v: Array, random: Array) -> _Part:
+def _evaluated(
+    block: PaddedRows, Z: Array, mu: Array, S: Array, v: Array, random: Array
+) -> _Part:
     X = block.X
     E, basis = _loadings(Z, S)
-    a, eta, log_p, residual, W, M = _modes(block, E, X @ mu, v if basis is None else _sums(basis, v))
+    a, eta, log_p, residual, W, M = _modes(
+        block, E, X @ mu, v if basis is None else _sums(basis, v)
+    )
     D = float(-2 * log_p.sum() + np.square(a).sum() + np.linalg.slogdet(M)[1].sum())
     inverse = np.linalg.solve(M, np.broadcast_to(np.eye(M.shape[1]), M.shape))
     EM = E @ inverse
     moved = W * (1 - 2 * expit(eta)) * (EM * E).sum(axis=2)
     r = _sums(X, moved - W * _times(EM, _sums(E, moved)))
     XWX = X.transpose(0, 2, 1) @ (W[:, :, None] * X)
-    XWE = XWX[:, :, random] @ S if basis is None else X.transpose(0, 2, 1) @ (W[:, :, None] * E)
+    XWE = (
+        XWX[:, :, random] @ S
+        if basis is None
+        else X.transpose(0, 2, 1) @ (W[:, :, None] * E)
+    )
     B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
     return _Part(a if basis is None else _times(basis, a), D, _sums(X, residual), r, B)
 
@@ -274,7 +315,9 @@ def _halved(
         new = a + length[:, None] * step
         eta = base + _times(E, new)
         found = block.w * _log_probability(eta, block.y)
-        worse = found.sum(axis=1) - 0.5 * np.square(new).sum(axis=1) < before - 1e-13 * (1 + np.abs(before))
+        worse = found.sum(axis=1) - 0.5 * np.square(new).sum(
+            axis=1
+        ) < before - 1e-13 * (1 + np.abs(before))
         if not worse.any():
             break
         length[worse] *= 0.5
@@ -308,7 +351,10 @@ def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
         return _shared(columns.apply(X), data)
     found = [_weighted(data, t) for t in range(data.n_tasks)]
     sizes = np.array([len(y) for _, y, _ in found])
-    return [_padded(columns, tasks, found, n) for tasks, n in by_length(sizes, X.shape[1] + 1, _BATCH)]
+    return [
+        _padded(columns, tasks, found, n)
+        for tasks, n in by_length(sizes, X.shape[1] + 1, _BATCH)
+    ]
 
 
 def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
@@ -317,26 +363,50 @@ def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
     weights = np.ones(len(y)) if w is None else np.asarray(w, dtype=float)
     kept = weights > 0
     X = dense(X)
-    return (X, (y > 0).astype(float), weights) if kept.all() else (X[kept], (y[kept] > 0).astype(float), weights[kept])
+    return (
+        (X, (y > 0).astype(float), weights)
+        if kept.all()
+        else (X[kept], (y[kept] > 0).astype(float), weights[kept])
+    )
 
 
-def _padded(columns: Columns, tasks: Array, found: list[tuple[Array, Array, Array]], n: int) -> PaddedRows:
+def _padded(
+    columns: Columns, tasks: Array, found: list[tuple[Array, Array, Array]], n: int
+) -> PaddedRows:
     p = len(columns.mean) + int(columns.intercept)
-    block = PaddedRows(tasks, np.zeros((len(tasks), n, p)), np.zeros((len(tasks), n)), np.zeros((len(tasks), n)))
+    block = PaddedRows(
+        tasks,
+        np.zeros((len(tasks), n, p)),
+        np.zeros((len(tasks), n)),
+        np.zeros((len(tasks), n)),
+    )
     for place, t in enumerate(tasks):
         X, y, w = found[t]
-        block.X[place, : len(y)], block.y[place, : len(y)], block.w[place, : len(y)] = columns.apply(X), y, w
+        block.X[place, : len(y)], block.y[place, : len(y)], block.w[place, : len(y)] = (
+            columns.apply(X),
+            y,
+            w,
+        )
     return block
 
 
 def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
     labels = np.ascontiguousarray(data.targets.T > 0).astype(float)
-    w = np.ones(len(A)) if data.weights is None else np.asarray(data.weights, dtype=float)
+    w = (
+        np.ones(len(A))
+        if data.weights is None
+        else np.asarray(data.weights, dtype=float)
+    )
     step = max(1, _BATCH // A.size)
     weights = np.broadcast_to(w, labels.shape)
     cuts = range(0, data.n_tasks, step)
     return [
-        PaddedRows(np.arange(data.n_tasks)[i : i + step], A[None], labels[i : i + step], weights[i : i + step])
+        PaddedRows(
+            np.arange(data.n_tasks)[i : i + step],
+            A[None],
+            labels[i : i + step],
+            weights[i : i + step],
+        )
         for i in cuts
     ]
 
@@ -380,7 +450,9 @@ class LogisticProblem:
     def tied(self, name: str) -> tuple[Laplace, Tied]:
         """Return the criterion and the structure "intercept", "scalar" or "diagonal"."""
         random = np.zeros(1, dtype=int) if name == "intercept" else self.m.random
-        structure = covariance.tied(name, np.ones(len(random)), (random == 0) & self.intercept)
+        structure = covariance.tied(
+            name, np.ones(len(random)), (random == 0) & self.intercept
+        )
         return self.m.with_random(random), structure
 
     @property
@@ -449,7 +521,10 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
         theta[base.m.random] = np.asarray(base.fit.value.Theta)
     theta = theta[m.random]
     at = m(base.fit.value.mu, theta)
-    g, H = np.bincount(structure.groups, np.diag(at.G)), structure.tie().T @ at.squares @ structure.tie()
+    g, H = (
+        np.bincount(structure.groups, np.diag(at.G)),
+        structure.tie().T @ at.squares @ structure.tie(),
+    )
     now = np.bincount(structure.groups, theta) / np.bincount(structure.groups)
     u = now - g / np.maximum(np.diag(H), 1e-300)
     x = np.clip(np.sqrt(np.maximum(u, 0.0)), _SMALL, 1.0 + np.sqrt(now))
@@ -459,23 +534,34 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
 def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> LaplaceFit:
     """Fit the diagonal without the variance of a column, from the fit with it."""
     stay = np.flatnonzero(large.m.random != column)
-    m, structure = problem.m.with_random(large.m.random[stay]), Tied(np.ones(len(stay)), np.arange(len(stay)))
+    m, structure = (
+        problem.m.with_random(large.m.random[stay]),
+        Tied(np.ones(len(stay)), np.arange(len(stay))),
+    )
     return _minimised(problem, m, "diagonal", structure, large.fit.x[stay], large)
 
 
 def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Fit any covariance from a diagonal one."""
     structure = Full(np.ones(len(base.m.random)))
-    return _minimised(problem, base.m, "full", structure, structure.of(base.fit.value.Theta), base)
+    return _minimised(
+        problem, base.m, "full", structure, structure.of(base.fit.value.Theta), base
+    )
 
 
-def directed(problem: LogisticProblem, base: LaplaceFit, most: int, forced: int = 0) -> LaplaceFit:
+def directed(
+    problem: LogisticProblem, base: LaplaceFit, most: int, forced: int = 0
+) -> LaplaceFit:
     """Add directions to a diagonal while each pays (see `covariance.directed`)."""
 
     def fit(now: LaplaceFit, structure: Factor, x: Array) -> LaplaceFit:
-        return _minimised(problem, base.m, f"{base.name}+{structure.rank}", structure, x, now)
+        return _minimised(
+            problem, base.m, f"{base.name}+{structure.rank}", structure, x, now
+        )
 
-    return covariance.directed(base, lambda now: now.fit.value.G, fit, most, forced, length=0.3, least=_SMALL)
+    return covariance.directed(
+        base, lambda now: now.fit.value.G, fit, most, forced, length=0.3, least=_SMALL
+    )
 
 
 def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
@@ -485,7 +571,11 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """
     most = problem.information / INFORMATION
     p, level = len(problem.m.random), problem.intercept and 0 in problem.m.random
-    sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": p} if level else {"scalar": 1, "diagonal": p}
+    sizes = (
+        {"intercept": 1, "scalar": 1 + level, "diagonal": p}
+        if level
+        else {"scalar": 1, "diagonal": p}
+    )
     tried: list[LaplaceFit] = []
     for name, size in sizes.items():
         if tried and (size > most or size <= tried[-1].structure.size):
@@ -493,9 +583,19 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
         tried.append(grown(problem, tried[-1] if tried else base, name))
     best = min(tried, key=lambda fit: fit.aic)
     start = tried[min(1, len(tried) - 1)] if best.name == "intercept" else best
-    rank = int(min((most - start.structure.size) / p, p // 2, problem.m.T // covariance.TASKS_PER_DIRECTION))
+    rank = int(
+        min(
+            (most - start.structure.size) / p,
+            p // 2,
+            problem.m.T // covariance.TASKS_PER_DIRECTION,
+        )
+    )
     if start.name in ("scalar", "diagonal") and rank > 0:
-        best = min(best, directed(problem, start, min(rank, covariance.MOST_RANK)), key=lambda fit: fit.aic)
+        best = min(
+            best,
+            directed(problem, start, min(rank, covariance.MOST_RANK)),
+            key=lambda fit: fit.aic,
+        )
     return best
 
 
@@ -506,7 +606,12 @@ class _LaplaceObjective:
     """D in (z, x): mu = center + unit z; keeps the best point."""
 
     def __init__(self, m: Laplace, structure: Structure, start: LaplaceValue) -> None:
-        self.m, self.structure, self.value, self.path = m, structure, start, [start.criterion]
+        self.m, self.structure, self.value, self.path = (
+            m,
+            structure,
+            start,
+            [start.criterion],
+        )
         self.v = start.v
         self.x = self.slope = np.zeros(0)
         self.rounding = 0.0
@@ -519,10 +624,22 @@ class _LaplaceObjective:
 
     def __call__(self, zx: Array) -> tuple[float, Array]:
         p = self.m.p
-        value = self.m(self.center + self.unit @ zx[:p], self.structure.theta(zx[p:]), self.v)
-        slope = np.concatenate([self.unit.T @ value.g_mu, self.structure.chain(zx[p:], self._inner(value.G))])
+        value = self.m(
+            self.center + self.unit @ zx[:p], self.structure.theta(zx[p:]), self.v
+        )
+        slope = np.concatenate(
+            [
+                self.unit.T @ value.g_mu,
+                self.structure.chain(zx[p:], self._inner(value.G)),
+            ]
+        )
         if value.criterion <= self.value.criterion + self.rounding or not len(self.x):
-            self.value, self.x, self.slope, self.v = value, zx[p:].copy(), slope, value.v
+            self.value, self.x, self.slope, self.v = (
+                value,
+                zx[p:].copy(),
+                slope,
+                value.v,
+            )
             self.path.append(value.criterion)
         return value.criterion, slope
 
@@ -538,7 +655,12 @@ class _LaplaceObjective:
 
 
 def _minimised(
-    problem: LogisticProblem, m: Laplace, name: str, structure: Structure, x: Array, base: LaplaceFit
+    problem: LogisticProblem,
+    m: Laplace,
+    name: str,
+    structure: Structure,
+    x: Array,
+    base: LaplaceFit,
 ) -> LaplaceFit:
     """Minimize D over mu and the parameters of a structure.
 
@@ -546,7 +668,9 @@ def _minimised(
     zero it is freed, and L-BFGS starts again.
     """
     before, p = m.evaluations, m.p
-    objective = _LaplaceObjective(m, structure, m(base.fit.value.mu, structure.theta(x)))
+    objective = _LaplaceObjective(
+        m, structure, m(base.fit.value.mu, structure.theta(x))
+    )
     objective.path.clear()
     gain, converged = np.inf, False
     bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.size
@@ -561,13 +685,22 @@ def _minimised(
             "maxcor": 20,
         }
         run = minimize(
-            objective, np.append(np.zeros(p), x), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+            objective,
+            np.append(np.zeros(p), x),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options=options,
         )
         x = _without_zeros(objective, structure)
-        slope = np.where(np.abs(np.append(np.zeros(p), x)) >= LARGEST, 0.0, objective.slope)
+        slope = np.where(
+            np.abs(np.append(np.zeros(p), x)) >= LARGEST, 0.0, objective.slope
+        )
         gain = 0.5 * float(slope @ run.hess_inv.matvec(slope))
         information = partial(_information, objective.value)
-        moved, more = covariance.freed(structure, x, objective.value, information, (_ZERO, _SMALL, 1.0))
+        moved, more = covariance.freed(
+            structure, x, objective.value, information, (_ZERO, _SMALL, 1.0)
+        )
         gain = max(gain, more)
         if gain < problem.tol:
             converged = True
@@ -575,8 +708,14 @@ def _minimised(
         x = moved if more >= problem.tol else x
     evaluations = m.evaluations - before + base.fit.evaluations
     # Of numbers that may not be negative those that are not zero are the degrees of freedom.
-    parameters = int(np.count_nonzero(x)) if isinstance(structure, Tied) else structure.parameters
-    fit = Fit(objective.value, x, objective.path, gain, converged, evaluations, parameters)
+    parameters = (
+        int(np.count_nonzero(x))
+        if isinstance(structure, Tied)
+        else structure.parameters
+    )
+    fit = Fit(
+        objective.value, x, objective.path, gain, converged, evaluations, parameters
+    )
     return LaplaceFit(name, m, structure, fit)
 
 
@@ -588,7 +727,9 @@ def _without_zeros(objective: _LaplaceObjective, structure: Structure) -> Array:
     roots = covariance.roots_of(structure, x)
     small = (np.abs(roots) < _ZERO) & (roots != 0)
     if small.any():
-        objective.moved(np.concatenate([x[: len(x) - len(roots)], np.where(small, 0.0, roots)]))
+        objective.moved(
+            np.concatenate([x[: len(x) - len(roots)], np.where(small, 0.0, roots)])
+        )
     return objective.x
 
 

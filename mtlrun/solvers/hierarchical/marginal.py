@@ -102,17 +102,25 @@ class Marginal:
     """
 
     def __init__(
-        self, data: Compressed, random: Array | None = None, method: str = "reml", shrunk: Array | None = None
+        self,
+        data: Compressed,
+        random: Array | None = None,
+        method: str = "reml",
+        shrunk: Array | None = None,
     ) -> None:
         p = data.p
         self.data, self.method = data, method
         self.random = np.arange(p) if random is None else np.asarray(random, dtype=int)
-        self.shrunk = np.zeros(0, dtype=int) if shrunk is None else np.asarray(shrunk, dtype=int)
+        self.shrunk = (
+            np.zeros(0, dtype=int) if shrunk is None else np.asarray(shrunk, dtype=int)
+        )
         self._every = np.array_equal(self.random, np.arange(p))
         self._frame = np.eye(p) if len(self.shrunk) else _pooled_basis(data)
         flat = self._frame.shape[1] - len(self.shrunk)
         self.nu = max(data.N - (flat if method == "reml" else 0), 1.0)
-        self._floor = data.variance * (_FLOOR_FEW * data.N if len(self.shrunk) else _FLOOR)
+        self._floor = data.variance * (
+            _FLOOR_FEW * data.N if len(self.shrunk) else _FLOOR
+        )
         self.evaluations = 0
 
     # ------------------------------------------------------------------ value and gradient
@@ -128,14 +136,18 @@ class Marginal:
         """
         self.evaluations += 1
         data, T = self.data, self.data.T
-        found = [whitened(block, self._of_random(block.R), Theta) for block in data.blocks]
+        found = [
+            whitened(block, self._of_random(block.R), Theta) for block in data.blocks
+        ]
         logdet = sum(float(part[2].sum()) for part in found)
         Q = [part[0] for part in found]
         basis, prior = self._basis(kappa)
         QF = [q @ basis for q in Q]
         SA = _pooled(data.blocks, QF, QF)
         Sa = sum(
-            np.tensordot(np.broadcast_to(qf, (len(v), *qf.shape[1:])), v, ([0, 1], [0, 1]))
+            np.tensordot(
+                np.broadcast_to(qf, (len(v), *qf.shape[1:])), v, ([0, 1], [0, 1])
+            )
             if len(qf) == len(v)
             else qf[0].T @ v.sum(axis=0)
             for qf, (_, v, _) in zip(QF, found, strict=True)
@@ -148,13 +160,31 @@ class Marginal:
             residual = v - q @ mu
             squares += float(np.square(residual).sum())
             h[block.tasks] = np.matmul(residual[:, None, :], self._of_random(q))[:, 0]
-            total += q[0].T @ residual.sum(axis=0) if len(q) == 1 else np.tensordot(residual, q, ([0, 1], [0, 1]))
+            total += (
+                q[0].T @ residual.sum(axis=0)
+                if len(q) == 1
+                else np.tensordot(residual, q, ([0, 1], [0, 1]))
+            )
         r2 = data.rest.sum() + squares + float(prior @ np.square(b)) + self._floor
         s2 = max(r2, _TINY) / self.nu
         projected, added = self._integrated(inverse, SA, prior, logdet_mean)
         D = self.nu * (np.log(2 * np.pi * s2) + 1.0) + logdet + added
         G, g_kappa = self._gradient(Q, QF, projected, h, total, s2, Theta.ndim == 1)
-        return MarginalValue(float(D), mu, float(s2), Theta, kappa, G, g_kappa, h, total, Q, basis, inverse, projected)
+        return MarginalValue(
+            float(D),
+            mu,
+            float(s2),
+            Theta,
+            kappa,
+            G,
+            g_kappa,
+            h,
+            total,
+            Q,
+            basis,
+            inverse,
+            projected,
+        )
 
     def _of_random(self, A: Array) -> Array:
         """Return the random columns of (m, k, p)."""
@@ -171,7 +201,9 @@ class Marginal:
         scale[self.shrunk], prior[self.shrunk] = np.sqrt(kappa), 1.0
         return np.diag(scale), prior
 
-    def _integrated(self, inverse: Array, SA: Array, prior: Array, logdet: float) -> tuple[Array, float]:
+    def _integrated(
+        self, inverse: Array, SA: Array, prior: Array, logdet: float
+    ) -> tuple[Array, float]:
         """Return the covariance of what is integrated out, and what this adds to D."""
         if self.method == "reml":
             return inverse, logdet
@@ -184,7 +216,14 @@ class Marginal:
         return projected, logdet
 
     def _gradient(
-        self, Q: list[Array], QF: list[Array], projected: Array, h: Array, total: Array, s2: float, diagonal: bool
+        self,
+        Q: list[Array],
+        QF: list[Array],
+        projected: Array,
+        h: Array,
+        total: Array,
+        s2: float,
+        diagonal: bool,
     ) -> tuple[Array, float]:
         p = len(self.random)
         G = -np.square(h).sum(axis=0) / s2 if diagonal else -(h.T @ h) / s2
@@ -192,8 +231,14 @@ class Marginal:
         for block, q, qf in zip(self.data.blocks, Q, QF, strict=True):
             qj = self._of_random(q)
             left = qj - (qf @ projected @ qf.transpose(0, 2, 1)) @ qj if some else qj
-            flat, flat_left = (a.reshape(a.shape[0] * a.shape[1], p) for a in (qj, left))
-            G = G + block.copies * (np.einsum("ij,ij->j", flat, flat_left) if diagonal else flat.T @ flat_left)
+            flat, flat_left = (
+                a.reshape(a.shape[0] * a.shape[1], p) for a in (qj, left)
+            )
+            G = G + block.copies * (
+                np.einsum("ij,ij->j", flat, flat_left)
+                if diagonal
+                else flat.T @ flat_left
+            )
         if not diagonal:
             G = (G + G.T) / 2
         if not len(self.shrunk):
@@ -224,9 +269,18 @@ class Marginal:
         wide = len(self.random) > WIDE and g > 2
         sums = _Sums(self, value, tie, wide)
         quadratic = sums.quadratic()
-        slopes = np.append(tie.T @ np.square(h).sum(axis=0), [np.square(value.total[self.shrunk]).sum()] * extra) / s2
+        slopes = (
+            np.append(
+                tie.T @ np.square(h).sum(axis=0),
+                [np.square(value.total[self.shrunk]).sum()] * extra,
+            )
+            / s2
+        )
         traces = np.append(tie.T @ value.G, [value.g_kappa] * extra) + slopes
-        seen, mean = np.outer(slopes, slopes) / self.nu, np.outer(traces, traces) / self.nu
+        seen, mean = (
+            np.outer(slopes, slopes) / self.nu,
+            np.outer(traces, traces) / self.nu,
+        )
         if wide:
             average = quadratic / s2 - 0.5 * (seen + mean)
             return average, average
@@ -251,19 +305,33 @@ class Marginal:
 
     @cached_property
     def _scales(self) -> Array:
-        total = sum(block.copies * np.square(block.R).sum(axis=(0, 1)) for block in self.data.blocks)
+        total = sum(
+            block.copies * np.square(block.R).sum(axis=(0, 1))
+            for block in self.data.blocks
+        )
         mean = np.asarray(total) / self.data.T
-        return np.asarray(1.0 / np.maximum(mean, 1e-3 * max(float(np.median(mean)), 1e-12)))
+        return np.asarray(
+            1.0 / np.maximum(mean, 1e-3 * max(float(np.median(mean)), 1e-12))
+        )
 
 
 class _Sums:
     """Sums over tasks that the Hessian needs, in chunks of tasks."""
 
-    def __init__(self, marginal: Marginal, value: MarginalValue, tie: Array, wide: bool) -> None:
+    def __init__(
+        self, marginal: Marginal, value: MarginalValue, tie: Array, wide: bool
+    ) -> None:
         self.m, self.v, self.tie = marginal, value, tie
         f, p = value.basis.shape[1], len(marginal.random)
-        self.weighted, self.squares, self.second = np.zeros((p, p)), np.zeros((p, p)), np.zeros((p, p))
-        self.cross, self.third = np.zeros((p, f)), np.zeros((0 if wide else tie.shape[1], f, f))
+        self.weighted, self.squares, self.second = (
+            np.zeros((p, p)),
+            np.zeros((p, p)),
+            np.zeros((p, p)),
+        )
+        self.cross, self.third = (
+            np.zeros((p, f)),
+            np.zeros((0 if wide else tie.shape[1], f, f)),
+        )
         self.some, self.wide = bool(value.projected.any()), wide
         self.common: dict[str, Array] = {}
         if len(marginal.shrunk):
@@ -310,17 +378,25 @@ class _Sums:
         if not self.common:
             return np.asarray(inner)
         c = v.total[self.m.shrunk]
-        return _bordered(inner, self.common["seen"] @ tie, float(c @ self.common["exact"] @ c))
+        return _bordered(
+            inner, self.common["seen"] @ tie, float(c @ self.common["exact"] @ c)
+        )
 
     def information(self) -> Array:
         """Return tr(P V_j P V_k)."""
         info = self.tie.T @ (self.squares - 2 * self.second) @ self.tie
         if self.some:
             inner = self.v.projected @ self.third
-            info = info + np.tensordot(inner, inner.transpose(0, 2, 1), ([1, 2], [1, 2]))
+            info = info + np.tensordot(
+                inner, inner.transpose(0, 2, 1), ([1, 2], [1, 2])
+            )
         if not self.common:
             return np.asarray(info)
-        return _bordered(info, self.common["border"] @ self.tie, float(np.square(self.common["P"]).sum()))
+        return _bordered(
+            info,
+            self.common["border"] @ self.tie,
+            float(np.square(self.common["P"]).sum()),
+        )
 
     # The prior of the mean is a random effect of all tasks together, with the columns X_S.
 
@@ -339,8 +415,13 @@ class _Sums:
         }
 
     def _add_common(self, copies: float, h: Array, q: Array, qj: Array) -> None:
-        A, AF = q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj, (q @ self.v.basis).transpose(0, 2, 1) @ qj
-        self.common["border"] += copies * np.square(A - self.common["left"] @ AF).sum(axis=(0, 1))
+        A, AF = (
+            q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj,
+            (q @ self.v.basis).transpose(0, 2, 1) @ qj,
+        )
+        self.common["border"] += copies * np.square(A - self.common["left"] @ AF).sum(
+            axis=(0, 1)
+        )
         c = self.v.total[self.m.shrunk]
         inner = c @ (A - self.common["left_exact"] @ AF)  # (m, p_r)
         self.common["seen"] += (np.broadcast_to(inner, h.shape) * h).sum(axis=0)
@@ -351,17 +432,28 @@ def _bordered(inner: Array, border: Array, corner: float) -> Array:
 
 
 def whitened(
-    block: Block, RJ: Array, Theta: Array, invert: Callable[[Array], Array] = np.linalg.inv
+    block: Block,
+    RJ: Array,
+    Theta: Array,
+    invert: Callable[[Array], Array] = np.linalg.inv,
 ) -> tuple[Array, Array, Array]:
     """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of every task of a block, (m,)."""
     k = RJ.shape[1]
     V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
     # A line search may try a Theta so large that the one is lost in rounding.
-    V[:, np.arange(k), np.arange(k)] += 1.0 + _ROUNDING * k * np.trace(V, axis1=1, axis2=2)[:, None]
+    V[:, np.arange(k), np.arange(k)] += (
+        1.0 + _ROUNDING * k * np.trace(V, axis1=1, axis2=2)[:, None]
+    )
     C = np.linalg.cholesky(V)
     inverse = invert(C)
-    logdet = np.broadcast_to(2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z))
-    z = block.z @ inverse[0].T if len(inverse) == 1 else np.matmul(inverse, block.z[:, :, None])[:, :, 0]
+    logdet = np.broadcast_to(
+        2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z)
+    )
+    z = (
+        block.z @ inverse[0].T
+        if len(inverse) == 1
+        else np.matmul(inverse, block.z[:, :, None])[:, :, 0]
+    )
     return inverse @ block.R, z, logdet
 
 
@@ -374,7 +466,10 @@ def inverse_by_halves(C: Array) -> Array:
     if k <= _SMALL:
         return np.linalg.inv(C)
     h, inverse = k // 2, np.zeros_like(C)
-    inverse[:, :h, :h], inverse[:, h:, h:] = inverse_by_halves(C[:, :h, :h]), inverse_by_halves(C[:, h:, h:])
+    inverse[:, :h, :h], inverse[:, h:, h:] = (
+        inverse_by_halves(C[:, :h, :h]),
+        inverse_by_halves(C[:, h:, h:]),
+    )
     inverse[:, h:, :h] = -inverse[:, h:, h:] @ (C[:, h:, :h] @ inverse[:, :h, :h])
     return inverse
 

@@ -80,26 +80,46 @@ def student(result: Result) -> Mixture:
             break
         degrees, best = nu, heavier
     weights = best.responsibility @ (1.0 / best.scales)
-    return Mixture(best.posterior(), best.criterion, weights, np.zeros(len(weights), dtype=int), degrees)
+    return Mixture(
+        best.posterior(),
+        best.criterion,
+        weights,
+        np.zeros(len(weights), dtype=int),
+        degrees,
+    )
 
 
 def _quantiles(nu: float) -> Array:
     """Return scales of equal weight whose mixture of normals is a t of nu degrees."""
-    return np.asarray(invgamma(nu / 2, scale=nu / 2).ppf((np.arange(SCALES) + 0.5) / SCALES))
+    return np.asarray(
+        invgamma(nu / 2, scale=nu / 2).ppf((np.arange(SCALES) + 0.5) / SCALES)
+    )
 
 
 class _Scales:
     """A mixture over given scales with equal weights, as a function of mu, s2 and the parameters of the structure."""
 
-    def __init__(self, result: Result, scales: Array, bases: list[_Basis] | None, x: Array | None = None) -> None:
+    def __init__(
+        self,
+        result: Result,
+        scales: Array,
+        bases: list[_Basis] | None,
+        x: Array | None = None,
+    ) -> None:
         self.result, self.m, self.scales, self.bases = result, result.m, scales, bases
         v = result.fit.value
         self.frame = v.basis if v.kappa is None else np.eye(len(v.mu))
         self.kappa = None if v.kappa is None else max(v.kappa, 1e-6 * result.m.middle)
         self.cut = self.frame.shape[1]
-        self.unit = np.sqrt(np.maximum(np.diag(v.inverse), 1e-12)) if v.kappa is None else np.full(self.cut, 1.0)
+        self.unit = (
+            np.sqrt(np.maximum(np.diag(v.inverse), 1e-12))
+            if v.kappa is None
+            else np.full(self.cut, 1.0)
+        )
         start = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
-        self.x = np.concatenate([start, [np.log(v.s2)], result.fit.x]) if x is None else x
+        self.x = (
+            np.concatenate([start, [np.log(v.s2)], result.fit.x]) if x is None else x
+        )
         self.criterion = np.inf
 
     def solve(self, inverse: Array | None = None) -> Array | None:
@@ -108,23 +128,33 @@ class _Scales:
         With many parameters, for which it is too large, by L-BFGS.
         """
         units = np.ones(len(self.x))
-        units[self.cut] = np.sqrt(2.0 / self.m.data.n.sum())  # of log(s2), whose curvature all rows add up to
+        units[self.cut] = np.sqrt(
+            2.0 / self.m.data.n.sum()
+        )  # of log(s2), whose curvature all rows add up to
 
         def scaled(z: Array) -> tuple[float, Array]:
             value, slope = self(z * units)
             return value, slope * units
 
-        given: dict[str, Any] = {"method": "L-BFGS-B", "options": {"maxiter": 200, "ftol": 1e-10, "gtol": GRADIENT}}
+        given: dict[str, Any] = {
+            "method": "L-BFGS-B",
+            "options": {"maxiter": 200, "ftol": 1e-10, "gtol": GRADIENT},
+        }
         if len(self.x) <= MOST_DENSE:
             start = 0.5 * np.eye(len(self.x)) if inverse is None else inverse
-            given = {"method": "BFGS", "options": {"maxiter": 200, "gtol": GRADIENT, "hess_inv0": start}}
+            given = {
+                "method": "BFGS",
+                "options": {"maxiter": 200, "gtol": GRADIENT, "hess_inv0": start},
+            }
         found = minimize(scaled, self.x / units, jac=True, **given)
         self.x = found.x * units
         self.criterion = self(self.x)[0]
         return _positive(found.hess_inv) if given["method"] == "BFGS" else None
 
     def _unpacked(self, x: Array) -> tuple[Array, float, Array]:
-        s2 = float(np.exp(np.clip(x[self.cut], -_FAR, _FAR)))  # a step of the search can be far too long
+        s2 = float(
+            np.exp(np.clip(x[self.cut], -_FAR, _FAR))
+        )  # a step of the search can be far too long
         return self.frame @ (x[: self.cut] * self.unit), s2, x[self.cut + 1 :]
 
     def __call__(self, x: Array) -> tuple[float, Array]:
@@ -133,7 +163,9 @@ class _Scales:
         mu, s2, roots = self._unpacked(x)
         Theta = self.result.structure.theta(roots)
         total, g_mu, g_s2 = 0.0, np.zeros(data.p), 0.0
-        G = np.zeros((len(m.random), len(m.random)) if self.bases is None else len(roots))
+        G = np.zeros(
+            (len(m.random), len(m.random)) if self.bases is None else len(roots)
+        )
         self.responsibility = np.empty((data.T, K))
         for number, block in enumerate(data.blocks):
             part: _Spectrum | _Corrected
@@ -143,7 +175,9 @@ class _Scales:
                 part = _Corrected(self.bases[number], np.square(roots), mu, self.scales)
             n, rest = data.n[block.tasks], data.rest[block.tasks]
             quadratic, logdet = part.quadratic + rest[:, None], part.logdet
-            density = -0.5 * (n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2) - np.log(K)
+            density = -0.5 * (
+                n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2
+            ) - np.log(K)
             value = _log_of_sums(density)
             r = np.exp(density - value[:, None])
             self.responsibility[block.tasks] = r
@@ -160,7 +194,9 @@ class _Scales:
         if self.bases is not None:
             slope = 2 * roots * G
         else:
-            slope = self.result.structure.chain(roots, np.diag(G) if Theta.ndim == 1 else G)
+            slope = self.result.structure.chain(
+                roots, np.diag(G) if Theta.ndim == 1 else G
+            )
         return total, np.concatenate([(self.frame.T @ g_mu) * self.unit, [g_s2], slope])
 
     def posterior(self) -> Posterior:
@@ -172,13 +208,19 @@ class _Scales:
         Theta[np.ix_(m.random, m.random)] = np.diag(found) if found.ndim == 1 else found
         components = [_Component(data, mu, s, Theta, s2) for s in self.scales]
         prior = 0.0 if self.kappa is None else 1.0 / self.kappa
-        return _mixed(data, components, self.responsibility, s2, (self.frame, m.shrunk, prior))
+        return _mixed(
+            data, components, self.responsibility, s2, (self.frame, m.shrunk, prior)
+        )
 
 
 def _positive(matrix: Array) -> Array | None:
     """Return the symmetric part of a matrix, None where it is not positive definite by more than rounding."""
     symmetric = np.asarray((matrix + matrix.T) / 2)
-    ends = np.linalg.eigvalsh(symmetric)[[0, -1]] if np.isfinite(symmetric).all() else np.zeros(2)
+    ends = (
+        np.linalg.eigvalsh(symmetric)[[0, -1]]
+        if np.isfinite(symmetric).all()
+        else np.zeros(2)
+    )
     return symmetric if ends[0] > 1e-12 * ends[1] else None
 
 
@@ -191,16 +233,24 @@ class _Spectrum:
         residual' V_s^-1 residual and log|V_s|.
     """
 
-    def __init__(self, block: Block, random: Array, Theta: Array, mu: Array, scales: Array) -> None:
+    def __init__(
+        self, block: Block, random: Array, Theta: Array, mu: Array, scales: Array
+    ) -> None:
         RJ = block.R[:, :, random]
-        values, U = np.linalg.eigh((RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1))
+        values, U = np.linalg.eigh(
+            (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
+        )
         self.scales, self.random = scales, random
         self.R = U.transpose(0, 2, 1) @ block.R
         residual = block.z - block.R @ mu
         self.e = np.matmul(residual[:, None, :], U)[:, 0]
-        self.shrink = 1.0 / (1.0 + scales[:, None] * np.maximum(values, 0.0)[:, None, :])  # (m or 1, K, k)
+        self.shrink = 1.0 / (
+            1.0 + scales[:, None] * np.maximum(values, 0.0)[:, None, :]
+        )  # (m or 1, K, k)
         self.quadratic = (np.square(self.e)[:, None, :] * self.shrink).sum(axis=2)
-        self.logdet = np.broadcast_to(-np.log(self.shrink).sum(axis=2), self.quadratic.shape)
+        self.logdet = np.broadcast_to(
+            -np.log(self.shrink).sum(axis=2), self.quadratic.shape
+        )
 
     def sensitivity(self, r: Array) -> Array:
         """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
@@ -215,7 +265,9 @@ class _Spectrum:
         if len(RJ) < len(inner):
             inner = inner.sum(axis=0, keepdims=True)
         half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, len(self.random))
-        h = np.matmul(np.sqrt(weights)[:, :, None] * self.shrink * self.e[:, None, :], RJ).reshape(-1, len(self.random))
+        h = np.matmul(
+            np.sqrt(weights)[:, :, None] * self.shrink * self.e[:, None, :], RJ
+        ).reshape(-1, len(self.random))
         return np.asarray(half.T @ half - h.T @ h / s2)
 
 
@@ -253,7 +305,9 @@ def _bases(result: Result) -> list[_Basis] | None:
     sizes = np.bincount(structure.groups)
     if structure.size == 2 and sizes.min() > 1:
         return None
-    one = int(sizes.argmin()) if structure.size == 2 else 1  # without one, no column has this number
+    one = (
+        int(sizes.argmin()) if structure.size == 2 else 1
+    )  # without one, no column has this number
     found = []
     for block in result.m.data.blocks:
         RJ = block.R[:, :, random] * np.sqrt(structure.unit)
@@ -262,7 +316,9 @@ def _bases(result: Result) -> list[_Basis] | None:
         back = U.transpose(0, 2, 1)
         single = (back @ RJ[:, :, structure.groups == one]).sum(axis=2)
         z = np.matmul(block.z[:, None, :], U)[:, 0]
-        found.append(_Basis(np.maximum(values, 0.0), single, back @ block.R, z, (1 - one, one)))
+        found.append(
+            _Basis(np.maximum(values, 0.0), single, back @ block.R, z, (1 - one, one))
+        )
     return found
 
 
@@ -272,11 +328,15 @@ class _Corrected:
     The formula of Sherman and Morrison solves with it, in sums over k numbers per task and scale.
     """
 
-    def __init__(self, basis: _Basis, variances: Array, mu: Array, scales: Array) -> None:
+    def __init__(
+        self, basis: _Basis, variances: Array, mu: Array, scales: Array
+    ) -> None:
         self.basis, self.scales, self.size = basis, scales, len(variances)
         many, one = basis.groups
         a = scales * (variances[one] if one < len(variances) else 0.0)
-        D = 1.0 + (scales * variances[many])[:, None] * basis.values[:, None, :]  # (m or 1, K, k)
+        D = (
+            1.0 + (scales * variances[many])[:, None] * basis.values[:, None, :]
+        )  # (m or 1, K, k)
         self.inverse, single = 1.0 / D, basis.single[:, None, :]
         e = (basis.z - basis.R @ mu)[:, None, :] * self.inverse
         self.alpha = (np.square(single) * self.inverse).sum(axis=2)
@@ -284,8 +344,12 @@ class _Corrected:
         self.along = (single * e).sum(axis=2) / grown  # of V_s^-1 residual
         self.share = a / grown
         self.solved = e - (a * self.along)[:, :, None] * (single * self.inverse)
-        self.quadratic = (D * np.square(self.solved)).sum(axis=2) + a * np.square(self.along)
-        self.logdet = np.broadcast_to(np.log(D).sum(axis=2) + np.log(grown), self.quadratic.shape)
+        self.quadratic = (D * np.square(self.solved)).sum(axis=2) + a * np.square(
+            self.along
+        )
+        self.logdet = np.broadcast_to(
+            np.log(D).sum(axis=2) + np.log(grown), self.quadratic.shape
+        )
 
     def sensitivity(self, r: Array) -> Array:
         """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
@@ -296,9 +360,15 @@ class _Corrected:
         """Return the derivative of the criterion in the variances, (1,) or (2,)."""
         basis, weights = self.basis, r * self.scales
         values = basis.values[:, None, :]
-        inner = self.inverse - self.share[:, :, None] * np.square(basis.single[:, None, :] * self.inverse)
-        of_many = (values * inner).sum(axis=2) - (values * np.square(self.solved)).sum(axis=2) / s2
-        of_one = self.alpha - self.share * np.square(self.alpha) - np.square(self.along) / s2
+        inner = self.inverse - self.share[:, :, None] * np.square(
+            basis.single[:, None, :] * self.inverse
+        )
+        of_many = (values * inner).sum(axis=2) - (values * np.square(self.solved)).sum(
+            axis=2
+        ) / s2
+        of_one = (
+            self.alpha - self.share * np.square(self.alpha) - np.square(self.along) / s2
+        )
         both = [float((weights * part).sum()) for part in (of_many, of_one)]
         ordered = sorted(zip(basis.groups, both, strict=True))
         return np.array([slope for _, slope in ordered])[: self.size]
@@ -321,7 +391,12 @@ def clusters(result: Result) -> Mixture | None:
             best, lowest = found, found.bic
     if best is None:
         return None
-    return Mixture(best.posterior(), best.criterion, np.ones(data.T), best.responsibility.argmax(axis=1))
+    return Mixture(
+        best.posterior(),
+        best.criterion,
+        np.ones(data.T),
+        best.responsibility.argmax(axis=1),
+    )
 
 
 def _clustered(result: Result, start: Posterior, K: int, lowest: float = np.inf) -> _EM:
@@ -332,7 +407,9 @@ def _clustered(result: Result, start: Posterior, K: int, lowest: float = np.inf)
             run.solve(SHORT)
     best = runs[0]
     for run in runs[1:]:
-        if run.criterion < best.criterion - 1e-9 * abs(best.criterion):  # equal ones differ in rounding
+        if run.criterion < best.criterion - 1e-9 * abs(
+            best.criterion
+        ):  # equal ones differ in rounding
             best = run
     # A step lowers the criterion by less than the one before it, so all steps together by half of so much at most.
     if K == 1 or best.bic - 0.5 * STEPS * best.fall < lowest:
@@ -352,7 +429,10 @@ class _EM:
         theta = np.zeros(self.data.p)
         theta[self.random] = v.Theta if v.Theta.ndim == 1 else np.diag(v.Theta)
         # Clusters explain some of how tasks differ; one of them is the normal model.
-        self.theta, self.s2 = (0.5 if K > 1 else 1.0) * np.maximum(theta, 1e-6 * self.unit), v.s2
+        self.theta, self.s2 = (
+            (0.5 if K > 1 else 1.0) * np.maximum(theta, 1e-6 * self.unit),
+            v.s2,
+        )
         labels = np.zeros(self.data.T, dtype=int)
         if K > 1:
             scale = np.sqrt(np.where(self.unit > 0, self.unit, np.inf))
@@ -363,7 +443,9 @@ class _EM:
     @property
     def bic(self) -> float:
         """The criterion plus a means and a share per cluster."""
-        return float(self.criterion + (self.K * self.data.p + self.K) * np.log(self.data.T))
+        return float(
+            self.criterion + (self.K * self.data.p + self.K) * np.log(self.data.T)
+        )
 
     def solve(self, steps: int) -> None:
         """Step until the criterion falls by little."""
@@ -377,25 +459,45 @@ class _EM:
     def _step(self) -> None:
         """Means given responsibilities; responsibilities; variances."""
         data = self.data
-        parts = [(block, *whitened(block, block.R, self.theta, inverse_by_halves)) for block in data.blocks]
-        diagonal = np.asarray(sum(block.copies * np.square(q).sum(axis=(0, 1)) for block, q, _, _ in parts))
+        parts = [
+            (block, *whitened(block, block.R, self.theta, inverse_by_halves))
+            for block in data.blocks
+        ]
+        diagonal = np.asarray(
+            sum(
+                block.copies * np.square(q).sum(axis=(0, 1)) for block, q, _, _ in parts
+            )
+        )
         self.pi = self.responsibility.mean(axis=0) + 1e-12
         self.mu = self._means(parts, _RIDGE * diagonal / data.T + 1e-12)
         density, h = np.empty((data.T, self.K)), np.empty((data.T, self.K, data.p))
         quadratic = np.empty((data.T, self.K))
         for block, q, v, logdet in parts:
             e = v[:, None, :] - self.mu @ q.transpose(0, 2, 1)
-            quadratic[block.tasks] = data.rest[block.tasks, None] + np.square(e).sum(axis=2)
+            quadratic[block.tasks] = data.rest[block.tasks, None] + np.square(e).sum(
+                axis=2
+            )
             density[block.tasks] = logdet[:, None] + quadratic[block.tasks] / self.s2
             h[block.tasks] = e @ q
-        density = -0.5 * (density + data.n[:, None] * np.log(2 * np.pi * self.s2)) + np.log(self.pi)
+        density = -0.5 * (
+            density + data.n[:, None] * np.log(2 * np.pi * self.s2)
+        ) + np.log(self.pi)
         total = _log_of_sums(density)
         self.responsibility = np.exp(density - total[:, None])
         self.criterion = -2 * float(total.sum())
         self.point = (self.theta, self.s2)
-        G = diagonal - np.einsum("tk,tkp->p", self.responsibility, np.square(h)) / self.s2
-        self.theta = np.maximum(self.theta - self.theta * G * self.theta / data.T, 1e-10 * self.unit)
-        self.s2 = max(float((self.responsibility * quadratic).sum() / data.N), 1e-9 * data.variance, 1e-200)
+        G = (
+            diagonal
+            - np.einsum("tk,tkp->p", self.responsibility, np.square(h)) / self.s2
+        )
+        self.theta = np.maximum(
+            self.theta - self.theta * G * self.theta / data.T, 1e-10 * self.unit
+        )
+        self.s2 = max(
+            float((self.responsibility * quadratic).sum() / data.N),
+            1e-9 * data.variance,
+            1e-200,
+        )
 
     def _means(self, parts: list[Any], ridge: Array) -> Array:
         p = self.data.p
@@ -409,13 +511,24 @@ class _EM:
                 M += (r.T @ A.reshape(len(A), -1)).reshape(M.shape)
                 a += r.T @ np.matmul(v[:, None, :], q)[:, 0]
         M[:, np.arange(p), np.arange(p)] += ridge
-        return np.asarray(np.linalg.solve(M, (a + ridge * self.mean)[:, :, None])[:, :, 0])
+        return np.asarray(
+            np.linalg.solve(M, (a + ridge * self.mean)[:, :, None])[:, :, 0]
+        )
 
     def posterior(self) -> Posterior:
         """Return means and covariances of the coefficients."""
         theta, s2 = self.point
-        components = [_Component(self.data, mu, 1.0, np.diag(theta), s2) for mu in self.mu]
-        return _mixed(self.data, components, self.responsibility, s2, None, self.pi / self.pi.sum())
+        components = [
+            _Component(self.data, mu, 1.0, np.diag(theta), s2) for mu in self.mu
+        ]
+        return _mixed(
+            self.data,
+            components,
+            self.responsibility,
+            s2,
+            None,
+            self.pi / self.pi.sum(),
+        )
 
 
 # ---------------------------------------------------------------------- both
@@ -430,14 +543,18 @@ def _log_of_sums(logs: Array) -> Array:
 class _Component:
     """The posterior of all tasks as if they were of one component."""
 
-    def __init__(self, data: Compressed, mu: Array, scale: float, Theta: Array, s2: float) -> None:
+    def __init__(
+        self, data: Compressed, mu: Array, scale: float, Theta: Array, s2: float
+    ) -> None:
         self.mu, self.Theta, self.s2 = mu, scale * Theta, s2
         self.W = np.repeat(mu[None], data.T, axis=0)
         self.A = np.empty((data.T, data.p, data.p))
         for block in data.blocks:
             q, v, _ = whitened(block, block.R, self.Theta)
             self.A[block.tasks] = q.transpose(0, 2, 1) @ q
-            self.W[block.tasks] += np.matmul((v - q @ mu)[:, None, :], q)[:, 0] @ self.Theta
+            self.W[block.tasks] += (
+                np.matmul((v - q @ mu)[:, None, :], q)[:, 0] @ self.Theta
+            )
 
     def covariances(self) -> Array:
         """Return covariances given mu, (T, p, p)."""
@@ -455,13 +572,21 @@ def _mixed(
     """Return the moments of a mixture; `common` is how the mean of all is estimated, None where each has its own."""
     shares = np.full(len(components), 1 / len(components)) if shares is None else shares
     W = np.asarray(sum(r[:, k, None] * part.W for k, part in enumerate(components)))
-    mu = np.asarray(sum(share * part.mu for share, part in zip(shares, components, strict=True)))
+    mu = np.asarray(
+        sum(share * part.mu for share, part in zip(shares, components, strict=True))
+    )
     explicit, eye = np.zeros((data.T, data.p, data.p)), np.eye(data.p)
-    of_mean = [_mean_covariance(components, r, s2, common, k) for k in range(len(components))]
+    of_mean = [
+        _mean_covariance(components, r, s2, common, k) for k in range(len(components))
+    ]
     for k, part in enumerate(components):
         left = eye - part.Theta @ part.A
         off = part.W - W
-        inner = part.covariances() + left @ of_mean[k] @ left.transpose(0, 2, 1) + off[:, :, None] * off[:, None, :]
+        inner = (
+            part.covariances()
+            + left @ of_mean[k] @ left.transpose(0, 2, 1)
+            + off[:, :, None] * off[:, None, :]
+        )
         explicit += r[:, k, None, None] * inner
     Sigma = sum(
         share * (s2 * part.Theta + np.outer(part.mu - mu, part.mu - mu))
@@ -472,13 +597,19 @@ def _mixed(
 
 
 def _mean_covariance(
-    components: list[_Component], r: Array, s2: float, common: tuple[Array, Array, float] | None, k: int
+    components: list[_Component],
+    r: Array,
+    s2: float,
+    common: tuple[Array, Array, float] | None,
+    k: int,
 ) -> Array:
     """Return the covariance of the mean of component k."""
     if common is None:
         M = np.tensordot(r[:, k], components[k].A, 1)
         return np.asarray(s2 * np.linalg.pinv(M, hermitian=True))
     frame, shrunk, prior = common
-    M = np.asarray(sum(np.tensordot(r[:, j], part.A, 1) for j, part in enumerate(components)))
+    M = np.asarray(
+        sum(np.tensordot(r[:, j], part.A, 1) for j, part in enumerate(components))
+    )
     M[shrunk, shrunk] += prior
     return np.asarray(s2 * frame @ np.linalg.inv(frame.T @ M @ frame) @ frame.T)

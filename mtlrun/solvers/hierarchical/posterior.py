@@ -70,11 +70,15 @@ class Posterior:
         V = half @ R.T + np.eye(len(R))
         gain = np.linalg.solve(V, half)  # V^-1 R Theta
         left = np.eye(len(self.mu)) - gain.T @ R
-        return np.asarray(self.Sigma - self.s2 * half.T @ gain + left @ self.mean_covariance @ left.T)
+        return np.asarray(
+            self.Sigma - self.s2 * half.T @ gain + left @ self.mean_covariance @ left.T
+        )
 
     def variances(self, A: Array, t: int) -> Array:
         """Return the variance of A w_t for standardised rows A (n, p), without noise."""
-        return np.asarray(np.maximum(np.einsum("ij,ij->i", A @ self.covariance(t), A), 0.0))
+        return np.asarray(
+            np.maximum(np.einsum("ij,ij->i", A @ self.covariance(t), A), 0.0)
+        )
 
     def deviations(self, L: Array) -> Array:
         """Return the standard deviations of L w_t of every task, (T, len(L))."""
@@ -84,7 +88,9 @@ class Posterior:
 def posterior_of(m: Marginal, v: MarginalValue) -> Posterior:
     """Return the posterior at given variances."""
     Theta = np.zeros((m.data.p, m.data.p))
-    Theta[np.ix_(m.random, m.random)] = np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta
+    Theta[np.ix_(m.random, m.random)] = (
+        np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta
+    )
     W = np.repeat(v.mu[None], m.data.T, axis=0)
     W[:, m.random] += v.h @ (np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta)
     return Posterior(W, v.mu, v.mean_covariance(), v.s2 * Theta, v.s2, m.data)
@@ -120,10 +126,14 @@ def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
     return shares(data.moments(), posterior.mu, posterior.Sigma, noise, intercept)
 
 
-def shares(moments: Array, mu: Array, Sigma: Array, noise: float, intercept: bool) -> Shares:
+def shares(
+    moments: Array, mu: Array, Sigma: Array, noise: float, intercept: bool
+) -> Shares:
     """Return shares of a variance for the mean of x x' over all rows, the mean and covariance of w_t, and the noise."""
     spread = moments - np.outer(moments[0], moments[0]) if intercept else moments
     fixed = float(mu @ spread @ mu)
     columns = (Sigma * moments).sum(axis=1)
     total = max(fixed + float(columns.sum()) + noise, np.finfo(float).tiny)
-    return Shares(fixed / total, float(columns.sum()) / total, noise / total, columns / total)
+    return Shares(
+        fixed / total, float(columns.sum()) / total, noise / total, columns / total
+    )

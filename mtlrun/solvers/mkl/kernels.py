@@ -46,7 +46,11 @@ class Kernel(ABC):
         if not self.normalise:
             return K
         left = _inverse_roots(self._diagonal(products.X, products.left))
-        right = left if products.same else _inverse_roots(self._diagonal(products.Z, products.right))
+        right = (
+            left
+            if products.same
+            else _inverse_roots(self._diagonal(products.Z, products.right))
+        )
         K *= left[:, None]
         K *= right
         return K
@@ -140,9 +144,13 @@ class PolynomialKernel(LinearKernel):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.degree, int | np.integer) and self.degree >= 1):
-            raise ValueError(f"degree must be an int of at least 1, got {self.degree!r}")
+            raise ValueError(
+                f"degree must be an int of at least 1, got {self.degree!r}"
+            )
         if not (np.isfinite(self.shift) and self.shift >= 0):
-            raise ValueError(f"shift must be non-negative and finite, got {self.shift!r}")
+            raise ValueError(
+                f"shift must be non-negative and finite, got {self.shift!r}"
+            )
 
     def _raw(self, products: InnerProducts) -> np.ndarray:
         return np.asarray((products.inner + self.shift) ** self.degree)
@@ -203,7 +211,9 @@ class PrecomputedKernel(Kernel):
     def __post_init__(self) -> None:
         K = as_array(self.matrix, "a precomputed kernel", ndim=2)
         if K.shape[0] != K.shape[1]:
-            raise ValueError(f"a precomputed kernel must be square, one row and column per item; got shape {K.shape}")
+            raise ValueError(
+                f"a precomputed kernel must be square, one row and column per item; got shape {K.shape}"
+            )
         check_finite(K, "a precomputed kernel")
         scale = np.abs(K).max(initial=0.0)
         if np.abs(K - K.T).max(initial=0.0) > 1e-10 * scale:
@@ -221,16 +231,24 @@ class PrecomputedKernel(Kernel):
         return self
 
     def _raw(self, products: InnerProducts) -> np.ndarray:
-        return np.array(self.matrix[np.ix_(self._positions(products.X), self._positions(products.Z))])
+        return np.array(
+            self.matrix[
+                np.ix_(self._positions(products.X), self._positions(products.Z))
+            ]
+        )
 
     def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
         return np.asarray(np.diag(self.matrix)[self._positions(X)])
 
     def _positions(self, X: Any) -> np.ndarray:
         values = X[:, [self.column]]
-        values = np.asarray(values.toarray() if hasattr(values, "toarray") else values).ravel()
+        values = np.asarray(
+            values.toarray() if hasattr(values, "toarray") else values
+        ).ravel()
         positions = values.astype(np.intp)
-        outside = (positions != values) | (positions < 0) | (positions >= len(self.matrix))
+        outside = (
+            (positions != values) | (positions < 0) | (positions >= len(self.matrix))
+        )
         if outside.any():
             raise ValueError(
                 f"the precomputed kernel has {len(self.matrix)} items, but column {self.column} of X holds "
@@ -257,7 +275,10 @@ class MeanKernel(Kernel):
 
     def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
         parts = [kernel._diagonal(X, squares) for kernel in self.members]
-        unit = [(part > 0).astype(float) if k.normalise else part for k, part in zip(self.members, parts, strict=True)]
+        unit = [
+            (part > 0).astype(float) if k.normalise else part
+            for k, part in zip(self.members, parts, strict=True)
+        ]
         return np.asarray(sum(unit) / len(unit))
 
     @property
@@ -273,7 +294,9 @@ _FAMILIES: dict[str, tuple[Callable[..., Kernel], str | None]] = {
     "gaussian": (GaussianKernel, "spread"),
     "mean": (MeanKernel, None),
 }
-_SPEC = re.compile(r"\s*(\w+)\s*(?:\(\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*\))?\s*")
+_SPEC = re.compile(
+    r"\s*(\w+)\s*(?:\(\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*\))?\s*"
+)
 
 
 def make_kernel(spec: str | Kernel) -> Kernel:
@@ -299,7 +322,13 @@ def make_kernel(spec: str | Kernel) -> Kernel:
     if not (match and match[2] and parameter):
         return family()
     value = float(match[2])
-    return family(**{parameter: int(value) if parameter == "degree" and value.is_integer() else value})
+    return family(
+        **{
+            parameter: int(value)
+            if parameter == "degree" and value.is_integer()
+            else value
+        }
+    )
 
 
 def make_kernels(specs: Iterable[str | Kernel] | None) -> list[Kernel]:
@@ -316,13 +345,19 @@ def make_kernels(specs: Iterable[str | Kernel] | None) -> list[Kernel]:
         specs = [specs]
     kernels = [make_kernel(spec) for spec in specs]
     if not kernels:
-        raise ValueError("kernels is empty; give at least one, or None for the default set of ten")
+        raise ValueError(
+            "kernels is empty; give at least one, or None for the default set of ten"
+        )
     return kernels
 
 
 def default_kernels() -> list[Kernel]:
     """Return the ten of Yousefi et al.: linear, polynomial of degree 2, Gaussian with spreads 1, 2, 4, ..., 128."""
-    return [LinearKernel(), PolynomialKernel(degree=2), *(GaussianKernel(spread=2.0**k) for k in range(8))]
+    return [
+        LinearKernel(),
+        PolynomialKernel(degree=2),
+        *(GaussianKernel(spread=2.0**k) for k in range(8)),
+    ]
 
 
 def _inverse_roots(diagonal: np.ndarray) -> np.ndarray:

@@ -84,7 +84,11 @@ def ascend(
         for k in range(n):
             slope = best - gain[k]
             if slope > 0.0 and dual[k] > lower[k]:
-                rise = slope * slope / max(diagonal[i] + diagonal[k] - 2.0 * first[k], _FLAT)
+                rise = (
+                    slope
+                    * slope
+                    / max(diagonal[i] + diagonal[k] - 2.0 * first[k], _FLAT)
+                )
                 if rise > most:
                     j, most = k, rise
         _form(stack, theta, j, rows, known)
@@ -103,7 +107,9 @@ def ascend(
 
 
 @summing
-def _form(stack: np.ndarray, theta: np.ndarray, i: int, rows: np.ndarray, known: np.ndarray) -> None:
+def _form(
+    stack: np.ndarray, theta: np.ndarray, i: int, rows: np.ndarray, known: np.ndarray
+) -> None:
     """Make row i of the summed kernel matrix, once."""
     if known[i]:
         return
@@ -126,8 +132,18 @@ def _add_images(stack: np.ndarray, change: np.ndarray, images: np.ndarray) -> No
     for m in range(len(images)):
         K, image = stack[m], images[m]
         for at in range(0, full, 4):
-            a, b, c, d = K[moved[at]], K[moved[at + 1]], K[moved[at + 2]], K[moved[at + 3]]
-            p, q, r, s = change[moved[at]], change[moved[at + 1]], change[moved[at + 2]], change[moved[at + 3]]
+            a, b, c, d = (
+                K[moved[at]],
+                K[moved[at + 1]],
+                K[moved[at + 2]],
+                K[moved[at + 3]],
+            )
+            p, q, r, s = (
+                change[moved[at]],
+                change[moved[at + 1]],
+                change[moved[at + 2]],
+                change[moved[at + 3]],
+            )
             for k in range(len(image)):
                 image[k] += (p * a[k] + q * b[k]) + (r * c[k] + s * d[k])
         for at in range(full, len(moved)):
@@ -188,7 +204,9 @@ class GramStore:
     max_bytes : float
     """
 
-    def __init__(self, kernels: Sequence[Kernel], designs: Sequence[Any], max_bytes: float) -> None:
+    def __init__(
+        self, kernels: Sequence[Kernel], designs: Sequence[Any], max_bytes: float
+    ) -> None:
         self.kernels = list(kernels)
         self.designs = list(designs)
         self._kept: dict[int, np.ndarray] = {}
@@ -202,7 +220,9 @@ class GramStore:
             return self._kept[id(X)]
         n, kinds = X.shape[0], len(self.kernels)
         require(
-            2 * 8 * kinds * n**2, f"a stack of {kinds} kernel matrices of {n} rows", "Use fewer kernels, or fewer rows."
+            2 * 8 * kinds * n**2,
+            f"a stack of {kinds} kernel matrices of {n} rows",
+            "Use fewer kernels, or fewer rows.",
         )
         stack = kernel_stack(self.kernels, X)
         if stack.nbytes <= self._free:
@@ -237,7 +257,11 @@ class SvmTasks:
     """
 
     def __init__(
-        self, grams: GramStore, labels: Sequence[np.ndarray], costs: Sequence[np.ndarray], accuracy: float
+        self,
+        grams: GramStore,
+        labels: Sequence[np.ndarray],
+        costs: Sequence[np.ndarray],
+        accuracy: float,
     ) -> None:
         self.grams = grams
         self.labels = list(labels)
@@ -280,7 +304,9 @@ class SvmTasks:
         if np.all(y == y[0]):
             nothing = np.zeros(self.n_kernels)
             images = np.zeros((self.n_kernels, len(y)))
-            return SvmPoint(theta, np.zeros(len(y)), images, float(y[0]), 0.0, nothing, 0.0, 0.0)
+            return SvmPoint(
+                theta, np.zeros(len(y)), images, float(y[0]), 0.0, nothing, 0.0, 0.0
+            )
         stack = self.grams[t]
         if not theta.any():
             return self._without_kernel(t, stack)
@@ -293,14 +319,21 @@ class SvmTasks:
             self.n_fits += 1
             b, steps = ascend(stack, theta, y, C, dual, images, self._tol[t], limit)
             point = self._point(theta, dual, images, b, y, C)
-            inaccurate = point.high - point.low > self.accuracy * max(point.high, 1.0 / self.n_tasks)
+            inaccurate = point.high - point.low > self.accuracy * max(
+                point.high, 1.0 / self.n_tasks
+            )
             if not inaccurate or self._tol[t] <= _TIGHT or steps >= limit:
                 return point
             self._tol[t] *= _REDUCE
 
     @staticmethod
     def _point(
-        theta: np.ndarray, dual: np.ndarray, images: np.ndarray, b: float, y: np.ndarray, C: np.ndarray
+        theta: np.ndarray,
+        dual: np.ndarray,
+        images: np.ndarray,
+        b: float,
+        y: np.ndarray,
+        C: np.ndarray,
     ) -> SvmPoint:
         slope = -0.5 * (images @ dual)
         smooth = float(theta @ slope)
@@ -310,7 +343,9 @@ class SvmTasks:
         hinge, least = _hinge(scores, b, y, C), _hinge(scores, best, y, C)
         if hinge > least * (1.0 + _ROUNDING):
             hinge, b = least, best
-        return SvmPoint(theta, dual, images, b, total, slope, total + smooth, hinge - smooth)
+        return SvmPoint(
+            theta, dual, images, b, total, slope, total + smooth, hinge - smooth
+        )
 
     def _without_kernel(self, t: int, stack: np.ndarray) -> SvmPoint:
         """Return the machine without any kernel: a constant, with any feasible alpha."""
@@ -321,7 +356,16 @@ class SvmTasks:
         images = stack @ dual
         slope = -0.5 * (images @ dual)
         b = 1.0 if positive >= negative else -1.0
-        return SvmPoint(np.zeros(len(stack)), dual, images, b, 2.0 * total, slope, 2.0 * total, 2.0 * total)
+        return SvmPoint(
+            np.zeros(len(stack)),
+            dual,
+            images,
+            b,
+            2.0 * total,
+            slope,
+            2.0 * total,
+            2.0 * total,
+        )
 
 
 def _hinge(scores: np.ndarray, b: float, y: np.ndarray, C: np.ndarray) -> float:

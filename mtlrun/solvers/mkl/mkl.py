@@ -39,7 +39,9 @@ class Coupling:
         If lam is negative.
     """
 
-    def __init__(self, lam: float, n_tasks: int, n_kernels: int, flows: Flows | None = None) -> None:
+    def __init__(
+        self, lam: float, n_tasks: int, n_kernels: int, flows: Flows | None = None
+    ) -> None:
         if not lam >= 0:
             raise ValueError(f"lam must not be negative, got {lam}")
         self.lam = lam if n_tasks > 1 else 0.0
@@ -67,13 +69,17 @@ class Coupling:
             With <pull, theta> <= coupling(theta) for all theta: what makes the lower bound.
         """
         if self.lam == 0:
-            return minimise_on_simplex_ball(slopes - curvature * theta, curvature), np.zeros_like(theta)
+            return minimise_on_simplex_ball(
+                slopes - curvature * theta, curvature
+            ), np.zeros_like(theta)
         if self.flows is None:
             mean, c = slopes.mean(axis=0), curvature.mean(axis=0, keepdims=True)
             new = minimise_on_simplex_ball(mean[None] - c * theta[:1], c)
             return np.repeat(new, len(theta), axis=0), mean - slopes
         spread = np.sqrt(np.mean(np.sum((slopes - slopes.mean(axis=0)) ** 2, axis=1)))
-        sigma = max(_SPREAD * float(spread), float(curvature.mean()), np.finfo(np.float64).eps) / len(theta)
+        sigma = max(
+            _SPREAD * float(spread), float(curvature.mean()), np.finfo(np.float64).eps
+        ) / len(theta)
         term = SimplexQuadratic(slopes - curvature * theta, curvature)
         fused = fuse(theta, term, self.lam, self.flows, sigma=sigma, tol=tol)
         return fused.W, self.flows.divergence()
@@ -183,7 +189,9 @@ def solve_group_mkl(
     pull, inner = np.zeros_like(theta), _INNER
     for it in range(1, max_iter + 1):
         primal = _primal(points, coupling, theta)
-        if it > 1 and tracker.check(it, primal, _bound(points, slopes, pull), (theta, points)):
+        if it > 1 and tracker.check(
+            it, primal, _bound(points, slopes, pull), (theta, points)
+        ):
             break
         accuracy = tol * inner * max(1.0, abs(primal))
         new, pull = coupling.step(theta, slopes, curvature, accuracy)
@@ -217,7 +225,9 @@ def _least_curvature(slopes: np.ndarray) -> np.ndarray:
     return _FLATTEST * np.abs(slopes).max(axis=1, keepdims=True)
 
 
-def _curvature(last: np.ndarray, moved: np.ndarray, changed: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+def _curvature(
+    last: np.ndarray, moved: np.ndarray, changed: np.ndarray, slopes: np.ndarray
+) -> np.ndarray:
     """Estimate the curvature of every J_t along its last move, (T, 1); that of all tasks where one has not moved."""
     least = _least_curvature(slopes)
     gains = np.maximum(np.sum(moved * changed, axis=1, keepdims=True), 0.0)
@@ -227,7 +237,9 @@ def _curvature(last: np.ndarray, moved: np.ndarray, changed: np.ndarray, slopes:
     common = gains.sum() / squares.sum()
     tiny = np.finfo(np.float64).eps * squares.max()
     estimate = np.where(squares > tiny, gains / np.maximum(squares, tiny), common)
-    return np.asarray(np.maximum(np.clip(estimate, _FLATTER * common, _STEEPER * common), least))
+    return np.asarray(
+        np.maximum(np.clip(estimate, _FLATTER * common, _STEEPER * common), least)
+    )
 
 
 def solve_alternating(
@@ -255,7 +267,12 @@ def solve_alternating(
     while True:
         points = [tasks.solve(t, theta[t]) for t in range(tasks.n_tasks)]
         slopes, primal = _slopes(points), _primal(points, coupling, theta)
-        new, pull = coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol * _INNER * max(1.0, abs(primal)))
+        new, pull = coupling.step(
+            theta,
+            slopes,
+            np.zeros((len(theta), 1)),
+            tol * _INNER * max(1.0, abs(primal)),
+        )
         bound = max(bound, _bound(points, slopes, pull))
         visited.append(theta)
         stop = tracker.check_gap(len(visited), primal, primal - bound)
@@ -270,7 +287,12 @@ def solve_alternating(
             break
         theta = new
     tracker.best = theta, points
-    return _finish(tasks, coupling, tracker, {"curvature": _first_curvature(slopes, None), "cycle": cycle})
+    return _finish(
+        tasks,
+        coupling,
+        tracker,
+        {"curvature": _first_curvature(slopes, None), "cycle": cycle},
+    )
 
 
 def _period(visited: list[np.ndarray], new: np.ndarray) -> int:
@@ -281,13 +303,17 @@ def _period(visited: list[np.ndarray], new: np.ndarray) -> int:
     return 0
 
 
-def _begin(tasks: SvmTasks, lam: float, start: MklResult | None) -> tuple[Coupling, np.ndarray]:
+def _begin(
+    tasks: SvmTasks, lam: float, start: MklResult | None
+) -> tuple[Coupling, np.ndarray]:
     """Return the coupling, and admissible weights to begin with."""
     shape = (tasks.n_tasks, tasks.n_kernels)
     if start is None:
         return Coupling(lam, *shape), np.full(shape, 1.0 / tasks.n_kernels)
     if start.theta.shape != shape:
-        raise ValueError(f"start has weights of shape {start.theta.shape}, need {shape}")
+        raise ValueError(
+            f"start has weights of shape {start.theta.shape}, need {shape}"
+        )
     theta = start.theta
     if np.isinf(lam):
         theta = np.repeat(theta.mean(axis=0, keepdims=True), len(theta), axis=0)
@@ -307,7 +333,9 @@ def _bound(points: list[SvmPoint], slopes: np.ndarray, pull: np.ndarray) -> floa
     return sum(p.total for p in points) + linear_minimum(slopes + pull)
 
 
-def _finish(tasks: SvmTasks, coupling: Coupling, tracker: Tracker, info: dict[str, Any]) -> MklResult:
+def _finish(
+    tasks: SvmTasks, coupling: Coupling, tracker: Tracker, info: dict[str, Any]
+) -> MklResult:
     theta, points = tracker.best
     info |= {"n_fits": tasks.n_fits, "flows": coupling.flows}
     return MklResult(

@@ -76,7 +76,9 @@ def task_moment(W: np.ndarray, feature_precision: np.ndarray) -> np.ndarray:
     return _symmetric(W.T @ feature_precision @ W)
 
 
-def exact_precision(moment: np.ndarray, count: int, lower: float, upper: float) -> Precision:
+def exact_precision(
+    moment: np.ndarray, count: int, lower: float, upper: float
+) -> Precision:
     """Minimise tr(S A) - count log|S| subject to lower I <= S <= upper I.
 
     With A = U diag(nu) U' the solution is U diag(clip(count / nu, lower, upper)) U'; nu = 0 gives `upper`.
@@ -94,13 +96,17 @@ def exact_precision(moment: np.ndarray, count: int, lower: float, upper: float) 
     return Precision(np.clip(count / np.maximum(nu, count / upper), lower, upper), U)
 
 
-def flip_flop_precision(moment: np.ndarray, count: int, lower: float, upper: float, fudge: float) -> Precision:
+def flip_flop_precision(
+    moment: np.ndarray, count: int, lower: float, upper: float, fudge: float
+) -> Precision:
     """Return (A / count + fudge I)^{-1}, its eigenvalues clipped to [lower, upper].
 
     The maximum-likelihood update of Zhang and Schneider (2010) with their fudge factor, which biases it.
     """
     nu, U = scipy.linalg.eigh(moment, driver="evd", check_finite=False)
-    return Precision(np.clip(1.0 / (np.maximum(nu, 0.0) / count + fudge), lower, upper), U)
+    return Precision(
+        np.clip(1.0 / (np.maximum(nu, 0.0) / count + fudge), lower, upper), U
+    )
 
 
 def project(S: np.ndarray, lower: float, upper: float) -> Precision:
@@ -184,13 +190,24 @@ class FetrProblem:
     """
 
     def __init__(
-        self, data: TaskData, eta: float, rho: float, lower: float, upper: float, fit_intercept: bool = False
+        self,
+        data: TaskData,
+        eta: float,
+        rho: float,
+        lower: float,
+        upper: float,
+        fit_intercept: bool = False,
     ) -> None:
         check_box(lower, upper)
         for name, value in (("eta", eta), ("rho", rho)):
             if not 0 < value < np.inf:
                 raise ValueError(f"{name} must be positive and finite, got {value!r}")
-        self.eta, self.rho, self.lower, self.upper = float(eta), float(rho), float(lower), float(upper)
+        self.eta, self.rho, self.lower, self.upper = (
+            float(eta),
+            float(rho),
+            float(lower),
+            float(upper),
+        )
         self.form = Gram(data, fit_intercept)
         self.d, self.m = data.n_features, data.n_tasks
 
@@ -202,12 +219,24 @@ class FetrProblem:
     def start(self) -> FetrState:
         """Return W = 0 and both precision matrices equal to the multiple of the identity in the box nearest to I."""
         one = min(max(1.0, self.lower), self.upper)
-        return FetrState(np.zeros((self.d, self.m)), Precision.scalar(self.d, one), Precision.scalar(self.m, one))
+        return FetrState(
+            np.zeros((self.d, self.m)),
+            Precision.scalar(self.d, one),
+            Precision.scalar(self.m, one),
+        )
 
     def system(self, feature: Precision, task: Precision) -> CoupledSystem:
         """Return the equations of the W-step."""
         spectrum = task.values, task.vectors
-        return CoupledSystem(self.form.gram, self.form.cross, feature.matrix, task.matrix, self.eta, self.rho, spectrum)
+        return CoupledSystem(
+            self.form.gram,
+            self.form.cross,
+            feature.matrix,
+            task.matrix,
+            self.eta,
+            self.rho,
+            spectrum,
+        )
 
     def fit_term(self, W: np.ndarray) -> float:
         """Return the loss plus eta ||W||_F^2."""
@@ -219,14 +248,20 @@ class FetrProblem:
 
     def prior(self, state: FetrState) -> float:
         """Return rho [tr(S1 W S2 W') - m log|S1| - d log|S2|]."""
-        trace = float(np.vdot(state.W, state.feature.matrix @ state.W @ state.task.matrix))
-        return self.rho * (trace - self.m * state.feature.logdet - self.d * state.task.logdet)
+        trace = float(
+            np.vdot(state.W, state.feature.matrix @ state.W @ state.task.matrix)
+        )
+        return self.rho * (
+            trace - self.m * state.feature.logdet - self.d * state.task.logdet
+        )
 
 
 def fetr_bytes(data: TaskData) -> int:
     """Return what `solve_fetr` takes: Gram matrices, precision matrices, and those of earlier rounds."""
     rounds = 4 * (_DEPTH + 1) + 12
-    return GRAM_COPIES * gram_bytes(data) + 8 * rounds * (data.n_features**2 + data.n_tasks**2)
+    return GRAM_COPIES * gram_bytes(data) + 8 * rounds * (
+        data.n_features**2 + data.n_tasks**2
+    )
 
 
 def solve_fetr(
@@ -299,7 +334,10 @@ def solve_fetr(
         if not run.step(tol):
             continue
         if run.plain and run.criterion <= tol:
-            message, converged = f"a round gains a fraction of {run.criterion:.1e} <= tol {tol:g}", True
+            message, converged = (
+                f"a round gains a fraction of {run.criterion:.1e} <= tol {tol:g}",
+                True,
+            )
             break
         if callback is not None and callback(rounds, run.objective[-1], run.state):
             message = "stopped by the callback"
@@ -325,7 +363,9 @@ def solve_fetr(
 class _FetrIteration:
     """The iteration: the best state so far, and the precision matrices from which the next round starts."""
 
-    def __init__(self, problem: FetrProblem, w_solver: str, fudge: float | None, accelerate: bool) -> None:
+    def __init__(
+        self, problem: FetrProblem, w_solver: str, fudge: float | None, accelerate: bool
+    ) -> None:
         self.problem, self.w_solver, self.fudge = problem, w_solver, fudge
         self.state = problem.start()
         self.feature, self.task = self.state.feature, self.state.task
@@ -400,7 +440,11 @@ class _Extrapolation:
     """Anderson's method for the map from the precision matrices before a round to those after it, in logarithms."""
 
     def __init__(self, problem: FetrProblem) -> None:
-        self._d, self._m, self._box = problem.d, problem.m, (problem.lower, problem.upper)
+        self._d, self._m, self._box = (
+            problem.d,
+            problem.m,
+            (problem.lower, problem.upper),
+        )
         self.clear()
 
     def clear(self) -> None:
@@ -409,7 +453,11 @@ class _Extrapolation:
         self._moves: list[np.ndarray] = []
 
     def next(
-        self, feature: Precision, task: Precision, new_feature: Precision, new_task: Precision
+        self,
+        feature: Precision,
+        task: Precision,
+        new_feature: Precision,
+        new_task: Precision,
     ) -> tuple[Precision, Precision, bool]:
         """Note one round; return where to start the next one, and whether that is just its end."""
         after = _flat(new_feature, new_task)
@@ -458,7 +506,9 @@ def covariance_root(W: np.ndarray, what: str) -> np.ndarray:
     rank = int(np.count_nonzero(sigma > _RANK * sigma.max(initial=0.0)))
     if rank == 0:
         return np.eye(size) / size
-    scaled = np.ascontiguousarray(U[:, :rank]) * np.sqrt(sigma[:rank] / sigma[:rank].sum())
+    scaled = np.ascontiguousarray(U[:, :rank]) * np.sqrt(
+        sigma[:rank] / sigma[:rank].sum()
+    )
     return np.asarray(scaled @ scaled.T)
 
 
@@ -486,7 +536,9 @@ def root_covariance(A: np.ndarray, eps: float = 0.0) -> tuple[Precision, float]:
     U, sigma, _ = np.linalg.svd(A)
     roots = np.sqrt(np.square(np.pad(sigma, (0, size - len(sigma)))) + eps)
     trace = float(roots.sum())
-    return Precision(roots / trace if trace > 0 else np.full(size, 1.0 / size), U), trace
+    return Precision(
+        roots / trace if trace > 0 else np.full(size, 1.0 / size), U
+    ), trace
 
 
 def solve_alternating(
@@ -537,7 +589,9 @@ def solve_alternating(
         f"the alternation over the covariance of {size} {over}",
         "Use variant='corrected', which needs no such matrix, or fewer of them.",
     )
-    form = Gram(data, fit_intercept)  # the system has the loss without 1/2: its weights are doubled
+    form = Gram(
+        data, fit_intercept
+    )  # the system has the loss without 1/2: its weights are doubled
     d, T = data.n_features, data.n_tasks
     D, W = Precision.scalar(size, 1.0 / size), np.zeros((d, T))
     objective: list[float] = []
@@ -545,7 +599,11 @@ def solve_alternating(
     for it in range(1, max_iter + 1):
         inverse = D.covariance
         S1, S2 = (np.eye(d), inverse) if over == "tasks" else (inverse, np.eye(T))
-        W = solve_w(CoupledSystem(form.gram, form.cross, S1, S2, ridge, 2.0 * alpha), start=W, tol=1e-10).W
+        W = solve_w(
+            CoupledSystem(form.gram, form.cross, S1, S2, ridge, 2.0 * alpha),
+            start=W,
+            tol=1e-10,
+        ).W
         D, trace = root_covariance(W.T if over == "tasks" else W, eps)
         # tr(D^{-1} (moment + eps I)) at this D is the square of the trace of the root.
         loss = form.value(W)
@@ -557,6 +615,19 @@ def solve_alternating(
                 break
     b = form.intercept(W)
     penalty = SquaredTraceNorm(alpha, ridge)
-    gap = duality_gap(data, SquaredLoss(), [penalty], [W], b if fit_intercept else None).relative
+    gap = duality_gap(
+        data, SquaredLoss(), [penalty], [W], b if fit_intercept else None
+    ).relative
     message = f"relative decrease {decrease:.1e} after {it} rounds"
-    return SolverResult(W[np.newaxis], b, converged, it, objective, gap, [], decrease, message, {"covariance": D})
+    return SolverResult(
+        W[np.newaxis],
+        b,
+        converged,
+        it,
+        objective,
+        gap,
+        [],
+        decrease,
+        message,
+        {"covariance": D},
+    )

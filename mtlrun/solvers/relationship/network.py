@@ -11,7 +11,12 @@ import numpy as np
 
 from mtlrun.errors import ConfigError
 from mtlrun.problem.taskdata import TaskData, dense
-from mtlrun.solvers.relationship.fetr import Precision, exact_precision, feature_moment, task_moment
+from mtlrun.solvers.relationship.fetr import (
+    Precision,
+    exact_precision,
+    feature_moment,
+    task_moment,
+)
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
 Layer = tuple[np.ndarray, np.ndarray]
@@ -60,7 +65,9 @@ def load_torch() -> ModuleType:
     try:
         import torch
     except ImportError:
-        raise ConfigError("MTNetwork needs PyTorch, which is not installed", "pip install '.[nn]'") from None
+        raise ConfigError(
+            "MTNetwork needs PyTorch, which is not installed", "pip install '.[nn]'"
+        ) from None
     return torch
 
 
@@ -120,13 +127,19 @@ def train_network(
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
     batches = _Batches(torch, data)
-    parameters = _first_parameters(torch, [data.n_features, *hidden, data.n_tasks], generator)
+    parameters = _first_parameters(
+        torch, [data.n_features, *hidden, data.n_tasks], generator
+    )
     penalty = None if prior is None else _Penalty(torch, prior, parameters[-2])
     rows, held = torch.arange(data.n_rows), torch.arange(0)
     if early_stopping and data.n_rows > 1:
-        held, rows = torch.randperm(data.n_rows, generator=generator).tensor_split([-(-data.n_rows // _HELD_OUT)])
+        held, rows = torch.randperm(data.n_rows, generator=generator).tensor_split(
+            [-(-data.n_rows // _HELD_OUT)]
+        )
     optimizer = torch.optim.Adam(parameters, lr=learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * -(-len(rows) // batch_size))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+        optimizer, epochs * -(-len(rows) // batch_size)
+    )
     history: list[float] = []
     best, least = TrainedNetwork([]), np.inf
     for _ in range(epochs):
@@ -137,7 +150,9 @@ def train_network(
                 loss = loss + penalty.value()
             loss = loss / batches.count
             if weight_decay > 0:
-                loss = loss + 0.5 * weight_decay * sum(p.square().sum() for p in parameters[::2])
+                loss = loss + 0.5 * weight_decay * sum(
+                    p.square().sum() for p in parameters[::2]
+                )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -146,14 +161,23 @@ def train_network(
         if penalty is not None:
             penalty.update()
         history.append(total / len(rows))
-        if len(held) and (error := float(batches.loss(parameters, held).detach())) < least:
+        if (
+            len(held)
+            and (error := float(batches.loss(parameters, held).detach())) < least
+        ):
             best, least = _network(parameters, history[:], penalty), error
         elif len(held) and len(history) - len(best.objective) >= _PATIENCE:
             break
-    return replace(best, objective=history) if best.layers else _network(parameters, history, penalty)
+    return (
+        replace(best, objective=history)
+        if best.layers
+        else _network(parameters, history, penalty)
+    )
 
 
-def _network(parameters: list[Any], objective: list[float], penalty: _Penalty | None) -> TrainedNetwork:
+def _network(
+    parameters: list[Any], objective: list[float], penalty: _Penalty | None
+) -> TrainedNetwork:
     """Return a copy of the network as it is now."""
     arrays = [p.detach().numpy().astype(np.float64) for p in parameters]
     layers = list(zip(arrays[::2], arrays[1::2], strict=True))
@@ -180,8 +204,16 @@ class _Batches:
         X = dense(data.X)
         self._X = torch.from_numpy(X.astype(np.float32))
         self._y = torch.from_numpy(data.targets.astype(np.float32))
-        self._observed = None if data.observed is None else torch.from_numpy(data.observed.astype(np.float32))
-        self._task = None if data.shared else torch.from_numpy(np.repeat(np.arange(data.n_tasks), data.sizes))
+        self._observed = (
+            None
+            if data.observed is None
+            else torch.from_numpy(data.observed.astype(np.float32))
+        )
+        self._task = (
+            None
+            if data.shared
+            else torch.from_numpy(np.repeat(np.arange(data.n_tasks), data.sizes))
+        )
         self.count = int(data.sizes.sum())
 
     def loss(self, parameters: list[Any], rows: Any) -> Any:
@@ -193,7 +225,11 @@ class _Batches:
         if self._task is not None:
             out = out.gather(1, self._task[rows][:, None])[:, 0]
         error = (out - self._y[rows]).square()
-        return error.sum() if self._observed is None else (error * self._observed[rows]).sum()
+        return (
+            error.sum()
+            if self._observed is None
+            else (error * self._observed[rows]).sum()
+        )
 
 
 class _Penalty:
@@ -202,22 +238,33 @@ class _Penalty:
     def __init__(self, torch: ModuleType, prior: Prior, W: Any) -> None:
         self._torch, self._prior, self._W = torch, prior, W
         one = min(max(1.0, prior.lower), prior.upper)
-        self.feature, self.task = Precision.scalar(W.shape[0], one), Precision.scalar(W.shape[1], one)
+        self.feature, self.task = (
+            Precision.scalar(W.shape[0], one),
+            Precision.scalar(W.shape[1], one),
+        )
         self._tensors()
 
     def value(self) -> Any:
         """Return the prior as a function of W."""
         trace = (self._W * (self._S1 @ self._W @ self._S2)).sum()
-        return self._prior.eta * self._W.square().sum() + self._prior.rho * (trace - self._logs)
+        return self._prior.eta * self._W.square().sum() + self._prior.rho * (
+            trace - self._logs
+        )
 
     def update(self) -> None:
         """Replace both matrices by their minimisers."""
         W, p = self._W.detach().numpy().astype(np.float64), self._prior
-        self.feature = exact_precision(feature_moment(W, self.task.matrix), W.shape[1], p.lower, p.upper)
-        self.task = exact_precision(task_moment(W, self.feature.matrix), W.shape[0], p.lower, p.upper)
+        self.feature = exact_precision(
+            feature_moment(W, self.task.matrix), W.shape[1], p.lower, p.upper
+        )
+        self.task = exact_precision(
+            task_moment(W, self.feature.matrix), W.shape[0], p.lower, p.upper
+        )
         self._tensors()
 
     def _tensors(self) -> None:
         self._S1 = self._torch.from_numpy(self.feature.matrix.astype(np.float32))
         self._S2 = self._torch.from_numpy(self.task.matrix.astype(np.float32))
-        self._logs = self._W.shape[1] * self.feature.logdet + self._W.shape[0] * self.task.logdet
+        self._logs = (
+            self._W.shape[1] * self.feature.logdet + self._W.shape[0] * self.task.logdet
+        )

@@ -57,7 +57,11 @@ class CoupledSystem:
 
     def apply(self, W: np.ndarray) -> np.ndarray:
         """Return the left-hand side at W (d, T)."""
-        return times_gram(self.gram, W) + self.eta * W + self.rho * (self.feature_precision @ W @ self.task_precision)
+        return (
+            times_gram(self.gram, W)
+            + self.eta * W
+            + self.rho * (self.feature_precision @ W @ self.task_precision)
+        )
 
     def residual(self, W: np.ndarray) -> np.ndarray:
         """Return cross - apply(W), half of the negative gradient."""
@@ -72,7 +76,10 @@ class CoupledSystem:
     def spectrum(self) -> tuple[float, float]:
         """A lower and an upper bound of the eigenvalues, from those of the Gram matrices (all tasks), S1 and S2."""
         values = np.linalg.eigvalsh(self.gram)
-        s1, s2 = np.linalg.eigvalsh(self.feature_precision), np.linalg.eigvalsh(self.task_precision)
+        s1, s2 = (
+            np.linalg.eigvalsh(self.feature_precision),
+            np.linalg.eigvalsh(self.task_precision),
+        )
         low = max(float(values.min()), 0.0) + self.eta + self.rho * float(s1[0] * s2[0])
         return low, float(values.max()) + self.eta + self.rho * float(s1[-1] * s2[-1])
 
@@ -116,10 +123,14 @@ def solve_closed(system: CoupledSystem) -> Solution:
     what = f"the matrix of the closed form for {d} features and {T} tasks"
     require(closed_form_bytes(d, T), what, "Use w_solver='auto'.")
     # Entry (t, i, s, j) couples feature i of task t with feature j of task s.
-    matrix = system.rho * np.einsum("ts,ij->tisj", system.task_precision, system.feature_precision)
+    matrix = system.rho * np.einsum(
+        "ts,ij->tisj", system.task_precision, system.feature_precision
+    )
     matrix[np.arange(T), :, np.arange(T), :] += system.gram + system.eta * np.eye(d)
     right = system.cross.T.reshape(-1)
-    vector = scipy.linalg.solve(matrix.reshape(d * T, d * T).T, right, assume_a="pos", overwrite_a=True)
+    vector = scipy.linalg.solve(
+        matrix.reshape(d * T, d * T).T, right, assume_a="pos", overwrite_a=True
+    )
     return Solution(system, vector.reshape(T, d).T, 1)
 
 
@@ -159,11 +170,15 @@ def solve_gradient(
     return Solution(system, W, it)
 
 
-def box_spectrum(system: CoupledSystem, lower: float, upper: float) -> tuple[float, float]:
+def box_spectrum(
+    system: CoupledSystem, lower: float, upper: float
+) -> tuple[float, float]:
     """Return the paper's bounds of the eigenvalues: those of the Gram matrices + eta + rho {lower, upper}^2."""
     values = np.linalg.eigvalsh(system.gram)
     base = max(float(values.min()), 0.0), float(values.max())
-    return base[0] + system.eta + system.rho * lower**2, base[1] + system.eta + system.rho * upper**2
+    return base[0] + system.eta + system.rho * lower**2, base[
+        1
+    ] + system.eta + system.rho * upper**2
 
 
 def solve_cg(
@@ -191,9 +206,17 @@ def solve_cg(
 
     def on_vectors(function: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
         size = system.cross.size
-        return LinearOperator((size, size), matvec=lambda v: function(v.reshape(shape)).ravel(), dtype=np.float64)
+        return LinearOperator(
+            (size, size),
+            matvec=lambda v: function(v.reshape(shape)).ravel(),
+            dtype=np.float64,
+        )
 
-    inverse = None if system.shared else on_vectors(_inverse(system, system.gram.mean(axis=0)))
+    inverse = (
+        None
+        if system.shared
+        else on_vectors(_inverse(system, system.gram.mean(axis=0)))
+    )
     steps: list[None] = []
     W, _ = cg(
         on_vectors(system.apply),
@@ -241,7 +264,10 @@ def solve_eigen(system: CoupledSystem) -> Solution:
 
 
 #: Names that estimators accept, "auto" aside; direct ones take no start.
-ITERATIVE: dict[str, Callable[..., Solution]] = {"gradient": solve_gradient, "cg": solve_cg}
+ITERATIVE: dict[str, Callable[..., Solution]] = {
+    "gradient": solve_gradient,
+    "cg": solve_cg,
+}
 DIRECT: dict[str, Callable[[CoupledSystem], Solution]] = {
     "closed": solve_closed,
     "sylvester": solve_sylvester,
@@ -279,7 +305,9 @@ def solve_w(
     if method in DIRECT:
         return DIRECT[method](system)
     if method not in ITERATIVE:
-        raise ValueError(f"method must be one of {['auto', *DIRECT, *ITERATIVE]}, got {method!r}")
+        raise ValueError(
+            f"method must be one of {['auto', *DIRECT, *ITERATIVE]}, got {method!r}"
+        )
     return ITERATIVE[method](system, start=start, tol=tol, max_iter=max_iter)
 
 
@@ -291,7 +319,9 @@ def _require_shared(system: CoupledSystem, method: str) -> None:
         )
 
 
-def _inverse(system: CoupledSystem, gram: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _inverse(
+    system: CoupledSystem, gram: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
     """Return the inverse of W -> (gram + eta I) W + rho S1 W S2."""
     shifted = np.array(gram)
     shifted.flat[:: len(gram) + 1] += system.eta
@@ -301,10 +331,14 @@ def _inverse(system: CoupledSystem, gram: np.ndarray) -> Callable[[np.ndarray], 
     return _by_tasks(system, L, M)
 
 
-def _by_tasks(system: CoupledSystem, L: np.ndarray, M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _by_tasks(
+    system: CoupledSystem, L: np.ndarray, M: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
     """Diagonalise S2 = Q diag(b) Q'; then every column of L' W Q has a system M + rho b_j I of its own."""
     left = Tridiagonal.reduce(M)
-    b, Q = system.task_spectrum or eigh(system.task_precision.T, driver="evd", check_finite=False)
+    b, Q = system.task_spectrum or eigh(
+        system.task_precision.T, driver="evd", check_finite=False
+    )
 
     def apply(R: np.ndarray) -> np.ndarray:
         columns = dtrsm(1.0, L, (R @ Q).T, side=1, lower=1, trans_a=1, overwrite_b=1)
@@ -315,7 +349,9 @@ def _by_tasks(system: CoupledSystem, L: np.ndarray, M: np.ndarray) -> Callable[[
     return apply
 
 
-def _by_features(system: CoupledSystem, L: np.ndarray, M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _by_features(
+    system: CoupledSystem, L: np.ndarray, M: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
     """Diagonalise M = U diag(a) U'; then every row of U'L'W has a system rho S2 + a_i I of its own."""
     a, V = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
     V = dtrsm(1.0, L, V, lower=1, trans_a=1, overwrite_b=1)
@@ -356,7 +392,9 @@ class Tridiagonal:
         )
         return cls(diagonal, off, np.asfortranarray(packed[1:, :-1]), scales)
 
-    def solve(self, shifts: np.ndarray, R: np.ndarray, *, factor: float = 1.0) -> np.ndarray:
+    def solve(
+        self, shifts: np.ndarray, R: np.ndarray, *, factor: float = 1.0
+    ) -> np.ndarray:
         """Return X with (factor A + shifts_j I) x_j = r_j, positive definite for every column.
 
         Parameters
@@ -377,7 +415,9 @@ class Tridiagonal:
             return
         rows = R.T[:, 1:]
         workspace = 64 * (R.shape[1] + 65)  # LAPACK's largest block
-        product, _, _ = dormqr("R", trans, self.reflectors, self.scales, rows, workspace, overwrite_c=1)
+        product, _, _ = dormqr(
+            "R", trans, self.reflectors, self.scales, rows, workspace, overwrite_c=1
+        )
         if not np.shares_memory(product, rows):  # R was not contiguous
             rows[...] = product
 
@@ -399,16 +439,24 @@ def reduce_pencil(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """
     L, info = dpotrf(B.T, lower=1, clean=0)
     if info != 0:
-        raise LinAlgError(f"the matrix is not positive definite: pivot {info} of its Cholesky factor vanishes")
+        raise LinAlgError(
+            f"the matrix is not positive definite: pivot {info} of its Cholesky factor vanishes"
+        )
     M, _ = dsygst(A, L, lower=1, overwrite_a=1)
     return L, M
 
 
-def _solve_shifted(diagonal: np.ndarray, off: np.ndarray, shifts: np.ndarray, R: np.ndarray) -> None:
+def _solve_shifted(
+    diagonal: np.ndarray, off: np.ndarray, shifts: np.ndarray, R: np.ndarray
+) -> None:
     """Solve (T + shifts_j I) x_j = r_j by L D L' factors of all columns at once, into R."""
     pivots = diagonal[:, np.newaxis] + shifts
     work = np.empty_like(shifts)
-    multiply, subtract, divide = np.multiply, np.subtract, np.divide  # small systems spend their time on such lookups
+    multiply, subtract, divide = (
+        np.multiply,
+        np.subtract,
+        np.divide,
+    )  # small systems spend their time on such lookups
     pivot = pivots[0]
     for square, below in zip((off * off).tolist(), pivots[1:], strict=True):
         divide(square, pivot, work)

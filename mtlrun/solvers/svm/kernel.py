@@ -52,9 +52,14 @@ def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
         With two copies of every row when all tasks are equally similar.
     """
     F = coupling.factor()
-    blocks = [sp.kron(F[[t]], sp.csr_array(stored(X)), format="csr") for t, X in enumerate(designs)]
+    blocks = [
+        sp.kron(F[[t]], sp.csr_array(stored(X)), format="csr")
+        for t, X in enumerate(designs)
+    ]
     Z = sp.csr_array(sp.vstack(blocks, format="csr"))
-    if Z.shape[1] > np.iinfo(np.int32).max:  # LIBSVM counts in 32 bits, and columns without entries change no product
+    if (
+        Z.shape[1] > np.iinfo(np.int32).max
+    ):  # LIBSVM counts in 32 bits, and columns without entries change no product
         used, columns = np.unique(Z.indices, return_inverse=True)
         Z = sp.csr_array((Z.data, columns, Z.indptr), shape=(Z.shape[0], len(used)))
     Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
@@ -84,7 +89,11 @@ def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
         else:
             rows = sp.csr_array(sp.vstack(X, format="csr"))
             narrow = rows.shape[1] <= rows.shape[0]
-            K = (dense := rows.toarray()) @ dense.T if narrow else (rows @ rows.T).toarray()
+            K = (
+                (dense := rows.toarray()) @ dense.T
+                if narrow
+                else (rows @ rows.T).toarray()
+            )
     for t, M in enumerate(coupling.matrix):
         K[slice(*np.searchsorted(owner, [t, t + 1]))] *= M[owner]
     return K
@@ -119,7 +128,9 @@ def run_libsvm(
         warnings.simplefilter("ignore", ConvergenceWarning)  # whoever calls says more
         model.fit(Z, y, sample_weight=cost)
     alpha, dual = np.zeros(len(y)), model.dual_coef_
-    alpha[model.support_] = np.abs((dual.toarray() if sp.issparse(dual) else dual).ravel())
+    alpha[model.support_] = np.abs(
+        (dual.toarray() if sp.issparse(dual) else dual).ravel()
+    )
     n_iter, done = int(np.max(model.n_iter_)), model.fit_status_ == 0
     return alpha, float(model.intercept_[0]), n_iter, done
 
@@ -153,16 +164,25 @@ class KernelPoint:
 
 
 def certify_kernel(
-    designs: Sequence[Any], coupling: TaskCoupling, y: Array, cost: Array, alpha: Array, b: float
+    designs: Sequence[Any],
+    coupling: TaskCoupling,
+    y: Array,
+    cost: Array,
+    alpha: Array,
+    b: float,
 ) -> KernelPoint:
     """Return coefficients, objective and duality gap of dual variables; the designs are arrays or sparse."""
     cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
-    V = np.stack([X.T @ a for X, a in zip(designs, np.split(alpha * y, cuts), strict=True)])
+    V = np.stack(
+        [X.T @ a for X, a in zip(designs, np.split(alpha * y, cuts), strict=True)]
+    )
     W = coupling.apply(V)
     z = y * (np.concatenate([X @ w for X, w in zip(designs, W, strict=True)]) + b)
     h = np.maximum(0.0, 1.0 - z)
     primal = 0.5 * float(np.sum(V * W)) + float(cost @ h)
-    gap = float(np.sum(np.where(h > 0, (cost - alpha) * h, alpha * (z - 1.0)))) - b * float(alpha @ y)
+    gap = float(
+        np.sum(np.where(h > 0, (cost - alpha) * h, alpha * (z - 1.0)))
+    ) - b * float(alpha @ y)
     return KernelPoint(alpha, b, W, z, primal, gap)
 
 
@@ -193,7 +213,11 @@ def polish(
         Support vectors off their bounds that are solved for.
     """
     owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
-    rows = sp.vstack(designs, format="csr") if sp.issparse(designs[0]) else np.concatenate(designs)
+    rows = (
+        sp.vstack(designs, format="csr")
+        if sp.issparse(designs[0])
+        else np.concatenate(designs)
+    )
     low, high = alpha <= 1e-9 * cost, alpha >= (1 - 1e-9) * cost
     best = None
     for _ in range(_ROUNDS):
@@ -205,7 +229,10 @@ def polish(
             products = rows[free] @ rows[free].T
             products = products.toarray() if sp.issparse(products) else products
             system = coupling.part(owner[free]) * products * np.outer(labels, labels)
-            right = 1.0 - certify_kernel(designs, coupling, y, cost, found, 0.0).margins[free]
+            right = (
+                1.0
+                - certify_kernel(designs, coupling, y, cost, found, 0.0).margins[free]
+            )
             if fit_intercept:
                 system = np.block([[system, labels[:, None]], [labels, np.zeros(1)]])
                 right = np.append(right, -float(found @ y))
@@ -214,10 +241,14 @@ def polish(
             b = float(solved[-1]) if fit_intercept else 0.0
         below, above = found < 0, found > cost
         point = certify_kernel(designs, coupling, y, cost, np.clip(found, 0.0, cost), b)
-        feasible = not fit_intercept or abs(float(point.alpha @ y)) <= 1e-9 * float(cost.max())
+        feasible = not fit_intercept or abs(float(point.alpha @ y)) <= 1e-9 * float(
+            cost.max()
+        )
         if feasible and (best is None or abs(point.gap) < abs(best.gap)):
             best = point
-        wrong = (low & (point.margins < 1 - _SLACK)) | (high & (point.margins > 1 + _SLACK))
+        wrong = (low & (point.margins < 1 - _SLACK)) | (
+            high & (point.margins > 1 + _SLACK)
+        )
         if not (below.any() or above.any() or wrong.any()):
             break
         low, high = (low & ~wrong) | below, (high & ~wrong) | above
@@ -313,14 +344,20 @@ class _State:
 
     def wrong(self) -> Array:
         """Return the gradient where a step along it is possible, else 0."""
-        stuck = ((self.gradient > 0) & (self.alpha <= 0)) | ((self.gradient < 0) & (self.alpha >= self.cap))
+        stuck = ((self.gradient > 0) & (self.alpha <= 0)) | (
+            (self.gradient < 0) & (self.alpha >= self.cap)
+        )
         return np.where(stuck, 0.0, self.gradient)
 
     def judge(self) -> tuple[float, float, float]:
         """Return the primal value, the duality gap as a sum of non-negative terms, and the largest violation."""
         missed = np.maximum(0.0, -self.gradient)
-        primal = 0.5 * float(self.alpha @ (self.gradient + 1.0 / self.root)) + float(self.cap @ missed)
-        terms = np.where(missed > 0, (self.cap - self.alpha) * missed, self.alpha * self.gradient)
+        primal = 0.5 * float(self.alpha @ (self.gradient + 1.0 / self.root)) + float(
+            self.cap @ missed
+        )
+        terms = np.where(
+            missed > 0, (self.cap - self.alpha) * missed, self.alpha * self.gradient
+        )
         return primal, float(terms.sum()), self.violation
 
     @property
@@ -384,7 +421,9 @@ def solve_without_intercept(
     tracker = Tracker(gap, max_iter, callback)
     owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
     diagonal = coupling.diagonal[owner] * np.concatenate([_norms(X) for X in designs])
-    alpha = np.where(diagonal > 0, 0.0, cost)  # a row of zeros cannot be classified: its variable is at its bound
+    alpha = np.where(
+        diagonal > 0, 0.0, cost
+    )  # a row of zeros cannot be classified: its variable is at its bound
     rest = float(alpha.sum())
     used = (diagonal > 0) & (cost > 0)
     cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
@@ -397,7 +436,11 @@ def solve_without_intercept(
     while True:
         primal, excess, violation = state.judge()
         primal += rest
-        near = violation <= tol or relative_gap(primal, primal - excess, excess) <= gap or stalled
+        near = (
+            violation <= tol
+            or relative_gap(primal, primal - excess, excess) <= gap
+            or stalled
+        )
         if near and not fresh:
             state.gradient = -1.0 / root
             _update(kernel, cache, state.gradient, state.alpha)
@@ -408,10 +451,16 @@ def solve_without_intercept(
             break
         steps, stalled = _improve(kernel, cache, state, coupling, max_iter - done)
         done, fresh = done + steps, steps == 0
-    alpha[used] = np.where(state.alpha >= state.cap, cost[used], np.minimum(state.alpha / root, cost[used]))
+    alpha[used] = np.where(
+        state.alpha >= state.cap, cost[used], np.minimum(state.alpha / root, cost[used])
+    )
     point = certify_kernel([stored(X) for X in designs], coupling, y, cost, alpha, 0.0)
     result = tracker.result(
-        point.W.T[np.newaxis], np.zeros(len(designs)), alpha=alpha, seconds=tracker.seconds, violation=violation
+        point.W.T[np.newaxis],
+        np.zeros(len(designs)),
+        alpha=alpha,
+        seconds=tracker.seconds,
+        violation=violation,
     )
     if violation <= tol:
         result.message = f"largest violation {violation:.2e} <= tol {tol:g}"
@@ -431,7 +480,13 @@ def _norms(X: Any) -> Array:
     return out
 
 
-def _make_kernel(designs: Sequence[Any], coupling: TaskCoupling, owner: Array, factor: Array, whole: bool) -> _Kernel:
+def _make_kernel(
+    designs: Sequence[Any],
+    coupling: TaskCoupling,
+    owner: Array,
+    factor: Array,
+    whole: bool,
+) -> _Kernel:
     """Return the kernel of rows that are multiplied by their factors."""
     flat, count = np.empty(0), np.zeros(1, dtype=np.int64)
     matrix, dense = np.empty((0, 0)), np.empty((0, 0))
@@ -453,11 +508,25 @@ def _make_kernel(designs: Sequence[Any], coupling: TaskCoupling, owner: Array, f
         mixing = np.require(coupling.matrix, np.float64, ["C", "A", "W"])
     else:
         own, share = sum(coupling.common), coupling.common[1]
-    return _Kernel(matrix, dense, *by_row, *by_feature, offsets, owner, mixing, float(own), float(share))
+    return _Kernel(
+        matrix,
+        dense,
+        *by_row,
+        *by_feature,
+        offsets,
+        owner,
+        mixing,
+        float(own),
+        float(share),
+    )
 
 
 def _arrays(X: Any) -> tuple[Array, Array, Array]:
-    return X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
+    return (
+        X.data,
+        X.indices.astype(np.int32, copy=False),
+        X.indptr.astype(np.int64, copy=False),
+    )
 
 
 def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
@@ -466,20 +535,42 @@ def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
     if not kernel.whole.size and not 0 < len(kernel.dense) <= _NARROW:
         slots = max(1, min(n, int(megabytes * 2**20 / (8 * max(n, 1)))))
     times, clock = np.zeros(slots, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    return _Cache(np.empty((slots, n)), np.full(n, -1), np.full(slots, -1), times, clock)
+    return _Cache(
+        np.empty((slots, n)), np.full(n, -1), np.full(slots, -1), times, clock
+    )
 
 
-def _improve(kernel: _Kernel, cache: _Cache, s: _State, coupling: TaskCoupling, max_steps: int) -> tuple[int, bool]:
+def _improve(
+    kernel: _Kernel, cache: _Cache, s: _State, coupling: TaskCoupling, max_steps: int
+) -> tuple[int, bool]:
     """Solve for a part of the variables; return the steps taken and whether none changes anything any more."""
     n, free = len(s.alpha), int(s.free.sum())
-    if 2 * free > _MOST:  # no part holds the free variables: steps among all, each with a row of the kernel
+    if (
+        2 * free > _MOST
+    ):  # no part holds the free variables: steps among all, each with a row of the kernel
         limit, before = _FALL * s.violation / s.root, s.alpha.copy()
-        steps = _climb(kernel, cache, s.gradient, s.alpha, s.cap, limit, min(-(-n // _PAUSE), max_steps))
+        steps = _climb(
+            kernel,
+            cache,
+            s.gradient,
+            s.alpha,
+            s.cap,
+            limit,
+            min(-(-n // _PAUSE), max_steps),
+        )
         return steps, np.array_equal(before, s.alpha)
     chosen = _choose(s, min(max(_LEAST, 2 * free), n))
-    alpha, cap, gradient = s.alpha[chosen].copy(), s.cap[chosen], s.gradient[chosen].copy()
+    alpha, cap, gradient = (
+        s.alpha[chosen].copy(),
+        s.cap[chosen],
+        s.gradient[chosen].copy(),
+    )
     wanted = min(_VISITS * len(chosen), max_steps)
-    limit = _FALL * float(np.max(np.abs(s.wrong()[chosen]) * s.root[chosen], initial=0.0)) / s.root[chosen]
+    limit = (
+        _FALL
+        * float(np.max(np.abs(s.wrong()[chosen]) * s.root[chosen], initial=0.0))
+        / s.root[chosen]
+    )
     part = kernel._replace(whole=_part(kernel, cache, coupling, chosen))
     steps = _climb(part, cache, gradient, alpha, cap, limit, wanted)
     change = np.zeros(n)
@@ -498,7 +589,9 @@ def _choose(s: _State, size: int) -> Array:
     return chosen[first[chosen] > 0]
 
 
-def _part(kernel: _Kernel, cache: _Cache, coupling: TaskCoupling, chosen: Array) -> Array:
+def _part(
+    kernel: _Kernel, cache: _Cache, coupling: TaskCoupling, chosen: Array
+) -> Array:
     """Return the kernel matrix of some rows."""
     if len(kernel.dense):
         columns = kernel.dense[:, chosen]
@@ -510,7 +603,12 @@ def _part(kernel: _Kernel, cache: _Cache, coupling: TaskCoupling, chosen: Array)
 
 @comparing
 def _move(
-    gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, step: float, row: np.ndarray, best: np.ndarray
+    gradient: np.ndarray,
+    alpha: np.ndarray,
+    cap: np.ndarray,
+    step: float,
+    row: np.ndarray,
+    best: np.ndarray,
 ) -> None:
     """Add a multiple of a row to the gradient and note the largest gain of a step in every block."""
     for k in range(len(best)):
@@ -524,7 +622,9 @@ def _move(
 
 
 @inner
-def _find(gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, best: np.ndarray) -> tuple[int, float]:
+def _find(
+    gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, best: np.ndarray
+) -> tuple[int, float]:
     """Return the variable whose step gains most and the step; -1 if none gains."""
     block, top = -1, 0.0
     for k in range(len(best)):
@@ -543,7 +643,21 @@ def _find(gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, best: np.nda
 @inner
 def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
     """Return a row of the kernel, which is made if the cache has it not, in the place of the one not used longest."""
-    whole, dense, values, columns, indptr, down, places, starts, offsets, owner, mixing, own, share = kernel
+    (
+        whole,
+        dense,
+        values,
+        columns,
+        indptr,
+        down,
+        places,
+        starts,
+        offsets,
+        owner,
+        mixing,
+        own,
+        share,
+    ) = kernel
     if len(whole):
         return whole[i]
     s.clock[0] += 1
@@ -597,17 +711,23 @@ def _climb(
 
 
 @inner
-def _is_calm(gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, limit: np.ndarray) -> bool:
+def _is_calm(
+    gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, limit: np.ndarray
+) -> bool:
     """Return whether no entry of the gradient that a step can follow is above its limit."""
     for j in range(len(alpha)):
         g = gradient[j]
-        if abs(g) > limit[j] and ((g < 0.0 and alpha[j] < cap[j]) or (g > 0.0 and alpha[j] > 0.0)):
+        if abs(g) > limit[j] and (
+            (g < 0.0 and alpha[j] < cap[j]) or (g > 0.0 and alpha[j] > 0.0)
+        ):
             return False
     return True
 
 
 @compiled
-def _gather(kernel: _Kernel, cache: _Cache, chosen: np.ndarray, matrix: np.ndarray) -> None:
+def _gather(
+    kernel: _Kernel, cache: _Cache, chosen: np.ndarray, matrix: np.ndarray
+) -> None:
     """Write the kernel matrix of some rows."""
     for a in range(len(chosen)):
         row = _row(kernel, cache, chosen[a])
@@ -616,7 +736,9 @@ def _gather(kernel: _Kernel, cache: _Cache, chosen: np.ndarray, matrix: np.ndarr
 
 
 @compiled
-def _update(kernel: _Kernel, cache: _Cache, gradient: np.ndarray, change: np.ndarray) -> None:
+def _update(
+    kernel: _Kernel, cache: _Cache, gradient: np.ndarray, change: np.ndarray
+) -> None:
     """Add what changed variables change in the gradient."""
     for i in range(len(change)):
         if change[i] != 0.0:

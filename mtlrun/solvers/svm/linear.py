@@ -53,7 +53,9 @@ def check_problem(data: TaskData, coupling: TaskCoupling, loss: str, C: float) -
     if not (np.isfinite(C) and C > 0):
         raise ValueError(f"C must be positive and finite, got {C}")
     if coupling.n_tasks != data.n_tasks:
-        raise ValueError(f"the coupling is of {coupling.n_tasks} tasks, the data have {data.n_tasks}")
+        raise ValueError(
+            f"the coupling is of {coupling.n_tasks} tasks, the data have {data.n_tasks}"
+        )
     SVM_LOSSES[loss].check_targets(data.targets, data.effective_weights())
 
 
@@ -75,12 +77,16 @@ def start_alpha(start: Any, cap: Array, loss: str) -> Array:
         return np.zeros_like(cap)
     alpha = np.asarray(start, dtype=np.float64)
     if alpha.shape != cap.shape or not np.isfinite(alpha).all():
-        raise ValueError(f"start must be finite dual variables of shape {cap.shape}, got shape {alpha.shape}")
+        raise ValueError(
+            f"start must be finite dual variables of shape {cap.shape}, got shape {alpha.shape}"
+        )
     upper = np.where(cap > 0, np.inf, 0.0) if loss == "squared_hinge" else cap
     return np.clip(alpha, 0.0, upper)
 
 
-def svm_result(tracker: Tracker, W: Array, fit_intercept: bool, alpha: Array) -> SolverResult:
+def svm_result(
+    tracker: Tracker, W: Array, fit_intercept: bool, alpha: Array
+) -> SolverResult:
     """Return the result; the last row of W (D, T) are the intercepts when there are any.
 
     `info` has ``alpha`` (a field) and ``seconds`` (of the certificates).
@@ -130,11 +136,17 @@ def climb(X: Any, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> 
     gradient = 1.0 - margin
     ridge = 1e-13 * np.trace(K) / len(K)
     for _ in range(_ROUNDS):
-        open_ = np.flatnonzero(~(((a <= 0) & (gradient <= 0)) | ((a >= cap) & (gradient >= 0))))
+        open_ = np.flatnonzero(
+            ~(((a <= 0) & (gradient <= 0)) | ((a >= cap) & (gradient >= 0)))
+        )
         part = K[np.ix_(open_, open_)]
         part[np.diag_indices_from(part)] += ridge
         try:
-            step = cho_solve(cho_factor(part, lower=True, check_finite=False), gradient[open_], check_finite=False)
+            step = cho_solve(
+                cho_factor(part, lower=True, check_finite=False),
+                gradient[open_],
+                check_finite=False,
+            )
         except LinAlgError:  # rounding made it indefinite
             ridge *= 100
             continue
@@ -148,7 +160,9 @@ def climb(X: Any, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> 
     s.alpha[free] = a
 
 
-def _kernel(X: Any, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling) -> tuple[Array, Array]:
+def _kernel(
+    X: Any, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling
+) -> tuple[Array, Array]:
     """Return the kernel matrix of the free rows, labels included, and their margins."""
     rows = X[p.row[free]]
     rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
@@ -161,11 +175,15 @@ def _kernel(X: Any, p: Problem, s: State, free: Array, task: Array, coupling: Ta
     for t in np.unique(task):
         w = coupling.row(t, s.V)
         mine = task == t
-        margin[mine] = y[mine] * (rows[mine] @ w[:width] + (p.rows.bias * w[-1] if p.rows.bias else 0.0))
+        margin[mine] = y[mine] * (
+            rows[mine] @ w[:width] + (p.rows.bias * w[-1] if p.rows.bias else 0.0)
+        )
     return K, margin
 
 
-def _project(a: Array, step: Array, cap: Array, gradient: Array, K: Array) -> Array | None:
+def _project(
+    a: Array, step: Array, cap: Array, gradient: Array, K: Array
+) -> Array | None:
     """Return a clipped multiple of `step` with enough gain, `step` itself if it stays inside, None if there is none."""
     if np.all((a + step >= 0) & (a + step <= cap)):
         return step
@@ -256,20 +274,36 @@ def solve_block_dcd(
     """
     check_problem(data, coupling, loss, C)
     if form not in ("block", "example") or step not in ("exact", "printed"):
-        raise ValueError(f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}")
+        raise ValueError(
+            f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}"
+        )
     fast = (form, step) == ("block", "exact") if fast is None else fast
     tracker = Tracker(tol, max_iter, callback)
     bias = 1.0 if fit_intercept else 0.0
     problem, state = _prepare(data, coupling, loss, C, bias, start, step, seed, form)
     sweep = block_sweeps if form == "block" else example_sweeps
     _ascend(data.X, coupling, problem, state, tracker, sweep, fast)
-    alpha = state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
-    return svm_result(tracker, coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha))
+    alpha = (
+        state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
+    )
+    return svm_result(
+        tracker, coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha)
+    )
 
 
-def _ascend(X: Any, coupling: TaskCoupling, p: Problem, s: State, tracker: Tracker, sweep: Any, fast: bool) -> None:
+def _ascend(
+    X: Any,
+    coupling: TaskCoupling,
+    p: Problem,
+    s: State,
+    tracker: Tracker,
+    sweep: Any,
+    fast: bool,
+) -> None:
     """Alternate sweeps and certificates until the tracker says stop; in between exact steps where they are cheap."""
-    size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
+    size = float(
+        np.count_nonzero(p.cap)
+    )  # integers would make numba compile the sweeps once more
     s.limits[2] = _BOLDNESS if fast else 1.0
     eps, work = min(1.0, max(0.1, 10 * tracker.tol**0.5)), 0.0
     rebuild(p, s)
@@ -277,13 +311,19 @@ def _ascend(X: Any, coupling: TaskCoupling, p: Problem, s: State, tracker: Track
     while not tracker.check_gap(int(np.ceil(work / size)), primal, gap):
         complete = s.n_active.sum() == size
         budget = max(_VISITS_PER_CHECK * size, _CHECK_SHARE * work)
-        spread, done, changes = sweep(p, s, eps, min(budget, tracker.max_iter * size - work))
+        spread, done, changes = sweep(
+            p, s, eps, min(budget, tracker.max_iter * size - work)
+        )
         work += done
         tracker.exhausted = changes == 0 and complete
         primal, gap = certify(p, s)
         free = free_variables(p, s) if fast else _NONE
         cost = step_cost(p, len(free))
-        exact = 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and tracker.max_iter * size > work + cost
+        exact = (
+            0 < len(free) <= MAX_FREE
+            and cost <= _EXACT_SHARE * work
+            and tracker.max_iter * size > work + cost
+        )
         if exact:
             climb(X, p, s, free, coupling)
             work += cost
@@ -292,7 +332,15 @@ def _ascend(X: Any, coupling: TaskCoupling, p: Problem, s: State, tracker: Track
             primal, gap = certify(p, s)
         if spread <= eps:
             # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
-            eps *= min(0.5, max(0.1, tracker.tol / tracker.gap.relative if tracker.gap.relative > 0 else 0.1))
+            eps *= min(
+                0.5,
+                max(
+                    0.1,
+                    tracker.tol / tracker.gap.relative
+                    if tracker.gap.relative > 0
+                    else 0.1,
+                ),
+            )
             s.limits[:2] = np.inf, -np.inf
 
 
@@ -314,14 +362,19 @@ def _prepare(
     row = np.arange(n_rows, dtype=np.int32)
     if data.shared:
         offsets, row = np.arange(n_tasks + 1) * n_rows, np.tile(row, n_tasks)
-        y, cap, alpha = (np.ascontiguousarray(field.T).ravel() for field in (data.targets, cap, alpha))
+        y, cap, alpha = (
+            np.ascontiguousarray(field.T).ravel()
+            for field in (data.targets, cap, alpha)
+        )
     else:
         offsets = np.asarray(data.offsets, dtype=np.int64)
         y, alpha = np.require(data.targets, requirements=["C", "W"]), alpha.copy()
     task = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(offsets))
     rows = make_rows(data.X, bias)
     width = data.n_features + (bias != 0)
-    own = coupling.diagonal.copy()  # contiguous: the sweeps are compiled for no other array
+    own = (
+        coupling.diagonal.copy()
+    )  # contiguous: the sweeps are compiled for no other array
     curvature = _squared_norms(data.X, rows, width)[row]
     if step == "exact":
         curvature *= own[task]
@@ -344,7 +397,9 @@ def _prepare(
         mixing=np.ones((n_tasks, 1)) if blocks else coupling.matrix,
         gain=own if blocks else np.ones(n_tasks),
         row_cost=row_cost,
-        entry_cost=width * entered / (2.0 * row_cost),  # its numbers are read in order, those of rows are not
+        entry_cost=width
+        * entered
+        / (2.0 * row_cost),  # its numbers are read in order, those of rows are not
     )
     V = np.zeros((n_tasks, width))
     alone = n_tasks == 1  # M = 1: w is V, and nothing comes from other tasks
@@ -416,7 +471,9 @@ class SmallProblem:
         The entries in use, task by task.
     """
 
-    def __init__(self, data: TaskData, coupling: TaskCoupling, C: float, fit_intercept: bool) -> None:
+    def __init__(
+        self, data: TaskData, coupling: TaskCoupling, C: float, fit_intercept: bool
+    ) -> None:
         self.coupling = coupling
         self.shared_shape = data.targets.shape if data.shared else None
         field = costs(data, C)
@@ -425,8 +482,16 @@ class SmallProblem:
         design = dense(data.X)
         self.X, counts = [], []
         for t in range(data.n_tasks):
-            rows = slice(None) if data.offsets is None else slice(data.offsets[t], data.offsets[t + 1])
-            c, y = (field[:, t], data.targets[:, t]) if data.shared else (field[rows], data.targets[rows])
+            rows = (
+                slice(None)
+                if data.offsets is None
+                else slice(data.offsets[t], data.offsets[t + 1])
+            )
+            c, y = (
+                (field[:, t], data.targets[:, t])
+                if data.shared
+                else (field[rows], data.targets[rows])
+            )
             X = design[rows][c > 0] * y[c > 0, None]
             self.X.append(np.column_stack([X, y[c > 0]]) if fit_intercept else X)
             counts.append(len(X))
@@ -439,7 +504,9 @@ class SmallProblem:
 
     def sums(self, alpha: Array) -> Array:
         """Return V (T, D) with v_t = sum of alpha_i y_i x_i."""
-        return np.stack([X.T @ a for X, a in zip(self.X, np.split(alpha, self.cuts), strict=True)])
+        return np.stack(
+            [X.T @ a for X, a in zip(self.X, np.split(alpha, self.cuts), strict=True)]
+        )
 
     def coefficients(self, alpha: Array) -> Array:
         """Return W = M V."""
@@ -453,7 +520,9 @@ class SmallProblem:
         """
         T, D = len(self.X), self.width
         H = np.kron(self.coupling.inverse, np.eye(D))
-        for t, (X, q) in enumerate(zip(self.X, np.split(weights, self.cuts), strict=True)):
+        for t, (X, q) in enumerate(
+            zip(self.X, np.split(weights, self.cuts), strict=True)
+        ):
             H.reshape(T, D, T, D)[t, :, t, :] += X.T @ (q[:, None] * X)
         scale = 1.0 / np.sqrt(np.diagonal(H))
         H *= scale
@@ -471,13 +540,19 @@ class SmallProblem:
     def solve(self, factor: tuple[tuple[Array, bool], Array], V: Array) -> Array:
         """Solve with a factor for a right-hand side (T, D)."""
         triangle, scale = factor
-        return (scale * cho_solve(triangle, scale * V.ravel(), check_finite=False)).reshape(V.shape)
+        return (
+            scale * cho_solve(triangle, scale * V.ravel(), check_finite=False)
+        ).reshape(V.shape)
 
     def field(self, alpha: Array) -> Array:
         """Put dual variables back into the layout of the targets."""
         full = np.zeros(len(self.used))
         full[self.used] = alpha
-        return full if self.shared_shape is None else np.ascontiguousarray(full.reshape(self.shared_shape[::-1]).T)
+        return (
+            full
+            if self.shared_shape is None
+            else np.ascontiguousarray(full.reshape(self.shared_shape[::-1]).T)
+        )
 
 
 def solve_svm_newton(
@@ -513,12 +588,16 @@ def solve_svm_newton(
 # ---------------------------------------------------------------- smooth losses
 
 
-def _newton(p: SmallProblem, tracker: Tracker, loss_name: str, W: Array) -> tuple[Array, Array]:
+def _newton(
+    p: SmallProblem, tracker: Tracker, loss_name: str, W: Array
+) -> tuple[Array, Array]:
     """Newton's method with backtracking from W. With alpha = -C l'(z), half a gradient's M-norm squared is the gap."""
     loss, ones = SVM_LOSSES[loss_name], np.ones(len(p.cap))
 
     def value(W: Array, z: Array) -> float:
-        return 0.5 * float(np.sum(W * (p.coupling.inverse @ W))) + loss.value(z, ones, p.cap)
+        return 0.5 * float(np.sum(W * (p.coupling.inverse @ W))) + loss.value(
+            z, ones, p.cap
+        )
 
     z = p.margins(W)
     primal, iteration = value(W, z), 0
@@ -532,9 +611,14 @@ def _newton(p: SmallProblem, tracker: Tracker, loss_name: str, W: Array) -> tupl
         step = -p.solve(p.factor(loss.hessian(z, ones, p.cap)), gradient)
         slope = float(np.sum(step * gradient))
         moved, length = p.margins(step), 1.0
-        while value(W + length * step, z + length * moved) > primal + 1e-4 * length * slope:
+        while (
+            value(W + length * step, z + length * moved)
+            > primal + 1e-4 * length * slope
+        ):
             length /= 2
-            if length < 1e-9:  # floats cannot tell the values apart any more; the full step still helps the gradient
+            if (
+                length < 1e-9
+            ):  # floats cannot tell the values apart any more; the full step still helps the gradient
                 length, tracker.exhausted = 1.0, True
                 break
         W, z = W + length * step, z + length * moved
@@ -556,8 +640,20 @@ def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
     iteration, best = 0, np.inf
     while not tracker.check_gap(iteration, point.primal, point.gap):
         if tracker.gap.relative <= _SETS_KNOWN:
-            sets = np.where(alpha < s * p.cap, 0.0, np.where(p.cap - alpha < r * p.cap, p.cap, alpha))
-            exact = polish(p.X, p.coupling, ones, p.cap, sets, fit_intercept=False, max_free=SMALL_FREE)
+            sets = np.where(
+                alpha < s * p.cap,
+                0.0,
+                np.where(p.cap - alpha < r * p.cap, p.cap, alpha),
+            )
+            exact = polish(
+                p.X,
+                p.coupling,
+                ones,
+                p.cap,
+                sets,
+                fit_intercept=False,
+                max_free=SMALL_FREE,
+            )
             if exact is not None and exact.gap < point.gap:
                 point, tracker.exhausted = exact, True
                 continue
@@ -570,14 +666,18 @@ def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
     return point.W, point.alpha
 
 
-def _central_step(p: SmallProblem, alpha: Array, s: Array, r: Array, z: Array) -> tuple[float, Array, Array, Array]:
+def _central_step(
+    p: SmallProblem, alpha: Array, s: Array, r: Array, z: Array
+) -> tuple[float, Array, Array, Array]:
     """Return step length and directions of alpha, s and r towards a point further along the path."""
     room, size = p.cap - alpha, 2 * len(alpha)
     weights = 1.0 / (s / alpha + r / room)
     factor = p.factor(weights)
     residual = z - 1.0 - s + r
 
-    def direction(target: float, bend_s: Array | float, bend_r: Array | float) -> tuple[Array, Array, Array]:
+    def direction(
+        target: float, bend_s: Array | float, bend_r: Array | float
+    ) -> tuple[Array, Array, Array]:
         to_s, to_r = (target - bend_s) / alpha - s, (target + bend_r) / room - r
         rhs = to_s - to_r - residual
         dW = p.solve(factor, p.sums(weights * rhs))
@@ -585,12 +685,18 @@ def _central_step(p: SmallProblem, alpha: Array, s: Array, r: Array, z: Array) -
         return d_alpha, to_s - s / alpha * d_alpha, to_r + r / room * d_alpha
 
     def longest(d_alpha: Array, d_s: Array, d_r: Array) -> float:
-        ratios = [-np.min(d / x, initial=0.0) for x, d in ((alpha, d_alpha), (room, -d_alpha), (s, d_s), (r, d_r))]
+        ratios = [
+            -np.min(d / x, initial=0.0)
+            for x, d in ((alpha, d_alpha), (room, -d_alpha), (s, d_s), (r, d_r))
+        ]
         return 1.0 / max(1.0, *ratios)
 
     mu = (alpha @ s + room @ r) / size
     d_alpha, d_s, d_r = direction(0.0, 0.0, 0.0)
     step = longest(d_alpha, d_s, d_r)
-    ahead = ((alpha + step * d_alpha) @ (s + step * d_s) + (room - step * d_alpha) @ (r + step * d_r)) / size
+    ahead = (
+        (alpha + step * d_alpha) @ (s + step * d_s)
+        + (room - step * d_alpha) @ (r + step * d_r)
+    ) / size
     d_alpha, d_s, d_r = direction(mu * (ahead / mu) ** 3, d_alpha * d_s, d_alpha * d_r)
     return 0.995 * longest(d_alpha, d_s, d_r), d_alpha, d_s, d_r

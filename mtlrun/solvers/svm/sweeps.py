@@ -14,7 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtlrun.features.rows import STRINGS, Rows, bounds, dense_add, dense_dot, expand, sparse_add, sparse_dot, storage
+from mtlrun.features.rows import (
+    STRINGS,
+    Rows,
+    bounds,
+    dense_add,
+    dense_dot,
+    expand,
+    sparse_add,
+    sparse_dot,
+    storage,
+)
 from mtlrun.utils.jit import compiled, inner
 
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
@@ -139,7 +149,9 @@ def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
 
 
 @inner
-def dual_step(loss: int, alpha: float, cap: float, z: float, q: float) -> tuple[float, float]:
+def dual_step(
+    loss: int, alpha: float, cap: float, z: float, q: float
+) -> tuple[float, float]:
     """Return the best value of one dual variable and the gradient (of the dual's negative) at the present one."""
     if loss == HINGE:
         g = z - 1.0
@@ -164,15 +176,26 @@ def projected(loss: int, alpha: float, cap: float, g: float) -> float:
 
 
 @inner
-def is_stuck(loss: int, alpha: float, cap: float, g: float, upper: float, lower: float) -> bool:
+def is_stuck(
+    loss: int, alpha: float, cap: float, g: float, upper: float, lower: float
+) -> bool:
     """Return whether a variable is at a bound and likely to stay there."""
     if loss == LOGISTIC:
         return False
-    return (alpha <= 0.0 and g > upper) or (loss == HINGE and alpha >= cap and g < lower)
+    return (alpha <= 0.0 and g > upper) or (
+        loss == HINGE and alpha >= cap and g < lower
+    )
 
 
 @inner
-def _enter(p: Problem, V: np.ndarray, total: np.ndarray, w: np.ndarray, rest: np.ndarray, t: int) -> None:
+def _enter(
+    p: Problem,
+    V: np.ndarray,
+    total: np.ndarray,
+    w: np.ndarray,
+    rest: np.ndarray,
+    t: int,
+) -> None:
     """Set w and rest for task t."""
     matrix, common, share, own = p.matrix, p.common, p.share, p.own[t]
     for j in range(len(rest)):
@@ -186,7 +209,14 @@ def _enter(p: Problem, V: np.ndarray, total: np.ndarray, w: np.ndarray, rest: np
 
 
 @inner
-def _leave(own: float, V: np.ndarray, total: np.ndarray, w: np.ndarray, rest: np.ndarray, t: int) -> None:
+def _leave(
+    own: float,
+    V: np.ndarray,
+    total: np.ndarray,
+    w: np.ndarray,
+    rest: np.ndarray,
+    t: int,
+) -> None:
     """Take what w has gained back into V and total."""
     for j in range(len(rest)):
         new = (w[0, j] - rest[j]) / own
@@ -195,13 +225,17 @@ def _leave(own: float, V: np.ndarray, total: np.ndarray, w: np.ndarray, rest: np
 
 
 @compiled
-def _visit(p: Problem, s: State, W: np.ndarray, active: np.ndarray, n: int, seen: np.ndarray) -> int:
+def _visit(
+    p: Problem, s: State, W: np.ndarray, active: np.ndarray, n: int, seen: np.ndarray
+) -> int:
     """Go once through the first n of some entries, in random order; return how many stay active.
 
     `W` is changed (see `Problem.mixing`); `seen` collects extremes of gradients, visits and changes.
     """
     # Taken out of the tuples once: numba counts references each time.
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
+        p.rows
+    )
     _, loss, _, task, row, ys, caps, curvatures, _, _, _, _, mixing, gain, _, _ = p
     alphas, _, _, _, _, _, _, limits, random = s
     columns, values = storage(p.rows)
@@ -216,11 +250,15 @@ def _visit(p: Problem, s: State, W: np.ndarray, active: np.ndarray, n: int, seen
         i, t = int(row[e]), int(task[e])
         low, high = bounds(kind, indptr, i)
         if kind == STRINGS:
-            high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+            high = expand(
+                letters, unknown, scale, level, start, buckets, i, columns, values
+            )
         z = 0.0
         for r in range(W.shape[0]):
             if mixing[t, r] != 0.0:
-                part = dense_dot(dense, i, W, r) + sparse_dot(columns, values, low, high, W, r)
+                part = dense_dot(dense, i, W, r) + sparse_dot(
+                    columns, values, low, high, W, r
+                )
                 z += mixing[t, r] * (part + bias * W[r, -1])
         z *= ys[e]
         alpha, cap = alphas[e], caps[e]
@@ -255,7 +293,9 @@ def _set_limits(limits: np.ndarray, high: float, low: float) -> None:
 
 
 @compiled
-def block_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[float, float, float]:
+def block_sweeps(
+    p: Problem, s: State, eps: float, max_work: float
+) -> tuple[float, float, float]:
     """Sweep over the tasks in random order, each with its own coefficients at hand: O(nnz) per row.
 
     Returns
@@ -304,9 +344,13 @@ def block_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[flo
     return spread, seen[2], seen[3]
 
 
-def example_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[float, float, float]:
+def example_sweeps(
+    p: Problem, s: State, eps: float, max_work: float
+) -> tuple[float, float, float]:
     """Sweep over the active entries of all tasks in one random order; arguments and results as of `block_sweeps`."""
-    entries = np.concatenate([s.active[a : a + n] for a, n in zip(p.offsets[:-1], s.n_active, strict=True)])
+    entries = np.concatenate(
+        [s.active[a : a + n] for a, n in zip(p.offsets[:-1], s.n_active, strict=True)]
+    )
     n, seen = len(entries), np.zeros(4)
     spread = np.inf if n else -np.inf
     while seen[2] < max_work and n > 0:
@@ -352,14 +396,18 @@ def rebuild(p: Problem, s: State) -> None:
 @compiled
 def _add_rows(p: Problem, alphas: np.ndarray, V: np.ndarray) -> None:
     columns, values = storage(p.rows)
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
+        p.rows
+    )
     task, row, ys = p.task, p.row, p.y
     for e in range(len(alphas)):
         if alphas[e] != 0.0:
             i, t = int(row[e]), int(task[e])
             low, high = bounds(kind, indptr, i)
             if kind == STRINGS:
-                high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+                high = expand(
+                    letters, unknown, scale, level, start, buckets, i, columns, values
+                )
             step = alphas[e] * ys[e]
             dense_add(dense, i, step, V, t)
             sparse_add(columns, values, low, high, step, V, t)
@@ -385,7 +433,9 @@ def certify(p: Problem, s: State) -> tuple[float, float]:
 @compiled
 def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
     columns, values = storage(p.rows)
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
+        p.rows
+    )
     _, loss, offsets, _, row, ys, caps, _, _, _, _, _, _, _, _, _ = p
     alphas, V, total, w, rest, active, n_active, limits, _ = s
     upper, lower = limits[0], limits[1]
@@ -403,8 +453,20 @@ def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
             if not flat:
                 low, high = bounds(kind, indptr, i)
                 if kind == STRINGS:
-                    high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
-                z = dense_dot(dense, i, w, 0) + sparse_dot(columns, values, low, high, w, 0)
+                    high = expand(
+                        letters,
+                        unknown,
+                        scale,
+                        level,
+                        start,
+                        buckets,
+                        i,
+                        columns,
+                        values,
+                    )
+                z = dense_dot(dense, i, w, 0) + sparse_dot(
+                    columns, values, low, high, w, 0
+                )
                 z = ys[e] * (z + bias * w[0, -1])
             value, excess = _loss_and_gap(loss, alpha, cap, z)
             losses += value
