@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from mtlrun.estimators import (
-    FETR,
     MTRL,
     ClusteredMTL,
     FusedMTL,
@@ -189,7 +190,6 @@ PICTURES: dict[str, Callable[[], Panels]] = {
     "outliers": _outliers,
     "relations": _relations,
     "svm": _margins,
-    "networks": lambda: _panels(_factors(), FETR=FETR(eta=1, rho=10)),
     "paths": _path,
     "evaluation": lambda: _panels(
         _around_a_mean(),
@@ -200,6 +200,35 @@ PICTURES: dict[str, Callable[[], Panels]] = {
     "certificates": _tolerances,
     "large-data": _sizes,
 }
+
+
+def draw_network(path: Path) -> None:
+    """Draw a small network: features, a shared body, and one output per task."""
+    layers = {"features": 4, "shared body": 6, "outputs": 3}
+    fig, ax = plt.subplots(figsize=(4.0, 2.4), layout="constrained")
+    heights = {
+        name: np.linspace(-1, 1, count) * (count - 1) / 6
+        for name, count in layers.items()
+    }
+    names = list(layers)
+    for position, (name, following) in enumerate(pairwise(names)):
+        for start in heights[name]:
+            for end in heights[following]:
+                ax.plot([position, position + 1], [start, end], color="0.75", lw=0.6)
+    for position, name in enumerate(names):
+        colors = ["C0", "C1", "C2"] if name == "outputs" else "0.35"
+        positions = np.full(layers[name], position)
+        ax.scatter(positions, heights[name], s=90, c=colors, zorder=2)
+        ax.text(position, -1.15, name, ha="center", fontsize=9)
+    for task, height in enumerate(heights["outputs"], start=1):
+        ax.text(2.12, height, f"task {task}", va="center", fontsize=9)
+    ax.set(xlim=(-0.4, 2.7), ylim=(-1.3, 1.0))
+    ax.axis("off")
+    _save(fig, path)
+
+
+#: Pictures that are not matrices: each function draws its own figure.
+DIAGRAMS: dict[str, Callable[[Path], None]] = {"networks": draw_network}
 
 
 def draw(panels: Panels, path: Path) -> None:
@@ -227,6 +256,11 @@ def draw(panels: Panels, path: Path) -> None:
         ax.set_xlabel("tasks", fontsize=9)
     for row in axes:
         row[0].set_ylabel("rows" if "with gaps" in panels else "features", fontsize=9)
+    _save(fig, path)
+
+
+def _save(fig: Figure, path: Path) -> None:
+    """Write a figure without the date, so that a rebuilt page does not change."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, metadata={"Date": None})
     plt.close(fig)
@@ -235,5 +269,8 @@ def draw(panels: Panels, path: Path) -> None:
 if __name__ == "__main__":
     plt.switch_backend("svg")
     plt.rcParams["svg.hashsalt"] = "mtlrun"
+    folder = Path(sys.argv[1])
     for name, panels in PICTURES.items():
-        draw(panels(), Path(sys.argv[1]) / f"{name}.svg")
+        draw(panels(), folder / f"{name}.svg")
+    for name, draw_diagram in DIAGRAMS.items():
+        draw_diagram(folder / f"{name}.svg")

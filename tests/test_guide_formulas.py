@@ -1,0 +1,229 @@
+"""The objectives printed in the guide are the ones that the estimators minimize.
+
+Each chapter's formula is repeated here as it is printed, next to a function that
+evaluates it at the fitted model. If a chapter changes its formula, the test fails until
+the function is changed, too.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mtlrun.estimators import (
+    MTRL,
+    ClusteredMTL,
+    FusedMTL,
+    GraphMTL,
+    GraphSVC,
+    JointFeatureMTL,
+    RobustMTL,
+    TraceNormMTL,
+)
+
+GUIDE = Path(__file__).parent.parent / "docs" / "guide"
+N_TASKS = 4
+N_FEATURES = 5
+ROWS_PER_TASK = 15
+
+
+class Data(NamedTuple):
+    """A small regression problem with different coefficients in every task."""
+
+    X: np.ndarray
+    y: np.ndarray
+    task: np.ndarray
+
+    def squared_errors(self, model) -> float:
+        """Return the sum over tasks of ||y_t - X_t w_t - b_t||^2."""
+        fitted = (self.X * model.coef_[self.task]).sum(axis=1)
+        residuals = self.y - fitted - model.intercept_[self.task]
+        return float(residuals @ residuals)
+
+    def loss(self, model) -> float:
+        """Return L(W), half the sum of squared errors."""
+        return self.squared_errors(model) / 2
+
+
+@pytest.fixture(scope="module")
+def data() -> Data:
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(N_TASKS), ROWS_PER_TASK)
+    X = rng.normal(size=(task.size, N_FEATURES))
+    W = rng.normal(size=N_FEATURES) + 0.5 * rng.normal(size=(N_TASKS, N_FEATURES))
+    y = (X * W[task]).sum(axis=1) + 2 * task + rng.normal(size=task.size)
+    return Data(X, y, task)
+
+
+def chain_differences(W: np.ndarray) -> np.ndarray:
+    """Return w_{t+1} - w_t for consecutive tasks, one row per pair."""
+    return np.diff(W, axis=0)
+
+
+def graph(data: Data, model: GraphMTL) -> float:
+    coupling = (chain_differences(model.coef_) ** 2).sum()
+    ridge = (model.coef_**2).sum()
+    return data.loss(model) + model.alpha / 2 * coupling + model.ridge / 2 * ridge
+
+
+def fused(data: Data, model: FusedMTL) -> float:
+    rows = np.linalg.norm(model.coef_, axis=0).sum()
+    steps = np.abs(chain_differences(model.coef_)).sum()
+    return data.loss(model) + model.alpha * rows + model.fusion * steps
+
+
+def clustered(data: Data, model: ClusteredMTL) -> float:
+    """Evaluate the trace at the best M, whose eigenvectors are those of W'W.
+
+    For singular values sigma_k of W, the trace is sum_k sigma_k^2 / (eta + m_k), where the
+    eigenvalues m_k of M lie in [0, 1] and add up to k. At the minimum they are
+    clip(c sigma_k - eta, 0, 1) for the constant c that gives this sum.
+    """
+    sigma = np.linalg.svd(model.coef_, compute_uv=False)
+    low = 0.0
+    high = (1 + model.eta) / sigma[sigma > 1e-12].min()
+    for _ in range(200):
+        middle = (low + high) / 2
+        if np.clip(middle * sigma - model.eta, 0, 1).sum() < model.n_clusters:
+            low = middle
+        else:
+            high = middle
+    eigenvalues = np.clip(high * sigma - model.eta, 0, 1)
+    trace = (sigma**2 / (model.eta + eigenvalues)).sum()
+    return data.loss(model) + model.alpha * model.eta * (1 + model.eta) * trace
+
+
+def robust(data: Data, model: RobustMTL) -> float:
+    low_rank = np.linalg.svd(model.low_rank_, compute_uv=False).sum()
+    outliers = np.linalg.norm(model.outlier_, axis=1).sum()
+    return low_rank + model.lam * outliers + model.beta * data.squared_errors(model)
+
+
+def joint(data: Data, model: JointFeatureMTL) -> float:
+    return data.loss(model) + model.alpha * np.linalg.norm(model.coef_, axis=0).sum()
+
+
+def trace_norm(data: Data, model: TraceNormMTL) -> float:
+    singular_values = np.linalg.svd(model.coef_, compute_uv=False)
+    return data.loss(model) + model.alpha * singular_values.sum()
+
+
+def relations(data: Data, model: MTRL) -> float:
+    W = model.coef_.T
+    ridge = model.lam1 / 2 * (W**2).sum()
+    # Omega is singular where W has not full rank: the formula then means its
+    # generalized inverse, since the columns of W' lie in the range of Omega.
+    inverse = np.linalg.pinv(model.task_covariance_, rcond=1e-10, hermitian=True)
+    return data.loss(model) + ridge + model.lam2 / 2 * np.trace(W @ inverse @ W.T)
+
+
+def coupled_svm(data: Data, model: GraphSVC) -> float:
+    W = model.coef_
+    pairs = W[:, None, :] - W[None, :, :]
+    labels = np.where(data.y > np.median(data.y), 1, -1)
+    margins = labels * (data.X * W[data.task]).sum(axis=1)
+    hinge = np.maximum(0, 1 - margins).sum()
+    coupling = model.coupling / 4 * (pairs**2).sum()
+    return (W**2).sum() / 2 + coupling + model.C * hinge
+
+
+#: Chapter, the formula that it prints, a model, and what the formula says.
+FORMULAS: list[tuple[str, str, object, Callable]] = [
+    (
+        "graphs-time",
+        r"L(W) + \tfrac{\alpha}{2} \sum_{s<t} A_{st} \lVert w_s - w_t \rVert_2^2"
+        r" + \tfrac{\rho}{2} \sum_t \lVert w_t \rVert_2^2",
+        GraphMTL(alpha=3.0, graph="chain", ridge=0.5, tol=1e-10),
+        graph,
+    ),
+    (
+        "graphs-time",
+        r"L(W) + \alpha \sum_j \lVert w^j \rVert_2"
+        r" + \gamma \sum_t \lVert w_{t+1} - w_t \rVert_1",
+        FusedMTL(alpha=0.7, fusion=2.0, tol=1e-9, max_iter=50_000),
+        fused,
+    ),
+    (
+        "clusters",
+        r"\min_{W, M} L(W) + \alpha\eta(1+\eta)\, \mathrm{tr}\big(W(\eta I + M)^{-1}W^\top\big),"
+        r" \quad 0 \preceq M \preceq I, \; \mathrm{tr}\, M = k",
+        ClusteredMTL(alpha=2.0, eta=0.5, n_clusters=2, tol=1e-9, max_iter=50_000),
+        clustered,
+    ),
+    (
+        "outliers",
+        r"\min_{L, E} \lVert L \rVert_* + \lambda \sum_t \lVert e_t \rVert_2"
+        r" + \beta \sum_t \lVert y_t - X_t(l_t + e_t) \rVert_2^2",
+        RobustMTL(lam=0.7, beta=0.2, tol=1e-9),
+        robust,
+    ),
+    (
+        "shared-features",
+        r"\min_W \tfrac12 \sum_t \lVert y_t - X_t w_t \rVert_2^2"
+        r" + \alpha \sum_j \lVert w^j \rVert_2",
+        JointFeatureMTL(alpha=5.0, tol=1e-10),
+        joint,
+    ),
+    (
+        "low-rank",
+        r"\min_W \tfrac12 \sum_t \lVert y_t - X_t w_t \rVert_2^2 + \alpha \lVert W \rVert_*",
+        TraceNormMTL(alpha=5.0, tol=1e-10),
+        trace_norm,
+    ),
+    (
+        "relations",
+        r"\min_{W, \Omega \succeq 0,\, \mathrm{tr}\,\Omega = 1} L(W)"
+        r" + \tfrac{\lambda_1}{2} \lVert W \rVert_F^2"
+        r" + \tfrac{\lambda_2}{2} \mathrm{tr}(W \Omega^{-1} W^\top)",
+        MTRL(lam1=0.3, lam2=2.0, tol=1e-10),
+        relations,
+    ),
+    (
+        "svm",
+        r"\min_W \tfrac12 \sum_t \lVert w_t \rVert_2^2"
+        r" + \tfrac{c}{4} \sum_{s,t} A_{st} \lVert w_s - w_t \rVert_2^2"
+        r" + C \sum_i \max(0, 1 - y_i\, w_{t(i)}^\top x_i)",
+        GraphSVC(C=0.3, coupling=0.7, tol=1e-10),
+        coupled_svm,
+    ),
+]
+IDS = [f"{chapter}-{type(model).__name__}" for chapter, _, model, _ in FORMULAS]
+
+
+@pytest.mark.parametrize(("chapter", "formula", "model", "evaluate"), FORMULAS, ids=IDS)
+def test_a_formula_of_the_guide_is_the_objective(
+    data, chapter, formula, model, evaluate
+):
+    printed = re.sub(r"\s+", " ", (GUIDE / f"{chapter}.md").read_text("utf-8"))
+    assert formula in printed
+    is_classifier = isinstance(model, GraphSVC)
+    labels = np.where(data.y > np.median(data.y), 1, -1)
+    target = labels if is_classifier else data.y
+    model.fit(data.X, target, task_id=data.task)
+    objective = np.atleast_1d(model.objective_)[-1]
+    assert_allclose(evaluate(data, model), objective, rtol=1e-6)
+
+
+def test_every_chapter_with_an_objective_has_its_formula_tested():
+    objective = re.compile(r"\\min_(W|\{[A-Z])")
+    with_minimum = {
+        page.stem
+        for page in GUIDE.glob("*.md")
+        if objective.search(page.read_text("utf-8"))
+    }
+    assert with_minimum == {chapter for chapter, *_ in FORMULAS}
+
+
+def test_two_names_are_one_model(data):
+    """The clusters and the shared-subspace chapters rely on this known identity."""
+    from mtlrun.estimators import ConvexASO
+
+    clusters = ClusteredMTL(alpha=2.0, n_clusters=2, tol=1e-9)
+    subspace = ConvexASO(alpha=2.0, n_components=2, tol=1e-9)
+    for model in (clusters, subspace):
+        model.fit(data.X, data.y, task_id=data.task)
+    assert_allclose(clusters.coef_, subspace.coef_, rtol=1e-6, atol=1e-8)
