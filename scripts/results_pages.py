@@ -21,7 +21,14 @@ from mtlrun.report.build import FILES, Report
 from mtlrun.report.checks import HOLDING, Verdict, said
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import Grid, Styled, markdown_grid
-from mtlrun.report.sections import COLUMNS, claim_row, finding, numbers_of, rank_of
+from mtlrun.report.sections import (
+    COLUMNS,
+    claim_row,
+    counts_text,
+    finding,
+    numbers_of,
+    rank_of,
+)
 from mtlrun.report.summary import (
     Overview,
     RunReport,
@@ -57,6 +64,12 @@ LEGEND = (
     "report with every comparison behind it."
 )
 
+#: Above the table of audits.
+AUDIT_LEGEND = (
+    "These rows compute no result again. They ask whether the numbers that the paper prints, or the "
+    "files that its authors published, support a sentence of its text."
+)
+
 
 def outcome(
     overview: Overview, paper: str, words: dict[str, Any], *, brief: bool = False
@@ -81,7 +94,14 @@ def outcome(
             0,
             f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}",
         )
-    return [counts_line(theirs), *(f"{text[0].upper()}{text[1:]}." for text in told)]
+    counts = counts_line(theirs)
+    if audits := overview.audits(entries):
+        # Audits reproduce nothing: they have a count of their own.
+        counts += (
+            f" Audits of its printed numbers and of its authors' files: "
+            f"{counts_text(claim for _, claim in audits)}."
+        )
+    return [counts, *(f"{text[0].upper()}{text[1:]}." for text in told)]
 
 
 def _holding(
@@ -127,7 +147,9 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         words.get("about", ""),
         "## Outcome",
     ]
-    theirs, ours = overview.theirs(entries), overview.ours(entries)
+    theirs = overview.theirs(entries)
+    audits = overview.audits(entries)
+    ours = overview.ours(entries)
     held = [f"* {text[0].upper()}{text[1:]}" for text in _holding(theirs, words)]
     lines = (
         "\n".join(["What holds, with our numbers in parentheses:", "", *held])
@@ -142,11 +164,13 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
             LEGEND,
             markdown_grid(_table(overview, theirs)),
         ]
+    if audits:
+        blocks += ["## Audits", AUDIT_LEGEND, markdown_grid(_table(overview, audits))]
     if ours:
         blocks += ["## What we claim", markdown_grid(_table(overview, ours))]
     blocks += [
         *_figures(entries, root),
-        *_readings(overview, theirs),
+        *_readings(overview, [*theirs, *audits]),
         *_errata(words.get("errata"), root),
     ]
     reports = Grid.of("report", "what it is", "made with")

@@ -104,10 +104,13 @@ HOLDING = (Verdict.CONFIRMED, Verdict.MOSTLY)
 #: Colours of tones on a terminal.
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 
-#: Whose claim it is, and under what its verdict is counted: the paper's, on its data or on others, or ours.
+#: The source of a claim, and the words under which its verdict is counted. An audit asks
+#: whether the paper's printed numbers, or the files of its authors, support a sentence of
+#: its text; it reproduces nothing, so it is counted apart.
 CLAIM_SOURCES = {
     "paper": "of the {papers}",
     "other data": "of the {papers}, tested on other data",
+    "audit": "of the {papers}, checked against printed numbers or files of the authors",
     "ours": "of our own",
 }
 
@@ -404,11 +407,12 @@ class Claim(StrictModel):
 
     `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it, and one
     that is undecided or was not made leaves it undecided. `source`: the paper's statement, asked of its data or of
-    other data, or our own; they are counted separately."""
+    other data, an audit of printed numbers or of the authors' files, or our own statement; they are counted
+    separately."""
 
     id: str
     text: str
-    source: Literal["paper", "other data", "ours"] = "paper"
+    source: Literal["paper", "other data", "audit", "ours"] = "paper"
     where: str | None = None
     expect: Expectation | None = None
     not_testable: str | None = None

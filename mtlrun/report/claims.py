@@ -152,7 +152,11 @@ class ClaimVerdict:
     @property
     def place(self) -> str:
         """Where the paper makes the claim, and whether it is tested on other data or is our own."""
-        added = {"other data": "tested on other data", "ours": "our own claim"}
+        added = {
+            "other data": "tested on other data",
+            "audit": "audit",
+            "ours": "our own claim",
+        }
         return ", ".join(filter(None, [self.where, added.get(self.source)]))
 
     @property

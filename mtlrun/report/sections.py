@@ -682,8 +682,9 @@ MOST_NUMBERS, MOST_DATA = 3, 3
 MOST_FINDINGS = 3
 #: How a number is told that is a bound, by `CheckResult.bound`.
 _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
-#: Source of claims that are not those of a paper.
+#: Source of claims that are not those of a paper, and of audits of its numbers and files.
 OURS = "ours"
+AUDIT = "audit"
 
 
 def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:

@@ -39,6 +39,7 @@ from mtlrun.report.grid import (
 )
 from mtlrun.report.readings import ReferenceVerdict
 from mtlrun.report.sections import (
+    AUDIT,
     COLUMNS,
     MOST_FINDINGS,
     OURS,
@@ -142,11 +143,21 @@ class Overview:
     def theirs(
         self, entries: Iterable[RunReport]
     ) -> list[tuple[RunReport, ClaimVerdict]]:
-        """Return the claims of a paper, those tested on other data included."""
+        """Return the claims of a paper that a run reproduces, on its data or on others."""
         return [
             (entry, claim)
             for entry, claim in self.claims(entries)
-            if claim.source != OURS
+            if claim.source not in (AUDIT, OURS)
+        ]
+
+    def audits(
+        self, entries: Iterable[RunReport]
+    ) -> list[tuple[RunReport, ClaimVerdict]]:
+        """Return the claims checked against printed numbers or files of the authors."""
+        return [
+            (entry, claim)
+            for entry, claim in self.claims(entries)
+            if claim.source == AUDIT
         ]
 
     def ours(
@@ -313,7 +324,14 @@ def overview_sections(
         [link(e.place), *run_counts(e), str(e.report.run.info.get("title", ""))]
         for e in overview.entries
     ]
+    audits = overview.audits(overview.entries)
     sections += [
+        Section(
+            "Audits of printed numbers and of the authors' files",
+            [],
+            [grid(audits)],
+            fold=True,
+        ),
         Section(
             "Our own claims", [], [grid(overview.ours(overview.entries))], fold=True
         ),
