@@ -164,7 +164,6 @@ _SPOKEN = {
     "final_excess": "excess over the best objective",
     "excess": "authors' accuracy minus clean",
     "over_best": "objective above the best one",
-    "residual": "distance of the copies from the weights",
     "cycle_length": "length of a cycle",
     "clean": "accuracy, clean protocol",
     "authors": "accuracy, authors' protocol",

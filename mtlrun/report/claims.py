@@ -15,6 +15,7 @@ from mtlrun.record import DONE, NOT_CONVERGED
 from mtlrun.report.cells import MethodResult, Run, std
 from mtlrun.report.checks import (
     ALL_DATA,
+    PARALLEL,
     PREDICTION,
     SHARE_DIFFERENCES,
     SHARES,
@@ -39,6 +40,8 @@ from mtlrun.utils.io import as_list
 MOSTLY = 0.8
 #: Quantities that say how well a fit converged: they need not have converged.
 ACCURACY = ("gap",)
+#: Quantities that grow while a fit goes on: of one that was stopped, they are a bound.
+SECONDS = ("seconds", PARALLEL)
 # What a number of a run that was stopped is, where a check says nothing of it.
 _NO_BOUND = "none"
 # How the quantity ends that a run which was stopped has in the place of one it did not come to.
@@ -403,6 +406,22 @@ def _bound(
     return check.bound or _NO_BOUND if late else None
 
 
+def _bound_of_unconverged(
+    check: Check, group: Sequence[MethodResult | None]
+) -> str | None:
+    """Return which bound a ratio of seconds is where one of its two methods did not converge.
+
+    A method that was stopped before it converged would have taken longer. If it is the
+    slower one of the claim, the ratio is a lower bound of the speed-up.
+    """
+    if check.kind != "ratio" or check.quantity not in SECONDS:
+        return None
+    first, second = (row is not None and row.status == NOT_CONVERGED for row in group)
+    if first == second:
+        return None
+    return "lower" if first else "upper"
+
+
 def _bound_by_name(
     check: Check, group: Sequence[MethodResult | None], run: Run
 ) -> str | None:
@@ -461,7 +480,7 @@ def _on_methods(
         dataset,
         str(check.quantity),
     )
-    bound = _bound(check, group, evidence)
+    bound = _bound(check, group, evidence) or _bound_of_unconverged(check, group)
     told = bound or _bound_by_name(check, group, evidence.run)
     told = None if told == _NO_BOUND else told
     if task is not None:
@@ -607,7 +626,8 @@ def _unsettled(
         high if check.at_least is None else low
     ):
         return f"{pairs} pairs give no p-value below {show(least, 'small')}"
-    for row in rows:
+    is_bound = bound is not None and bound == _bound_of_unconverged(check, rows)
+    for row in [] if is_bound else rows:
         if row.status == NOT_CONVERGED and quantity not in ACCURACY:
             return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
     if abs(margin) < effect:

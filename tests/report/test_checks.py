@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+import mtlrun
+from mtlrun.report import checks
 from mtlrun.report.checks import CHECKS, Check
 from mtlrun.utils.io import as_list
 
@@ -105,3 +110,16 @@ def test_as_list():
         [1],
         [1, 2],
     )
+
+
+def test_a_quantity_with_words_of_its_own_has_one_meaning_in_all_analyses():
+    """`spoken` knows the name only: two analyses must not mean different things by it."""
+    stored = json.loads((Path(mtlrun.__file__).parent / "interfaces.json").read_text())
+    meanings: dict[str, set[str]] = {}
+    declared = [entry.get("declaration") for entry in stored["interfaces"].values()]
+    for declaration in filter(None, declared):
+        for quantity, text in declaration.get("quantities", {}).items():
+            meanings.setdefault(quantity, set()).add(text)
+    ambiguous = {name for name, texts in meanings.items() if len(texts) > 1}
+    assert "residual" in ambiguous  # the solver's in FETR, the copies' in MT-MKL
+    assert [name for name in ambiguous if name in checks._SPOKEN] == []

@@ -366,6 +366,31 @@ def test_fits_that_stopped_early_decide_nothing_but_how_early():
     )
 
 
+@pytest.mark.parametrize(
+    ("slow", "fast", "limits", "holds"),
+    [
+        ("not_converged", "ok", {"at_least": 2}, True),
+        ("not_converged", "ok", {"at_least": 5}, None),
+        ("not_converged", "ok", {"at_most": 10}, None),
+        ("not_converged", "ok", {"at_most": 3}, False),
+        ("ok", "not_converged", {"at_least": 5}, False),
+        ("ok", "not_converged", {"at_least": 2}, None),
+        ("not_converged", "not_converged", {"at_least": 2}, None),
+    ],
+)
+def test_seconds_of_a_fit_that_did_not_converge_bound_a_speed_up(
+    slow, fast, limits, holds
+):
+    """The speed-up is 4 as measured; the true one is larger, smaller, or unknown."""
+    rows = (
+        row("A", 4.0, 4.0, quantity="seconds", status=slow),
+        row("B", 1.0, 1.0, quantity="seconds", status=fast),
+    )
+    result = only(check("ratio", quantity="seconds", effect=0.1, **limits), *rows)
+    assert result.holds is holds
+    assert result.undecided is (holds is None)
+
+
 # --- p-values
 
 
