@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.frames import column_names, ordered_columns
-from mtlrun.data.names import is_number
+from mtlrun.data.names import class_task, distinct, is_number, normalized
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.table import Table, table_of_frame
@@ -151,7 +151,15 @@ class Model(BaseEstimator):
             wanted.get("table", False),
             wanted.get("categories", {}),
             tuple(self.task_names) if self.by_task else (),
+            self._complete(wanted),
         )
+
+    def _complete(self, wanted: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of the features that no training row lacked."""
+        if not isinstance(self.step, TableFeatures) or not wanted["names"]:
+            return ()
+        names = wanted["names"]
+        return tuple(names[j] for j in self.step.complete_columns())
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -203,13 +211,13 @@ class Model(BaseEstimator):
             If the model was not fitted on a table, or as `mtlrun.data.roles.make_dataset`.
         """
         facts, schema = self.about, self.schema
-        targets = facts.get("targets") or []
+        targets = [normalized(name) for name in facts.get("targets") or []]
         if not schema.table or not targets:
             raise UserError(
                 "this model was not fitted on a table",
                 "Train it again with `mtlrun train`.",
             )
-        frame = table_of_frame(X).frame
+        frame = table_of_frame(X, like=schema).frame
         if y is not None:
             values = ordered_columns(y, targets)
             values = (
@@ -217,7 +225,9 @@ class Model(BaseEstimator):
                 if column_names(y) is not None
                 else np.asarray(y, dtype=object).reshape(len(frame), -1)
             )
-            given = table_of_frame(pd.DataFrame(values)).frame.set_axis(targets, axis=1)
+            # Rows of y go by position, so its index says nothing.
+            columns_of_y = pd.DataFrame(values).reset_index(drop=True)
+            given = table_of_frame(columns_of_y).frame.set_axis(targets, axis=1)
             frame = frame.drop(columns=targets, errors="ignore").join(given)
         columns = [*schema.features, *filter(None, [schema.task_column]), *targets]
         lacking = [name for name in columns if name not in frame.columns]
@@ -299,7 +309,7 @@ class Model(BaseEstimator):
         X : data frame, Table, or without a column of tasks an array of the features in their order
         """
         check_is_fitted(self)
-        table = X if isinstance(X, Table) else table_of_frame(X)
+        table = X if isinstance(X, Table) else table_of_frame(X, like=self.schema)
         if not isinstance(X, Table):
             table.named = column_names(X) is not None
         rows = new_rows(table, self.schema)
@@ -343,7 +353,7 @@ class Model(BaseEstimator):
                     "Train a model on these data, or name the tasks as in training.",
                 )
             return names
-        numbers = {name: t for t, name in enumerate(tasks)}
+        numbers = {normalized(name): t for t, name in enumerate(tasks)}
         if numbered and not any(name.isdecimal() for name in tasks):
             numbers |= {str(t): t for t in range(len(tasks))}
         unknown = list(dict.fromkeys(name for name in names if name not in numbers))
@@ -633,7 +643,9 @@ def _scored(model: Model) -> list[str]:
     tasks, names = model.about["tasks"], []
     for words, place in model.outputs():
         single = len(words) == 2 and words not in _PLAIN and not model.by_task
-        names += [f"{task}={words[1]}" if single else task for task in tasks[place]]
+        names += [
+            class_task(task, words[1]) if single else task for task in tasks[place]
+        ]
     return names
 
 
@@ -669,21 +681,6 @@ def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
             model.spelt(target) if spelt else target,
         )
     return table
-
-
-def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
-    """Return names that differ from each other and from those that are taken: ``age (2)`` for a second ``age``."""
-    wanted = [str(name) for name in names]
-    used, given = set(taken), {*wanted}
-    found = []
-    for name in wanted:
-        new, count = name, 1
-        while new in used or (count > 1 and new in given):
-            count += 1
-            new = f"{name} ({count})"
-        used.add(new)
-        found.append(new)
-    return found
 
 
 def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:

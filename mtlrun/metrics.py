@@ -9,7 +9,8 @@ shape (n_tasks,), NaN where the metric is undefined for a task (no rows, labels 
 * lists of T arrays.
 
 Rows whose target is NaN or whose weight is 0 do not count. Predictions must be finite: a diverged model is an error,
-not an undefined value. Binary labels are positive when > 0, so -1/+1 and 0/1 both do.
+not an undefined value. Numbers of every type, booleans and nullable columns of pandas are converted to float64 first.
+Binary labels are -1/+1, 0/1 or booleans; any others, such as 1/2, are refused.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from mtlrun.data.frames import ordered_columns, plain_ids, take_column
-from mtlrun.errors import UnknownNameError
+from mtlrun.errors import UnknownNameError, listed
 
 Array = np.ndarray
 Kernel = Callable[[Array, Array, Array], float]
@@ -153,12 +155,12 @@ def auc_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
     >>> average(auc)
     (0.5, 1)
     """
-    return _per_task(_auc, targets, scores, **layout)
+    return _per_task(_auc, *_scored(targets, scores), **layout)
 
 
 def auc_frequent_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
     """AUC of the tasks with at least ten rows of each class; NaN for the others, whose AUC is mostly chance."""
-    return _per_task(_auc_of_frequent, targets, scores, **layout)
+    return _per_task(_auc_of_frequent, *_scored(targets, scores), **layout)
 
 
 def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
@@ -172,7 +174,7 @@ def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
         pieces.append((y, score, weight))
         return 0.0
 
-    empty = np.isnan(_per_task(keep, targets, scores, **layout))
+    empty = np.isnan(_per_task(keep, *_scored(targets, scores), **layout))
     pooled = (
         _auc(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
         if pieces
@@ -186,13 +188,10 @@ def auc_samples_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
 
     Rows of one class do not count. NaN where rows belong to one task each, or cells have weights of their own.
     """
-    Y, S, weights = (
-        np.asarray(targets, dtype=float),
-        np.asarray(scores, dtype=float),
-        layout.get("weights"),
-    )
-    if Y.ndim != 2 or (weights is not None and np.ndim(weights) > 1):
-        return _per_task(lambda *_: np.nan, targets, scores, **layout)
+    Y, S = _scored(targets, scores)
+    weights = layout.get("weights")
+    if np.ndim(Y) != 2 or (weights is not None and np.ndim(weights) > 1):
+        return _per_task(lambda *_: np.nan, Y, S, **layout)
     mean, _ = average(
         auc_per_task(Y.T, S.T), weights, "task" if weights is None else "sample"
     )
@@ -201,36 +200,38 @@ def auc_samples_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
 
 def average_precision_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
     """Average precision (area under the step-wise precision-recall curve); NaN for a task without positives."""
-    return _per_task(_average_precision, targets, scores, **layout)
+    return _per_task(_average_precision, *_scored(targets, scores), **layout)
 
 
 def log_loss_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
     """Mean of log(1 + exp(-y f)) with y in -1/+1: the scores are log-odds, as those of a logistic model."""
-    return _per_task(_log_loss, targets, scores, **layout)
+    return _per_task(_log_loss, *_scored(targets, scores), **layout)
 
 
 def accuracy_per_task(targets: Any, labels: Any, **layout: Any) -> Array:
     """Share of rows whose label is right, for any number of classes."""
-    return _per_task(_accuracy, targets, labels, **layout)
+    return _per_task(_accuracy, *_labelled(targets, labels), **layout)
 
 
 def balanced_accuracy_per_task(targets: Any, labels: Any, **layout: Any) -> Array:
     """Mean over the classes present of the share of their rows that is right."""
-    return _per_task(_balanced_accuracy, targets, labels, **layout)
+    return _per_task(_balanced_accuracy, *_labelled(targets, labels), **layout)
 
 
 def f1_per_task(targets: Any, labels: Any, **layout: Any) -> Array:
     """F1 of the positive class; NaN for a task with no positive label in either truth or prediction."""
-    return _per_task(_f1, targets, labels, **layout)
+    return _per_task(
+        _f1, _binary(targets, "targets"), _binary(labels, "predictions"), **layout
+    )
 
 
 def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     """Mean squared error."""
-    arrays = [
-        isinstance(a, np.ndarray) and a.dtype.kind in "iuf" for a in (targets, values)
-    ]
+    targets = _as_floats(targets, "targets")
+    values = _as_floats(values, "predictions")
     if (
-        all(arrays)
+        isinstance(targets, np.ndarray)
+        and isinstance(values, np.ndarray)
         and targets.ndim == 1
         and targets.shape == values.shape
         and layout.get("weights") is None
@@ -268,6 +269,8 @@ def nmse_per_task(
     >>> nmse_per_task([1.0, 3.0, 0.0, 4.0], [2.0, 2.0, 1.0, 3.0], task_id=["a", "a", "b", "b"]).tolist()
     [1.0, 0.25]
     """
+    targets = _as_floats(targets, "targets")
+    values = _as_floats(values, "predictions")
     if variance is None:
         return _per_task(_nmse, targets, values, **layout)
     mse = mse_per_task(targets, values, **layout)
@@ -290,6 +293,8 @@ def explained_variance_per_task(targets: Any, values: Any, **layout: Any) -> Arr
         lambda y, p, w: np.average(y, weights=w),
         lambda y, p, w: _variance(y, w),
     )
+    targets = _as_floats(targets, "targets")
+    values = _as_floats(values, "predictions")
     sizes, means, variances = (
         _per_task(kernel, targets, values, **layout) for kernel in kernels
     )
@@ -620,9 +625,118 @@ def _signs(labels: Array, classes: Array) -> Array:
     """Return -1 and +1 for the two classes; what is missing stays NaN."""
     if len(classes) > 2:
         return labels
-    return np.where(
-        labels == labels, np.where(labels == classes[-1], 1.0, -1.0), np.nan
+    signs = np.where(labels == classes[-1], 1.0, -1.0)
+    return np.where(pd.isna(labels), np.nan, signs)
+
+
+# --- types of targets and predictions ---
+
+
+def _is_list_of_tasks(values: Any) -> bool:
+    return isinstance(values, list | tuple) and any(
+        np.ndim(part) == 1 for part in values[:1]
     )
+
+
+def _as_array(values: Any, name: str) -> Array:
+    """Return an array of floats, or of objects if it holds texts; NaN where missing.
+
+    Arithmetic of small integers wraps around (uint8: 3 - 5 = 254), and that of nullable
+    columns gives objects.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64, copy=False)
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name} are complex numbers; pass real ones")
+    array = array.astype(object)
+    missing = np.asarray(pd.isna(array))
+    present = array[~missing]
+    if any(isinstance(value, str | bytes) for value in present):
+        return np.where(missing, np.nan, array)
+    result = np.full(array.shape, np.nan)
+    try:
+        result[~missing] = present.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} are neither numbers nor texts") from None
+    return result
+
+
+def _as_floats(values: Any, name: str) -> Any:
+    """Return numbers as a float64 array, or as a list of them for a list of tasks."""
+    if _is_list_of_tasks(values):
+        return [_as_floats(part, name) for part in values]
+    array = _as_array(values, name)
+    if array.dtype.kind == "O":
+        raise ValueError(f"{name} are texts; this metric needs numbers")
+    return array
+
+
+def _binary(labels: Any, name: str) -> Any:
+    """Return binary labels as floats.
+
+    Raises
+    ------
+    ValueError
+        If they are anything but -1/+1, 0/1 or booleans.
+    """
+    values = _as_floats(labels, name)
+    flat = np.concatenate(values) if isinstance(values, list) else values
+    zeros = flat == 0
+    minus = flat == -1
+    other = ~(zeros | minus | (flat == 1) | np.isnan(flat))
+    if other.any() or (zeros.any() and minus.any()):
+        kinds = np.unique(flat[~np.isnan(flat)])
+        shown = listed([f"{value:g}" for value in kinds])
+        raise ValueError(
+            f"{name} must be binary labels -1/+1, 0/1 or booleans, got {shown}"
+        )
+    return values
+
+
+def _scored(targets: Any, scores: Any) -> tuple[Any, Any]:
+    """Return binary labels and their scores as floats."""
+    return _binary(targets, "targets"), _as_floats(scores, "predictions")
+
+
+def _labelled(targets: Any, labels: Any) -> tuple[Any, Any]:
+    """Return labels of any number of classes, numbers as floats.
+
+    Raises
+    ------
+    ValueError
+        If only one of the two is texts, or one is coded -1/+1 and the other 0/1.
+    """
+    pair = []
+    kinds = []
+    for values, name in ((targets, "targets"), (labels, "predictions")):
+        parts = list(values) if _is_list_of_tasks(values) else [values]
+        arrays = [_as_array(part, name) for part in parts]
+        pair.append(arrays if _is_list_of_tasks(values) else arrays[0])
+        kinds.append(np.concatenate([array.ravel() for array in arrays]))
+    is_text = [values.dtype.kind == "O" for values in kinds]
+    if is_text[0] != is_text[1]:
+        if all(len(values) for values in kinds):
+            raise ValueError(
+                "targets and predictions must both be texts or both numbers"
+            )
+    elif not is_text[0]:
+        codings = [_coding(values) for values in kinds]
+        if None not in codings and codings[0] != codings[1]:
+            raise ValueError(
+                "targets and predictions must have the same labels, got "
+                f"{codings[0]:g}/1 and {codings[1]:g}/1"
+            )
+    return pair[0], pair[1]
+
+
+def _coding(values: Array) -> float | None:
+    """Return the negative label, -1 or 0, of values that are all that or 1."""
+    for negative in (-1.0, 0.0):
+        is_negative = values == negative
+        if is_negative.any() and (is_negative | (values == 1) | np.isnan(values)).all():
+            return negative
+    return None
 
 
 # --- layouts ---
@@ -632,7 +746,7 @@ def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> 
     y, p, w, bounds = _rows(targets, predictions, **layout)
     keep = w > 0
     if y.dtype.kind in "fO":
-        keep &= y == y  # NaN is not equal to itself
+        keep &= ~np.asarray(pd.isna(y))
     if not keep.all():
         bounds = np.concatenate([[0], np.cumsum(keep)])[bounds]
         y, p, w = y[keep], p[keep], w[keep]

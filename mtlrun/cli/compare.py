@@ -45,10 +45,11 @@ def compare(
         str | None, column("COLUMN", "Column that names the task of each row.")
     ] = None,
     targets: Annotated[
-        str | None,
+        list[str] | None,
         column(
             "A,B,C",
-            "Several columns to predict, one task each, on the same rows; 'y*' stands for all that match.",
+            "Several columns to predict, one task each, on the same rows; 'y*' stands for all that match. Repeatable; "
+            "names with commas in double quotes.",
         ),
     ] = None,
     targets_last: Annotated[
@@ -72,24 +73,37 @@ def compare(
     weight: Annotated[
         str | None, column("COLUMN", "Column with the weights of the rows.")
     ] = None,
-    drop: Annotated[str | None, column("A,B,C", "Columns to ignore.")] = None,
-    categorical: Annotated[
-        str | None,
-        column("A,B,C", "Numeric columns to treat as categories (one-hot encoded)."),
+    drop: Annotated[
+        list[str] | None, column("A,B,C", "Columns to ignore. Repeatable.")
     ] = None,
-    keep: Annotated[
-        str | None,
+    categorical: Annotated[
+        list[str] | None,
         column(
             "A,B,C",
-            "Columns to keep as features that would be left out as identifiers, such as row numbers.",
+            "Columns to treat as categories (one-hot encoded): numbers that are names, and mixed columns. Repeatable.",
+        ),
+    ] = None,
+    mixed: Annotated[
+        str,
+        column(
+            "error|categories",
+            "Columns that mix numbers and words: report them all and stop, or treat them as categories.",
+            autocompletion=options.words("error", "categories"),
+        ),
+    ] = "error",
+    keep: Annotated[
+        list[str] | None,
+        column(
+            "A,B,C",
+            "Columns to keep as features that would be left out as identifiers, such as row numbers. Repeatable.",
         ),
     ] = None,
     task_order: Annotated[
-        str | None,
+        list[str] | None,
         column(
             "A,B,C",
             "Order of the tasks, for methods that chain them (each task leans on its neighbours, as years do). Tasks "
-            "not named come after these. Default: sorted, numbers by value.",
+            "not named come after these. Default: sorted, numbers by value. Repeatable.",
         ),
     ] = None,
     min_rows: Annotated[
@@ -121,12 +135,12 @@ def compare(
         ),
     ] = "error",
     methods: Annotated[
-        str | None,
+        list[str] | None,
         protocol(
             "A,B,C",
             "Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Always included: "
             "TaskMean (the mean of every task), IndependentRidge and IndependentRidgeCV (a model per task) and "
-            "PooledRidge (one for all), or the same for labels.",
+            "PooledRidge (one for all), or the same for labels. Repeatable.",
             autocompletion=options.methods,
         ),
     ] = None,
@@ -222,9 +236,10 @@ def compare(
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
     lists = {
-        name: _names(asked[name])
-        for name in ("targets", "drop", "categorical", "keep", "methods", "task_order")
+        name: tuple(filter(str.strip, asked[name] or ()))
+        for name in ("targets", "drop", "categorical", "keep", "task_order", "family")
     }
+    lists["methods"] = _names(methods)
     progress = _Progress(folder, quiet)
     try:
         result = run(
@@ -330,8 +345,10 @@ class _Progress:
             say(f"finished so far: {self.file}", error=True)
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+def _names(texts: list[str] | None) -> tuple[str, ...]:
+    """Return the names of methods in texts that separate them with commas."""
+    names = (name.strip() for text in texts or () for name in text.split(","))
+    return tuple(name for name in names if name)
 
 
 def _board_lines(board: Any, width: int) -> list[str]:

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from mtlrun.errors import UserError
+
 WHAT = "What to run"
 HOW = "How to run it"
 OUT = "Output"
@@ -78,7 +80,33 @@ class _InWords:
 
 
 class Command(_InWords, TyperCommand):
-    """A command whose help is in words."""
+    """A command whose help is in words; options add up or are refused when repeated."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line.
+
+        Raises
+        ------
+        UserError
+            If an option that takes one value is given twice: the last one would win
+            without a word.
+        """
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(list(args))
+            seen: set[str] = set()
+            for param in order:
+                is_single = param.param_type_name == "option" and not (
+                    param.multiple or param.is_flag or getattr(param, "count", False)
+                )
+                if is_single and param.name in seen:
+                    name = max(param.opts, key=len)
+                    raise UserError(
+                        f"{name} is given twice, and takes one value",
+                        f"Leave one of them out. See {ctx.command_path} --help",
+                    )
+                seen.add(str(param.name))
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
 
 class Group(_InWords, TyperGroup):

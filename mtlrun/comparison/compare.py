@@ -53,6 +53,7 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
+from mtlrun.data.names import distinct
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import (
     Table,
@@ -63,7 +64,6 @@ from mtlrun.data.table import (
     target_columns,
 )
 from mtlrun.errors import ConfigError
-from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric
 from mtlrun.report.grid import duration
 from mtlrun.runs.plan import Plan, plan
@@ -487,7 +487,7 @@ def _table(data: Any, like: Table | None) -> Table:
     if isinstance(data, str | Path):
         return read_table(data, like)
     return table_of_frame(
-        data, "data frame" if like is None else "data frame of the test rows"
+        data, "data frame" if like is None else "data frame of the test rows", like
     )
 
 

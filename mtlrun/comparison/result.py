@@ -26,10 +26,11 @@ from mtlrun.comparison.verdict import NMSE
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file, digest, suffix_of
 from mtlrun.data.frames import dump_frame
+from mtlrun.data.names import class_task, distinct
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError, UserError
-from mtlrun.fitted import Model, distinct, to_csv
+from mtlrun.fitted import Model, to_csv
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.record import CELLS
 from mtlrun.report.figures import Figure, Forest
@@ -162,7 +163,7 @@ class Comparison:
         parts, names = model.chances(*model.read(frame)), model.target_names
         classes = [model.classes_] if len(parts) == 1 else model.classes_
         columns = [
-            str(label) if len(parts) == 1 else f"{name}={label}"
+            str(label) if len(parts) == 1 else class_task(name, str(label))
             for name, labels in zip(names, classes, strict=True)
             for label in labels
         ]

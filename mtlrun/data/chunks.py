@@ -20,7 +20,13 @@ import pandas as pd
 from mtlrun.data.files import data_file, suffix_of
 from mtlrun.data.formats.text import checked_names, decode, one_line_name
 from mtlrun.data.frames import typed, whole_frame
-from mtlrun.data.names import MISSING, Names, is_number
+from mtlrun.data.names import (
+    MISSING,
+    Names,
+    is_number,
+    is_spreadsheet_error,
+    without_markers,
+)
 from mtlrun.data.table import Table, matching, optional_module, several, target_columns
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.io import derive_seed
@@ -127,6 +133,8 @@ class ChunkedTable:
         DataError, UnknownNameError
             If a file is damaged, or the columns are not there or not numbers.
         """
+        task = None if task is None else one_line_name(task)
+        weight = None if weight is None else one_line_name(weight)
         frame = next(_frames(files[0], None, HEAD_ROWS, task), pd.DataFrame()).copy()
         release_memory()
         head = Table(str(files[0]), frame)
@@ -236,6 +244,13 @@ class ChunkedTable:
         if (found.codes < 0).any():
             text = f"{file}: column {self.task!r} has no task in row {first + int(np.argmax(found.codes < 0)) + 1}"
             raise DataError(text, "Fill the gap, or take the row out.")
+        errors = list(filter(is_spreadsheet_error, found.names))
+        if errors:
+            raise DataError(
+                f"{file}: column {self.task!r} holds the error {errors[0]} of a "
+                "spreadsheet",
+                "Mend the formula, or take the row out.",
+            )
         return found.names, found.codes
 
 
@@ -328,7 +343,7 @@ def partitions(file: Path) -> dict[str, str | None]:
     )
     pairs = [folder.partition("=") for folder in reversed(list(folders))]
     return {
-        unquote(name): None if value == _NO_PARTITION else unquote(value)
+        one_line_name(unquote(name)): None if value == _NO_PARTITION else unquote(value)
         for name, _, value in pairs
     }
 
@@ -338,7 +353,8 @@ def _parquet(
 ) -> Iterator[pd.DataFrame]:
     parquet = optional_module("pyarrow.parquet", "parquet", str(file))
     with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
-        names = stored.schema_arrow.names
+        stored_names = stored.schema_arrow.names
+        names = [one_line_name(name) for name in stored_names]
         allow(
             file,
             len(names),
@@ -348,8 +364,11 @@ def _parquet(
         )
         checked_names(names, str(file))
         _check_columns(file, names, columns)
-        for batch in stored.iter_batches(batch_size=rows, columns=columns):
-            yield whole_frame(batch.to_pandas(split_blocks=True))
+        wanted = columns and [stored_names[names.index(name)] for name in columns]
+        for batch in stored.iter_batches(batch_size=rows, columns=wanted):
+            frame = whole_frame(batch.to_pandas(split_blocks=True))
+            frame.columns = [one_line_name(str(name)) for name in frame.columns]
+            yield frame
 
 
 def release_memory() -> None:
@@ -501,7 +520,7 @@ def _numbers(column: pd.Series, file: Path, first: int) -> Array:
     """Return a column as floats, NaN where a value is missing."""
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiu":
         return np.asarray(column, dtype=np.float64)
-    column = typed(column)
+    column = typed(without_markers(column))
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     row = int(np.argmax(pd.to_numeric(column, errors="coerce").isna() & column.notna()))

@@ -8,7 +8,9 @@ had, so that ``01`` stays ``01`` whatever else stands in the column.
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
+import io
 import math
 import re
 import sys
@@ -23,8 +25,24 @@ import pandas as pd
 
 from mtlrun.errors import DataError, listed
 
-#: Texts that stand for a missing value in files of text; the empty one does everywhere.
-MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
+#: Texts that stand for a missing value in every container: what R, pandas, databases,
+#: Weka and C libraries write, and Excel's #N/A in the languages that rename it.
+MISSING = (
+    *("", "?", "NA", "N/A", "n/a", "<NA>", "NULL", "null", "NaT"),
+    *("nan", "NaN", "NAN", "-nan", "-NaN"),
+    *("1.#QNAN", "-1.#QNAN", "1.#IND", "-1.#IND"),
+    *("#N/A", "#NA", "#N/A N/A", "#NV", "#N/D", "#N/D!", "#\u041d/\u0414"),
+)
+_MISSING = frozenset(MISSING)
+#: What spreadsheets show where a formula failed, in any language: #DIV/0!, #REF!,
+#: #NAME?, and the numbered errors of LibreOffice.
+_ERROR = re.compile(
+    r"#[¡¿]?[^\W\d_][^\W_]*(/0)?[!?]|#GETTING_DATA|#ERR\d{3}!|ERR:\d{3}"
+)
+#: Blanks that look like a space and are none: no-break, figure, narrow no-break.
+_BLANKS = str.maketrans("\u00a0\u2007\u202f", "   ")
+#: Characters at the ends of a name that nobody sees: zero-width space, byte order mark.
+_INVISIBLE = "\u200b\ufeff"
 _WHOLE = re.compile(r"([-+]?[0-9]+)\.0")
 _DIGITS = re.compile(r"([0-9]+)")
 
@@ -49,8 +67,14 @@ class Names:
     merged: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, column: pd.Series) -> Names:
-        """Name the cells of a column.
+    def of(cls, column: pd.Series, known: Collection[str] = ()) -> Names:
+        """Name the cells of a column; texts that stand for a missing value have none.
+
+        Parameters
+        ----------
+        column : Series
+        known : collection of str
+            Texts such as ``NA`` that are names nevertheless, because a model has them.
 
         Raises
         ------
@@ -58,7 +82,10 @@ class Names:
             For cells that are no names: lists, and floats so large that different integers are the same.
         """
         codes, values = _factorized(column)
-        texts = [_name(value, column.name) for value in values]
+        texts = [
+            "" if is_missing(value, known) else _name(value, column.name)
+            for value in values
+        ]
         place = {
             text: k
             for k, text in enumerate(dict.fromkeys(text for text in texts if text))
@@ -94,7 +121,11 @@ class Known:
 
     def __init__(self, names: Sequence[str], what: str) -> None:
         self.what = what
-        self.place = {name: k for k, name in enumerate(names)}
+        self.n_names = len(names)
+        self.place: dict[str, int] = {}
+        for position, name in enumerate(names):
+            # A model of an earlier version may hold names that are not normalized.
+            self.place.setdefault(normalized(name), position)
         self.numbers: defaultdict[float, list[str]] = defaultdict(list)
         for name in names:
             if is_number(name):
@@ -148,10 +179,10 @@ class Known:
         """
         codes, values = _factorized(column)
         found = [self.find(value) for value in values]
-        new = float(len(self.place))
+        new = float(self.n_names)
         where = [
             np.nan
-            if name in MISSING and name not in self.place
+            if name in _MISSING and name not in self.place
             else self.place.get(name, new)
             for name in found
         ]
@@ -199,8 +230,115 @@ def _name(value: Any, column: Any) -> str:
     if isinstance(value, dt.datetime):
         midnight = value.time() == dt.time() and value.tzinfo is None
         return str(value.date()) if midnight else str(value)
-    text = str(value).strip()
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return normalized(str(value))
+
+
+def normalized(text: str) -> str:
+    """Return a name without blanks at its ends and in Unicode normal form NFC.
+
+    No-break spaces count as spaces. Names of columns, tasks, groups, categories and
+    labels all go through this function, so that names that look alike are equal.
+    """
+    if text.isascii():
+        return text.strip()
+    plain = text.translate(_BLANKS)
+    return unicodedata.normalize("NFC", plain.strip().strip(_INVISIBLE).strip())
+
+
+def is_missing(value: Any, known: Collection[str] = ()) -> bool:
+    """Whether a text stands for a missing value; names that are `known` do not."""
+    if not isinstance(value, str):
+        return False
+    text = normalized(value)
+    return text in _MISSING and (not text or text not in known)
+
+
+def is_spreadsheet_error(value: Any) -> bool:
+    """Whether a text is what a spreadsheet shows for a failed formula: #DIV/0!."""
+    if not isinstance(value, str):
+        return False
+    text = normalized(value)
+    if text.startswith("Err:"):  # LibreOffice
+        return _ERROR.fullmatch(text.upper()) is not None
+    # Hashtags such as #wow! are words.
+    return text == text.upper() and _ERROR.fullmatch(text) is not None
+
+
+def without_markers(column: pd.Series, known: Collection[str] = ()) -> pd.Series:
+    """Return a column in which texts that stand for a missing value are missing.
+
+    Parameters
+    ----------
+    column : Series
+        Of any type; a column that holds no such text is returned as it is.
+    known : collection of str
+        Names of a model: such a text is a name where it is one of them.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        categories = column.cat.categories
+        marked = [value for value in categories if is_missing(value, known)]
+        return column.cat.remove_categories(marked) if marked else column
+    if not (
+        pd.api.types.is_object_dtype(column.dtype)
+        or isinstance(column.dtype, pd.StringDtype)
+    ):
+        return column
+    try:
+        values = column.unique()
+    except TypeError:  # lists and mappings, which are refused where they are used
+        return column
+    texts = {value for value in values if is_missing(value, known)}
+    return column.mask(column.isin(texts)) if texts else column
+
+
+def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
+    """Return names that differ from each other and from those that are taken.
+
+    A second ``age`` becomes ``age (2)``.
+    """
+    wanted = [str(name) for name in names]
+    used = set(taken)
+    given = set(wanted)
+    result = []
+    for name in wanted:
+        new = name
+        count = 1
+        while new in used or (count > 1 and new in given):
+            count += 1
+            new = f"{name} ({count})"
+        used.add(new)
+        result.append(new)
+    return result
+
+
+def separated(text: str, known: Collection[str]) -> list[str]:
+    """Return the names in a text: itself if it is one of those known, else its parts.
+
+    The parts stand between commas; those that contain commas are in double quotes, as
+    in csv files.
+    """
+    name = normalized(text)
+    if name in known or not {",", '"'} & set(name):
+        return [name]
+    parts = next(csv.reader([name], skipinitialspace=True), [])
+    return [part for part in map(normalized, parts) if part]
+
+
+def quoted_list(names: Iterable[str]) -> str:
+    """Return names with commas between them, as `separated` reads them."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="").writerow(list(names))
+    return stream.getvalue()
+
+
+def class_task(name: str, label: str) -> str:
+    """Return the name of the task of one class: ``color=red``.
+
+    A part that contains an equals sign is quoted, so that the class ``b=c`` of ``a``
+    and the class ``c`` of ``a=b`` have different names: ``a='b=c'`` and ``'a=b'=c``.
+    """
+    parts = [repr(part) if "=" in part else part for part in (name, label)]
+    return "=".join(parts)
 
 
 def name_order(names: Iterable[str]) -> list[str]:

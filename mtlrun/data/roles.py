@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -16,9 +17,20 @@ from mtlrun.data.cards import Card
 from mtlrun.data.dataset import TASK_TYPES, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.frames import instants, spoken_dates
-from mtlrun.data.names import Names, is_number, is_plain, name_order, written_numbers
+from mtlrun.data.names import (
+    Names,
+    class_task,
+    distinct,
+    is_number,
+    is_plain,
+    name_order,
+    normalized,
+    quoted_list,
+    separated,
+    written_numbers,
+)
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
-from mtlrun.data.table import Table, read_table_file
+from mtlrun.data.table import Table, drop_option, read_table_file, several
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
@@ -37,6 +49,8 @@ SHOWN, MOST_COLUMNS = 12, 60
 FEW_LABELS = 6
 #: What to do with tasks that occur only in the test rows.
 UNSEEN = ("error", "mean")
+#: What to do with columns that mix numbers and words.
+MIXED = ("error", "categories")
 #: Published split of the data set made from --test, --group or --time.
 TEST_SPLIT = "test"
 
@@ -63,6 +77,8 @@ class Roles:
         Columns left out; columns of numbers that are names.
     keep : tuple of str
         Columns that stay features although they look like identifiers; ``*`` stands for all.
+    mixed : {"error", "categories"}
+        What to do with columns that mix numbers and words.
     min_rows : int or None
         Leave out tasks with fewer rows instead of refusing them.
     unseen : {"error", "mean"}
@@ -82,6 +98,16 @@ class Roles:
     unseen: str = "error"
     task_order: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    mixed: str = "error"
+
+    def __post_init__(self) -> None:
+        # Columns are found by normalized names, whoever wrote the option or the card.
+        for name in ("task", "weight", "group", "time", "positive"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                object.__setattr__(self, name, normalized(value))
+        for name in ("targets", "drop", "categorical", "keep", "task_order"):
+            object.__setattr__(self, name, several(getattr(self, name)))
 
 
 def read(
@@ -103,6 +129,7 @@ def read(
     unseen: str = "error",
     task_order: Sequence[str] = (),
     keep: Sequence[str] = (),
+    mixed: str = "error",
 ) -> Dataset:
     """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
@@ -110,7 +137,7 @@ def read(
     ----------
     data, test : str
         Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
-    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen, task_order, keep
+    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen, task_order, keep, mixed
         As of `Roles`.
 
     Raises
@@ -135,6 +162,7 @@ def read(
         min_rows=min_rows,
         unseen=unseen,
         task_order=tuple(task_order),
+        mixed=mixed,
     )
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()
@@ -183,7 +211,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         table = table.stacked(
             test, [name for name in table.columns if name not in roles.drop]
         )
-    make = _DatasetBuilder(table, roles, n_train)
+    make = _DatasetBuilder(table, roles, n_train, list(table.notes))
+    make.refuse_unusable(task)
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
     if task is not None:
@@ -235,6 +264,7 @@ class _DatasetBuilder:
     notes: list[str] = field(default_factory=list)
     label_types: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    mixed: tuple[str, ...] = ()
 
     def refuse(self, wrong: Any, text: str, remedy: str) -> None:
         """Raise a DataError with the place of the first row that is wrong, if there is one."""
@@ -264,8 +294,12 @@ class _DatasetBuilder:
 
     def first_tasks(self, task: str) -> tuple[str, ...]:
         """Return the tasks whose order is given."""
-        order = self.roles.task_order
-        known = set(Names.of(self.table.text(task)).names) if order else set()
+        known: set[str] = set()
+        order: list[str] = []
+        if self.roles.task_order:
+            known = set(Names.of(self.table.text(task)).names)
+        for text in self.roles.task_order:
+            order += separated(text, known)
         for name in order:
             if name not in known:
                 raise UnknownNameError(
@@ -295,32 +329,124 @@ class _DatasetBuilder:
         self.refuse(np.isinf(values), text, "Fix the cell or leave it empty.")
         return values
 
-    def refuse_odd_words(self, name: str) -> None:
-        """Refuse a column of numbers and words, and one whose words are numbers such as 1,5 or 12% or $3."""
-        if is_numeric_dtype(self.typed(name)):
-            return
-        found = Names.of(self.table.column(name))
-        numbers = (
-            pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce")
-            .notna()
-            .to_numpy()
-        )
-        if numbers.all():
-            return
-        number = np.append(numbers, False)[found.codes]
-        word = (found.codes >= 0) & ~number
-        if numbers.any():
-            odd = word if word.sum() <= number.sum() else number
-            text = f"column {name!r} mixes numbers and words: {found.names[found.codes[np.argmax(odd)]]!r} here"
-            self.refuse(
-                odd,
-                text,
-                f"Fix the cell, or say --categorical {name} if all its values are names.",
+    def is_category(self, name: str) -> bool:
+        """Whether a column is read as names because an option says so."""
+        return name in self.roles.categorical or name in self.mixed
+
+    def refuse_unusable(self, task: str | None) -> None:
+        """Refuse cells and columns that cannot be used; all columns of a kind at once.
+
+        Columns are unusable if they hold errors of spreadsheets, mix numbers and words,
+        or write numbers as texts such as 1,5 or 12%. With ``mixed="categories"`` those
+        that mix numbers and words become categories.
+
+        Parameters
+        ----------
+        task : str or None
+            Column of tasks, whose cells are names in any case.
+
+        Raises
+        ------
+        DataError
+            With an example of every column and the options that accept them.
+        """
+        names_only = {self.roles.weight, self.roles.group, self.roles.time, task}
+        used = [str(name) for name in self.table.frame.columns]
+        used = [name for name in used if name not in self.roles.drop]
+        self.table.refuse_errors(used)
+        mixed: dict[str, _Example] = {}
+        written: dict[str, _Example] = {}
+        for name in used:
+            if name in names_only or self.is_category(name):
+                continue
+            example = _mixed_example(self.typed(name), self.table.column(name))
+            if example is not None:
+                mixed[name] = example
+                continue
+            example = _written_number(self.typed(name), self.table.column(name))
+            if example is not None:
+                written[name] = example
+        if mixed and self.roles.mixed == "categories":
+            self.mixed = tuple(mixed)
+            self.notes.append(
+                f"read as categories, mixing numbers and words: {listed(list(mixed))}"
             )
-        if len(found.names) > 2 and written_numbers(found.names, MIN_TEXTS):
-            text = f"column {name!r} contains numbers as text: {found.names[found.codes[np.argmax(word)]]!r}"
-            remedy = f"Write them like 1.5, say --categorical {name} if they are names, or --drop {name}."
-            self.refuse(word, text, remedy)
+        elif mixed:
+            raise self._refusal(
+                mixed, "mixes numbers and words", "mix numbers and words"
+            )
+        if written:
+            raise self._refusal(
+                written, "contains numbers as text", "contain numbers as text"
+            )
+
+    def _refusal(
+        self, examples: Mapping[str, _Example], one: str, several: str
+    ) -> DataError:
+        names = list(examples)
+        row = min(example.row for example in examples.values())
+        option = f"--categorical {shlex.quote(quoted_list(names))}"
+        if len(names) == 1:
+            text = f"column {names[0]!r} {one}: {examples[names[0]].odd!r} here"
+        else:
+            shown = [
+                f"{name!r} ({example.odd!r} in row {example.row + 1}{example.others})"
+                for name, example in examples.items()
+            ]
+            text = f"{len(names)} columns {several}: {listed(shown, MOST_COLUMNS)}"
+        if several == "mix numbers and words":
+            remedy = (
+                f"Fix the cells, or read the columns as categories: {option} "
+                "(or --mixed categories)"
+            )
+        else:
+            remedy = (
+                f"Write them like 1.5, read them as categories: {option}, "
+                f"or leave them out: {drop_option(names)}"
+            )
+        return DataError(f"{self.table.where(row)}: {text}", remedy)
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A cell that does not go with the others of its column."""
+
+    row: int
+    odd: str
+    others: str = ""
+
+
+def _mixed_example(typed: pd.Series, column: pd.Series) -> _Example | None:
+    """Return the rarer kind of cell of a column of numbers and words, else None."""
+    if is_numeric_dtype(typed):
+        return None
+    found = Names.of(column)
+    texts = pd.Series(found.names, dtype=object)
+    numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
+    if numbers.all() or not numbers.any():
+        return None
+    is_a_number = np.append(numbers, False)[found.codes]
+    is_a_word = (found.codes >= 0) & ~is_a_number
+    words_are_rare = is_a_word.sum() <= is_a_number.sum()
+    odd = is_a_word if words_are_rare else is_a_number
+    common = is_a_number if words_are_rare else is_a_word
+    row = int(np.argmax(odd))
+    other = found.names[found.codes[int(np.argmax(common))]]
+    return _Example(row, found.names[found.codes[row]], f" beside {other!r}")
+
+
+def _written_number(typed: pd.Series, column: pd.Series) -> _Example | None:
+    """Return a number written as text, such as 1,5 or 12% or $3, else None."""
+    if is_numeric_dtype(typed):
+        return None
+    found = Names.of(column)
+    if len(found.names) <= 2 or not written_numbers(found.names, MIN_TEXTS):
+        return None
+    numbers = pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce")
+    if numbers.notna().all():
+        return None
+    row = int(np.argmax(found.codes >= 0))
+    return _Example(row, found.names[found.codes[row]])
 
 
 def _check_roles(table: Table, roles: Roles) -> None:
@@ -364,6 +490,8 @@ def _check_roles(table: Table, roles: Roles) -> None:
     if roles.positive is not None and roles.task_type not in (None, "binary"):
         text = f"a positive label requires binary targets, not {roles.task_type}"
         raise DataError(text, "Remove --positive or --task-type.")
+    if roles.mixed not in MIXED:
+        raise UnknownNameError("value of --mixed", roles.mixed, MIXED)
     if roles.unseen not in UNSEEN:
         raise UnknownNameError("value of --unseen", roles.unseen, UNSEEN)
 
@@ -378,8 +506,6 @@ _Targets = tuple[np.ndarray, str, list[str], dict[str, list[str]]]
 
 def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targets:
     columns = {name: make.typed(name) for name in names}
-    for name in names:
-        make.refuse_odd_words(name)
     columns = _varying(make, columns)
     names = list(columns)
     kind = _task_type(make, columns)
@@ -467,7 +593,11 @@ def _labels(
     make: _DatasetBuilder, columns: Mapping[str, pd.Series], kind: str
 ) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column for each target of two labels and for each class of the others, their names and labels."""
-    parts, labels, codings, several = {}, {}, [], []
+    parts: list[np.ndarray] = []
+    part_names: list[str] = []
+    labels: dict[str, list[str]] = {}
+    codings: list[str] = []
+    several_classes: list[str] = []
     for name in columns:
         found, positive = _classes(make, name), make.roles.positive
         words = taken = found.names
@@ -501,24 +631,22 @@ def _labels(
             if set(words) not in ({"0", "1"}, {"-1", "1"}):
                 codings.append(f"{name}: +1 means {taken[0]}")
         else:
-            several.append(repr(name))
+            several_classes.append(repr(name))
         for word in taken:
-            single = (
-                name
-                if len(taken) == 1
-                else word
-                if len(columns) == 1
-                else f"{name}={word}"
-            )
+            if len(taken) == 1:
+                part_names.append(name)
+            elif len(columns) == 1:
+                part_names.append(word)
+            else:
+                part_names.append(class_task(name, word))
             mine = np.where(found.codes == words.index(word), 1.0, -1.0)
-            parts[single] = np.where(found.codes < 0, np.nan, mine)
-    if several:
-        make.notes.append(
-            f"each class of {listed(several)} is a task, one against the rest"
-        )
+            parts.append(np.where(found.codes < 0, np.nan, mine))
+    if several_classes:
+        names = listed(several_classes)
+        make.notes.append(f"each class of {names} is a task, one against the rest")
     if codings:
         make.notes.append(listed(codings))
-    return np.column_stack(list(parts.values())), list(parts), labels
+    return np.column_stack(parts), distinct(part_names), labels
 
 
 def _classes_of_tasks(
@@ -532,8 +660,8 @@ def _classes_of_tasks(
         labels[task] = [words[int(c)] for c in found]
         for c in found if len(found) > 2 else found[1:]:
             parts.append(np.where(mine, np.where(codes == c, 1.0, -1.0), np.nan))
-            names.append(f"{task}={words[int(c)]}")
-    return np.column_stack(parts), names, labels
+            names.append(class_task(task, words[int(c)]))
+    return np.column_stack(parts), distinct(names), labels
 
 
 def _classes(make: _DatasetBuilder, name: str) -> Names:
@@ -791,7 +919,8 @@ def _features(
     if table.sparse is None and len(unused) == len(free):
         unused = []  # there is nothing else to learn from
     for name in free:
-        column, categorical = make.typed(name), name in make.roles.categorical
+        column = make.typed(name)
+        categorical = make.is_category(name)
         if column.isna().all():
             left_out.setdefault("empty", []).append(name)
         elif name in unused:
@@ -799,8 +928,6 @@ def _features(
         elif is_numeric_dtype(column) and not categorical:
             columns[name] = make.numbers(name)
         else:
-            if not categorical:
-                make.refuse_odd_words(name)
             found = make.named(name)
             words = sorted(found.names)
             if (

@@ -13,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
 from mtlrun.data.dataset import check_large
-from mtlrun.data.names import Known, Names, as_written
+from mtlrun.data.names import Known, Names, as_written, normalized
 from mtlrun.data.table import SEQUENCE, Table, read_table
 from mtlrun.errors import DataError, counted, listed
 
@@ -40,6 +40,8 @@ class Schema:
         Words of its columns of words.
     tasks : tuple of str
         Tasks to which rows may belong, as far as the task column is needed.
+    complete : tuple of str
+        Features without a missing value in the training rows.
     """
 
     n_features: int
@@ -49,6 +51,17 @@ class Schema:
     table: bool = False
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
+    complete: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A model of an earlier version may hold names that are not normalized.
+        categories = {normalized(name): w for name, w in self.categories.items()}
+        object.__setattr__(self, "categories", categories)
+        for name in ("features", "complete"):
+            names = tuple(map(normalized, getattr(self, name)))
+            object.__setattr__(self, name, names)
+        if self.task_column is not None:
+            object.__setattr__(self, "task_column", normalized(self.task_column))
 
     @property
     def known(self) -> Mapping[str, Sequence[str]]:
@@ -76,20 +89,44 @@ class NewRows:
         Columns of the file that are not features of the model.
     new_words : dict of str to dict of str to int
         Words that the training rows did not have, and how often they occur, by column.
+    gaps : dict of str to int
+        Number of missing cells, by columns in which no training row lacked one.
     """
 
     X: Any
     tasks: list[str] | np.ndarray | None = None
     ignored: list[str] = field(default_factory=list)
     new_words: dict[str, dict[str, int]] = field(default_factory=dict)
+    gaps: dict[str, int] = field(default_factory=dict)
 
     def said(self) -> list[str]:
-        """Return a sentence per column with words that the training rows did not have."""
-        return [
+        """Return sentences about gaps and words that the training rows did not have."""
+        return gap_warning(self.gaps) + [
             f"{counted(sum(words.values()), 'cell')} of {column!r} with words that the training rows did not have: "
             f"{listed([repr(word) for word in words])}"
             for column, words in self.new_words.items()
         ]
+
+
+def gap_warning(gaps: Mapping[str, int]) -> list[str]:
+    """Return a sentence about columns with missing cells, none if there are none."""
+    if not gaps:
+        return []
+    columns = listed([f"{name!r} ({count})" for name, count in gaps.items()])
+    return [
+        "missing cells in columns that are complete in the training rows: "
+        f"{columns}; numbers are filled with the mean of the training rows"
+    ]
+
+
+def count_gaps(X: Any, schema: Schema) -> dict[str, int]:
+    """Return the number of missing cells of every feature that was complete."""
+    complete = set(schema.complete)
+    if not complete or sparse.issparse(X):
+        return {}
+    counts = np.isnan(X).sum(axis=0).tolist()
+    pairs = zip(schema.features, counts, strict=True)
+    return {name: count for name, count in pairs if count and name in complete}
 
 
 def read_rows(path: Path, schema: Schema) -> NewRows:
@@ -119,6 +156,7 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         X = _sequences(table, chosen)
     else:
         chosen = _features(table, schema, candidates)
+        table.refuse_errors(chosen)
         if schema.table and (table.sparse is None or schema.categories):
             X = _coded(table, schema, chosen, new_words)
         else:
@@ -132,7 +170,8 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
             _OTHER_MODEL,
         )
     ignored = [name for name in candidates if name not in set(chosen)]
-    return NewRows(X, tasks, ignored, new_words)
+    gaps = {} if schema.strings else count_gaps(X, schema)
+    return NewRows(X, tasks, ignored, new_words, gaps)
 
 
 def _tasks(
@@ -156,7 +195,8 @@ def _tasks(
             if is_numeric_dtype(values) or values.dtype == object
             else as_written(values)
         )
-    found = Names.of(values)
+    table.refuse_errors(columns[:1])
+    found = Names.of(values, schema.tasks)
     if (found.codes < 0).any():
         row = int(np.argmax(found.codes < 0))
         text = f"{table.where(row)}: the task column {columns[0]!r} is empty"

@@ -10,9 +10,10 @@ import codecs
 import importlib
 import io
 import re
+import shlex
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -49,9 +50,17 @@ from mtlrun.data.frames import (
     no_date,
     take_column,
     typed,
-    whole_frame,
 )
-from mtlrun.data.names import MISSING, Names, number_name
+from mtlrun.data.names import (
+    Names,
+    is_missing,
+    is_spreadsheet_error,
+    normalized,
+    number_name,
+    quoted_list,
+    separated,
+    without_markers,
+)
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import (
@@ -116,6 +125,8 @@ class Table:
         ``written(name)`` returns a column of numbers as the file writes it: ``07`` for 7. None where numbers are typed.
     source : Snapshot or None
         The file as it was read; None for a data frame.
+    notes : list of str
+        What reading decided, in sentences.
     """
 
     name: str
@@ -131,6 +142,7 @@ class Table:
     locate: Callable[..., str] | None = None
     written: Callable[[str], pd.Series] | None = None
     source: Snapshot | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def columns(self) -> list[str]:
@@ -184,7 +196,35 @@ class Table:
             or not is_numeric_dtype(column)
         ):
             return column
-        return self.written(name)
+        return without_markers(self.written(name))
+
+    def refuse_errors(self, names: Iterable[str]) -> None:
+        """Refuse columns with errors of spreadsheets, such as #DIV/0!.
+
+        #N/A is what a spreadsheet shows for a missing value. The other errors tell that
+        a formula failed, so nobody knows the value.
+
+        Raises
+        ------
+        DataError
+            With the place of the first one.
+        """
+        for name in names:
+            if name not in self.frame.columns or is_numeric_dtype(self.frame[name]):
+                continue
+            column = self.frame[name]
+            wrong = column.astype(object).map(is_spreadsheet_error).to_numpy(dtype=bool)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                text = (
+                    f"{self.where(row)}: column {name!r} holds the error "
+                    f"{str(column.iloc[row]).strip()} of a spreadsheet"
+                )
+                remedy = (
+                    "Mend the formula, leave the cell empty (#N/A counts as empty, "
+                    f"too), or leave the column out: {drop_option([name])}"
+                )
+                raise DataError(text, remedy)
 
     def numbers(self, names: Sequence[str], *, gaps: bool = False) -> Any:
         """Return columns of numbers as a float64 matrix, CSR if all of them are features of a sparse table.
@@ -315,7 +355,7 @@ def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> 
         the data frame is empty or repeats a name.
     """
     if not isinstance(source, str | Path):
-        return table_of_frame(source)
+        return table_of_frame(source, like=like)
     file, suffix = data_file(Path(source))
     snapshot = Snapshot.of(file)
     return replace(read_table_file(snapshot, suffix, like), source=snapshot)
@@ -334,44 +374,136 @@ def read_table_file(
     table = _READERS[suffix](file, like)
     if table.sparse is None and table.frame.shape[0] == 0:
         raise DataError(f"{file.where()}: no rows", COMPLETE)
+    _unmark(table, {} if like is None else like.known)
     return table
 
 
-def table_of_frame(frame: Any, name: str = "data frame") -> Table:
-    """Return a data frame (pandas, polars, pyarrow, or anything that pandas turns into one) as a table.
+def _unmark(table: Table, known: Mapping[str, Collection[str]]) -> None:
+    """Make texts that stand for a missing value missing, in every column."""
+    marked: dict[str, None] = {}
+    for name in table.frame.columns:
+        column = table.frame[name]
+        plain = without_markers(column, known.get(str(name), ()))
+        if plain is column:
+            continue
+        gone = column[plain.isna() & column.notna()]
+        marked |= dict.fromkeys(repr(str(text)) for text in gone.unique() if text)
+        table.frame[name] = typed(plain)
+        if name in table.words:
+            table.words[name] = [w for w in table.words[name] if not is_missing(w)]
+    if marked:
+        texts = listed(list(marked))
+        table.notes.append(f"cells that count as missing: {texts}")
+
+
+def table_of_frame(
+    frame: Any, name: str = "data frame", like: Table | Schema | None = None
+) -> Table:
+    """Return a data frame as a table.
+
+    Parameters
+    ----------
+    frame : data frame
+        pandas, polars, pyarrow, or anything that pandas turns into one. A named index
+        of pandas becomes a column (several levels become several).
+    name : str
+        For messages.
+    like : Table or Schema, optional
+        Columns of the training rows, when other rows are read.
 
     Raises
     ------
     DataError
-        If it is not a table, empty, or two columns have the same name.
+        If it is not a table, is empty, or two columns (or a column and the index) have
+        the same name.
     """
+    notes: list[str] = []
     names = column_names(frame)
     try:
         if names is not None and not isinstance(frame, pd.DataFrame):
-            frame = pd.DataFrame(
-                {j: take_column(frame, j)[0] for j in range(len(names))}
-            ).set_axis(names, axis=1)
-        frame = pd.DataFrame(frame).reset_index(drop=True)
+            kept = [j for j, name in enumerate(names) if not _is_row_number(name)]
+            frame = pd.DataFrame({j: take_column(frame, j)[0] for j in kept}).set_axis(
+                [names[j] for j in kept], axis=1
+            )
+        frame = _with_index(pd.DataFrame(frame), name, notes)
+        columns = frame.columns
         frame = pd.DataFrame(
             {j: typed(frame.iloc[:, j]) for j in range(frame.shape[1])}
-        ).set_axis(frame.columns, axis=1)
+        ).set_axis(columns, axis=1)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{name}: cannot be read as a table ({error})",
             "Pass a pandas or polars DataFrame, or the path of a file.",
         ) from None
-    frame.columns = [
-        one_line_name(str(c)) if "\n" in str(c) else str(c) for c in frame.columns
-    ]
+    frame.columns = [one_line_name(str(column)) for column in frame.columns]
     if frame.empty:
         raise DataError(f"{name}: no rows")
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
-        raise DataError(
-            f"{name}: two columns are named {repeated[0]!r}",
-            "Rename or drop one of the two columns.",
-        )
-    return Table(name, frame)
+    _refuse_equal_names(list(frame.columns), name)
+    table = Table(name, frame, notes=notes)
+    _unmark(table, {} if like is None else like.known)
+    return table
+
+
+def _refuse_equal_names(names: Sequence[str], table: str) -> None:
+    """Refuse columns whose names are equal, blanks and normal forms aside."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(
+                f"{table}: two columns are named {name!r}",
+                "Rename or drop one of the two columns; blanks at the ends and normal "
+                "forms of letters do not tell names apart.",
+            )
+        seen.add(name)
+
+
+def _is_row_number(name: Any) -> bool:
+    """Whether pyarrow stored an index of pandas that has no name in this column."""
+    return (
+        isinstance(name, str) and re.fullmatch(r"__index_level_\d+__", name) is not None
+    )
+
+
+def _with_index(frame: pd.DataFrame, table: str, notes: list[str]) -> pd.DataFrame:
+    """Return a frame whose named index is columns in front, as in its Parquet file.
+
+    An index without a name numbers the rows, and is left out; `notes` tell so if it
+    holds anything but numbers.
+
+    Raises
+    ------
+    DataError
+        If the index has the name of a column that holds other values.
+    """
+    index = frame.index
+    columns = {one_line_name(str(name)): j for j, name in enumerate(frame.columns)}
+    levels: dict[Any, pd.Series] = {}
+    for position, name in enumerate(index.names):
+        values = pd.Series(index.get_level_values(position))
+        if name is None:
+            if index.nlevels > 1 or not is_numeric_dtype(values):
+                notes.append(
+                    f"the index of the {table} has no name and is left out; "
+                    "rename_axis('NAME') makes a column of it"
+                )
+            continue
+        twin = columns.get(one_line_name(str(name)))
+        if twin is None and name in levels:
+            raise DataError(
+                f"{table}: two levels of its index are named {name!r}",
+                "Rename one of them with frame.rename_axis(...).",
+            )
+        if twin is None:
+            levels[name] = values
+        elif not values.equals(frame.iloc[:, twin].reset_index(drop=True).rename(name)):
+            raise DataError(
+                f"{table}: its index and one of its columns are both named {name!r}",
+                "Rename one of them, or drop the index: frame.reset_index(drop=True)",
+            )
+    rest = frame.reset_index(drop=True)
+    if not levels:
+        return rest
+    return pd.concat([pd.DataFrame(levels), rest], axis=1)
 
 
 # --- formats ---
@@ -432,25 +564,21 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     )
     rows = sheet.iloc[int(header) :]
     frame = rows.reset_index(drop=True).set_axis(names, axis=1)
-    for name_ in names:
-        known = () if like is None else like.known.get(name_, ())
-        frame[name_] = typed(
-            frame[name_].replace([text for text in MISSING if text not in known], None)
-        )
+    for column in names:
+        known = () if like is None else like.known.get(column, ())
+        frame[column] = typed(without_markers(frame[column], known))
     return Table(
         name, frame, named=header, locate=lambda row: f"{name}:{rows.index[row] + 1}"
     )
 
 
-def _parquet(file: DataFile) -> Table:
+def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
     parquet = optional_module("pyarrow.parquet", "parquet", file.where())
     raw = file.read_bytes()
     try:
         about = parquet.ParquetFile(io.BytesIO(raw)).metadata
         allow_cells(file.where(), about.num_rows, about.num_columns, len(raw))
-        return table_of_frame(
-            whole_frame(pd.read_parquet(io.BytesIO(raw))), file.where()
-        )
+        return table_of_frame(pd.read_parquet(io.BytesIO(raw)), file.where(), like)
     except DataError:
         raise
     except (ValueError, OSError) as error:
@@ -463,15 +591,10 @@ def _parquet(file: DataFile) -> Table:
 def _arff(file: DataFile) -> Table:
     """Return an ARFF file as a table; the labels of MEKA are its targets."""
     table = read_arff(file)
-    names = [attribute.name for attribute in table.attributes]
+    names = [one_line_name(attribute.name) for attribute in table.attributes]
     if not table.X.shape[0]:
         raise DataError(f"{file.where()}: no rows", COMPLETE)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(
-            f"{file.where()}: two attributes are named {twice!r}",
-            "Rename or drop one of the two.",
-        )
+    _refuse_equal_names(names, file.where())
     count = (
         meka_labels(table.relation) or 0
     )  # the first ones, the last ones if negative
@@ -479,9 +602,9 @@ def _arff(file: DataFile) -> Table:
         names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
     )
     words = {
-        a.name: list(a.codes or ())
-        for a in table.attributes
-        if a.textual and not a.open
+        name: list(attribute.codes or ())
+        for name, attribute in zip(names, table.attributes, strict=True)
+        if attribute.textual and not attribute.open
     }
 
     def written(name: str) -> pd.Series:
@@ -702,7 +825,7 @@ _READERS: dict[str, Callable[[DataFile, Table | Schema | None], Table]] = {
         (".csv", ".tsv", ".txt"),
         lambda file, like: text_table(file, names=like and like.known),
     ),
-    ".parquet": lambda file, like: _parquet(file),
+    ".parquet": _parquet,
     ".xlsx": _excel,
     ".arff": lambda file, like: _arff(file),
     ".mat": lambda file, like: _mat(file),
@@ -761,7 +884,7 @@ def target_columns(
     if labels is not None:
         return tuple(name for name in _listed_labels(table, labels) if name not in drop)
     if target:
-        return (target,)
+        return (normalized(str(target)),)
     named = several(targets)
     left = (
         name for name in matching(named, table) if name not in drop or name in named
@@ -811,7 +934,8 @@ def label_list(
 
 
 def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
-    names, known = read_labels(data_file(path)[0]), set(table.columns)
+    names = several(read_labels(data_file(path)[0]))
+    known = set(table.columns)
     for name in names:
         if name not in known:
             raise UnknownNameError(
@@ -821,27 +945,58 @@ def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
 
 
 def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:
-    """Return the columns that are named; ``y*``, ``y?`` and ``y[12]`` stand for those that match.
+    """Return the columns that are named, each once.
+
+    A text is the name of a column, else a pattern (``y*``, ``y?`` and ``y[12]`` stand
+    for the columns that match), else several of these with commas between them. Names
+    that contain commas are quoted there: ``"Oil, kg",x``.
 
     Raises
     ------
     UnknownNameError
-        For a pattern that matches nothing. A plain name is returned as it is.
+        For a pattern, or a part of a list, that matches nothing. A plain name is
+        returned as it is.
     """
-    found: dict[str, None] = {}
-    for name in names:
-        if name in table.columns or not set(name) & set("*?["):
-            found[name] = None
+    result: dict[str, None] = {}
+    for text in names:
+        parts = separated(text, table.columns)
+        if parts == [text]:
+            result |= dict.fromkeys(_matching(text, table))
             continue
-        columns = [column for column in table.columns if fnmatchcase(column, name)]
-        if not columns:
-            raise UnknownNameError(
-                "column", name, table.columns, f"{table.name} has no column {name!r}"
-            )
-        found |= dict.fromkeys(columns)
-    return tuple(found)
+        for part in parts:
+            columns = _matching(part, table)
+            if columns == [part] and part not in table.columns:
+                raise _no_column(part, table)
+            result |= dict.fromkeys(columns)
+    return tuple(result)
+
+
+def _matching(name: str, table: Table) -> list[str]:
+    if name in table.columns or not set(name) & set("*?["):
+        return [name]
+    columns = [column for column in table.columns if fnmatchcase(column, name)]
+    if not columns:
+        raise _no_column(name, table)
+    return columns
+
+
+def _no_column(name: str, table: Table) -> UnknownNameError:
+    error = UnknownNameError(
+        "column", name, table.columns, f"{table.name} has no column {name!r}"
+    )
+    with_commas = [column for column in table.columns if "," in column]
+    if with_commas:
+        example = quoted_list(with_commas[:1])
+        error.remedy = f"{error.remedy} Quote names with commas: {example}"
+    return error
+
+
+def drop_option(names: Sequence[str]) -> str:
+    """Return an option that leaves columns out, ready to paste into a shell."""
+    return f"--drop {shlex.quote(quoted_list(names))}"
 
 
 def several(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names that may be given as one text."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    """Return names, normalized; one may be given as a text."""
+    given = (names,) if isinstance(names, str) else tuple(names)
+    return tuple(normalized(str(name)) for name in given)

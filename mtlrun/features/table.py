@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 MAX_CATEGORIES = 50
 
 
-class TableFeatures(TransformerMixin, BaseEstimator):
+class TableFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Learns from training rows how columns become features.
 
     Numbers: a missing value becomes the median of its column, and a 0/1 column says where it was missing; then mean 0
@@ -63,15 +63,16 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         """
         self.n_features_in_ = X.shape[1]
         words, numbers = self._columns()
+        # Arrays, whatever sklearn.set_config(transform_output=...) says.
         encode = OneHotEncoder(
             handle_unknown="infrequent_if_exist",
             max_categories=MAX_CATEGORIES,
             sparse_output=sparse.issparse(X),
             dtype=np.float64,
-        )
+        ).set_output(transform="default")
         if sparse.issparse(X):
             X = X.tocsc()
-            self.transformer_ = MaxAbsScaler()
+            self.transformer_ = MaxAbsScaler().set_output(transform="default")
             if numbers:
                 self.transformer_.fit(X[:, numbers])
             if words:
@@ -87,9 +88,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             for step in (("numbers", scale, numbers), ("words", encode, words))
             if step[-1]
         ]
-        self.transformer_ = ColumnTransformer(
-            steps, verbose_feature_names_out=False
-        ).fit(X)
+        columns = ColumnTransformer(steps, verbose_feature_names_out=False)
+        self.transformer_ = columns.set_output(transform="default").fit(X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -108,6 +108,23 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if numbers:
             parts.insert(0, self.transformer_.transform(X[:, numbers]))
         return sparse.hstack(parts, format="csr")
+
+    def complete_columns(self) -> list[int]:
+        """Return the columns in which no training row lacked a value."""
+        check_is_fitted(self)
+        if isinstance(self.transformer_, MaxAbsScaler):  # sparse rows have no gaps
+            return []
+        complete: list[int] = []
+        for kind, step, columns in self.transformer_.transformers_:
+            if kind == "numbers" and isinstance(step, StandardScaler):
+                complete += columns
+            elif kind == "numbers":
+                with_gaps = step[0].indicator_.features_
+                complete += np.delete(columns, with_gaps).tolist()
+            elif kind == "words":
+                pairs = zip(columns, step.categories_, strict=True)
+                complete += [j for j, codes in pairs if not np.isnan(codes).any()]
+        return sorted(complete)
 
     def _columns(self) -> tuple[list[int], list[int]]:
         """Return the columns of words and those of numbers."""

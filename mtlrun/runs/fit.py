@@ -236,18 +236,20 @@ def make_step(features: Features, data: Dataset) -> Any:
                 for name, words in data.categories.items()
             }
         )
+    # Arrays, whatever sklearn.set_config(transform_output=...) says.
     if features.kind == "standardize":
-        return StandardScaler(with_mean=isinstance(data.X, np.ndarray))
+        scaler = StandardScaler(with_mean=isinstance(data.X, np.ndarray))
+        return scaler.set_output(transform="default")
     if features.kind in _SCALERS:
-        return _SCALERS[features.kind]()
+        return _SCALERS[features.kind]().set_output(transform="default")
     if features.kind == "one-hot":
-        return WeightedDegree(degree=1)
+        return WeightedDegree(degree=1).set_output(transform="default")
     options = {
         name: value
         for name, value in asdict(features).items()
         if name != "kind" and value is not None
     }
-    return WeightedDegree(**options)
+    return WeightedDegree(**options).set_output(transform="default")
 
 
 @contextmanager

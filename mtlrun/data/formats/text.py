@@ -14,7 +14,14 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import DataFile
-from mtlrun.data.names import MISSING, as_written, is_number, with_point
+from mtlrun.data.names import (
+    MISSING,
+    as_written,
+    is_number,
+    normalized,
+    with_point,
+    without_markers,
+)
 from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
@@ -160,6 +167,10 @@ def read_text(
     frame.columns = pd.Index(columns)
     for k in texts:
         frame[columns[k]] = frame[columns[k]].fillna("").str.strip()
+    for k in range(width):
+        if k not in texts and k not in known:
+            column = frame[columns[k]]
+            frame[columns[k]] = _without_markers(column, options["decimal"])
     for k, words in known.items() if options["decimal"] == "," else ():
         frame[columns[k]] = frame[columns[k]].map(
             functools.partial(with_point, known=words), na_action="ignore"
@@ -256,6 +267,20 @@ def _columns(
     ]
 
 
+def _without_markers(column: pd.Series, decimal: str) -> pd.Series:
+    """Return a column without the markers that have blanks around them.
+
+    pandas compares whole cells, so a column of numbers with ``NA `` came as texts.
+    """
+    plain = without_markers(column)
+    if plain is column:
+        return column
+    texts = plain.dropna().astype(str).str.replace(decimal, ".", regex=False)
+    if not all(map(is_number, texts)):
+        return plain
+    return pd.to_numeric(texts).reindex(plain.index)
+
+
 def _missing(known: Collection[str] = ()) -> list[str]:
     """Return the texts that stand for a missing value, where some of them are names."""
     return [text for text in MISSING if not text or text not in known]
@@ -327,8 +352,8 @@ def names_columns(cells: list[str]) -> bool:
 
 
 def one_line_name(name: str) -> str:
-    """Return the name of a column without line breaks and without blanks at its ends."""
-    return _BREAK.sub(" ", name).strip()
+    """Return the name of a column in one line, normalized as all names are."""
+    return normalized(_BREAK.sub(" ", name))
 
 
 def checked_names(cells: list[str], place: str) -> list[str]:
