@@ -3,10 +3,12 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.metrics as reference
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from mtlrun import metrics as m
 from mtlrun.errors import UnknownNameError
@@ -320,3 +322,107 @@ def test_squares_taken_at_once_are_those_of_every_task(name):
     ]
     np.testing.assert_allclose(found[sizes > 0], alone, rtol=1e-14)
     assert np.isnan(found[4])
+
+
+SCORED = [
+    m.auc_per_task,
+    m.auc_frequent_per_task,
+    m.auc_micro_per_task,
+    m.auc_samples_per_task,
+    m.average_precision_per_task,
+    m.log_loss_per_task,
+]
+LABELLED = [m.accuracy_per_task, m.balanced_accuracy_per_task]
+VALUED = [
+    m.mse_per_task,
+    m.rmse_per_task,
+    m.nmse_per_task,
+    m.r2_per_task,
+    m.explained_variance_per_task,
+]
+
+
+def small_problem():
+    rng = np.random.default_rng(3)
+    return rng.integers(0, 100, (40, 3)), rng.integers(0, 100, (40, 3))
+
+
+@pytest.mark.parametrize("function", [*VALUED, *LABELLED])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint64", "float16", object])
+def test_numbers_of_every_type_score_as_floats(function, dtype):
+    y, p = small_problem()
+    expected = function(y.astype(float), p.astype(float))
+    np.testing.assert_allclose(function(y.astype(dtype), p.astype(dtype)), expected)
+    flat = function(y.T.ravel().astype(dtype), p.T.ravel().astype(dtype))
+    np.testing.assert_allclose(
+        flat, function(y.T.ravel().astype(float), p.T.ravel().astype(float))
+    )
+    lists = function(list(y.T.astype(dtype)), list(p.T.astype(dtype)))
+    np.testing.assert_allclose(lists, function(list(1.0 * y.T), list(1.0 * p.T)))
+
+
+@pytest.mark.parametrize("function", VALUED)
+def test_gaps_of_nullable_columns_are_masked(function):
+    y, p = small_problem()
+    task_id = np.arange(40) % 2
+    target = y[:, 0].astype(float)
+    target[:5] = np.nan
+    nullable = pd.Series(target).astype("Int64")
+    expected = function(target, 1.0 * p[:, 0], task_id=task_id)
+    found = function(nullable, pd.Series(p[:, 0]).astype("UInt8"), task_id=task_id)
+    np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("function", [*SCORED, m.f1_per_task])
+def test_binary_labels_are_signs_zeros_and_ones_or_booleans(function):
+    y, p = small_problem()
+    is_positive = y > 60
+    scores = (p - 50) / 25
+    if function is m.f1_per_task:
+        scores = scores > 0
+    expected = function(np.where(is_positive, 1, -1), scores)
+    for labels in (
+        is_positive,
+        is_positive.astype(object),
+        is_positive.astype(np.uint8),
+        is_positive.astype(float),
+        np.where(is_positive, 1, -1).astype(np.int8),
+    ):
+        np.testing.assert_allclose(function(labels, scores), expected)
+
+
+@pytest.mark.parametrize("function", [*SCORED, m.f1_per_task])
+@pytest.mark.parametrize("labels", [[1, 2], [-1, 0], [0, 5], [0.5, 1], ["no", "yes"]])
+def test_other_binary_labels_are_refused_by_name(function, labels):
+    y = np.resize(labels, 12)
+    name = labels[0] if isinstance(labels[0], str) else f"{labels[0]:g}"
+    told = "texts" if isinstance(labels[0], str) else rf"got .*{name}"
+    with pytest.raises(ValueError, match=told):
+        function(y, np.ones(12))
+
+
+@pytest.mark.parametrize("function", LABELLED)
+def test_labels_of_two_kinds_are_refused(function):
+    zeros = np.resize([0, 1], 12)
+    with pytest.raises(ValueError, match="same labels"):
+        function(zeros, 2 * zeros - 1)
+    with pytest.raises(ValueError, match="texts"):
+        function(zeros, zeros.astype(str))
+    classes = np.resize([-1, 0, 1], 12)
+    np.testing.assert_array_equal(function(classes, classes), [1.0])
+    words = np.array(["a", None, "b"], dtype=object)
+    np.testing.assert_array_equal(function(words, np.array(["a", "a", "b"])), [1.0])
+
+
+def test_a_scorer_takes_labels_of_any_type():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 2)), np.repeat([0, 1], 30)])
+    y = X[:, 0] + rng.normal(size=60) > 0
+    scorer = m.task_scorer("auc", task_column=2)
+    for labels in (y, y + 1, np.where(y, "yes", "no"), pd.array(y, dtype="boolean")):
+        model = LogisticRegression().fit(X, np.asarray(labels).astype(str))
+        expected = scorer(LogisticRegression().fit(X, y), X, y)
+        found = scorer(model, X, np.asarray(labels).astype(str))
+        assert found == pytest.approx(expected)
+    with pytest.raises(ValueError, match="binary labels"):
+        scorer(LinearRegression().fit(X, y + 1.0), X, y + 1.0)

@@ -148,7 +148,7 @@ def _rows(
     quiet: bool,
 ) -> tuple[Any, Any]:
     """Return X and the task codes (None for a model without tasks of rows) of new rows or of a whole data set."""
-    from mtlrun.data.schema import read_rows
+    from mtlrun.data.schema import count_gaps, gap_warning, read_rows
 
     path = Path(data)
     schema = fitted.schema
@@ -170,6 +170,8 @@ def _rows(
         X, names = rows.X, rows.tasks
     else:
         X, names = _dataset(fitted, data, data_dir)
+        for text in gap_warning(count_gaps(X, schema)):
+            say(f"{data}: {text}", error=True)
     if fitted.by_task and task_name is not None:
         names = [task_name] * X.shape[0]
     return X, fitted.codes(names, data if task_name is None else "--task-name")

@@ -21,7 +21,14 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
-from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
+from mtlrun.data.splits import (
+    GROUP,
+    TIME,
+    WEIGHT,
+    fold_rows,
+    short_tasks,
+    split_rows,
+)
 from mtlrun.data.table import several
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.evaluation import one_class
@@ -419,6 +426,9 @@ def facts_of(
     if roles.weight:
         found.append(f"rows are weighted by {roles.weight!r} in fits and scores")
     found.append(_split_fact(dataset, protocol, roles))
+    if protocol.split["kind"] == "kfold":
+        sentence = short_tasks(dataset, protocol.split["folds"])
+        found += [sentence] if sentence else []
     found.append(
         f"parameters are chosen by {protocol.folds}-fold cross-validation on the training rows"
     )

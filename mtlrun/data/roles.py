@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from mtlrun.data.names import (
     separated,
     written_numbers,
 )
+from mtlrun.data.schema import gap_warning
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, drop_option, read_table_file, several
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
@@ -49,6 +51,12 @@ SHOWN, MOST_COLUMNS = 12, 60
 FEW_LABELS = 6
 #: What to do with tasks that occur only in the test rows.
 UNSEEN = ("error", "mean")
+#: Names of columns that number persons, and how many of them such a column has.
+_ID_NAME = re.compile(
+    r"(?i:(^|.*[^a-z])(id|uid|pid|nr)|person|pupil|student|patient|teacher|subject"
+    r"|participant|respondent|child|customer|user|animal)|.*[a-z]I[dD]"
+)
+MIN_PERSONS = 10
 #: What to do with columns that mix numbers and words.
 MIXED = ("error", "categories")
 #: Published split of the data set made from --test, --group or --time.
@@ -878,6 +886,46 @@ def _is_numbering(make: _DatasetBuilder, name: str) -> bool:
     )
 
 
+def _repeated_ids(make: _DatasetBuilder, features: Sequence[str]) -> list[str]:
+    """Return a line about features that seem to number persons with several rows.
+
+    Their rows are split between training and test, so that scores would be too good.
+    """
+    if make.roles.group or make.roles.time:
+        return []
+    names = []
+    for name in features:
+        if not _ID_NAME.fullmatch(name):
+            continue
+        column = make.typed(name)[: make.n_train].dropna()
+        if is_numeric_dtype(column) and (column.astype(float) % 1 != 0).any():
+            continue
+        n_values = column.nunique()
+        if MIN_PERSONS <= n_values < len(column):
+            names.append(name)
+    if not names:
+        return []
+    which = "a column of persons" if len(names) == 1 else "columns of persons"
+    example = shlex.quote(names[0])
+    return [
+        f"values repeat in {listed([repr(name) for name in names])}; is it {which}? "
+        f"--group {example} keeps the rows of a person together, "
+        f"{drop_option(names)} ignores it"
+    ]
+
+
+def _gaps_of_test_rows(
+    make: _DatasetBuilder, columns: Mapping[str, np.ndarray]
+) -> list[str]:
+    """Return a line about gaps of test rows where no training row has one."""
+    gaps = {}
+    for name, values in columns.items():
+        missing = np.isnan(values)
+        if missing.any() and not missing[: make.n_train].any():
+            gaps[name] = int(missing.sum())
+    return [f"test rows: {line}" for line in gap_warning(gaps)]
+
+
 def _shifts(X: np.ndarray, codes: np.ndarray, features: list[str]) -> list[str]:
     """Return a line about features that are constant within every task but not between tasks."""
     order = np.argsort(codes, kind="stable")
@@ -942,6 +990,9 @@ def _features(
                 continue
             codes = found.sorted(words).codes
             categories[name], columns[name] = words, np.where(codes < 0, np.nan, codes)
+    make.notes += _repeated_ids(make, list(columns))
+    if make.n_train < len(table.frame):
+        make.notes += _gaps_of_test_rows(make, columns)
     gone = [
         f"left out as {kind}: {listed(names)}{HINTS.get(kind, '')}"
         for kind, names in left_out.items()

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.frames import plain_values, take_column
-from mtlrun.errors import DataError
+from mtlrun.errors import DataError, counted, listed
 from mtlrun.utils.io import derive_seed
 
 Rows = np.ndarray
@@ -77,6 +77,10 @@ def time_folds(time: np.ndarray, folds: int) -> Iterator[tuple[np.ndarray, np.nd
         )
         if train.size and test.size:
             yield train, test
+
+
+#: Pattern of the warning of `TaskStratifiedKFold` about small tasks.
+SHORT_TASKS = ".* fewer rows than n_splits"
 
 
 class _TaskSplitter(BaseCrossValidator):
@@ -396,8 +400,29 @@ def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, R
         return
     labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
     stratified = TaskStratifiedKFold(folds, labels=labels, random_state=seed)
-    yield from stratified.split(
-        dataset.X, dataset.y if labels else None, groups=dataset.task_id
+    with warnings.catch_warnings():
+        # Every fit would repeat the warning; `short_tasks` tells it once.
+        warnings.filterwarnings("ignore", message=SHORT_TASKS)
+        parts = list(
+            stratified.split(
+                dataset.X, dataset.y if labels else None, groups=dataset.task_id
+            )
+        )
+    yield from parts
+
+
+def short_tasks(dataset: Dataset, folds: int) -> str:
+    """Return a sentence about tasks with fewer rows than folds, empty if none has."""
+    if dataset.task_id is None or dataset.source.keys() & {GROUP, TIME}:
+        return ""
+    sizes = np.bincount(dataset.task_id, minlength=dataset.n_tasks)
+    short = np.flatnonzero(sizes < folds)
+    if not short.size:
+        return ""
+    names = listed([f"{dataset.tasks[t]} ({sizes[t]})" for t in short])
+    tasks = counted(short.size, "task has", "tasks have")
+    return (
+        f"{tasks} fewer rows than the {folds} folds, so some folds lack them: {names}"
     )
 
 

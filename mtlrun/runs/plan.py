@@ -652,7 +652,7 @@ def _matching(rows: Sequence[PlannedCell], only: Iterable[str]) -> list[bool]:
         for row in rows
     ]
     wanted: dict[str, list[str]] = {}
-    for part in (p for text in only for p in text.split(",")):
+    for part in (p for text in only for p in _parts(text, names)):
         key, equals, pattern = (text.strip() for text in part.partition("="))
         if not equals:
             raise OnlyError(
@@ -678,6 +678,14 @@ def _matching(rows: Sequence[PlannedCell], only: Iterable[str]) -> list[bool]:
         all(any(_matches(row[key], p) for p in some) for key, some in wanted.items())
         for row in names
     ]
+
+
+def _parts(text: str, names: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the parts of ``method=A,dataset=B``; a name with commas is one part."""
+    key, _, name = (part.strip() for part in text.partition("="))
+    if any(row.get(key) == name for row in names):
+        return [text]
+    return text.split(",")
 
 
 def _matches(name: str, pattern: str) -> bool:

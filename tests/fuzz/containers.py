@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,45 @@ def _arrow(frame: pd.DataFrame, path: Path) -> Any:
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
+def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return names of columns and words as another system writes the same letters."""
+
+    def other(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        return unicodedata.normalize("NFD", text).replace(" ", "\u00a0")
+
+    cells = frame.map(other)
+    columns = [f" {other(name)}\u00a0" for name in frame.columns]
+    return cells.set_axis(columns, axis=1)
+
+
+def _with_markers(frame: pd.DataFrame, marker: str) -> pd.DataFrame:
+    """Return a frame whose missing numbers and words are texts for nothing."""
+    marked = frame.copy()
+    for name in frame.columns:
+        missing = frame[name].isna()
+        if missing.any() and name not in ("y", "z"):
+            marked[name] = frame[name].astype(object).mask(missing, marker)
+    return marked
+
+
+def _arff_with_markers(frame: pd.DataFrame, path: Path) -> Path:
+    _arff(frame, path, sparse=False)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(",?", ",NA").replace("\n?", "\nNA"), encoding="utf-8")
+    return path
+
+
+def _with_words_of_markers(frame: pd.DataFrame, path: Path) -> Path:
+    """Write a Parquet file whose words say NULL; numbers keep their gaps."""
+    words = frame.word.astype(object)
+    if frame.word.isna().any():
+        words = words.mask(frame.word.isna(), "NULL")
+    frame.assign(word=words).to_parquet(path, index=False)
+    return path
+
+
 #: Containers by the suffix of their file; what they return is read.
 CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     ".csv": _written("to_csv"),
@@ -145,6 +185,18 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     ".nullable": lambda frame, path: frame.convert_dtypes(),
     ".polars": _polars,
     ".arrow": _arrow,
+    ".errors.csv": _written("to_csv", na_rep="#N/A"),
+    ".null.csv": _written("to_csv", na_rep=" NULL "),
+    ".errors.xlsx": _written("to_excel", na_rep="#N/A"),
+    ".markers.arff": lambda frame, path: _arff_with_markers(frame, path),
+    ".words.parquet": _with_words_of_markers,
+    ".markers": lambda frame, path: _with_markers(frame, "<NA>"),
+    ".index": lambda frame, path: frame.set_index("temp\u00e9rature"),
+    ".levels": lambda frame, path: frame.set_index(["task", "word"]),
+    ".odd.csv": lambda frame, path: _written("to_csv")(_renamed(frame), path),
+    ".odd.parquet": lambda frame, path: _written("to_parquet")(_renamed(frame), path),
+    ".odd.xlsx": lambda frame, path: _written("to_excel")(_renamed(frame), path),
+    ".odd": lambda frame, path: _renamed(frame),
 }
 
 
@@ -236,6 +288,7 @@ def tables(
         {
             "x": rng.normal(size=rows).round(6),
             "gaps": rng.integers(0, 5, rows).astype(float),
+            "temp\u00e9rature": rng.integers(0, 9, rows) + 0.5,
         }
     )
     frame.loc[rng.random(rows) < draw(st.sampled_from([0.0, 0.2])), "gaps"] = np.nan

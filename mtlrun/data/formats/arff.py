@@ -7,6 +7,7 @@ as Mulan (an XML list of labels beside the file) and MEKA (``-C n`` in the relat
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from scipy import sparse
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.names import is_number, whole
+from mtlrun.data.names import is_missing, is_number, whole
 from mtlrun.errors import DataError, counted, shorten
 
 _BLOCK = 1 << 20  # characters
@@ -82,6 +83,8 @@ class ArffTable:
 
 def read_arff(file: DataFile) -> ArffTable:
     """Read an ARFF file; ``?`` is NaN, but for a nominal value of that name in quotes.
+
+    NA and the like (`mtlrun.data.names.MISSING`) are NaN as well, unless declared.
 
     Raises
     ------
@@ -341,6 +344,8 @@ class _RowParser:
         if codes is None:
             if is_number(value):
                 return float(value)
+            if is_missing(value):
+                return math.nan
             text = (
                 f"the value of {attribute.name!r} must be a finite number, not {shown}"
             )
@@ -355,6 +360,8 @@ class _RowParser:
             and float(value) in codes.values()
         ):
             return float(value)
+        if is_missing(value):  # not declared, so it is no value
+            return math.nan
         known = shorten(", ".join(list(codes)[:8]), 4 * _SHOWN)
         raise _wrong(
             self.file,

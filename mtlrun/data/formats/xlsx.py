@@ -14,8 +14,6 @@ from pandas.io.parsers import TextParser
 from mtlrun.errors import DataError
 from mtlrun.utils.sizes import SHEET_CELLS, SHEET_CELLS_PER_BYTE, allow, allow_members
 
-_NO_VALUE = "#N/A"
-
 
 def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
     """Return the first sheet of a workbook; row 0 is its first line, NaN is empty.
@@ -27,8 +25,8 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
     ------
     SizeError
     DataError
-        Names the first cell that would be read as empty and is not: an error but #N/A, or a formula without a value.
-        Formulas have no values where a program wrote the file and nobody has opened it since.
+        Names the first formula without a value, which would be read as empty. Formulas have no values where a program
+        wrote the file and nobody has opened it since.
     """
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         allow_members(name, archive.infolist(), len(raw))
@@ -47,7 +45,7 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
             "cells from the first to the last used one",
             remedy,
         )
-        rows.append([_value(cell, f"{name}:{number}") for cell in row])
+        rows.append([_value(cell) for cell in row])
     width = max(
         (j + 1 for row in rows for j, value in enumerate(row) if value != ""), default=0
     )
@@ -84,15 +82,14 @@ def _rows(raw: bytes, *, data_only: bool) -> Iterator[tuple[Any, ...]]:
     return iter(sheet.rows)
 
 
-def _value(cell: Any, place: str) -> Any:
-    """Return the value of a cell: "" for an empty one, whole numbers as int."""
+def _value(cell: Any) -> Any:
+    """Return the value of a cell: "" for an empty one, whole numbers as int.
+
+    Errors are texts: #N/A is missing, as in every format, and `Table.refuse_errors`
+    refuses the others in the columns that are used.
+    """
     if cell.value is None:
         return ""
-    if cell.data_type == "e":
-        if cell.value != _NO_VALUE:
-            text = f"{place}: the cell {cell.coordinate} holds the error {cell.value}"
-            raise DataError(text, "Mend the formula, or leave the cell empty.")
-        return float("nan")
     if cell.data_type == "n":
         return int(cell.value) if cell.value == int(cell.value) else float(cell.value)
     return cell.value

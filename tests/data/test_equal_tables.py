@@ -1,0 +1,361 @@
+"""What means missing, what a column is called and which columns there are does not depend on the container."""
+
+import re
+import shlex
+import unicodedata
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlrun.data.chunks import ChunkedTable
+from mtlrun.data.names import (
+    MISSING,
+    class_task,
+    distinct,
+    quoted_list,
+    separated,
+)
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.schema import Schema, new_rows
+from mtlrun.data.splits import short_tasks
+from mtlrun.data.table import matching, read_table, table_of_frame, target_columns
+from mtlrun.errors import DataError, UnknownNameError
+from mtlrun.features.table import TableFeatures
+
+COMPOSED = "temp\u00e9rature"
+DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)
+
+
+def table(rows=48, **columns):
+    """Return rows of three tasks with a number, a word and a target."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=rows).round(3),
+            "word": np.resize(["u", "v"], rows),
+            "task": np.repeat(["a", "b", "c"], rows // 3),
+            "y": rng.normal(size=rows).round(3),
+        }
+    )
+    return frame.assign(**columns)
+
+
+def dataset(frame, **roles):
+    return make_dataset(table_of_frame(frame), Roles(("y",), "task", **roles))
+
+
+def containers(frame, folder):
+    """Yield the same table as a frame and from files."""
+    yield frame
+    frame.to_csv(folder / "t.csv", index=False)
+    yield folder / "t.csv"
+    frame.to_csv(folder / "t.tsv", index=False, sep="\t")
+    yield folder / "t.tsv"
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(folder / "t.parquet")
+    yield folder / "t.parquet"
+    pytest.importorskip("openpyxl")
+    frame.to_excel(folder / "t.xlsx", index=False)
+    yield folder / "t.xlsx"
+
+
+# --- missing values ---
+
+
+def test_texts_for_nothing_are_missing_in_every_container(tmp_path):
+    rows = len(MISSING)
+    frame = pd.DataFrame({"word": list(MISSING), "x": np.arange(rows) + 0.5})
+    frame = pd.concat([frame, pd.DataFrame({"word": ["u", "None"], "x": [1.5, 2.5]})])
+    for source in containers(frame.reset_index(drop=True), tmp_path):
+        words = read_table(source).column("word")
+        assert words.isna().tolist() == [True] * rows + [False] * 2, source
+
+
+def test_a_text_for_nothing_leaves_the_other_cells_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,NA \n2, 3\n4,#N/A\n")
+    frame = read_table(tmp_path / "t.csv").frame
+    np.testing.assert_array_equal(frame.b, [np.nan, 3, np.nan])
+    cells = pd.DataFrame({"a": [1, "NULL", 2.5], "b": [True, "?", False]})
+    columns = table_of_frame(cells).frame
+    np.testing.assert_array_equal(columns.a, [1, np.nan, 2.5])
+    assert columns.b.dtype == "boolean"
+
+
+def test_a_label_that_says_nothing_is_no_class():
+    words = np.resize(["yes", "no", "#N/A", "<NA>"], 48)
+    data = dataset(table(y=words))
+    assert data.labels["a"] == ["no", "yes"]
+    assert "'#N/A', '<NA>'" in data.notes
+
+
+def test_a_model_that_knows_na_as_a_name_finds_it_in_a_frame_and_a_file(tmp_path):
+    schema = Schema(1, ("c",), table=True, categories={"c": ["EU", "NA"]})
+    frame = pd.DataFrame({"c": ["NA", "EU", "?"]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for source in (frame, tmp_path / "t.csv"):
+        X = new_rows(read_table(source, like=schema), schema).X
+        np.testing.assert_array_equal(X[:, 0], [1, 0, np.nan])
+
+
+@pytest.mark.parametrize("error", ["#DIV/0!", "#REF!", "#SPILL!", "#ЗНАЧ!", "Err:502"])
+def test_errors_of_spreadsheets_are_refused_in_every_container(tmp_path, error):
+    words = table().word.astype(object)
+    words[3] = error
+    frame = table(word=words)
+    for source in containers(frame, tmp_path):
+        with pytest.raises(DataError, match=f"{error}.*\n.*--drop word"):
+            make_dataset(read_table(source), Roles(("y",), "task"))
+        left = make_dataset(read_table(source), Roles(("y",), "task", drop=("word",)))
+        assert left.features == ["x"]
+    schema = Schema(1, ("word",), table=True, categories={"word": ["u", "v"]})
+    with pytest.raises(DataError, match=error):
+        new_rows(table_of_frame(frame), schema)
+
+
+# --- names of columns ---
+
+
+def test_columns_are_called_alike_in_every_normal_form_and_with_blanks(tmp_path):
+    frame = table().rename(
+        columns={"x": f" {DECOMPOSED}\u00a0", "word": "my\u00a0word"}
+    )
+    for source in containers(frame, tmp_path):
+        assert read_table(source).columns[:2] == [COMPOSED, "my word"], source
+
+
+def test_options_name_columns_in_every_normal_form():
+    frame = table().rename(columns={"x": COMPOSED})
+    data = dataset(frame.assign(z=frame.y), drop=(DECOMPOSED, " z "), keep=("word",))
+    assert data.features == ["word"]
+    schema = Schema(1, (DECOMPOSED,), table=True)
+    assert new_rows(table_of_frame(frame), schema).X.shape == (48, 1)
+
+
+@pytest.mark.parametrize("twin", [DECOMPOSED, f"{COMPOSED} ", f"{COMPOSED}\u00a0"])
+def test_two_columns_of_one_name_are_refused_by_name(tmp_path, twin):
+    frame = table().rename(columns={"x": COMPOSED}).assign(**{twin: 1.0})
+    for source in containers(frame, tmp_path):
+        with pytest.raises(DataError, match=COMPOSED):
+            read_table(source)
+
+
+def test_chunks_name_columns_in_every_normal_form(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = table().drop(columns="word").rename(columns={"x": DECOMPOSED})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.parquet", "t.csv"):
+        chunked = ChunkedTable.of([tmp_path / name], target="y ", task="task")
+        assert chunked.features == (COMPOSED,)
+        (chunk,) = chunked.chunks(tmp_path / name, 2, 0)
+        assert chunk.Z.shape == (3, 48)
+
+
+@given(st.lists(st.text('ab,"; ', min_size=1).map(str.strip).filter(bool), min_size=2))
+def test_names_with_commas_and_quotes_survive_a_list(names):
+    assert separated(quoted_list(names), []) == names
+
+
+def test_a_whole_name_comes_before_a_list_of_names():
+    frame = pd.DataFrame(np.eye(5), columns=["a", "b", "a,b", "Oil, kg", "x*"])
+    columns = table_of_frame(frame)
+    assert matching(["a,b"], columns) == ("a,b",)
+    assert matching(["b,a"], columns) == ("b", "a")
+    assert matching(['"Oil, kg",a', "a"], columns) == ("Oil, kg", "a")
+    assert matching(["x*", "?,b"], columns) == ("x*", "a", "b")
+    assert target_columns(columns, targets=("a", "b")) == ("a", "b")
+    with pytest.raises(UnknownNameError, match='"a,b"'):
+        matching(["a,Oil, kg"], columns)
+
+
+def test_the_order_of_tasks_is_a_list_or_whole_names():
+    frame = table(task=np.repeat(["a,b", "c", "d"], 16))
+    assert dataset(frame, task_order=("d,c",)).tasks == ["d", "c", "a,b"]
+    assert dataset(frame, task_order=("a,b", "d")).tasks == ["a,b", "d", "c"]
+
+
+# --- the index of a frame ---
+
+
+def test_a_named_index_is_a_column():
+    frame = table()
+    for levels in (["x"], ["x", "task"], ["y"]):
+        found = dataset(frame.set_index(levels))
+        assert sorted(found.features) == ["word", "x"]
+        assert found.tasks == ["a", "b", "c"]
+        np.testing.assert_array_equal(found.y, frame.y)
+
+
+def test_an_index_without_a_name_is_left_out_and_words_in_it_are_told():
+    frame = table()
+    assert "index" not in dataset(frame.set_index(frame.index[::-1] * 7)).notes
+    words = dataset(frame.set_axis([f"row {k}" for k in range(len(frame))]))
+    assert sorted(words.features) == ["word", "x"]
+    assert "index" in words.notes
+
+
+def test_an_index_called_like_a_column_is_that_column_or_refused():
+    frame = table()
+    same = frame.set_index("x", drop=False)
+    assert table_of_frame(same).columns == list(frame.columns)
+    other = frame.set_index(frame.x[::-1].rename("x"))
+    with pytest.raises(DataError, match="'x'"):
+        table_of_frame(other)
+    twice = pd.MultiIndex.from_arrays([frame.x, frame.y], names=["k", "k"])
+    with pytest.raises(DataError, match="'k'"):
+        table_of_frame(frame.set_index(twice))
+
+
+def test_an_index_that_arrow_numbers_is_no_column():
+    arrow = pytest.importorskip("pyarrow")
+    frame = table().sample(frac=1.0, random_state=0)
+    assert "__index_level_0__" in arrow.Table.from_pandas(frame).column_names
+    found = table_of_frame(arrow.Table.from_pandas(frame))
+    assert found.columns == list(frame.columns)
+
+
+# --- mixed columns ---
+
+
+def mixed_table():
+    grades = np.resize(["1", "2", "K"], 48)
+    ages = np.resize(["2-3", "4-5", "1"], 48)
+    return table(**{"grade, US": grades, "age": ages})
+
+
+def test_all_mixed_columns_are_refused_at_once_and_the_option_reads_them():
+    with pytest.raises(DataError) as caught:
+        dataset(mixed_table())
+    error = caught.value
+    assert "'grade, US'" in error.message
+    assert "'age'" in error.message
+    (option,) = re.findall(r"--categorical ('.*?'|\S+)", error.remedy)
+    (text,) = shlex.split(option)
+    columns = matching([text], table_of_frame(mixed_table()))
+    assert columns == ("grade, US", "age")
+    data = dataset(mixed_table(), categorical=columns)
+    assert data.categories["age"] == ["1", "2-3", "4-5"]
+
+
+def test_mixed_columns_may_be_read_as_categories():
+    data = dataset(mixed_table(), mixed="categories")
+    assert data.categories["grade, US"] == ["1", "2", "K"]
+    assert "grade, US, age" in data.notes
+    labels = dataset(table(y=np.resize(["1", "2", "K"], 48)), mixed="categories")
+    assert labels.labels["a"] == ["1", "2", "K"]
+    with pytest.raises(UnknownNameError):
+        dataset(table(), mixed="words")
+
+
+def test_all_numbers_written_as_text_are_refused_at_once():
+    shares = np.resize(["1%", "2%", "3%"], 48)
+    prices = np.resize(["$1", "$2", "$3"], 48)
+    with pytest.raises(DataError, match=r"'share'.*'price'.*\n.*--drop share,price"):
+        dataset(table(share=shares, price=prices))
+
+
+# --- names of tasks ---
+
+
+def test_classes_of_targets_whose_names_meet_are_tasks_of_their_own():
+    rows = 48
+    frame = pd.DataFrame(
+        {
+            "x": np.arange(rows) % 7 + 0.5,
+            "a": np.resize(["b=c", "k", "l"], rows),
+            "a=b": np.repeat(["c", "m", "n"], rows // 3),
+            "a=k": np.resize(["no", "yes"], rows),
+        }
+    )
+    data = make_dataset(table_of_frame(frame), Roles(("a", "a=b", "a=k")))
+    assert len(set(data.tasks)) == data.y.shape[1] == 7
+    for target, column in (("a", 0), ("a=b", 3)):
+        first = data.labels[target][0]
+        np.testing.assert_array_equal(data.y[:, column] > 0, frame[target] == first)
+
+
+@given(*[st.text("=ab'\"", min_size=1, max_size=5)] * 4)
+def test_names_of_classes_are_equal_only_for_equal_parts(a, b, c, d):
+    alike = class_task(a, b) == class_task(c, d)
+    assert alike == ((a, b) == (c, d))
+
+
+def test_names_that_are_taken_get_a_number():
+    assert distinct(["a", "a", "a (2)", "b"], ["b"]) == ["a", "a (3)", "a (2)", "b (2)"]
+
+
+# --- new rows ---
+
+
+def test_gaps_in_columns_that_were_complete_are_counted():
+    frame = table(gaps=np.where(np.arange(48) % 5, 1.5, np.nan))
+    data = dataset(frame)
+    words = {data.features.index(name): w for name, w in data.categories.items()}
+    step = TableFeatures(words).fit(data.X)
+    complete = tuple(data.features[j] for j in step.complete_columns())
+    assert sorted(complete) == ["word", "x"]
+    schema = Schema(
+        3,
+        tuple(data.features),
+        table=True,
+        categories=data.categories,
+        complete=complete,
+    )
+    new = frame.astype({"x": object}).head(6)
+    new.loc[:3, "gaps"] = np.nan
+    new.loc[:2, "x"] = "NA"
+    new["word"] = None
+    rows = new_rows(table_of_frame(new), schema)
+    assert rows.gaps == {"x": 3, "word": 6}
+    assert "'x' (3)" in rows.said()[0]
+    assert new_rows(table_of_frame(frame), schema).said() == []
+
+
+def test_gaps_of_test_rows_are_told():
+    test = table().astype({"x": object})
+    test.loc[:4, "x"] = None
+    roles = Roles(("y",), "task")
+    data = make_dataset(table_of_frame(table()), roles, table_of_frame(test))
+    assert "'x' (5)" in data.notes
+    data = make_dataset(table_of_frame(table()), roles, table_of_frame(table()))
+    assert "test rows" not in data.notes
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_features_are_arrays_whatever_scikit_learn_is_set_to(output):
+    pytest.importorskip(output)
+    data = dataset(table(gaps=np.where(np.arange(48) % 5, 1.5, np.nan)))
+    step = TableFeatures({data.features.index("word"): data.categories["word"]})
+    expected = step.fit_transform(data.X)
+    with sklearn.config_context(transform_output=output):
+        found = step.fit_transform(data.X)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_array_equal(found, expected)
+
+
+# --- persons, and small tasks ---
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "pupil_id", "pupilId", "teacher"])
+def test_numbers_of_persons_with_several_rows_are_told_once(name):
+    frame = table().assign(**{name: np.arange(48) // 4 + 100})
+    notes = dataset(frame).notes
+    assert notes.count(f"--group {name} ") == 1
+    assert f"--drop {name} " in notes
+    assert "--group" not in dataset(frame, group=name).notes
+
+
+@pytest.mark.parametrize("name", ["acid", "grid", "age", "solid"])
+def test_numbers_of_other_names_are_no_persons(name):
+    frame = table().assign(**{name: np.arange(48) // 4 + 100})
+    assert "--group" not in dataset(frame).notes
+
+
+def test_tasks_with_fewer_rows_than_folds_are_named():
+    data = dataset(table(task=np.repeat(["a", "b"], [44, 4])))
+    assert "b (4)" in short_tasks(data, 5)
+    assert short_tasks(data, 4) == ""
