@@ -95,9 +95,10 @@ class Command(_InWords, TyperCommand):
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             seen: set[str] = set()
             for param in order:
-                is_single = param.param_type_name == "option" and not (
-                    param.multiple or param.is_flag or getattr(param, "count", False)
-                )
+                adds_up = any(getattr(param, name, 0) for name in ("multiple", "count"))
+                is_flag = getattr(param, "is_flag", False)
+                is_option = param.param_type_name == "option"
+                is_single = is_option and not adds_up and not is_flag
                 if is_single and param.name in seen:
                     name = max(param.opts, key=len)
                     raise UserError(

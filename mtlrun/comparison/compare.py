@@ -125,7 +125,7 @@ def compare(
         Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
         The options of ``mtlrun compare``: fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group,
-        time, drop, categorical, keep, min_rows, unseen, task_order``) and of `Settings` (``methods, metric, budget,
+        time, drop, categorical, keep, mixed, min_rows, unseen, task_order``) and of `Settings` (``methods, metric, budget,
         splits, repeats, folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
 
     Returns

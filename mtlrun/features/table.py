@@ -18,7 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 MAX_CATEGORIES = 50
 
 
-class TableFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class TableFeatures(  # type: ignore[call-arg]
+    TransformerMixin,
+    BaseEstimator,
+    auto_wrap_output_keys=None,  # always arrays, whatever is set globally
+):
     """Learns from training rows how columns become features.
 
     Numbers: a missing value becomes the median of its column, and a 0/1 column says where it was missing; then mean 0

@@ -87,7 +87,8 @@ def load_experiment(
         With all problems of the file and of the overrides, each at its place.
     """
     layers = _experiment_layers(target)
-    chosen, given = _choose_profile(layers, profile), list(overrides)
+    chosen = _choose_profile(layers, profile)
+    given = _checked_overrides(overrides)
     names = _readings(layers)
     main = _load(layers, chosen, given, seed, data_dir, names[0])
     documents = layers.document, layers.bases
@@ -118,7 +119,28 @@ def load_training(
             f"{name}: not a training file (kind: train)",
             f"mtlrun reproduce {target} runs it.",
         )
-    return _load(layers, FULL, overrides, seed, data_dir)
+    return _load(layers, FULL, _checked_overrides(overrides), seed, data_dir)
+
+
+def _checked_overrides(overrides: Iterable[str]) -> list[str]:
+    """Return overrides, none of which takes back another one.
+
+    Raises
+    ------
+    ConfigError
+        If a key is set to two values.
+    """
+    texts = list(overrides)
+    values: dict[str, str] = {}
+    for text in texts:
+        key, _, value = text.partition("=")
+        first = values.setdefault(key.strip(), value)
+        if first != value:
+            raise ConfigError(
+                f"--set {key.strip()} is given twice: {first} and {value}",
+                "Leave one of them out.",
+            )
+    return texts
 
 
 def chunk_training(
@@ -135,7 +157,8 @@ def chunk_training(
     layers = Layers(load_file(path, shown_path(path)))
     if not layers.training or "data" not in layers.data:
         return None
-    for text in [*overrides, *([] if seed is None else [f"seed={seed}"])]:
+    given = _checked_overrides(overrides)
+    for text in [*given, *([] if seed is None else [f"seed={seed}"])]:
         layers.apply_override(text)
     if isinstance(layers.data.get("method"), str):
         layers.data["method"] = {"estimator": layers.data["method"]}

@@ -1,0 +1,121 @@
+"""Options that take lists add up; the others are refused when they are given twice."""
+
+import importlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtlrun.errors import UserError
+from mtlrun.runs.plan import _matching
+
+#: `mtlrun.compare` is a function of the same name as the module.
+COMPARE = importlib.import_module("mtlrun.comparison.compare")
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """Return what the command would hand to `compare`."""
+    (tmp_path / "t.csv").write_text("x,y,t\n1,2,a\n")
+    options = {}
+
+    def record(data, **given):
+        options.update(given)
+        raise UserError("stop")
+
+    monkeypatch.setattr(COMPARE, "compare", record)
+    return options
+
+
+@pytest.mark.parametrize(
+    "name", ["targets", "drop", "categorical", "keep", "task-order"]
+)
+def test_lists_of_columns_add_up_and_stay_as_typed(mtlrun, asked, name):
+    words = (f"--{name}", "a,b", f"--{name}", '"c, d",e', f"--{name}", "")
+    assert mtlrun("compare", "t.csv", *words).exit_code == 2
+    assert asked[name.replace("-", "_")] == ("a,b", '"c, d",e')
+
+
+def test_lists_of_methods_add_up(mtlrun, asked):
+    mtlrun("compare", "t.csv", "--methods", "A, B", "--methods", "C", "--family", "f=A")
+    assert asked["methods"] == ("A", "B", "C")
+    assert asked["family"] == ("f=A",)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "t.csv", "--target", "y", "-t", "x"),
+        ("compare", "t.csv", "--metric", "auc", "--metric", "rmse"),
+        ("compare", "t.csv", "--group", "x", "--group", "t"),
+        ("compare", "t.csv", "--output", "a", "-o", "b"),
+        ("predict", "model", "t.csv", "--task", "a", "--task-column", "b"),
+        ("train", "c.yaml", "--seed", "1", "--seed", "2"),
+        ("init", "school", "-m", "A", "--method", "B"),
+        ("data", "fetch", "school", "--url", "a", "--url", "b"),
+        ("reproduce", "table2", "--profile", "demo", "--profile", "full"),
+    ],
+    ids=" ".join,
+)
+def test_other_options_are_refused_when_given_twice(mtlrun, words):
+    result = mtlrun(*words)
+    assert result.exit_code == 2
+    assert "twice" in result.output
+
+
+def test_a_setting_has_one_value(mtlrun):
+    words = ["--set", "split.trials=3", "--set"]
+    for command in (("reproduce", "table2", "--dry-run"), ("train", "train/school")):
+        result = mtlrun(*command, *words, "split.trials=4")
+        assert result.exit_code == 2
+        assert "split.trials is given twice" in result.output
+    again = mtlrun("show", "table2", *words, "split.trials=3")
+    assert again.exit_code == 0, again.output
+
+
+def test_flags_may_be_repeated(mtlrun, asked):
+    mtlrun("compare", "t.csv", "--curve", "--curve", "-q", "-q")
+    assert asked["curve"] is True
+
+
+def test_parts_of_an_experiment_add_up_and_may_have_commas_in_their_names():
+    class Row:
+        def __init__(self, method):
+            self.method = method
+            self.dataset = "d"
+            self.trial = 0
+
+    rows = [Row("A"), Row("B"), Row("C=1, D=2")]
+    assert _matching(rows, ["method=A", "method=B"]) == [True, True, False]
+    assert _matching(rows, ["method=A,method=B"]) == [True, True, False]
+    assert _matching(rows, ["method=C=1, D=2"]) == [False, False, True]
+
+
+def test_every_column_can_be_named(mtlrun, tmp_path):
+    """Names with commas, colons, equals signs and quotes, from compare to predict."""
+    rng = np.random.default_rng(0)
+    names = ["a, b", "c:d", "e=f", 'g "h"', "*", "bad, col", "x"]
+    frame = pd.DataFrame(rng.normal(size=(40, 7)), columns=names)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = [word for name in names[:5] for word in ("--targets", name)]
+    words += ["--drop", '"bad, col"', "--methods", "TraceNormMTL"]
+    words += ["--splits", "2", "--repeats", "1", "-o", "out"]
+    result = mtlrun("compare", "t.csv", *words)
+    assert result.exit_code == 0, result.output
+    result = mtlrun("predict", "out/compare/t/model", "t.csv", "--out", "p.csv")
+    assert result.exit_code == 0, result.output
+    assert list(pd.read_csv(tmp_path / "p.csv").columns) == ["row", *names[:5]]
+
+
+def test_gaps_of_new_rows_are_told_by_predict(mtlrun, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=40), "t": ["a", "b"] * 20})
+    frame.assign(y=frame.x).to_csv(tmp_path / "t.csv", index=False)
+    words = ["--target", "y", "--task", "t", "--methods", "TraceNormMTL"]
+    words += ["--splits", "2", "--repeats", "1", "-o", "out"]
+    assert mtlrun("compare", "t.csv", *words).exit_code == 0
+    frame.loc[:2, "x"] = np.nan
+    frame.to_csv(tmp_path / "n.csv", index=False)
+    result = mtlrun("predict", "out/compare/t/model", "n.csv", "--out", "p.csv")
+    assert result.exit_code == 0
+    assert "'x' (3)" in result.output
