@@ -156,7 +156,8 @@ class Model(BaseEstimator):
 
     def _complete(self, wanted: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the names of the features that no training row lacked."""
-        if not isinstance(self.step, TableFeatures) or not wanted["names"]:
+        is_fitted = hasattr(self.step, "transformer_")
+        if not isinstance(self.step, TableFeatures) or not is_fitted:
             return ()
         names = wanted["names"]
         return tuple(names[j] for j in self.step.complete_columns())

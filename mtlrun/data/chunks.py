@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import data_file, suffix_of
-from mtlrun.data.formats.text import checked_names, decode, one_line_name
-from mtlrun.data.frames import typed, whole_frame
+from mtlrun.data.formats.text import checked_names, decode
+from mtlrun.data.frames import column_name, typed, whole_frame
 from mtlrun.data.names import (
     MISSING,
     Names,
@@ -133,8 +133,8 @@ class ChunkedTable:
         DataError, UnknownNameError
             If a file is damaged, or the columns are not there or not numbers.
         """
-        task = None if task is None else one_line_name(task)
-        weight = None if weight is None else one_line_name(weight)
+        task = None if task is None else column_name(task)
+        weight = None if weight is None else column_name(weight)
         frame = next(_frames(files[0], None, HEAD_ROWS, task), pd.DataFrame()).copy()
         release_memory()
         head = Table(str(files[0]), frame)
@@ -343,7 +343,7 @@ def partitions(file: Path) -> dict[str, str | None]:
     )
     pairs = [folder.partition("=") for folder in reversed(list(folders))]
     return {
-        one_line_name(unquote(name)): None if value == _NO_PARTITION else unquote(value)
+        column_name(unquote(name)): None if value == _NO_PARTITION else unquote(value)
         for name, _, value in pairs
     }
 
@@ -354,7 +354,7 @@ def _parquet(
     parquet = optional_module("pyarrow.parquet", "parquet", str(file))
     with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
         stored_names = stored.schema_arrow.names
-        names = [one_line_name(name) for name in stored_names]
+        names = [column_name(name) for name in stored_names]
         allow(
             file,
             len(names),
@@ -367,7 +367,7 @@ def _parquet(
         wanted = columns and [stored_names[names.index(name)] for name in columns]
         for batch in stored.iter_batches(batch_size=rows, columns=wanted):
             frame = whole_frame(batch.to_pandas(split_blocks=True))
-            frame.columns = [one_line_name(str(name)) for name in frame.columns]
+            frame.columns = [column_name(name) for name in frame.columns]
             yield frame
 
 
@@ -477,7 +477,7 @@ def _header(stream: IO[bytes], file: Path) -> list[str]:
             f"{file}: its columns are not separated by commas",
             "Data in chunks are comma-separated.",
         )
-    return checked_names([one_line_name(cell) for cell in cells], f"{file}:1")
+    return checked_names([column_name(cell) for cell in cells], f"{file}:1")
 
 
 def _refuse_unequal_rows(file: Path, width: int) -> None:

@@ -23,10 +23,20 @@ from pandas.api.types import (
 )
 from sklearn.utils import _safe_indexing
 
+from mtlrun.data.names import normalized
 from mtlrun.errors import DataError, listed
 from mtlrun.problem.taskdata import is_sparse
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+#: Line breaks inside a name, with the blanks around them.
+_BREAK = re.compile(r"\s*[\r\n]+\s*")
+
+
+def column_name(name: Any) -> str:
+    """Return the name of a column in one line, normalized as all names are."""
+    return normalized(_BREAK.sub(" ", str(name)))
 
 
 def column_names(table: Any) -> list[Any] | None:
@@ -219,6 +229,55 @@ def whole_frame(stored: pd.DataFrame) -> pd.DataFrame:
         [stored.index.to_frame(index=False)[levels], stored.reset_index(drop=True)],
         axis=1,
     )
+
+
+def is_row_number(name: Any) -> bool:
+    """Whether pyarrow stored an index of pandas that has no name in this column."""
+    return (
+        isinstance(name, str) and re.fullmatch(r"__index_level_\d+__", name) is not None
+    )
+
+
+def with_index(frame: pd.DataFrame, table: str, notes: list[str]) -> pd.DataFrame:
+    """Return a frame whose named index is columns in front, as in its Parquet file.
+
+    An index without a name numbers the rows, and is left out; `notes` tell so if it
+    holds anything but numbers.
+
+    Raises
+    ------
+    DataError
+        If the index has the name of a column that holds other values.
+    """
+    index = frame.index
+    columns = {column_name(str(name)): j for j, name in enumerate(frame.columns)}
+    levels: dict[Any, pd.Series] = {}
+    for position, name in enumerate(index.names):
+        values = pd.Series(index.get_level_values(position))
+        if name is None:
+            if index.nlevels > 1 or not is_numeric_dtype(values):
+                notes.append(
+                    f"the index of the {table} has no name and is left out; "
+                    "rename_axis('NAME') makes a column of it"
+                )
+            continue
+        twin = columns.get(column_name(str(name)))
+        if twin is None and name in levels:
+            raise DataError(
+                f"{table}: two levels of its index are named {name!r}",
+                "Rename one of them with frame.rename_axis(...).",
+            )
+        if twin is None:
+            levels[name] = values
+        elif not values.equals(frame.iloc[:, twin].reset_index(drop=True).rename(name)):
+            raise DataError(
+                f"{table}: its index and one of its columns are both named {name!r}",
+                "Rename one of them, or drop the index: frame.reset_index(drop=True)",
+            )
+    rest = frame.reset_index(drop=True)
+    if not levels:
+        return rest
+    return pd.concat([pd.DataFrame(levels), rest], axis=1)
 
 
 def is_frame(arrays: Mapping[str, Any]) -> bool:

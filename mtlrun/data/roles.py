@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,13 @@ from mtlrun.data.names import (
     normalized,
     quoted_list,
     separated,
-    written_numbers,
+)
+from mtlrun.data.odd_columns import (
+    MIN_TEXTS,
+    OddCell,
+    mixed_cell,
+    repeated_ids,
+    written_number,
 )
 from mtlrun.data.schema import gap_warning
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
@@ -37,8 +42,6 @@ from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
 MAX_WORDS = 50
-#: A target of up to so many different texts holds categories.
-MIN_TEXTS = 20
 #: Rows from which on a column with another whole number in every row is an identifier, what it is called, and what is
 #: added to its name.
 MIN_NUMBERED, NUMBERED = 20, "identifiers (a different whole number in every row)"
@@ -51,12 +54,6 @@ SHOWN, MOST_COLUMNS = 12, 60
 FEW_LABELS = 6
 #: What to do with tasks that occur only in the test rows.
 UNSEEN = ("error", "mean")
-#: Names of columns that number persons, and how many of them such a column has.
-_ID_NAME = re.compile(
-    r"(?i:(^|.*[^a-z])(id|uid|pid|nr)|person|pupil|student|patient|teacher|subject"
-    r"|participant|respondent|child|customer|user|animal)|.*[a-z]I[dD]"
-)
-MIN_PERSONS = 10
 #: What to do with columns that mix numbers and words.
 MIXED = ("error", "categories")
 #: Published split of the data set made from --test, --group or --time.
@@ -362,16 +359,16 @@ class _DatasetBuilder:
         used = [str(name) for name in self.table.frame.columns]
         used = [name for name in used if name not in self.roles.drop]
         self.table.refuse_errors(used)
-        mixed: dict[str, _Example] = {}
-        written: dict[str, _Example] = {}
+        mixed: dict[str, OddCell] = {}
+        written: dict[str, OddCell] = {}
         for name in used:
             if name in names_only or self.is_category(name):
                 continue
-            example = _mixed_example(self.typed(name), self.table.column(name))
+            example = mixed_cell(self.typed(name), self.table.column(name))
             if example is not None:
                 mixed[name] = example
                 continue
-            example = _written_number(self.typed(name), self.table.column(name))
+            example = written_number(self.typed(name), self.table.column(name))
             if example is not None:
                 written[name] = example
         if mixed and self.roles.mixed == "categories":
@@ -389,7 +386,7 @@ class _DatasetBuilder:
             )
 
     def _refusal(
-        self, examples: Mapping[str, _Example], one: str, several: str
+        self, examples: Mapping[str, OddCell], one: str, several: str
     ) -> DataError:
         names = list(examples)
         row = min(example.row for example in examples.values())
@@ -413,48 +410,6 @@ class _DatasetBuilder:
                 f"or leave them out: {drop_option(names)}"
             )
         return DataError(f"{self.table.where(row)}: {text}", remedy)
-
-
-@dataclass(frozen=True)
-class _Example:
-    """A cell that does not go with the others of its column."""
-
-    row: int
-    odd: str
-    others: str = ""
-
-
-def _mixed_example(typed: pd.Series, column: pd.Series) -> _Example | None:
-    """Return the rarer kind of cell of a column of numbers and words, else None."""
-    if is_numeric_dtype(typed):
-        return None
-    found = Names.of(column)
-    texts = pd.Series(found.names, dtype=object)
-    numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
-    if numbers.all() or not numbers.any():
-        return None
-    is_a_number = np.append(numbers, False)[found.codes]
-    is_a_word = (found.codes >= 0) & ~is_a_number
-    words_are_rare = is_a_word.sum() <= is_a_number.sum()
-    odd = is_a_word if words_are_rare else is_a_number
-    common = is_a_number if words_are_rare else is_a_word
-    row = int(np.argmax(odd))
-    other = found.names[found.codes[int(np.argmax(common))]]
-    return _Example(row, found.names[found.codes[row]], f" beside {other!r}")
-
-
-def _written_number(typed: pd.Series, column: pd.Series) -> _Example | None:
-    """Return a number written as text, such as 1,5 or 12% or $3, else None."""
-    if is_numeric_dtype(typed):
-        return None
-    found = Names.of(column)
-    if len(found.names) <= 2 or not written_numbers(found.names, MIN_TEXTS):
-        return None
-    numbers = pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce")
-    if numbers.notna().all():
-        return None
-    row = int(np.argmax(found.codes >= 0))
-    return _Example(row, found.names[found.codes[row]])
 
 
 def _check_roles(table: Table, roles: Roles) -> None:
@@ -886,34 +841,6 @@ def _is_numbering(make: _DatasetBuilder, name: str) -> bool:
     )
 
 
-def _repeated_ids(make: _DatasetBuilder, features: Sequence[str]) -> list[str]:
-    """Return a line about features that seem to number persons with several rows.
-
-    Their rows are split between training and test, so that scores would be too good.
-    """
-    if make.roles.group or make.roles.time:
-        return []
-    names = []
-    for name in features:
-        if not _ID_NAME.fullmatch(name):
-            continue
-        column = make.typed(name)[: make.n_train].dropna()
-        if is_numeric_dtype(column) and (column.astype(float) % 1 != 0).any():
-            continue
-        n_values = column.nunique()
-        if MIN_PERSONS <= n_values < len(column):
-            names.append(name)
-    if not names:
-        return []
-    which = "a column of persons" if len(names) == 1 else "columns of persons"
-    example = shlex.quote(names[0])
-    return [
-        f"values repeat in {listed([repr(name) for name in names])}; is it {which}? "
-        f"--group {example} keeps the rows of a person together, "
-        f"{drop_option(names)} ignores it"
-    ]
-
-
 def _gaps_of_test_rows(
     make: _DatasetBuilder, columns: Mapping[str, np.ndarray]
 ) -> list[str]:
@@ -990,7 +917,9 @@ def _features(
                 continue
             codes = found.sorted(words).codes
             categories[name], columns[name] = words, np.where(codes < 0, np.nan, codes)
-    make.notes += _repeated_ids(make, list(columns))
+    if not make.roles.group and not make.roles.time:
+        candidates = [make.typed(name)[: make.n_train] for name in columns]
+        make.notes += repeated_ids(candidates)
     if make.n_train < len(table.frame):
         make.notes += _gaps_of_test_rows(make, columns)
     gone = [

@@ -38,18 +38,20 @@ from mtlrun.data.formats.text import (
     COMPLETE,
     checked_names,
     names_columns,
-    one_line_name,
     read_text,
 )
 from mtlrun.data.formats.xlsx import read_sheet
 from mtlrun.data.frames import (
+    column_name,
     column_names,
     is_frame,
+    is_row_number,
     load_frame,
     nameable,
     no_date,
     take_column,
     typed,
+    with_index,
 )
 from mtlrun.data.names import (
     Names,
@@ -421,11 +423,11 @@ def table_of_frame(
     names = column_names(frame)
     try:
         if names is not None and not isinstance(frame, pd.DataFrame):
-            kept = [j for j, name in enumerate(names) if not _is_row_number(name)]
+            kept = [j for j, name in enumerate(names) if not is_row_number(name)]
             frame = pd.DataFrame({j: take_column(frame, j)[0] for j in kept}).set_axis(
                 [names[j] for j in kept], axis=1
             )
-        frame = _with_index(pd.DataFrame(frame), name, notes)
+        frame = with_index(pd.DataFrame(frame), name, notes)
         columns = frame.columns
         frame = pd.DataFrame(
             {j: typed(frame.iloc[:, j]) for j in range(frame.shape[1])}
@@ -435,7 +437,7 @@ def table_of_frame(
             f"{name}: cannot be read as a table ({error})",
             "Pass a pandas or polars DataFrame, or the path of a file.",
         ) from None
-    frame.columns = [one_line_name(str(column)) for column in frame.columns]
+    frame.columns = [column_name(column) for column in frame.columns]
     if frame.empty:
         raise DataError(f"{name}: no rows")
     _refuse_equal_names(list(frame.columns), name)
@@ -455,55 +457,6 @@ def _refuse_equal_names(names: Sequence[str], table: str) -> None:
                 "forms of letters do not tell names apart.",
             )
         seen.add(name)
-
-
-def _is_row_number(name: Any) -> bool:
-    """Whether pyarrow stored an index of pandas that has no name in this column."""
-    return (
-        isinstance(name, str) and re.fullmatch(r"__index_level_\d+__", name) is not None
-    )
-
-
-def _with_index(frame: pd.DataFrame, table: str, notes: list[str]) -> pd.DataFrame:
-    """Return a frame whose named index is columns in front, as in its Parquet file.
-
-    An index without a name numbers the rows, and is left out; `notes` tell so if it
-    holds anything but numbers.
-
-    Raises
-    ------
-    DataError
-        If the index has the name of a column that holds other values.
-    """
-    index = frame.index
-    columns = {one_line_name(str(name)): j for j, name in enumerate(frame.columns)}
-    levels: dict[Any, pd.Series] = {}
-    for position, name in enumerate(index.names):
-        values = pd.Series(index.get_level_values(position))
-        if name is None:
-            if index.nlevels > 1 or not is_numeric_dtype(values):
-                notes.append(
-                    f"the index of the {table} has no name and is left out; "
-                    "rename_axis('NAME') makes a column of it"
-                )
-            continue
-        twin = columns.get(one_line_name(str(name)))
-        if twin is None and name in levels:
-            raise DataError(
-                f"{table}: two levels of its index are named {name!r}",
-                "Rename one of them with frame.rename_axis(...).",
-            )
-        if twin is None:
-            levels[name] = values
-        elif not values.equals(frame.iloc[:, twin].reset_index(drop=True).rename(name)):
-            raise DataError(
-                f"{table}: its index and one of its columns are both named {name!r}",
-                "Rename one of them, or drop the index: frame.reset_index(drop=True)",
-            )
-    rest = frame.reset_index(drop=True)
-    if not levels:
-        return rest
-    return pd.concat([pd.DataFrame(levels), rest], axis=1)
 
 
 # --- formats ---
@@ -555,7 +508,7 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         number_name(cell) if isinstance(cell, float) and not pd.isna(cell) else cell
         for cell in first
     ]
-    cells = ["" if pd.isna(cell) else one_line_name(str(cell)) for cell in texts]
+    cells = ["" if pd.isna(cell) else column_name(str(cell)) for cell in texts]
     header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
     names = (
         checked_names(cells, f"{name}:{sheet.index[0] + 1}")
@@ -591,7 +544,7 @@ def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
 def _arff(file: DataFile) -> Table:
     """Return an ARFF file as a table; the labels of MEKA are its targets."""
     table = read_arff(file)
-    names = [one_line_name(attribute.name) for attribute in table.attributes]
+    names = [column_name(attribute.name) for attribute in table.attributes]
     if not table.X.shape[0]:
         raise DataError(f"{file.where()}: no rows", COMPLETE)
     _refuse_equal_names(names, file.where())

@@ -457,10 +457,17 @@ def test_a_frame_is_compared_as_it_is_stored(tmp_path):
 
 def test_a_frame_keeps_tasks_that_csv_cannot_keep():
     frame = schools(3, 12)
-    frame["school"] = frame.school.map({"s0": "01", "s1": "1", "s2": "NA"})
+    frame["school"] = frame.school.map({"s0": "01", "s1": "1", "s2": "1.0"})
     result = mtlrun.compare(frame, target="y", task="school", **FEW)
-    assert result.dataset.tasks == ["01", "1", "NA"]
+    assert result.dataset.tasks == ["01", "1", "1.0"]
     assert np.isfinite(result.predict(frame)).all()
+
+
+def test_a_task_called_na_is_missing_in_a_frame_as_in_a_file():
+    frame = schools(3, 12)
+    frame["school"] = frame.school.map({"s0": "a", "s1": "b", "s2": "NA"})
+    with pytest.raises(DataError, match="row 25: .*'school' is empty"):
+        mtlrun.compare(frame, target="y", task="school", **FEW)
 
 
 # --- methods and budget ---

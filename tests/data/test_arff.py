@@ -190,8 +190,8 @@ def test_missing_values(tmp_path: Path) -> None:
             "t.arff:6:5: the value of 'c' must be a finite number, not 'x'",
         ),
         (
-            HEAD + "nan,0,1\n",
-            "t.arff:6:1: the value of 'a' must be a finite number, not 'nan'",
+            HEAD + "none,0,1\n",
+            "t.arff:6:1: the value of 'a' must be a finite number, not 'none'",
         ),
         (
             HEAD + "1,0,1e999\n",

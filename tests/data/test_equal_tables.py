@@ -359,3 +359,18 @@ def test_tasks_with_fewer_rows_than_folds_are_named():
     data = dataset(table(task=np.repeat(["a", "b"], [44, 4])))
     assert "b (4)" in short_tasks(data, 5)
     assert short_tasks(data, 4) == ""
+
+
+def test_arff_takes_the_same_texts_for_nothing(tmp_path):
+    head = (
+        "@relation r\n@attribute x numeric\n@attribute c {u,NA,v}\n@attribute s string"
+    )
+    rows = ["1,u,a", "NA,NA,null", "#N/A,?,b", "nan,'<NA>',?", "4,v,a"]
+    text = "\n".join([head, "@data", *rows, ""])
+    (tmp_path / "t.arff").write_text(text)
+    found = read_table(tmp_path / "t.arff")
+    missing = [False, True, True, True, False]
+    assert found.column("x").isna().tolist() == missing
+    assert found.column("c").isna().tolist() == missing
+    assert found.column("s").isna().tolist() == [False, True, False, True, False]
+    assert found.words["c"] == ["u", "v"]

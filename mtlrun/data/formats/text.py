@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import DataFile
+from mtlrun.data.frames import column_name
 from mtlrun.data.names import (
     MISSING,
     as_written,
     is_number,
-    normalized,
     with_point,
     without_markers,
 )
@@ -40,7 +40,6 @@ _CLEAR = re.compile(
 )
 _DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
 _NOT_BLANK = re.compile(r"\S")
-_BREAK = re.compile(r"\s*[\r\n]+\s*")
 _QUOTED, _OPENED = re.compile('"[^"]*"'), re.compile(r'(?:^|[,;\t])\s*"')
 #: Rows that are looked at to detect the separator, and lines that a header in quotes may have.
 _SAMPLE, _HEADER_LINES = 20, 50
@@ -253,8 +252,7 @@ def _columns(
 ) -> tuple[bool, list[str]]:
     """Return whether the first record names the columns, and their names."""
     cells = [
-        one_line_name(cell)
-        for cell in next(_rows(line, place, delimiter, 0), (0, []))[1]
+        column_name(cell) for cell in next(_rows(line, place, delimiter, 0), (0, []))[1]
     ]
     if header is None:
         numbers = [
@@ -349,11 +347,6 @@ def names_columns(cells: list[str]) -> bool:
     return not all(map(is_number, cells)) or (
         len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
     )
-
-
-def one_line_name(name: str) -> str:
-    """Return the name of a column in one line, normalized as all names are."""
-    return normalized(_BREAK.sub(" ", name))
 
 
 def checked_names(cells: list[str], place: str) -> list[str]:

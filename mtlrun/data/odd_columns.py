@@ -1,0 +1,94 @@
+"""Columns that are probably not what they seem: mixed cells, written numbers, persons."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from mtlrun.data.names import Names, written_numbers
+from mtlrun.data.table import drop_option
+from mtlrun.errors import listed
+
+#: A target of up to so many different texts holds categories.
+MIN_TEXTS = 20
+#: Names of columns that number persons, and how many of them such a column has.
+_ID_NAME = re.compile(
+    r"(?i:(^|.*[^a-z])(id|uid|pid|nr)|person|pupil|student|patient|teacher|subject"
+    r"|participant|respondent|child|customer|user|animal)|.*[a-z]I[dD]"
+)
+MIN_PERSONS = 10
+
+
+@dataclass(frozen=True)
+class OddCell:
+    """A cell that does not go with the others of its column."""
+
+    row: int
+    odd: str
+    others: str = ""
+
+
+def mixed_cell(typed: pd.Series, column: pd.Series) -> OddCell | None:
+    """Return the rarer kind of cell of a column of numbers and words, else None."""
+    if is_numeric_dtype(typed):
+        return None
+    found = Names.of(column)
+    texts = pd.Series(found.names, dtype=object)
+    numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
+    if numbers.all() or not numbers.any():
+        return None
+    is_a_number = np.append(numbers, False)[found.codes]
+    is_a_word = (found.codes >= 0) & ~is_a_number
+    words_are_rare = is_a_word.sum() <= is_a_number.sum()
+    odd = is_a_word if words_are_rare else is_a_number
+    common = is_a_number if words_are_rare else is_a_word
+    row = int(np.argmax(odd))
+    other = found.names[found.codes[int(np.argmax(common))]]
+    return OddCell(row, found.names[found.codes[row]], f" beside {other!r}")
+
+
+def written_number(typed: pd.Series, column: pd.Series) -> OddCell | None:
+    """Return a number written as text, such as 1,5 or 12% or $3, else None."""
+    if is_numeric_dtype(typed):
+        return None
+    found = Names.of(column)
+    if len(found.names) <= 2 or not written_numbers(found.names, MIN_TEXTS):
+        return None
+    numbers = pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce")
+    if numbers.notna().all():
+        return None
+    row = int(np.argmax(found.codes >= 0))
+    return OddCell(row, found.names[found.codes[row]])
+
+
+def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
+    """Return a line about columns that seem to number persons with several rows.
+
+    Their rows are split between training and test, so that scores would be too good.
+    """
+    names = []
+    for whole_column in columns:
+        name = str(whole_column.name)
+        if not _ID_NAME.fullmatch(name):
+            continue
+        column = whole_column.dropna()
+        if is_numeric_dtype(column) and (column.astype(float) % 1 != 0).any():
+            continue
+        n_values = column.nunique()
+        if MIN_PERSONS <= n_values < len(column):
+            names.append(name)
+    if not names:
+        return []
+    which = "a column of persons" if len(names) == 1 else "columns of persons"
+    example = shlex.quote(names[0])
+    return [
+        f"values repeat in {listed([repr(name) for name in names])}; is it {which}? "
+        f"--group {example} keeps the rows of a person together, "
+        f"{drop_option(names)} ignores it"
+    ]
