@@ -682,9 +682,12 @@ def _binary(labels: Any, name: str) -> Any:
     """
     values = _as_floats(labels, name)
     flat = np.concatenate(values) if isinstance(values, list) else values
-    zeros = flat == 0
     minus = flat == -1
-    other = ~(zeros | minus | (flat == 1) | np.isnan(flat))
+    signs = minus | (flat == 1)
+    if signs.all():
+        return values
+    zeros = flat == 0
+    other = ~(zeros | signs | np.isnan(flat))
     if other.any() or (zeros.any() and minus.any()):
         kinds = np.unique(flat[~np.isnan(flat)])
         shown = listed([f"{value:g}" for value in kinds])
@@ -707,13 +710,16 @@ def _labelled(targets: Any, labels: Any) -> tuple[Any, Any]:
     ValueError
         If only one of the two is texts, or one is coded -1/+1 and the other 0/1.
     """
-    pair = []
-    kinds = []
+    pair: list[Any] = []
+    kinds: list[Array] = []
     for values, name in ((targets, "targets"), (labels, "predictions")):
-        parts = list(values) if _is_list_of_tasks(values) else [values]
-        arrays = [_as_array(part, name) for part in parts]
-        pair.append(arrays if _is_list_of_tasks(values) else arrays[0])
-        kinds.append(np.concatenate([array.ravel() for array in arrays]))
+        if _is_list_of_tasks(values):
+            arrays = [_as_array(part, name) for part in values]
+            pair.append(arrays)
+            kinds.append(np.concatenate(arrays))
+        else:
+            pair.append(_as_array(values, name))
+            kinds.append(pair[-1])
     is_text = [values.dtype.kind == "O" for values in kinds]
     if is_text[0] != is_text[1]:
         if all(len(values) for values in kinds):
@@ -745,7 +751,9 @@ def _coding(values: Array) -> float | None:
 def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> Array:
     y, p, w, bounds = _rows(targets, predictions, **layout)
     keep = w > 0
-    if y.dtype.kind in "fO":
+    if y.dtype.kind == "f":
+        keep &= ~np.isnan(y)
+    elif y.dtype.kind == "O":
         keep &= ~np.asarray(pd.isna(y))
     if not keep.all():
         bounds = np.concatenate([[0], np.cumsum(keep)])[bounds]

@@ -55,7 +55,6 @@ from mtlrun.data.frames import (
 )
 from mtlrun.data.names import (
     Names,
-    is_missing,
     is_spreadsheet_error,
     normalized,
     number_name,
@@ -391,8 +390,6 @@ def _unmark(table: Table, known: Mapping[str, Collection[str]]) -> None:
         gone = column[plain.isna() & column.notna()]
         marked |= dict.fromkeys(repr(str(text)) for text in gone.unique() if text)
         table.frame[name] = typed(plain)
-        if name in table.words:
-            table.words[name] = [w for w in table.words[name] if not is_missing(w)]
     if marked:
         texts = listed(list(marked))
         table.notes.append(f"cells that count as missing: {texts}")

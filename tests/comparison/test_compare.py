@@ -466,7 +466,7 @@ def test_a_frame_keeps_tasks_that_csv_cannot_keep():
 def test_a_task_called_na_is_missing_in_a_frame_as_in_a_file():
     frame = schools(3, 12)
     frame["school"] = frame.school.map({"s0": "a", "s1": "b", "s2": "NA"})
-    with pytest.raises(DataError, match="row 25: .*'school' is empty"):
+    with pytest.raises(DataError, match=r"row 25: .*'school' is empty"):
         mtlrun.compare(frame, target="y", task="school", **FEW)
 
 
