@@ -298,9 +298,11 @@ class Model(BaseEstimator):
         truth = np.asarray(y, dtype=found.dtype).reshape(found.shape)
         if self.about["task_type"] == "regression":
             return float(r2_score(truth, found))
-        return float(
-            accuracy_score(truth.ravel().astype(str), found.ravel().astype(str))
-        )
+        texts = [
+            [normalized(str(label)) for label in labels.ravel()]
+            for labels in (truth, found)
+        ]
+        return float(accuracy_score(*texts))
 
     def read(self, X: Any) -> tuple[Any, np.ndarray | None]:
         """Return the matrix of the features of new rows, and the positions of their tasks.

@@ -68,3 +68,13 @@ def test_coefficients_are_no_formulas_to_a_spreadsheet(result, tmp_path):
     assert float(lines[first].split(",")[2]) == pytest.approx(
         result.coefficients.iloc[first, 1], rel=1e-7
     )
+
+
+def test_labels_in_another_normal_form_are_the_same_labels():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "task": ["a", "b"] * 30})
+    frame["y"] = np.where(frame.x > 0, "caf\u00e9", "tea")
+    options = {"methods": ["TraceNormMTLClassifier"], "splits": 2, "repeats": 1}
+    model = compare(frame, target="y", task="task", **options).model
+    other = frame.y.str.replace("\u00e9", "e\u0301") + " "
+    assert model.score(frame, other) == model.score(frame, frame.y) > 0.9
