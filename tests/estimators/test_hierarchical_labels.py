@@ -402,7 +402,7 @@ def test_weights_that_count_too_many_or_too_few_rows_are_refused(weight):
 
 
 def test_large_weights_end_soon_at_the_same_optimum():
-    X, y, ids, _ = table(T=12)
+    X, y, ids, _ = table(T=12, n=40, mean=(0.0, 0.5, -0.5))
     models = [
         HierarchicalMTLClassifier("diagonal").fit(
             X, y, task_id=ids, sample_weight=np.full(len(y), weight)
