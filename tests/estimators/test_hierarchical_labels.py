@@ -410,4 +410,4 @@ def test_large_weights_end_soon_at_the_same_optimum():
         for weight in (1e4, 1e6)
     ]
     assert all(model.converged_ and model.n_iter_ < 500 for model in models)
-    assert_allclose(models[0].coef_, models[1].coef_, atol=1e-3)
+    assert_allclose(models[0].coef_, models[1].coef_, atol=5e-3)
