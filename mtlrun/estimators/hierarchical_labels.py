@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -75,8 +74,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     and where the labels of many tasks are of one class. ``ridge=0`` is the criterion of
     lme4.
 
-    `coef_` is the mode of the posterior, and `predict_proba` averages over the
-    posterior. A variance of zero is an answer, not an error: the tasks do not differ
+    `coef_` is the mode of the posterior, and `decision_function` and `predict_proba`
+    average over the posterior. A variance of zero is an answer, not an error: the tasks do not differ
     there, as far as the rows can tell. Slopes of columns that vary within fewer than
     three tasks have no variance.
 
@@ -268,13 +267,14 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             mean_std=np.sqrt(np.maximum(np.diag(spread), 0.0)) * units,
         )
 
-    def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return probabilities, averaged over the posterior of the coefficients.
+    def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return the log-odds of probabilities averaged over the posterior.
 
-        With log-odds of mean m and variance v they are
-        ``expit(m / sqrt(1 + pi v / 8))``. The variance has the uncertainty of the coefficients of a task and of
-        their mean in it; for a task without training rows (``unseen="mean"``) also the
-        covariance between tasks. `decision_function` has the log-odds m.
+        With log-odds ``X w_t`` of mean m and variance v they are
+        ``m / sqrt(1 + pi v / 8)``, an approximation. The variance has the uncertainty
+        of the coefficients of a task and of their mean in it; for a task without
+        training rows (``unseen="mean"``) also the covariance between tasks. Positive
+        ones mean the second label, and `predict_proba` turns them into probabilities.
 
         Parameters
         ----------
@@ -285,10 +285,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         Returns
         -------
         ndarray
-            (n_samples, n_tasks) of the second label for a shared design without task
-            ids, else (n_samples, 2).
+            (n_samples, n_tasks) for a shared design without task ids, else
+            (n_samples,).
         """
-        odds = self.decision_function(X, task_id=task_id)
+        odds = self._scores(X, task_id)
         X, ids = self._read_X(X, task_id, reset=False)
         variance = np.empty(odds.shape)
         A, codes = self._columns.apply(dense(X)), self._task_of_rows(ids)
@@ -300,10 +300,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             for rows in rows_by_code(codes):
                 task = int(codes[rows[0]])
                 variance[rows] = self._posterior.variances(A[rows], task)
-        positive = expit(averaged_odds(odds, variance))
-        if positive.ndim == 2:
-            return np.asarray(positive)
-        return np.column_stack([1 - positive, positive])
+        return averaged_odds(odds, variance)
 
     def test(
         self,
