@@ -65,6 +65,9 @@ COLUMNS = satisfies(
 #: Rows that weights may add up to: beyond, sums over rows lose the digits that tell
 #: models apart.
 MAX_TOTAL_WEIGHT, MIN_TOTAL_WEIGHT = 1e12, 1e-6
+#: Weights below this share of the largest one are zero: floats cannot tell whether such a
+#: row is there.
+NEGLIGIBLE_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -420,7 +423,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         )
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        check_total_weight(total_weight(data))
+        data = with_counted_weights(data)
         found = _compressed.setdefault(data, {})
         if self.fit_intercept not in found:
             with one_thread_if_small(data.n_features):
@@ -793,13 +796,35 @@ def check_total_weight(total: float) -> None:
     )
 
 
-def total_weight(data: TaskData) -> float:
-    """Return the sum of the weights of all rows; infinite beyond floats."""
-    weights = data.effective_weights()
-    if weights is None:
-        return float(data.sizes.sum())
+def with_counted_weights(data: TaskData) -> TaskData:
+    """Return data whose weights can be counted as rows.
+
+    Negligible weights become zero (`NEGLIGIBLE_WEIGHT`): a column that varies in such
+    rows alone would be stretched until they decide its coefficient.
+
+    Raises
+    ------
+    ValueError
+        If the weights add up to far too many rows, or far too few, or those of a task
+        are all negligible.
+    """
+    if data.weights is None:
+        return data
     with np.errstate(over="ignore"):
-        return float(weights.sum())
+        check_total_weight(float(np.asarray(data.effective_weights()).sum()))
+    negligible = data.weights < NEGLIGIBLE_WEIGHT * data.weights.max()
+    if not data.weights[negligible].any():
+        return data
+    counted = replace(data, weights=np.where(negligible, 0.0, data.weights))
+    by_task = counted.sum_by_task(np.asarray(counted.effective_weights()))
+    empty = data.tasks[by_task <= 0]
+    if len(empty):
+        raise ValueError(
+            f"sample_weight: all weights of task {empty[0]} are below "
+            f"{NEGLIGIBLE_WEIGHT:g} of the largest weight. Leave the task out, or give "
+            "weights of about one."
+        )
+    return counted
 
 
 def warn_of_constants(data: TaskData, columns: Columns) -> None:

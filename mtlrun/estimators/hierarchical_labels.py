@@ -19,9 +19,8 @@ from mtlrun.estimators.hierarchical import (
     CommonMean,
     Estimates,
     HeterogeneityTest,
-    check_total_weight,
-    total_weight,
     warn_of_constants,
+    with_counted_weights,
 )
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
@@ -194,7 +193,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         )
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        check_total_weight(total_weight(data))
+        data = with_counted_weights(data)
         columns = standardised(data, self.fit_intercept)
         warn_of_constants(data, columns)
         with one_thread_if_small(data.n_features):
@@ -339,7 +338,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         """
         model = clone(self)
         data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
-        check_total_weight(total_weight(data))
+        data = with_counted_weights(data)
         # A prior on the variances that are tested would cost power.
         ridge = min(self.ridge, TEST_RIDGE)
         with one_thread_if_small(data.n_features):

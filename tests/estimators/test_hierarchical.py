@@ -683,3 +683,21 @@ def test_a_row_of_next_to_no_weight_is_as_good_as_absent():
     some = HierarchicalMTL("diagonal").fit(X, y, task_id=ids, sample_weight=weights)
     fewer = HierarchicalMTL("diagonal").fit(X[rows], y[rows], task_id=ids[rows])
     assert_allclose(some.coef_, fewer.coef_, rtol=1e-5)
+
+
+def test_a_task_whose_weights_are_all_negligible_is_named():
+    X, y, ids, _ = table()
+    weights = np.where(ids == 7, 1e-300, 1.0)
+    with pytest.raises(ValueError, match=r"sample_weight.*task 7"):
+        HierarchicalMTL().fit(X, y, task_id=ids, sample_weight=weights)
+
+
+@pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
+def test_a_column_of_rows_of_next_to_no_weight_is_as_good_as_constant(prior):
+    X, y, ids, _ = table()
+    rare = (np.arange(len(y)) % 7 == 0).astype(float)
+    weights = np.where(rare > 0, 1e-200, 1.0)
+    model = HierarchicalMTL("diagonal", prior=prior).fit(
+        np.column_stack([X, rare]), y, task_id=ids, sample_weight=weights
+    )
+    assert (model.coef_[:, 2] == 0).all()

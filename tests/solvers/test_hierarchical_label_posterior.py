@@ -9,7 +9,7 @@ from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import can_differ, standardised, varies_within
 from mtlrun.solvers.hierarchical.label_posterior import averaged_odds
 from mtlrun.solvers.hierarchical.logistic import Laplace, rows_of
-from mtlrun.solvers.hierarchical.marginal import _cholesky_of_one_plus
+from mtlrun.solvers.hierarchical.marginal import cholesky_of_one_plus
 from mtlrun.solvers.hierarchical.separation import separating_columns
 
 THETA = np.array([0.8, 0.3, 0.0])
@@ -144,5 +144,5 @@ def test_a_one_that_is_lost_in_rounding_is_no_error():
     V = rng.normal(size=(1, 6, 2))
     V = 1e25 * V @ V.transpose(0, 2, 1)
     V[0, 0, 0] *= 1.0 - 1e-13
-    factor = _cholesky_of_one_plus(V.copy())
+    factor = cholesky_of_one_plus(V.copy())
     assert_allclose(factor @ factor.transpose(0, 2, 1), V, rtol=1e-6, atol=1e20)

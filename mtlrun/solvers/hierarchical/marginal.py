@@ -443,7 +443,7 @@ def whitened(
     """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of every task of a block, (m,)."""
     k = RJ.shape[1]
     V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
-    C = _cholesky_of_one_plus(V)
+    C = cholesky_of_one_plus(V)
     inverse = invert(C)
     logdet = np.broadcast_to(
         2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z)
@@ -456,7 +456,7 @@ def whitened(
     return inverse @ block.R, z, logdet
 
 
-def _cholesky_of_one_plus(V: Array) -> Array:
+def cholesky_of_one_plus(V: Array) -> Array:
     """Return Cholesky factors of I + V for positive semidefinite V (m, k, k).
 
     V is overwritten.     A line search may try a Theta so large that the one is lost in
