@@ -579,7 +579,7 @@ def test_units_and_offset_of_the_targets_change_no_prior(seed, prior):
 @pytest.mark.parametrize("prior", ["student", "clusters"])
 def test_names_and_order_of_the_tasks_change_no_prior(prior):
     rng = np.random.default_rng(5)
-    X, y, ids, _ = table(3, T=12, n=6, noise=1.0)
+    X, y, ids, _ = table(3, T=12, n=9, noise=1.0, spread=(1.0, 0.8, 0.8))
     plain = HierarchicalMTL("diagonal", prior=prior).fit(X, y, task_id=ids)
     predicted = plain.predict(X, task_id=ids)
     for _ in range(10):
