@@ -63,6 +63,10 @@ TRUSTED = frozenset(
         for name in ("Block", "Columns", "Compressed")
     }
     | {
+        f"mtlrun.solvers.hierarchical.label_posterior.{name}"
+        for name in ("LabelPosterior", "TaskRoots")
+    }
+    | {
         "mtlrun.solvers.hierarchical.posterior.Posterior",
         "mtlrun.estimators.hierarchical.Estimates",
     }

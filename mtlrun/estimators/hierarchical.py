@@ -55,12 +55,19 @@ BOOTSTRAP, DRAWS = 199, 999
 _WITHIN = 1e-9
 #: A list of columns.
 COLUMNS = satisfies(
-    "a list of columns (names or positions)",
+    "a list of columns (names or positions), or a boolean mask of all columns",
     lambda value: (
-        isinstance(value, list | tuple | np.ndarray)
-        and all(isinstance(v, str | int | np.integer) for v in value)
+        hasattr(value, "__len__")
+        and not isinstance(value, str | bytes | dict | set)
+        and all(isinstance(v, str | int | np.integer | np.bool_) for v in value)
     ),
 )
+#: Rows that weights may add up to: beyond, sums over rows lose the digits that tell
+#: models apart.
+MAX_TOTAL_WEIGHT, MIN_TOTAL_WEIGHT = 1e12, 1e-6
+#: Weights below this share of the largest one are zero: floats cannot tell whether such a
+#: row is there.
+NEGLIGIBLE_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -150,11 +157,42 @@ class CommonMean:
             return np.arange(p)
         return np.array(
             [0] * first
-            + sorted({self._position(name) + first for name in self.slopes}),
+            + sorted({j + first for j in self._positions(self.slopes, "slopes")}),
             dtype=int,
         )
 
-    def _position(self, column: Any) -> int:
+    def _positions(self, columns: Any, parameter: str) -> list[int]:
+        """Return the positions of features, each once.
+
+        Parameters
+        ----------
+        columns : list-like of str, int or bool
+        parameter : str
+            What they were given as, for messages.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature, or a mask has another length or is mixed with
+            positions.
+        """
+        values = list(columns)
+        flags = [isinstance(value, bool | np.bool_) for value in values]
+        if not any(flags):
+            positions = [self._position(value, parameter) for value in values]
+            return list(dict.fromkeys(positions))
+        d = self.n_features_in_
+        if not all(flags):
+            raise ValueError(
+                f"{parameter} mixes booleans with names or positions; give one of them"
+            )
+        if len(values) != d:
+            raise ValueError(
+                f"{parameter} is a boolean mask of {len(values)} columns, but X has {d}"
+            )
+        return [j for j, is_selected in enumerate(values) if is_selected]
+
+    def _position(self, column: Any, parameter: str = "slopes") -> int:
         """Return the position of a feature given by name or position.
 
         Raises
@@ -164,12 +202,25 @@ class CommonMean:
         """
         d = self.n_features_in_
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        if isinstance(column, bool | np.bool_):
+            raise ValueError(
+                f"{parameter}: {column} is no column; give its name or position"
+            )
         if isinstance(column, str) and column in names:
             return names.index(column)
         if not isinstance(column, str) and -d <= int(column) < d:
             return int(column) % d
         known = ", ".join(names[:10]) if names else f"positions 0 to {d - 1}"
-        raise ValueError(f"slopes: there is no column {column!r}; it has {known}")
+        raise ValueError(f"{parameter}: there is no column {column!r}; it has {known}")
+
+    def _tested_columns(self, tested: Any) -> Array:
+        """Return the standardised columns that a test names."""
+        is_single = isinstance(tested, str) or not hasattr(tested, "__len__")
+        columns = [tested] if is_single else tested
+        if is_single and isinstance(tested, bool | np.bool_):
+            self._position(tested, "tested")
+        positions = np.array(self._positions(columns, "tested"), dtype=int)
+        return positions + int(self.fit_intercept)
 
     def _scores_of_rows(self, X: Any, codes: Array) -> Array:
         """Return one score per row; a task without training rows has the mean of the coefficients."""
@@ -212,9 +263,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
         -2 log p(y | Sigma, s2), where y_t = X_t w_t + e_t, w_t ~ N(mu, Sigma), e_t ~ N(0, s2)
 
-    The variances say how strongly the tasks are pooled, so there is no strength to choose. `coef_` is the posterior
-    mean (the best linear unbiased prediction). Columns are standardised inside. A variance of zero is an answer, not an
-    error: the tasks do not differ there, as far as the rows can tell.
+    The variances say how strongly the tasks are pooled, so there is no strength to
+    choose. `coef_` is the posterior mean (the best linear unbiased prediction). Columns
+    are standardized inside. A variance of zero is an answer, not an error: the tasks do
+    not differ there, as far as the rows can tell. Slopes of columns that vary within
+    fewer than three tasks have no variance, as their likelihood is flat: a single row
+    cannot tell a slope from a level.
 
     In the language of lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal covariance. Made for
     tasks that have rows of their own; for many targets on the same rows it brings little, and on wide tables of them
@@ -227,10 +281,14 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         column; a few directions beside these; or any. "auto" takes the best of the first three by AIC and adds
         directions while each pays, with at least ten targets per parameter.
     prior : {"normal", "student", "clusters"}, default "normal"
-        "student" allows outlier tasks, "clusters" a few groups of tasks. Both start from the normal fit, and maximise
-        the plain likelihood.
-    slopes : "all" or list of columns, default "all"
-        Columns (names or positions) whose coefficients may differ between tasks; those of the others are one number.
+        "student" allows outlier tasks, "clusters" a few groups of tasks. Both start
+        from the normal fit, and maximise the plain likelihood. The number of clusters
+        is chosen by BIC, with at least three tasks per cluster and three rows per mean
+        of a cluster and column; where one cluster is best, the model is that of the
+        normal prior.
+    slopes : "all", list of columns or boolean mask, default "all"
+        Columns (names or positions, or a mask of the length n_features) whose
+        coefficients may differ between tasks; those of the others are one number.
     mean : {"auto", "flat", "ridge"}, default "auto"
         Prior of mu: none, or a ridge whose strength is one more variance of the likelihood. "auto" takes it where there
         are less than three rows per column.
@@ -281,11 +339,18 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     labels_ : ndarray of int, shape (n_tasks,)
         With ``prior="clusters"``: the likeliest cluster of every task. Zeros for other priors.
     objective_ : list of float
-        Minus twice the log-likelihood, of standardised columns, along the iterations of the covariance chosen; it never
-        rises. With noises of their own the log density of these is in it.
+        Minus twice the log-likelihood, of standardized columns, along the iterations of
+        the covariance and the prior chosen. With noises of their own the log density of
+        these is in it.
     gap_ : float
-        By how much a further step would lower the last value: gradient and distance to the boundary of zero variances
-        in one number. Equal to `stop_crit_`.
+        By how much a further step would lower the last value: gradient and distance to
+        the boundary of zero variances in one number. With ``prior="student"`` it rests
+        on the gradient alone; with clusters it is the fall of the last step of EM.
+        Where variances are integrated, it certifies the maximum around which they are.
+        Equal to `stop_crit_`.
+    converged_ : bool
+        Whether `gap_` is below `tol`; below 1e-5 with ``prior="student"``, and 0.01
+        where clusters were found.
 
     Notes
     -----
@@ -317,6 +382,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         changes=(
             "Priors: clusters go on from the best of short starts, Student from the next thinner tails.",
             "Student's prior is fitted by BFGS and comes nearer to its optimum.",
+            "Slopes differ only for columns that vary within three tasks; units of "
+            "targets and the order of tasks no longer change Student's prior and "
+            "clusters.",
         ),
     )
     _by_sums: ClassVar = True
@@ -355,6 +423,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         )
 
     def _fit_data(self, data: TaskData) -> SolverResult:
+        data = with_counted_weights(data)
         found = _compressed.setdefault(data, {})
         if self.fit_intercept not in found:
             with one_thread_if_small(data.n_features):
@@ -364,6 +433,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
         self.tasks_ = np.asarray(statistics.tasks)
+        with np.errstate(over="ignore"):
+            check_total_weight(float(np.sum(statistics.weight)))
         result = self._fit_compressed(
             *of_statistics(statistics, self.fit_intercept), {}
         )
@@ -386,7 +457,13 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             result = own.result
             self.structure_, self.noise_degrees_ = result.name, own.degrees
             self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
-            self._posterior = self._posterior_of(result)
+            mixture = self._mixture_of(result)
+            if mixture is None:
+                self._posterior = self._normal_posterior(result)
+            else:
+                self._posterior = mixture.posterior
+                self.task_weights_, self.labels_ = mixture.task_weights, mixture.labels
+                self.log_likelihood_ = -0.5 * mixture.criterion
             if np.isfinite(own.degrees):
                 self.log_likelihood_ -= 0.5 * float(data.n @ np.log(own.v))
                 self._posterior = replace(
@@ -394,7 +471,17 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                 )
         self._publish_variances()
         coef, intercept = self._original()
-        return self._result(own, coef.T, intercept)
+        if mixture is None:
+            return self._result(own, coef.T, intercept)
+        # What noises of their own add to the criterion is the same for every prior of
+        # the coefficients.
+        of_noise = own.path[-1] - result.criterion
+        fit = replace(
+            mixture,
+            path=[value + of_noise for value in mixture.path],
+            evaluations=mixture.evaluations + own.evaluations,
+        )
+        return self._result(fit, coef.T, intercept)
 
     def _normal(self, data: Compressed, known: dict[Any, Result]) -> Result:
         """Return the model with a normal prior, from which those with other priors start."""
@@ -437,22 +524,27 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _problem(self, data: Compressed) -> HierarchicalProblem:
         few = data.rows < ROWS_PER_MEAN * data.p
         shrink = self.mean == "ridge" or (self.mean == "auto" and few)
-        random, level = self._random(data.p), self.fit_intercept
+        random = self._random(data.p)
+        random = random[data.can_differ(self.fit_intercept)[random]]
         return HierarchicalProblem(
-            data, random, level, self.method, shrink, self.tol, self.max_iter
+            data,
+            random,
+            self.fit_intercept,
+            self.method,
+            shrink,
+            self.tol,
+            self.max_iter,
         )
 
-    def _posterior_of(self, result: Result) -> Posterior:
-        if self.prior != "normal" and len(result.m.random) and result.name != "none":
-            found = (
-                mixtures.student(result)
-                if self.prior == "student"
-                else mixtures.clusters(result)
-            )
-            if found is not None:
-                self.task_weights_, self.labels_ = found.task_weights, found.labels
-                self.log_likelihood_ = -0.5 * found.criterion
-                return found.posterior
+    def _mixture_of(self, result: Result) -> mixtures.Mixture | None:
+        """Return the model with another prior, None where the normal one is used."""
+        if self.prior == "normal" or not len(result.m.random) or result.name == "none":
+            return None
+        if self.prior == "student":
+            return mixtures.student(result)
+        return mixtures.clusters(result)
+
+    def _normal_posterior(self, result: Result) -> Posterior:
         few = result.m.data.T <= FEW_TASKS and result.m.data.p <= FEW_COLUMNS
         if can_integrate(result) and (
             few if self.integrate == "auto" else self.integrate
@@ -568,7 +660,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
         Parameters
         ----------
-        tested : {"all", "slopes"}, column or list of columns, default "all"
+        tested : {"all", "slopes"}, column, list of columns or mask, default "all"
             Level and slopes together; slopes, while levels may differ; or columns by name or position, while level and
             other slopes may differ.
         method : {"auto", "score", "f", "lrt", "bootstrap"}, default "auto"
@@ -599,13 +691,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if plain:
             columns = problem.random if tested == "all" and not each else slopes
         else:
-            given = (
-                tested if isinstance(tested, list | tuple | np.ndarray) else [tested]
-            )
-            columns = np.array(
-                list(dict.fromkeys(self._position(name) + first for name in given)),
-                dtype=int,
-            )
+            columns = self._tested_columns(tested)
         with one_thread_if_small(data.p):
             if each:
                 return self._each(
@@ -613,7 +699,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                 )
             own = (
                 np.arange(first)
-                if tested == "slopes" and plain
+                if plain and tested == "slopes"
                 else np.setdiff1d(problem.random, columns)
             )
             name = str(tested) if plain else ", ".join(self._names(columns))
@@ -632,7 +718,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     ) -> list[HeterogeneityTest]:
         """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
         if how == "lrt":
-            found = inference.ratio_tests(problem, columns)
+            testable = problem.data.can_differ(problem.intercept)[columns]
+            ratios = iter(inference.ratio_tests(problem, columns[testable]))
+            unknown = inference.SignificanceTest(np.nan, np.nan)
+            found = [
+                next(ratios) if is_testable else unknown for is_testable in testable
+            ]
         else:
             single = [np.array([j]) for j in columns]
             found = [
@@ -674,7 +765,9 @@ def _run(
     draws: int | None,
     seed: int,
 ) -> inference.SignificanceTest:
-    """Run one test."""
+    """Run one test; NaN for columns that vary within too few tasks."""
+    if not problem.data.can_differ(problem.intercept)[columns].any():
+        return inference.SignificanceTest(np.nan, np.nan)
     if how == "score":
         return inference.score_test(problem.data, columns, own, draws or DRAWS, seed)
     if how == "f":
@@ -686,6 +779,52 @@ def _run(
     return inference.ratio_test(
         problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed
     )
+
+
+def check_total_weight(total: float) -> None:
+    """Refuse weights that add up to far too many rows, or far too few.
+
+    Raises
+    ------
+    ValueError
+    """
+    if MIN_TOTAL_WEIGHT <= total <= MAX_TOTAL_WEIGHT:
+        return
+    raise ValueError(
+        f"sample_weight adds up to {total:.3g} rows: in mixed models a row of weight "
+        "k counts as k rows. Divide the weights by their mean."
+    )
+
+
+def with_counted_weights(data: TaskData) -> TaskData:
+    """Return data whose weights can be counted as rows.
+
+    Negligible weights become zero (`NEGLIGIBLE_WEIGHT`): a column that varies in such
+    rows alone would be stretched until they decide its coefficient.
+
+    Raises
+    ------
+    ValueError
+        If the weights add up to far too many rows, or far too few, or those of a task
+        are all negligible.
+    """
+    if data.weights is None:
+        return data
+    with np.errstate(over="ignore"):
+        check_total_weight(float(np.asarray(data.effective_weights()).sum()))
+    negligible = data.weights < NEGLIGIBLE_WEIGHT * data.weights.max()
+    if not data.weights[negligible].any():
+        return data
+    counted = replace(data, weights=np.where(negligible, 0.0, data.weights))
+    by_task = counted.sum_by_task(np.asarray(counted.effective_weights()))
+    empty = data.tasks[by_task <= 0]
+    if len(empty):
+        raise ValueError(
+            f"sample_weight: all weights of task {empty[0]} are below "
+            f"{NEGLIGIBLE_WEIGHT:g} of the largest weight. Leave the task out, or give "
+            "weights of about one."
+        )
+    return counted
 
 
 def warn_of_constants(data: TaskData, columns: Columns) -> None:

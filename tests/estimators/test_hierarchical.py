@@ -515,3 +515,189 @@ def test_noises_from_sums_are_those_from_rows():
     )
     assert_allclose(sums.noise_variances_, model.noise_variances_, rtol=1e-6)
     assert sums.noise_degrees_ == model.noise_degrees_
+
+
+# ---------------------------------------------------------------------- flat
+# likelihoods and invariances
+
+
+def rare_category(seed=0, T=40, n=15):
+    """Tasks with slopes of their own, and a category that one training row has."""
+    X, y, ids, _ = table(seed, T=T, n=n)
+    rare = np.zeros(len(y))
+    rare[np.random.default_rng(seed).integers(len(y))] = 1.0
+    return np.column_stack([X, rare]), y, ids
+
+
+@pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
+@pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
+def test_a_category_of_one_row_has_no_slope_variance(covariance, prior):
+    if covariance == "full" and prior != "normal":
+        pytest.skip("starts from the normal fit, which is the same case")
+    X, y, ids = rare_category()
+    model = HierarchicalMTL(covariance, prior=prior).fit(X, y, task_id=ids)
+    if prior != "clusters":
+        assert model.covariance_[3, 3] == 0
+    new = X.copy()
+    new[:, 2] = 1.0
+    predicted = model.predict(new, task_id=ids)
+    assert np.abs(predicted - y.mean()).max() < 3 * np.ptp(y)
+
+
+@pytest.mark.parametrize(("n_tasks", "differs"), [(1, False), (2, False), (3, True)])
+def test_a_slope_needs_three_tasks_within_which_its_column_varies(n_tasks, differs):
+    X, y, ids, _ = table(T=12)
+    column = np.where(ids < n_tasks, X[:, 0], 0.0) + 3.0 * ids
+    y = y + np.array([0.0, 9.0, -9.0, *np.zeros(9)])[ids] * X[:, 0]
+    model = HierarchicalMTL("diagonal").fit(
+        np.column_stack([column, X]), y, task_id=ids
+    )
+    assert (model.covariance_[1, 1] > 0) == differs
+
+
+def test_slopes_of_two_tasks_may_differ():
+    X, y, ids, _ = table(T=2, n=40, spread=(0.0, 5.0, 0.0))
+    model = HierarchicalMTL("diagonal", integrate=False).fit(X, y, task_id=ids)
+    assert model.covariance_[1, 1] > 0
+
+
+@pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_units_and_offset_of_the_targets_change_no_prior(seed, prior):
+    X, y, ids, _ = table(seed, T=12, n=8, noise=1.0)
+    plain = HierarchicalMTL("diagonal", prior=prior).fit(X, y, task_id=ids)
+    other = HierarchicalMTL("diagonal", prior=prior).fit(X, 1e6 * y + 3e6, task_id=ids)
+    assert_allclose(
+        other.predict(X, task_id=ids) / 1e6 - 3.0,
+        plain.predict(X, task_id=ids),
+        atol=5e-3,
+    )
+    assert_allclose(other.task_weights_, plain.task_weights_, atol=5e-3)
+    assert other.labels_.tolist() == plain.labels_.tolist()
+
+
+@pytest.mark.parametrize("prior", ["student", "clusters"])
+def test_names_and_order_of_the_tasks_change_no_prior(prior):
+    rng = np.random.default_rng(5)
+    X, y, ids, _ = table(3, T=12, n=9, noise=1.0, spread=(1.0, 0.8, 0.8))
+    plain = HierarchicalMTL("diagonal", prior=prior).fit(X, y, task_id=ids)
+    predicted = plain.predict(X, task_id=ids)
+    for _ in range(10):
+        names = rng.permutation(12)[ids]
+        rows = rng.permutation(len(y))
+        other = HierarchicalMTL("diagonal", prior=prior).fit(
+            X[rows], y[rows], task_id=names[rows]
+        )
+        assert_allclose(other.predict(X, task_id=names), predicted, atol=1e-3)
+        assert other.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-3)
+
+
+@pytest.mark.parametrize("noise", ["common", "task"])
+@pytest.mark.parametrize("prior", ["student", "clusters"])
+def test_the_objective_is_the_likelihood_of_the_prior_that_predicts(prior, noise):
+    X, y, ids, W = table(T=30, n=12)
+    W = np.where(np.arange(30)[:, None] % 2, W + 4.0, W - 4.0)
+    y = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + 0.5 * np.sin(np.arange(len(y)))
+    normal = HierarchicalMTL("diagonal", method="ml", noise=noise)
+    model = HierarchicalMTL("diagonal", method="ml", noise=noise, prior=prior)
+    normal, model = (m.fit(X, y, task_id=ids) for m in (normal, model))
+    assert model.converged_
+    assert 0 <= model.gap_ == model.stop_crit_ < 0.01
+    assert model.gap_ != normal.gap_
+    assert np.diff(model.objective_).max() < 1e-6
+    if noise == "common":
+        assert model.objective_[-1] == pytest.approx(-2 * model.log_likelihood_)
+    else:
+        assert model.objective_[-1] - normal.objective_[-1] == pytest.approx(
+            2 * (normal.log_likelihood_ - model.log_likelihood_), abs=1e-6
+        )
+
+
+def test_clusters_need_three_rows_per_mean_and_column():
+    X, y, ids, _ = table(T=8, n=2)
+    wide = np.column_stack([X, np.random.default_rng(0).normal(size=(len(y), 6))])
+    model = HierarchicalMTL("scalar", prior="clusters").fit(wide, y, task_id=ids)
+    assert model.labels_.tolist() == [0] * 8
+
+
+# ---------------------------------------------------------------------- masks and
+# weights
+
+MASKS = {
+    "list": list,
+    "tuple": tuple,
+    "numpy": np.array,
+    "pandas": pd.Series,
+    "nullable": lambda flags: pd.array(flags, dtype="boolean"),
+}
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_a_boolean_mask_selects_the_columns_whose_slopes_differ(kind):
+    X, y, ids, _ = table()
+    mask = MASKS[kind]([False, True])
+    by_mask = HierarchicalMTL("diagonal", slopes=mask).fit(X, y, task_id=ids)
+    by_position = HierarchicalMTL("diagonal", slopes=[1]).fit(X, y, task_id=ids)
+    assert_allclose(by_mask.coef_, by_position.coef_)
+    tested = HierarchicalMTL("diagonal").fit(X, y, task_id=ids).test(mask)
+    assert tested.tested == "1"
+
+
+@pytest.mark.parametrize(
+    ("slopes", "message"),
+    [
+        ([True, False, True], "mask of 3 columns"),
+        ([True], "mask of 1 columns"),
+        ([True, 0], "mixes"),
+        (True, "slopes must be"),
+        (pd.array([True, None], dtype="boolean"), "slopes must be"),
+    ],
+)
+def test_what_is_no_mask_of_the_columns_is_refused(slopes, message):
+    X, y, ids, _ = table()
+    with pytest.raises(ValueError, match=message):
+        HierarchicalMTL("diagonal", slopes=slopes).fit(X, y, task_id=ids)
+
+
+def test_a_single_boolean_is_no_column_to_test():
+    X, y, ids, _ = table()
+    with pytest.raises(ValueError, match="tested"):
+        HierarchicalMTL("diagonal").fit(X, y, task_id=ids).test(True)
+
+
+@pytest.mark.parametrize("weight", [1e300, 1e-300])
+def test_weights_that_count_too_many_or_too_few_rows_are_refused(weight):
+    X, y, ids, _ = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(ValueError, match=r"sample_weight.*mean"):
+            HierarchicalMTL().fit(
+                X, y, task_id=ids, sample_weight=np.full(len(y), weight)
+            )
+
+
+def test_a_row_of_next_to_no_weight_is_as_good_as_absent():
+    X, y, ids, _ = table()
+    weights = np.where(np.arange(len(y)) % 5, 1.0, 1e-300)
+    rows = weights == 1.0
+    some = HierarchicalMTL("diagonal").fit(X, y, task_id=ids, sample_weight=weights)
+    fewer = HierarchicalMTL("diagonal").fit(X[rows], y[rows], task_id=ids[rows])
+    assert_allclose(some.coef_, fewer.coef_, rtol=1e-5)
+
+
+def test_a_task_whose_weights_are_all_negligible_is_named():
+    X, y, ids, _ = table()
+    weights = np.where(ids == 7, 1e-300, 1.0)
+    with pytest.raises(ValueError, match=r"sample_weight.*task 7"):
+        HierarchicalMTL().fit(X, y, task_id=ids, sample_weight=weights)
+
+
+@pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
+def test_a_column_of_rows_of_next_to_no_weight_is_as_good_as_constant(prior):
+    X, y, ids, _ = table()
+    rare = (np.arange(len(y)) % 7 == 0).astype(float)
+    weights = np.where(rare > 0, 1e-200, 1.0)
+    model = HierarchicalMTL("diagonal", prior=prior).fit(
+        np.column_stack([X, rare]), y, task_id=ids, sample_weight=weights
+    )
+    assert (model.coef_[:, 2] == 0).all()

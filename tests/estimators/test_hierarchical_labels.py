@@ -1,6 +1,7 @@
 """Hierarchical classification: what it publishes, tasks never seen, tasks of one class, all layouts."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from scipy.special import expit
 from scipy.stats import chi2
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from mtlrun.estimators import (
@@ -66,10 +68,12 @@ def test_the_objective_is_the_likelihood_and_the_price_of_squares():
     model = HierarchicalMTLClassifier("diagonal", ridge=2.0).fit(X, y, task_id=ids)
     scale = X.std(axis=0)
     level = model.mean_intercept_ + X.mean(axis=0) @ model.mean_coef_
-    squares = level**2 + np.square(model.mean_coef_ * scale).sum()
-    squares += (np.diag(model.covariance_) * np.append(1.0, scale**2)).sum()
+    price_of_means = level**2 / 50 + np.square(model.mean_coef_ * scale).sum()
+    variances = np.diag(model.covariance_) * np.append(1.0, scale**2)
+    price_of_variances = variances[0] / 5 + variances[1:].sum()
     assert model.objective_[-1] == pytest.approx(
-        -2 * model.log_likelihood_ + 2.0 * squares, rel=1e-9
+        -2 * model.log_likelihood_ + 2.0 * (price_of_means + price_of_variances),
+        rel=1e-9,
     )
 
 
@@ -87,7 +91,9 @@ def test_a_single_task_is_logistic_regression():
     A, p = np.column_stack([np.ones(80), X]), plain.predict_proba(X)[:, 1]
     errors = np.sqrt(np.diag(np.linalg.inv((A.T * (p * (1 - p))) @ A)))
     assert_allclose(np.append(model.intercept_std_, model.coef_std_), errors, rtol=1e-3)
-    assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-5)
+    odds, averaged = plain.decision_function(X), model.decision_function(X)
+    variances = (A @ np.linalg.inv((A.T * (p * (1 - p))) @ A) * A).sum(axis=1)
+    assert_allclose(averaged, odds / np.sqrt(1 + np.pi * variances / 8), rtol=1e-3)
     found = model.estimates()
     assert_allclose(found.alone, found.pooled, atol=2e-3)
 
@@ -117,8 +123,9 @@ def test_a_task_never_seen_gets_the_mean():
     X, y, ids, _ = table()
     model = HierarchicalMTLClassifier("scalar", unseen="mean").fit(X, y, task_id=ids)
     odds = X[:3] @ model.mean_coef_ + model.mean_intercept_
-    assert_allclose(model.decision_function(X[:3], task_id=[-1] * 3), odds)
-    assert_allclose(model.predict_proba(X[:3], task_id=[-1] * 3)[:, 1], expit(odds))
+    averaged = model.decision_function(X[:3], task_id=[-1] * 3)
+    assert (np.abs(averaged) < np.abs(odds)).all()
+    assert (np.sign(averaged) == np.sign(odds)).all()
     assert (
         model.predict(X[:3], task_id=[-1] * 3).tolist()
         == np.where(odds > 0, "yes", "no").tolist()
@@ -228,7 +235,7 @@ def test_the_tests_tell_what_tasks_differ_in(spread, every, slopes):
 def test_a_ratio_is_the_fall_of_the_objective_and_p_values_are_adjusted_for_all_slopes():
     X, y, ids, _ = table(T=20, n=30)
     fits = {
-        name: HierarchicalMTLClassifier(name, tol=1e-9)
+        name: HierarchicalMTLClassifier(name, ridge=0.01, tol=1e-9)
         .fit(X, y, task_id=ids)
         .objective_[-1]
         for name in ("intercept", "scalar", "diagonal")
@@ -237,7 +244,7 @@ def test_a_ratio_is_the_fall_of_the_objective_and_p_values_are_adjusted_for_all_
     assert test.statistic == pytest.approx(fits["intercept"] - fits["scalar"], abs=1e-5)
     assert test.p_value == pytest.approx(chi2.sf(test.statistic, 1) / 2, rel=1e-9)
     fixed = (
-        HierarchicalMTLClassifier("diagonal", slopes=[1], tol=1e-9)
+        HierarchicalMTLClassifier("diagonal", slopes=[1], ridge=0.01, tol=1e-9)
         .fit(X, y, task_id=ids)
         .objective_[-1]
     )
@@ -257,3 +264,152 @@ def test_what_cannot_be_tested_is_said():
     assert np.isnan(
         HierarchicalMTLClassifier().test(X, y, task_id=np.zeros(len(y))).p_value
     )
+
+
+# ---------------------------------------------------------------------- priors,
+# averages, and what cannot be told
+
+
+def switching(seed=3, T=60, n=6):
+    """Labels that switch at most once per task, which asks for large variances."""
+    rng = np.random.default_rng(seed)
+    ids, time = np.repeat(np.arange(T), n), np.tile(np.arange(n), T).astype(float)
+    change = np.where(rng.random(T) < 0.5, -1.0, rng.uniform(0, n, T))
+    y = time < change[ids]
+    y = np.where(rng.random(T * n) < 0.03, ~y, y).astype(int)
+    return np.column_stack([time, rng.normal(size=T * n)]), y, ids
+
+
+def test_probabilities_are_averages_over_the_posterior():
+    X, y, ids, _ = table(spread=(2.0, 1.0, 0.0))
+    model = HierarchicalMTLClassifier("diagonal", unseen="mean").fit(X, y, task_id=ids)
+    odds = X[:5] @ model.mean_coef_ + model.mean_intercept_
+    rows = np.column_stack([np.ones(5), X[:5] - X.mean(axis=0)])
+    std = np.sqrt(np.einsum("ij,jk,ik->i", rows, model.covariance_, rows))
+    draws = np.random.default_rng(0).normal(size=20_000)
+    expected = expit(odds[:, None] + std[:, None] * draws).mean(axis=1)
+    found = model.predict_proba(X[:5], task_id=[-1] * 5)
+    assert_allclose(found[:, 1], expected, atol=0.02)
+    assert_allclose(found.sum(axis=1), 1.0)
+    assert np.abs(expit(odds) - expected).max() > 0.04
+    seen = model.predict_proba(X, task_id=ids)[:, 1]
+    plain = expit((X * model.coef_[ids]).sum(axis=1) + model.intercept_[ids])
+    assert (np.abs(seen - 0.5) <= np.abs(plain - 0.5)).all()
+
+
+@pytest.mark.parametrize("layout", ["shared", "masked"])
+def test_probabilities_of_a_shared_design_are_those_of_its_rows(layout):
+    X, Y = shared()
+    if layout == "masked":
+        Y = np.where(np.random.default_rng(1).random(Y.shape) < 0.2, np.nan, Y)
+    model = HierarchicalMTLClassifier("scalar").fit(X, Y)
+    found = model.predict_proba(X)
+    for t in range(Y.shape[1]):
+        one = model.predict_proba(X, task_id=np.full(len(X), t))
+        assert_allclose(found[:, t], one[:, 1])
+
+
+def test_variances_that_do_not_predict_are_not_chosen():
+    X, y, ids = switching()
+    models = {
+        name: HierarchicalMTLClassifier(name).fit(X, y, task_id=ids)
+        for name in ("intercept", "diagonal", "auto")
+    }
+    # By AIC the diagonal, with two more variances, would be the better one.
+    fall = models["intercept"].objective_[-1] - models["diagonal"].objective_[-1]
+    assert fall > 4
+    assert models["auto"].structure_ == "intercept"
+
+
+def test_variances_that_predict_are_chosen():
+    X, y, ids, _ = table(T=40, n=40, spread=(0.5, 2.0, 0.0))
+    model = HierarchicalMTLClassifier().fit(X, y, task_id=ids)
+    assert model.structure_ != "intercept"
+    assert model.coef_[:, 0].std() > 1
+
+
+@pytest.mark.parametrize("covariance", ["auto", "scalar", "diagonal", "full"])
+def test_tasks_of_one_class_do_not_make_log_odds_explode(covariance):
+    X, y, ids = switching()
+    model = HierarchicalMTLClassifier(covariance).fit(X, y, task_id=ids)
+    assert np.sqrt(np.diag(model.covariance_))[0] < 6
+    assert np.abs(model.decision_function(X, task_id=ids)).max() < 15
+
+
+def test_a_category_of_one_row_has_no_slope_variance():
+    X, y, ids, _ = table()
+    rare = np.zeros(len(y))
+    rare[7] = 1.0
+    X = np.column_stack([X, rare])
+    model = HierarchicalMTLClassifier("scalar").fit(X, y, task_id=ids)
+    assert model.covariance_[3, 3] == 0
+    assert np.ptp(model.coef_[:, 2]) < 1e-12
+    test = HierarchicalMTLClassifier().test(X, y, [0, 2], task_id=ids)
+    assert np.isfinite(test[0].p_value)
+    assert np.isnan(test[1].p_value)
+
+
+def test_a_boolean_mask_selects_the_columns_whose_slopes_differ():
+    X, y, ids, _ = table()
+    models = [
+        HierarchicalMTLClassifier("diagonal", slopes=slopes).fit(X, y, task_id=ids)
+        for slopes in ([True, False], [0])
+    ]
+    assert_allclose(models[0].coef_, models[1].coef_)
+    with pytest.raises(ValueError, match="mask"):
+        HierarchicalMTLClassifier(slopes=[True, False, True]).fit(X, y, task_id=ids)
+
+
+SEPARATED = {
+    "one column": (lambda X, noisy: X[:, 0] > 0.2, ["a"]),
+    "two columns": (lambda X, noisy: X[:, 0] + X[:, 1] > 0.2, ["a", "b"]),
+    "a category": (lambda X, noisy: noisy | (X[:, 2] > 0), ["c"]),
+    "one class": (lambda X, noisy: np.ones(len(X), dtype=bool), ["level"]),
+    "nothing": (lambda X, noisy: noisy, []),
+}
+
+
+@pytest.mark.parametrize("ridge", [0, 1.0])
+@pytest.mark.parametrize("case", SEPARATED)
+def test_columns_that_separate_classes_without_a_prior_are_named(case, ridge):
+    X, y, ids, _ = table()
+    category = np.random.default_rng(2).random(len(X)) < 0.2
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": category.astype(float)})
+    separate, names = SEPARATED[case]
+    labels = np.where(separate(frame.to_numpy(), y == "yes"), "yes", "no")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = HierarchicalMTLClassifier("intercept", ridge=ridge).fit(
+            frame, labels, task_id=ids
+        )
+    assert np.isfinite(model.coef_).all()
+    if ridge or not names:
+        assert not caught
+        assert np.abs(model.mean_coef_).max() < 20
+        return
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    named = str(caught[0].message).partition("separated by: ")[2].partition(".")[0]
+    assert named.split(", ") == names
+
+
+@pytest.mark.parametrize("weight", [1e300, 1e-300])
+def test_weights_that_count_too_many_or_too_few_rows_are_refused(weight):
+    X, y, ids, _ = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(ValueError, match=r"sample_weight.*mean"):
+            HierarchicalMTLClassifier().fit(
+                X, y, task_id=ids, sample_weight=np.full(len(y), weight)
+            )
+
+
+def test_large_weights_end_soon_at_the_same_optimum():
+    X, y, ids, _ = table(T=12, n=40, mean=(0.0, 0.5, -0.5))
+    models = [
+        HierarchicalMTLClassifier("diagonal").fit(
+            X, y, task_id=ids, sample_weight=np.full(len(y), weight)
+        )
+        for weight in (1e4, 1e6)
+    ]
+    assert all(model.converged_ and model.n_iter_ < 500 for model in models)
+    assert_allclose(models[0].coef_, models[1].coef_, atol=5e-3)

@@ -20,6 +20,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Standard deviations below this share of the mean are those of a constant column.
 CONSTANT = 1e-7
+#: Tasks within which a column has to vary before its slope gets a variance.
+VARYING_TASKS = 3
+#: Variation within a task below this share of the root of all squares of the task is
+#: rounding, also of sums of products.
+_VARIES = 1e-6
 #: Numbers in the padded rows of tasks that are factorised at a time.
 _BATCH = 1 << 22
 # Padding all tasks to the longest may make this many times the work before they are split by length.
@@ -94,6 +99,13 @@ class Compressed:
                 return block.R[place[0] if len(block.R) > 1 else 0], block.z[place[0]]
         raise IndexError(f"no task {t}")
 
+    def can_differ(self, intercept: bool) -> Array:
+        """Return the columns whose coefficients may differ between tasks, (p,)."""
+        varies = np.zeros((self.T, self.p), dtype=bool)
+        for block in self.blocks:
+            varies[block.tasks] = varies_within(block.R, intercept)
+        return can_differ(varies)
+
     def moments(self) -> Array:
         """Return the mean of x x' over all rows, (p, p)."""
         total = sum(
@@ -101,6 +113,51 @@ class Compressed:
             for block in self.blocks
         )
         return np.asarray(total / max(self.N, 1e-300))
+
+
+def varies_within(R: Array, intercept: bool) -> Array:
+    """Return which columns vary within each task.
+
+    Parameters
+    ----------
+    R : ndarray of shape (m, k, p)
+        Rows of tasks, or compressed rows; rows of zeros change nothing.
+    intercept : bool
+        Whether column 0 is the intercept. Without one, a column varies where it is not
+        zero.
+
+    Returns
+    -------
+    ndarray of bool, shape (m, p)
+        The intercept counts as varying in every task that has rows.
+    """
+    squares = np.square(R).sum(axis=1)
+    threshold = np.square(_VARIES) * squares.sum(axis=1, keepdims=True)
+    if not intercept:
+        return squares > threshold
+    level = R[:, :, 0]
+    rows = np.square(level).sum(axis=1)
+    # Taking the mean off first keeps the digits that a difference of sums would lose.
+    means = np.einsum("mk,mkp->mp", level, R) / np.maximum(rows, 1e-300)[:, None]
+    inside = np.square(R - level[:, :, None] * means[:, None, :]).sum(axis=1)
+    inside[:, 0] = rows
+    return inside > threshold
+
+
+def can_differ(varies: Array) -> Array:
+    """Return the columns whose coefficients get a variance between tasks, (p,).
+
+    The slope of a column that varies within one task cannot be told from the mean of
+    the slopes, and its likelihood is flat: any variance fits as well as none. Two
+    slopes say hardly more. So a column needs `VARYING_TASKS` tasks within which it
+    varies; of two tasks, both.
+
+    Parameters
+    ----------
+    varies : ndarray of bool, shape (T, p)
+    """
+    needed = min(VARYING_TASKS, len(varies))
+    return np.asarray(varies.sum(axis=0) >= needed)
 
 
 def weighted(data: Compressed, v: Array) -> Compressed:

@@ -242,7 +242,11 @@ def integrated(result: Result) -> Posterior:
             for v, (_, w) in zip(values, points, strict=True)
         ]
     )
-    weights /= weights.sum()
+    total = weights.sum()
+    if not total > 0:
+        # Of very many rows the range is too narrow for floats, and the maximum is all.
+        return result.posterior()
+    weights /= total
     kept = np.flatnonzero(weights > _LIGHT)
     parts = [posterior_of(m, values[i]) for i in kept]
     return _mixed(parts, weights[kept] / weights[kept].sum(), m.nu)

@@ -243,11 +243,17 @@ def half_chi2(statistic: float) -> float:
 
 
 def holm(p: list[float], family: int | None = None) -> list[float]:
-    """Return p-values adjusted by Holm's method, for a family of as many tests (default: these)."""
-    order = np.argsort(p, kind="stable")
-    out, last, family = np.empty(len(p)), 0.0, max(family or 0, len(p))
-    for rank, i in enumerate(order):
-        last = max(last, min(1.0, p[i] * (family - rank)))
+    """Return p-values adjusted by Holm's method.
+
+    `family` is the number of tests that they belong to, by default their own.
+    Tests without a p-value (NaN) are not counted and have none.
+    """
+    values = np.array(p, dtype=float)
+    n_tests = int(np.isfinite(values).sum())
+    size = max(family or 0, n_tests)
+    out, last = np.full(len(values), np.nan), 0.0
+    for rank, i in enumerate(np.argsort(values, kind="stable")[:n_tests]):
+        last = max(last, min(1.0, values[i] * (size - rank)))
         out[i] = last
     return [float(value) for value in out]
 

@@ -4,13 +4,18 @@ The labels of task t are Bernoulli with log-odds eta_t = X_t (mu + u_t), u_t = S
 of Theta and zero outside of the random columns. At the mode of v_t, with p the probabilities, W = p (1 - p), E = X S
 and M = I + E'WE::
 
-    D = sum_t [-2 log p(y_t | eta_t) + v_t'v_t + log|M|] + ridge (|mu|^2 + tr Theta)
+    D = sum_t [-2 log p(y_t | eta_t) + v_t'v_t + log|M|]
+        + sum_j [c_j mu_j^2 + d_j Theta_jj]
     h = X'(y - p),   P = W - W E M^-1 E'W,   B = X'PX,   s_i = e_i'M^-1 e_i
     g = W (1 - 2p) s,   r = X'(g - W E M^-1 E'g)
-    dD/dTheta = sum_t [B - h h' + (h r' + r h') / 2] + ridge I,   dD/dmu = sum_t [r - 2 h] + 2 ridge mu
+    dD/dTheta = sum_t [B - h h' + (h r' + r h') / 2] + diag(d)
+    dD/dmu = sum_t [r - 2 h] + 2 c mu
 
-This is the criterion that glmer of lme4 minimises (with ridge 0). No inverse of Theta occurs, so that a variance may be
-zero. An evaluation costs N k^2, k the lesser of rows and columns, for each of a few Newton steps.
+The prices c and d are priors: mu_j is normal with the variance 1 / c_j, and the root of
+Theta_jj half-normal with the scale 1 / sqrt(d_j). With prices of 0 this is the
+criterion that glmer of lme4 minimises. No inverse of Theta occurs, so that a variance
+may be zero. An evaluation costs N k^2, k the lesser of rows and columns, for each of a
+few Newton steps.
 """
 
 from __future__ import annotations
@@ -22,10 +27,16 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
+from scipy.stats import t as student_t
 
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.hierarchical import covariance
-from mtlrun.solvers.hierarchical.compress import Columns, by_length
+from mtlrun.solvers.hierarchical.compress import (
+    Columns,
+    by_length,
+    can_differ,
+    varies_within,
+)
 from mtlrun.solvers.hierarchical.covariance import (
     CovarianceModel,
     Factor,
@@ -34,6 +45,14 @@ from mtlrun.solvers.hierarchical.covariance import (
     Structure,
     Tied,
 )
+from mtlrun.solvers.hierarchical.label_posterior import (
+    LabelPosterior,
+    TaskRoots,
+    leave_one_out_losses,
+    root_of,
+    row_variances,
+)
+from mtlrun.solvers.hierarchical.separation import separating_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,9 +60,43 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _BATCH = 1 << 21
 #: Standard deviation, in log-odds, of a prior that says nothing.
 VAGUE = 100.0
+#: Prices of the mean and of the variance of the level, as shares of those of slopes.
+#: Classes may be rare, which is a matter of the mean; and levels of tasks differ by
+#: more than slopes per standard deviation do.
+LEVEL_MEAN_SHARE, LEVEL_VARIANCE_SHARE = 0.02, 0.2
 #: Newton steps for the modes (or for a model without tasks) and halvings of each; a mode is found when a step would
 #: gain less.
 _STEPS, _HALVINGS, _MODE = 100, 40, 1e-16
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of squares, which stand for priors.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (p,)
+        Of the squares of mu.
+    variance : ndarray of shape (p,)
+        Of the diagonal of Theta.
+    """
+
+    mean: Array
+    variance: Array
+
+    @classmethod
+    def equal(cls, price: float, p: int) -> Prices:
+        """Return one price for everything."""
+        return cls(np.full(p, float(price)), np.full(p, float(price)))
+
+    @classmethod
+    def weak(cls, ridge: float, p: int, intercept: bool) -> Prices:
+        """Return prices of `ridge` for slopes, and lower ones for the level."""
+        prices = cls.equal(ridge, p)
+        if intercept:
+            prices.mean[0] *= LEVEL_MEAN_SHARE
+            prices.variance[0] *= LEVEL_VARIANCE_SHARE
+        return prices
 
 
 @dataclass(frozen=True)
@@ -112,20 +165,29 @@ class Laplace:
         Number of tasks; those without rows are nothing.
     random : ndarray of int, shape (q,)
         Columns whose coefficients differ between tasks.
-    ridge : float
-        Price of the mean square of the coefficients, |mu|^2 + tr Theta.
+    ridge : float or Prices
+        A number is the price of everything.
 
     Attributes
     ----------
+    prices : Prices
     evaluations : int
         Calls until now.
     """
 
     def __init__(
-        self, blocks: list[PaddedRows], T: int, random: Array, ridge: float = 0.0
+        self,
+        blocks: list[PaddedRows],
+        T: int,
+        random: Array,
+        ridge: float | Prices = 0.0,
     ) -> None:
-        self.blocks, self.T, self.random, self.ridge = blocks, T, random, ridge
+        self.blocks, self.T, self.random = blocks, T, random
         self.p = blocks[0].X.shape[2]
+        if isinstance(ridge, Prices):
+            self.prices = ridge
+        else:
+            self.prices = Prices.equal(ridge, self.p)
         whole = np.array_equal(random, np.arange(self.p))
         self._Z = [
             block.X if whole else np.ascontiguousarray(block.X[:, :, random])
@@ -135,7 +197,7 @@ class Laplace:
 
     def with_random(self, random: Array) -> Laplace:
         """Return the criterion of the same rows with other random columns."""
-        return Laplace(self.blocks, self.T, random, self.ridge)
+        return Laplace(self.blocks, self.T, random, self.prices)
 
     def moments(self) -> Array:
         """Return the weighted mean of x x' over all rows, (p, p)."""
@@ -158,10 +220,12 @@ class Laplace:
     def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
         """Return D and its gradient; `v` (T, q) is where the search for the modes starts."""
         self.evaluations += 1
-        p, q, S = self.p, len(self.random), root(Theta)
+        q, S = len(self.random), root(Theta)
         modes = np.zeros((self.T, q)) if v is None else v.copy()
-        likelihood, G, squares = 0.0, self.ridge * np.eye(q), np.zeros((q, q))
-        g_mu, information = 2 * self.ridge * mu, self.ridge * np.eye(p)
+        price_of_mean = self.prices.mean
+        price_of_variance = self.prices.variance[self.random]
+        likelihood, G, squares = 0.0, np.diag(price_of_variance), np.zeros((q, q))
+        g_mu, information = 2 * price_of_mean * mu, np.diag(price_of_mean)
         for block, Z in zip(self.blocks, self._Z, strict=True):
             part = _evaluated(block, Z, mu, S, modes[block.tasks], self.random)
             modes[block.tasks] = part.v
@@ -176,9 +240,9 @@ class Laplace:
             squares += np.square(part.B[:, self.random][:, :, self.random]).sum(axis=0)
             g_mu = g_mu + (part.r - 2 * part.h).sum(axis=0)
             information += part.B.sum(axis=0)
-        criterion = likelihood + self.ridge * (
-            float(mu @ mu) + float(np.square(S).sum())
-        )
+        variances = np.square(S).sum(axis=1)
+        penalty = price_of_mean @ np.square(mu) + price_of_variance @ variances
+        criterion = likelihood + float(penalty)
         return LaplaceValue(
             criterion, likelihood, mu, Theta, modes, G, g_mu, information, squares
         )
@@ -226,6 +290,56 @@ class Laplace:
             )
         return out
 
+    def posterior(self, value: LaplaceValue) -> LabelPosterior:
+        """Return the covariances of the coefficients of all tasks."""
+        S = root(value.Theta)
+        roots = []
+        for block, Z in zip(self.blocks, self._Z, strict=True):
+            part = _evaluated(
+                block, Z, value.mu, S, value.v[block.tasks], self.random, rooted=True
+            )
+            roots.append(TaskRoots(block.tasks, part.F))
+        return self._covariances(value, roots)
+
+    def _covariances(
+        self, value: LaplaceValue, roots: list[TaskRoots]
+    ) -> LabelPosterior:
+        mean = np.linalg.pinv(value.information, hermitian=True)
+        return LabelPosterior(self.covariance(value.Theta), mean, roots)
+
+    def leave_one_out(self, value: LaplaceValue) -> Array:
+        """Return weighted sums of leave-one-out log losses by task, (T,)."""
+        S, common = root(value.Theta), self._covariances(value, [])
+        sums = np.zeros(self.T)
+        for block, Z in zip(self.blocks, self._Z, strict=True):
+            part = _evaluated(
+                block, Z, value.mu, S, value.v[block.tasks], self.random, rooted=True
+            )
+            variance = row_variances(block.X, part.F, common)
+            losses = leave_one_out_losses(part.eta, variance, block.y, block.w)
+            sums[block.tasks] = (block.w * losses).sum(axis=1)
+        return sums
+
+    def separating_columns(self, intercept: bool) -> list[int]:
+        """Return the columns of a direction that separates the classes."""
+        rows, labels = [], []
+        for block in self.blocks:
+            has_weight = np.broadcast_to(block.w > 0, block.y.shape)
+            X = np.broadcast_to(block.X, (*block.y.shape, self.p))
+            rows.append(X[has_weight])
+            labels.append(block.y[has_weight])
+        return separating_columns(
+            np.concatenate(rows), np.concatenate(labels), intercept
+        )
+
+    def can_differ(self, intercept: bool) -> Array:
+        """Return the columns whose coefficients may differ between tasks, (p,)."""
+        varies = np.zeros((self.T, self.p), dtype=bool)
+        for block in self.blocks:
+            has_weight = block.w[:, :, None] > 0
+            varies[block.tasks] = varies_within(block.X * has_weight, intercept)
+        return can_differ(varies)
+
 
 def root(Theta: Array) -> Array:
     """Return the symmetric root of a covariance, or of a diagonal given as a vector, as a matrix."""
@@ -237,17 +351,29 @@ def root(Theta: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Part:
-    """What the tasks of a block add: modes v, D, and per task h and r (m, p) and B (m, p, p)."""
+    """What the tasks of a block add to the sums, at their modes.
+
+    The modes v and D; per task h and r (m, p), B (m, p, p) and eta (m, n). F (m, k, p)
+    with F'F = B is empty unless it was asked for.
+    """
 
     v: Array
     D: float
     h: Array
     r: Array
     B: Array
+    eta: Array
+    F: Array
 
 
 def _evaluated(
-    block: PaddedRows, Z: Array, mu: Array, S: Array, v: Array, random: Array
+    block: PaddedRows,
+    Z: Array,
+    mu: Array,
+    S: Array,
+    v: Array,
+    random: Array,
+    rooted: bool = False,
 ) -> _Part:
     X = block.X
     E, basis = _loadings(Z, S)
@@ -266,7 +392,15 @@ def _evaluated(
         else X.transpose(0, 2, 1) @ (W[:, :, None] * E)
     )
     B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
-    return _Part(a if basis is None else _times(basis, a), D, _sums(X, residual), r, B)
+    F = np.zeros((len(B), 0, B.shape[2]))
+    if rooted and X.shape[1] < X.shape[2]:
+        WE = W[:, :, None] * E
+        P = W[:, :, None] * np.eye(W.shape[1]) - WE @ inverse @ WE.transpose(0, 2, 1)
+        F = root_of(P) @ X
+    elif rooted:
+        F = root_of(B)
+    modes = a if basis is None else _times(basis, a)
+    return _Part(modes, D, _sums(X, residual), r, B, eta, F)
 
 
 def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
@@ -297,7 +431,11 @@ def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, .
         M = eye + turned @ (W[:, :, None] * E)
         slope = _sums(E, residual) - a
         step = np.linalg.solve(M, slope[:, :, None])[:, :, 0]
-        if step_number == _STEPS or (step * slope).sum(axis=1).max(initial=0.0) < _MODE:
+        # Beyond a relative accuracy that depends on the size of the sums, a step
+        # changes nothing but rounding.
+        size = 1.0 + np.abs(log_p.sum(axis=1)) + np.square(a).sum(axis=1)
+        is_mode = (step * slope).sum(axis=1) < _MODE * size
+        if step_number == _STEPS or is_mode.all():
             break
         a, eta, log_p, moved = _halved(block, E, base, a, step, log_p)
         if not moved:
@@ -421,8 +559,9 @@ LARGEST = 50.0
 _RUNS = 10
 # A root of a variance below this counts as zero, and one that is freed or starts is at least the other.
 _ZERO, _SMALL = 1e-3, 0.05
-# The predicted gain below which a step that lowers nothing is rounding.
-_ROUNDING = 1e-5
+# The predicted gain below which a step that lowers nothing is rounding, and the share
+# of the criterion that is.
+_ROUNDING, _DIGITS = 1e-5, 1e-14
 
 
 class LaplaceFit(CovarianceModel[Laplace, LaplaceValue]):
@@ -565,9 +704,12 @@ def directed(
 
 
 def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
-    """Grow the covariance from none: intercept, scalar, diagonal, directions; take the best by AIC.
+    """Grow the covariance from none: intercept, scalar, diagonal, directions.
 
-    A structure is tried where there is `INFORMATION` per parameter.
+    A structure is tried where there is `INFORMATION` per parameter. Tasks of few rows,
+    or of one class, have a likelihood that rises with variances far beyond what
+    predicts well. So a structure other than the smallest is taken only if its
+    leave-one-out log loss is clearly the lower one (see `predicts_better`).
     """
     most = problem.information / INFORMATION
     p, level = len(problem.m.random), problem.intercept and 0 in problem.m.random
@@ -591,12 +733,29 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
         )
     )
     if start.name in ("scalar", "diagonal") and rank > 0:
-        best = min(
-            best,
-            directed(problem, start, min(rank, covariance.MOST_RANK)),
-            key=lambda fit: fit.aic,
-        )
-    return best
+        tried.append(directed(problem, start, min(rank, covariance.MOST_RANK)))
+    smallest = tried[0]
+    for fit in sorted(tried, key=lambda fit: fit.aic):
+        if fit is smallest or predicts_better(fit, smallest):
+            return fit
+    return smallest
+
+
+def predicts_better(large: LaplaceFit, small: LaplaceFit) -> bool:
+    """Return whether left-out rows have a clearly lower log loss under `large`.
+
+    The differences of the tasks' losses are compared with their standard error by a
+    t-test at 2.5%: leave-one-out losses keep the variances that were estimated from all
+    rows, and flatter the larger model a little.
+    """
+    T = large.m.T
+    if T < 2:
+        return False
+    differences = large.m.leave_one_out(large.fit.value) - small.m.leave_one_out(
+        small.fit.value
+    )
+    error = np.sqrt(T) * differences.std(ddof=1)
+    return bool(differences.sum() < -student_t.ppf(0.975, T - 1) * error)
 
 
 # ---------------------------------------------------------------------- the minimisation
@@ -702,10 +861,13 @@ def _minimised(
             structure, x, objective.value, information, (_ZERO, _SMALL, 1.0)
         )
         gain = max(gain, more)
-        if gain < problem.tol:
+        # Of large weights, sums over rows have no digits for gains as small as the
+        # tolerance.
+        tol = max(problem.tol, _DIGITS * abs(objective.value.criterion))
+        if gain < tol:
             converged = True
             break
-        x = moved if more >= problem.tol else x
+        x = moved if more >= tol else x
     evaluations = m.evaluations - before + base.fit.evaluations
     # Of numbers that may not be negative those that are not zero are the degrees of freedom.
     parameters = (

@@ -32,6 +32,9 @@ _TINY = 1e-200
 # Eigenvalues of the pooled Gram matrix of the columns below this are those of collinear columns.
 _COLLINEAR = 1e-10
 _ROUNDING = 4 * np.finfo(float).eps
+# Attempts to factorise a matrix, each with a hundred times as much of its trace on the
+# diagonal.
+_ATTEMPTS = 4
 # Numbers in the p x p matrices of the tasks that a Hessian holds at a time.
 _CHUNK = 1 << 23
 # Rows of triangular matrices that are inverted at once.
@@ -440,11 +443,7 @@ def whitened(
     """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of every task of a block, (m,)."""
     k = RJ.shape[1]
     V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
-    # A line search may try a Theta so large that the one is lost in rounding.
-    V[:, np.arange(k), np.arange(k)] += (
-        1.0 + _ROUNDING * k * np.trace(V, axis1=1, axis2=2)[:, None]
-    )
-    C = np.linalg.cholesky(V)
+    C = cholesky_of_one_plus(V)
     inverse = invert(C)
     logdet = np.broadcast_to(
         2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z)
@@ -455,6 +454,26 @@ def whitened(
         else np.matmul(inverse, block.z[:, :, None])[:, :, 0]
     )
     return inverse @ block.R, z, logdet
+
+
+def cholesky_of_one_plus(V: Array) -> Array:
+    """Return Cholesky factors of I + V for positive semidefinite V (m, k, k).
+
+    V is overwritten.     A line search may try a Theta so large that the one is lost in
+    rounding. Then as much is added as makes the matrices positive definite.
+    """
+    k = V.shape[1]
+    diagonal = np.arange(k)
+    trace = np.trace(V, axis1=1, axis2=2)[:, None]
+    share = _ROUNDING * k
+    V[:, diagonal, diagonal] += 1.0 + share * trace
+    for _ in range(_ATTEMPTS):
+        try:
+            return np.linalg.cholesky(V)
+        except np.linalg.LinAlgError:
+            V[:, diagonal, diagonal] += 99.0 * share * trace
+            share *= 100.0
+    return np.linalg.cholesky(V)
 
 
 def inverse_by_halves(C: Array) -> Array:

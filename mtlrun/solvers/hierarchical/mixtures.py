@@ -4,11 +4,15 @@ Student    w_t ~ N(mu, s Sigma) with s from an inverse gamma distribution, taken
            integral over the scale of a task is a sum.
 Clusters   w_t ~ sum_k pi_k N(mu_k, Sigma), by EM from k-means of the normal model's coefficients; their number by BIC.
 
-Both maximise the plain likelihood, the mean included; a ridge prior of the mean keeps the strength of the normal fit.
+Both maximise the plain likelihood, the mean included; a ridge prior of the mean keeps
+the strength of the normal fit. Parameters are measured in units of the normal fit, and
+the starts of k-means do not depend on the order of the tasks, so that neither the units
+of the targets nor the names of the tasks change anything.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +23,7 @@ from sklearn.cluster import KMeans
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
 from mtlrun.solvers.hierarchical.covariance import Tied
-from mtlrun.solvers.hierarchical.fit import Result
+from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Result
 from mtlrun.solvers.hierarchical.marginal import inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
 
@@ -30,6 +34,10 @@ DEGREES, SCALES = (10.0, 4.0, 2.0), 9
 #: Slope of the criterion at which the fit of a distribution ends, in units in which its curvature is about 2; the most
 #: parameters whose inverse Hessian is kept.
 GRADIENT, MOST_DENSE = 1e-3, 500
+#: The predicted fall of the criterion below which the fit of a distribution counts as
+#: converged, and the searches, each with a smaller slope at its end, that are made for
+#: it.
+STUDENT_GAIN, SEARCHES = 1e-5, 3
 #: Numbers of clusters that are tried, and tasks that each needs; no larger number is tried after so many that BIC finds
 #: worse than fewer.
 CLUSTERS, TASKS_PER_CLUSTER, WORSE = (2, 3, 4, 6), 3, 2
@@ -56,13 +64,27 @@ class Mixture:
         The likeliest cluster of every task; zeros for Student.
     degrees : float
         Of freedom; infinite for clusters and where tasks are normal.
+    path : list of float
+        The criterion along the iterations.
+    gain : float
+        Student: by how much a further step would lower the criterion, as the inverse
+        Hessian says. Clusters: by how much the last step of EM lowered it, which the
+        next one will not exceed.
+    converged : bool
+        Whether the gain is below `STUDENT_GAIN`, or `FALL` for clusters.
+    evaluations : int
+        Of the criterion, in all searches and for all numbers of clusters or degrees.
     """
 
     posterior: Posterior
     criterion: float
     task_weights: Array
     labels: Array
-    degrees: float = np.inf
+    degrees: float
+    path: list[float]
+    gain: float
+    converged: bool
+    evaluations: int
 
 
 # ---------------------------------------------------------------------- Student
@@ -73,9 +95,11 @@ def student(result: Result) -> Mixture:
     bases = _bases(result)
     degrees, best = np.inf, _Scales(result, np.ones(1), bases)
     inverse = best.solve()
+    evaluations = best.evaluations
     for nu in DEGREES:  # from thin tails to heavy ones, until they fit worse
         heavier = _Scales(result, _quantiles(nu), bases, best.x)
         inverse = heavier.solve(inverse)
+        evaluations += heavier.evaluations
         if heavier.criterion >= best.criterion:
             break
         degrees, best = nu, heavier
@@ -86,6 +110,10 @@ def student(result: Result) -> Mixture:
         weights,
         np.zeros(len(weights), dtype=int),
         degrees,
+        best.path,
+        best.gain,
+        best.gain < STUDENT_GAIN,
+        evaluations,
     )
 
 
@@ -111,16 +139,15 @@ class _Scales:
         self.frame = v.basis if v.kappa is None else np.eye(len(v.mu))
         self.kappa = None if v.kappa is None else max(v.kappa, 1e-6 * result.m.middle)
         self.cut = self.frame.shape[1]
-        self.unit = (
-            np.sqrt(np.maximum(np.diag(v.inverse), 1e-12))
-            if v.kappa is None
-            else np.full(self.cut, 1.0)
-        )
+        # The mean in standard errors of the normal fit, and s2 in units of its noise.
+        self.s2 = v.s2
+        inverse = v.inverse if v.kappa is None else v.basis @ v.inverse @ v.basis.T
+        self.unit = np.sqrt(np.maximum(np.diag(inverse), 1e-12) * v.s2)
         start = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
-        self.x = (
-            np.concatenate([start, [np.log(v.s2)], result.fit.x]) if x is None else x
-        )
-        self.criterion = np.inf
+        self.x = np.concatenate([start, [0.0], result.fit.x]) if x is None else x
+        self.criterion = self.gain = np.inf
+        self.path: list[float] = []
+        self.evaluations = 0
 
     def solve(self, inverse: Array | None = None) -> Array | None:
         """Minimise the criterion by BFGS, from the inverse Hessian of another distribution on; return that at the end.
@@ -128,33 +155,48 @@ class _Scales:
         With many parameters, for which it is too large, by L-BFGS.
         """
         units = np.ones(len(self.x))
-        units[self.cut] = np.sqrt(
-            2.0 / self.m.data.n.sum()
-        )  # of log(s2), whose curvature all rows add up to
+        # Of log(s2), whose curvature all rows add up to.
+        units[self.cut] = np.sqrt(2.0 / self.m.data.n.sum())
 
         def scaled(z: Array) -> tuple[float, Array]:
             value, slope = self(z * units)
+            self.evaluations += 1
+            if not self.path or value < self.path[-1]:
+                self.path.append(value)
             return value, slope * units
 
-        given: dict[str, Any] = {
-            "method": "L-BFGS-B",
-            "options": {"maxiter": 200, "ftol": 1e-10, "gtol": GRADIENT},
-        }
-        if len(self.x) <= MOST_DENSE:
-            start = 0.5 * np.eye(len(self.x)) if inverse is None else inverse
-            given = {
-                "method": "BFGS",
-                "options": {"maxiter": 200, "gtol": GRADIENT, "hess_inv0": start},
-            }
-        found = minimize(scaled, self.x / units, jac=True, **given)
-        self.x = found.x * units
+        z = self.x / units
+        for number in range(SEARCHES):
+            z, inverse = self._search(scaled, z, inverse, GRADIENT * 0.1**number)
+            if self.gain < STUDENT_GAIN:
+                break
+        self.x = z * units
         self.criterion = self(self.x)[0]
-        return _positive(found.hess_inv) if given["method"] == "BFGS" else None
+        self.path.append(self.criterion)
+        return inverse
+
+    def _search(
+        self,
+        criterion: Callable[[Array], tuple[float, Array]],
+        z: Array,
+        inverse: Array | None,
+        gradient: float,
+    ) -> tuple[Array, Array | None]:
+        """Search for the minimum; return its end and the inverse Hessian there."""
+        if len(z) > MOST_DENSE:
+            options: dict[str, Any] = {"maxiter": 500, "ftol": 0.0, "gtol": gradient}
+            run = minimize(criterion, z, jac=True, method="L-BFGS-B", options=options)
+            self.gain = 0.5 * float(run.jac @ run.hess_inv.matvec(run.jac))
+            return run.x, None
+        start = 0.5 * np.eye(len(z)) if inverse is None else inverse
+        options = {"maxiter": 200, "gtol": gradient, "hess_inv0": start}
+        run = minimize(criterion, z, jac=True, method="BFGS", options=options)
+        self.gain = 0.5 * float(run.jac @ run.hess_inv @ run.jac)
+        return run.x, _positive(run.hess_inv)
 
     def _unpacked(self, x: Array) -> tuple[Array, float, Array]:
-        s2 = float(
-            np.exp(np.clip(x[self.cut], -_FAR, _FAR))
-        )  # a step of the search can be far too long
+        # A step of the search can be far too long.
+        s2 = self.s2 * float(np.exp(np.clip(x[self.cut], -_FAR, _FAR)))
         return self.frame @ (x[: self.cut] * self.unit), s2, x[self.cut + 1 :]
 
     def __call__(self, x: Array) -> tuple[float, Array]:
@@ -378,14 +420,21 @@ class _Corrected:
 
 
 def clusters(result: Result) -> Mixture | None:
-    """Return clusters of tasks, their number by BIC; None where one normal distribution is better."""
+    """Return clusters of tasks, None where one normal distribution is better.
+
+    Their number is chosen by BIC. As the mean of a normal distribution, the means of
+    clusters need three rows per column.
+    """
     start, data = result.posterior(), result.m.data
     one = _clustered(result, start, 1)
+    evaluations = len(one.path)
     best, lowest, worse = None, one.bic, 0
     for K in CLUSTERS:
-        if K * TASKS_PER_CLUSTER > data.T or worse == WORSE:
+        has_few_rows = K * data.p * ROWS_PER_MEAN > data.N
+        if K * TASKS_PER_CLUSTER > data.T or has_few_rows or worse == WORSE:
             break
         found = _clustered(result, start, K, lowest)
+        evaluations += len(found.path)
         worse = 0 if found.bic < lowest else worse + 1
         if found.bic < lowest:
             best, lowest = found, found.bic
@@ -396,6 +445,11 @@ def clusters(result: Result) -> Mixture | None:
         best.criterion,
         np.ones(data.T),
         best.responsibility.argmax(axis=1),
+        np.inf,
+        best.path,
+        max(best.fall, 0.0),
+        best.fall < FALL,
+        evaluations,
     )
 
 
@@ -435,10 +489,10 @@ class _EM:
         )
         labels = np.zeros(self.data.T, dtype=int)
         if K > 1:
-            scale = np.sqrt(np.where(self.unit > 0, self.unit, np.inf))
-            labels = KMeans(K, n_init=1, random_state=seed).fit_predict(start.W / scale)
+            labels = _starting_labels(start, self.unit, K, seed)
         self.responsibility = 0.9 * np.eye(K)[labels] + 0.1 / K
         self.criterion = self.fall = np.inf
+        self.path: list[float] = []
 
     @property
     def bic(self) -> float:
@@ -453,6 +507,7 @@ class _EM:
             before = self.criterion
             self._step()
             self.fall = before - self.criterion
+            self.path.append(self.criterion)
             if step > 5 and self.fall < FALL:
                 break
 
@@ -529,6 +584,31 @@ class _EM:
             None,
             self.pi / self.pi.sum(),
         )
+
+
+def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
+    """Return clusters of the coefficients of a normal fit, by k-means.
+
+    The tasks are sorted by their distance from the mean first: the random start then
+    depends on their coefficients, not on their order or names, nor on the order and
+    signs of columns.
+
+    Parameters
+    ----------
+    start : Posterior
+    unit : ndarray of shape (p,)
+        Units of the variances; zero for columns whose coefficients do not differ.
+    K, seed : int
+    """
+    scale = np.sqrt(np.where(unit > 0, unit * start.s2, np.inf))
+    deviations = (start.W - start.mu) / scale
+    # Differences that are rounding must not decide which task comes first.
+    distances = np.round(np.square(deviations).sum(axis=1), 9)
+    order = np.argsort(distances, kind="stable")
+    labels = np.empty(len(order), dtype=int)
+    kmeans = KMeans(K, n_init=1, random_state=seed)
+    labels[order] = kmeans.fit_predict(np.round(deviations[order], 9))
+    return labels
 
 
 # ---------------------------------------------------------------------- both

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 from mtlrun.solvers.hierarchical.compress import Compressed, weighted
-from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
+from mtlrun.solvers.hierarchical.marginal import (
+    Marginal,
+    MarginalValue,
+    cholesky_of_one_plus,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -67,8 +72,13 @@ class Posterior:
             return np.asarray(self.explicit[t])
         R, _ = self.data.task(t)
         half = R @ (self.Sigma / self.s2)
-        V = half @ R.T + np.eye(len(R))
-        gain = np.linalg.solve(V, half)  # V^-1 R Theta
+        V = half @ R.T
+        try:
+            gain = np.linalg.solve(V + np.eye(len(R)), half)  # V^-1 R Theta
+        except np.linalg.LinAlgError:
+            # The one is lost in rounding beside a large Theta.
+            C = cholesky_of_one_plus(V[None])[0]
+            gain = cho_solve((C, True), half)
         left = np.eye(len(self.mu)) - gain.T @ R
         return np.asarray(
             self.Sigma - self.s2 * half.T @ gain + left @ self.mean_covariance @ left.T

@@ -1,0 +1,128 @@
+"""Posterior of logistic tasks: variances, probabilities, leave-one-out losses.
+
+Laplace's approximation makes the posterior of the coefficients w_t normal, around the
+mode, given mean and covariance of all tasks. With B_t the information of the labels of
+task t (`logistic`), C the covariance of mu and a row x::
+
+    var(x'w_t) = x' [Theta - Theta B_t Theta + (I - Theta B_t) C (I - Theta B_t)'] x
+
+B_t = F_t'F_t with at most min(rows, columns) rows F_t, which are all that is kept of a
+task. A probability is the logistic function averaged over this normal distribution, by
+the approximation expit(m / sqrt(1 + pi v / 8)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# A row cannot carry more than this share of the information about its own log-odds.
+_LARGEST_SHARE = 1.0 - 1e-6
+
+
+@dataclass(frozen=True)
+class TaskRoots:
+    """Roots F_t of the information of some tasks.
+
+    Attributes
+    ----------
+    tasks : ndarray of int, shape (m,)
+        Positions of the tasks.
+    F : ndarray of shape (m, k, p)
+    """
+
+    tasks: Array
+    F: Array
+
+
+@dataclass(frozen=True)
+class LabelPosterior:
+    """Posterior covariances of the standardised coefficients.
+
+    Attributes
+    ----------
+    Theta : ndarray of shape (p, p)
+        Covariance between tasks.
+    mean_covariance : ndarray of shape (p, p)
+        C, the covariance of the mean of the coefficients.
+    roots : list of TaskRoots
+    """
+
+    Theta: Array
+    mean_covariance: Array
+    roots: list[TaskRoots]
+
+    def variances(self, A: Array, task: int) -> Array:
+        """Return the variances of the log-odds of standardised rows A (n, p), (n,).
+
+        A task without training rows, of which -1 is one, has the covariance between
+        tasks in them.
+        """
+        for block in self.roots:
+            position = np.flatnonzero(block.tasks == task)
+            if position.size:
+                F = block.F[position[0]]
+                return row_variances(A[None], F[None], self)[0]
+        spread = self.Theta + self.mean_covariance
+        return np.asarray(np.einsum("ij,ij->i", A @ spread, A))
+
+
+def row_variances(X: Array, F: Array, posterior: LabelPosterior) -> Array:
+    """Return the variances of the log-odds of rows of tasks, (m, n).
+
+    Parameters
+    ----------
+    X : ndarray of shape (m, n, p), or (1, n, p) where the tasks share their rows
+    F : ndarray of shape (m, k, p)
+        Roots of the information of the tasks.
+    posterior : LabelPosterior
+        Its covariances; its roots are not used.
+    """
+    moved = X @ posterior.Theta
+    seen = moved @ F.transpose(0, 2, 1)
+    left = X - seen @ F
+    prior = (moved * X).sum(axis=2)
+    of_mean = ((left @ posterior.mean_covariance) * left).sum(axis=2)
+    within = np.maximum(prior - np.square(seen).sum(axis=2), 0.0)
+    return np.asarray(within + np.maximum(of_mean, 0.0))
+
+
+def root_of(matrices: Array) -> Array:
+    """Return roots F with F'F equal to positive semidefinite matrices (m, k, k)."""
+    values, vectors = np.linalg.eigh(matrices)
+    roots = np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(roots[:, :, None] * vectors.transpose(0, 2, 1))
+
+
+def averaged_odds(odds: Array, variance: Array) -> Array:
+    """Return the log-odds of the mean probability for normal log-odds."""
+    return np.asarray(odds / np.sqrt(1.0 + np.pi * variance / 8.0))
+
+
+def leave_one_out_losses(
+    odds: Array, variance: Array, y: Array, weights: Array
+) -> Array:
+    """Return approximate log losses of labels predicted from all other rows.
+
+    The row is taken out of the normal approximation at the mode; mean, covariance and
+    modes are not computed again. Of a row of weight k, one of k copies is taken out.
+
+    Parameters
+    ----------
+    odds, variance, y, weights : ndarray of one shape
+        Log-odds at the mode, their posterior variance, labels 0 and 1, and positive
+        weights.
+    """
+    p = expit(odds)
+    share = np.minimum(weights, 1.0)
+    curvature = share * p * (1.0 - p)
+    remaining = 1.0 - np.minimum(variance * curvature, _LARGEST_SHARE)
+    cavity_variance = variance / remaining
+    cavity_odds = odds - cavity_variance * share * (y - p)
+    averaged = averaged_odds(cavity_odds, cavity_variance)
+    return np.asarray(np.logaddexp(0.0, averaged) - y * averaged)
