@@ -93,15 +93,15 @@ def test_whole_weights_are_repeated_rows_in_a_gain_of_the_auc(is_ragged):
         found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, layout, 1.5))
     assert_same_gain(*found, with_error=True)
     for task in range(N_TASKS):
-        mine = IDS == task if is_ragged else (slice(None), task)
-        weights = WEIGHTS[IDS == task] if is_ragged else WEIGHTS
-        by_hand = [roc_auc_score(y[mine], s[mine], sample_weight=weights) for s in scores]
+        mine = task == IDS if is_ragged else (slice(None), task)
+        weights = WEIGHTS[task == IDS] if is_ragged else WEIGHTS
+        by_hand = [
+            roc_auc_score(y[mine], s[mine], sample_weight=weights) for s in scores
+        ]
         assert found[0].tasks[task] == pytest.approx(by_hand[0] - by_hand[1])
 
 
-@pytest.mark.parametrize(
-    "measure", [pytest.param(NMSE, marks=WEIGHTS_IGNORED), AUC]
-)
+@pytest.mark.parametrize("measure", [pytest.param(NMSE, marks=WEIGHTS_IGNORED), AUC])
 def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
     y = RNG.normal(size=N) + IDS
     if measure == AUC:
