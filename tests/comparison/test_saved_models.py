@@ -21,7 +21,7 @@ from mtlrun.errors import UserError
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.fitted import Model
-from mtlrun.models import load_model, save_model
+from mtlrun.models import load_model, save_model, trust_options
 from mtlrun.runs.cell import Features, choose_over_splits, with_params
 from mtlrun.runs.fit import with_features
 
@@ -118,6 +118,7 @@ def test_every_default_method_loads_without_trust_and_predicts_the_same(
 ):
     model, frame = fitted(case, candidate)
     save_model(tmp_path, model)
+    assert trust_options(tmp_path) == ""
     loaded = load_model(tmp_path)
     predicted = loaded.predict(frame)
     np.testing.assert_array_equal(predicted, model.predict(frame))
