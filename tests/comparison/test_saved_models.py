@@ -24,6 +24,8 @@ from mtlrun.fitted import Model
 from mtlrun.models import load_model, save_model, trust_options
 from mtlrun.runs.cell import Features, choose_over_splits, with_params
 from mtlrun.runs.fit import with_features
+from mtlrun.runs.load import load_training
+from mtlrun.runs.train import train
 
 FEW_ROWS = 12
 MANY_ROWS = 45
@@ -135,8 +137,9 @@ def test_every_default_method_loads_without_trust_and_predicts_the_same(
         assert np.isfinite(loaded.predict_proba(frame)).all()
 
 
-@pytest.mark.parametrize("positive", ["yes", "no"])
-@pytest.mark.parametrize("is_ragged", [True, False])
+@pytest.mark.parametrize(
+    ("positive", "is_ragged"), [("yes", True), ("no", True), ("no", False)]
+)
 def test_scores_and_probabilities_belong_to_the_labels_whichever_is_positive(
     tmp_path, positive, is_ragged
 ):
@@ -232,6 +235,7 @@ def test_nothing_is_chosen_without_a_search():
     assert choose_over_splits({"alpha": [1.0]}, [[None]]) == {}
 
 
+@pytest.fixture(scope="module")
 def unlike_first_split():
     """Return a comparison whose first split chooses otherwise than all splits do."""
     for seed in range(20):
@@ -256,8 +260,8 @@ def unlike_first_split():
     raise AssertionError("no such table")
 
 
-def test_the_saved_model_has_the_parameters_of_all_splits(tmp_path):
-    frame, result, expected, first = unlike_first_split()
+def test_the_saved_model_has_the_parameters_of_all_splits(tmp_path, unlike_first_split):
+    frame, result, expected, first = unlike_first_split
     assert result.model.estimator.estimator.alpha == expected != first
     folder = result.save(tmp_path)
     described = json.loads((folder / "model" / "model.json").read_text())
@@ -282,8 +286,10 @@ def test_the_saved_model_has_the_parameters_of_all_splits(tmp_path):
     np.testing.assert_allclose(result.predict(frame), by_hand, rtol=1e-5, atol=1e-5)
 
 
-def test_the_training_file_of_a_comparison_makes_its_model_again(tmp_path):
-    frame, result, expected, _ = unlike_first_split()
+def test_the_training_file_of_a_comparison_makes_its_model_again(
+    tmp_path, unlike_first_split
+):
+    frame, result, expected, _ = unlike_first_split
     assert result.config["refit"] == {"estimator__alpha": expected}
     protocol = Protocol.of(result.dataset, Settings())
     candidate = Candidate(
@@ -292,9 +298,6 @@ def test_the_training_file_of_a_comparison_makes_its_model_again(tmp_path):
     plain = protocol.training(candidate, result.dataset)
     assert plain.spec.refit is True
     folder = result.save(tmp_path)
-    from mtlrun.runs.load import load_training
-    from mtlrun.runs.train import train
-
     training = load_training(folder / "chosen.yaml", data_dir=folder / "data")
     done = train(training, output=tmp_path / "again", data_dir=folder / "data")
     again = load_model(done.folder)
