@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import mtlrun
+from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import (
     INDEPENDENT,
     Candidate,
@@ -15,6 +16,7 @@ from mtlrun.comparison.candidates import (
     default_candidates,
 )
 from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
 from mtlrun.errors import UserError
@@ -302,6 +304,37 @@ def test_the_training_file_of_a_comparison_makes_its_model_again(
     done = train(training, output=tmp_path / "again", data_dir=folder / "data")
     again = load_model(done.folder)
     np.testing.assert_array_equal(again.predict(frame), result.predict(frame))
+
+
+def test_the_shown_coefficients_have_the_parameters_of_all_splits(monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = table(3, 60).drop(columns="z")
+    frame["y"] = np.where(np.abs(frame.a) > 0.7, 3.0, -3.0) + rng.normal(size=180)
+    fits = {}
+    fit = compare_module._Session._fit
+
+    def noted(session, candidate, entry, params):
+        fits[candidate.label] = (candidate.grid, entry, params)
+        return fit(session, candidate, entry, params)
+
+    monkeypatch.setattr(compare_module._Session, "_fit", noted)
+    methods = ["JointFeatureMTL", "GradientBoosting+Task"]
+    options = {"methods": methods, "splits": 3, "repeats": 1, "folds": 2}
+    # The last value has the smallest sum, and another one wins the first split.
+    enter = CompareSchedule._enter
+
+    def entered(schedule, entry, split, record):
+        enter(schedule, entry, split, record)
+        losses = entry.grid_losses.get(split, [])
+        entry.grid_losses[split] = [9.0 if split else 0.0, *[5.0] * (len(losses) - 1)]
+        entry.grid_losses[split][-1] = 1.0
+
+    monkeypatch.setattr(CompareSchedule, "_enter", entered)
+    result = mtlrun.compare(frame, target="y", task="task", **options)
+    assert (result.saved, result.coefficients_of) == (methods[1], methods[0])
+    for label in methods:
+        grid, _, params = fits[label]
+        assert params == {name: values[-1] for name, values in grid.items()}
 
 
 def test_calibrated_models_have_the_parameters_of_all_splits():
