@@ -27,6 +27,7 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP, WEIGHT
 from mtlrun.estimators.baselines import TaskMean
+from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 from mtlrun.evaluation import Part
 from mtlrun.metrics import METRICS
@@ -223,6 +224,30 @@ def test_whole_weights_are_repeated_rows_in_the_error_by_the_variance_of_all_row
     again = dataset(y, np.ones(len(AGAIN)), IDS, AGAIN)
     repeated = scored(again, scores[AGAIN], ["nmse_all"])["nmse_all"]
     np.testing.assert_allclose(weighted.per_task, repeated.per_task)
+
+
+# --- fits ---
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+@pytest.mark.parametrize("is_ragged", [True, False])
+def test_whole_weights_are_repeated_rows_in_the_fits(is_many, is_ragged):
+    shape = (N,) if is_ragged else (N, N_TASKS)
+    ids = IDS if is_ragged else None
+    y = RNG.normal(size=shape)
+    X = RNG.normal(size=(N, 2))
+    coefficients = []
+    weighted = dataset(y, WEIGHTS, ids)
+    repeated = dataset(y, np.ones(len(AGAIN)), ids, AGAIN)
+    for data, rows in ((weighted, X), (repeated, X[AGAIN])):
+        data.X = rows
+        every = np.arange(data.n_samples)
+        part = Part.of(data, every, every)
+        fit = part.rows.fit if is_many else part.fit
+        coefficients.append(fit(IndependentRidge(3.0)).coef_)
+    np.testing.assert_allclose(*coefficients)
+    unweighted = IndependentRidge(3.0).fit(X, y, task_id=ids).coef_
+    assert not np.allclose(coefficients[0], unweighted)
 
 
 # --- before the fits: the line on differences, and the rows that are tested ---
