@@ -605,3 +605,22 @@ def test_the_facts_have_the_sizes_of_the_table():
     assert numbers(facts[0].partition(":")[2])[:4] == [60, 2, 3, 20]
     assert any(numbers(fact)[:1] == [6] and "chosen" in fact for fact in facts)
     assert any(numbers(fact) == [-4, 3] or numbers(fact) == [4, 3] for fact in facts)
+
+
+@pytest.mark.parametrize(("greater", "first"), [(True, "High"), (False, "Low")])
+def test_the_best_method_has_the_best_score_of_the_metric(greater, first):
+    tested = evaluation(1)
+    low = Entry("Low", POOLED, scores={0: 0.1})
+    high = Entry("High", POOLED, scores={0: 0.9})
+    board = board_of(tested, [low, high], greater)
+    assert board.best().label == first
+
+
+def test_a_method_without_its_second_repeat_is_compared_on_the_first_alone():
+    tested = evaluation()
+    entries = methods(tested)
+    for split in range(5, 10):
+        del entries[2].losses[split]
+    found = board_of(tested, entries).gain(entries[2], entries[0])
+    once = tested.gain(entries[2].losses, entries[0].losses, 1)
+    assert (found.value, found.error) == (once.value, once.error)
