@@ -291,6 +291,27 @@ class Model(BaseEstimator):
         found = model.chances(*model.read(X))
         return found[0] if len(found) == 1 else found
 
+    @available_if(lambda self: self.about["task_type"] != "regression")
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of the labels of a data frame.
+
+        Returns
+        -------
+        ndarray
+            For one target with two labels of shape (n,): a row with a score above 0 gets
+            the second label of `classes_`. Otherwise a column per target with two labels,
+            and one per label of a target with more, in the order of `classes_`. Where
+            rows belong to tasks with more than two labels, a label that does not occur
+            in the task of a row has the score -inf.
+
+        Raises
+        ------
+        DataError, UnknownNameError
+            As `predict`.
+        """
+        model = self._now()
+        return model.scores_of_labels(*model.read(X))
+
     def score(self, X: Any, y: Any) -> float:
         """Return R2 of numbers, the accuracy of labels (of all targets together)."""
         found = self.predict(X)
@@ -468,6 +489,25 @@ class Model(BaseEstimator):
             else np.stack([c.astype(object) for c in columns], axis=1)
         )
 
+    def scores_of_labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return what `decision_function` does, for a matrix and positions of tasks."""
+        scores = self.scores(X, task_id)
+        if self._is_first_label_positive:
+            scores = -scores
+        if not self.by_task or self.ragged:
+            has_one_column = scores.ndim == 2 and scores.shape[1] == 1
+            return scores[:, 0] if has_one_column else scores
+        classes = self.classes_
+        found = np.full((len(scores), len(classes)), -np.inf)
+        for t, (words, columns) in enumerate(self.outputs()):
+            rows = np.flatnonzero(task_id == t)
+            values = scores[rows, columns]
+            if len(words) == 2:
+                values = np.column_stack([-values, values])
+            labels = self._values(words)
+            found[np.ix_(rows, np.searchsorted(classes, labels))] = values
+        return found
+
     def spelt(self, signs: np.ndarray) -> np.ndarray:
         """Return the labels -1/+1 of ragged tasks as the original labels."""
         return self._values(next(iter(self.words.values())))[(signs > 0).astype(int)]
@@ -488,7 +528,9 @@ class Model(BaseEstimator):
         """Return the probability of every label: a matrix per target, one where rows belong to tasks."""
         positive = self.probabilities(X, task_id)
         if positive.ndim == 1:
-            return [np.column_stack([1 - positive, positive])]
+            both = np.column_stack([1 - positive, positive])
+            # --positive decides which label is +1; `classes_` is sorted.
+            return [both[:, ::-1] if self._is_first_label_positive else both]
         found = []
         for words, place in self.outputs():
             if len(words) == 2:
@@ -514,6 +556,14 @@ class Model(BaseEstimator):
                 mine
             ]
         return [out]
+
+    @property
+    def _is_first_label_positive(self) -> bool:
+        """Whether +1, of tasks with rows of their own, is the first label of `classes_`."""
+        if not self.ragged:
+            return False
+        negative, positive = self._values(next(iter(self.words.values())))
+        return bool(positive < negative)
 
     def outputs(self) -> Iterator[tuple[list[str], slice]]:
         """Yield the labels of every target of a shared design (or task with classes), and its columns in the scores."""
@@ -620,6 +670,13 @@ def answers_table(
             zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True)
         )
     return pd.DataFrame(table)
+
+
+def scores_table(model: Model, X: Any, task_id: np.ndarray | None) -> pd.DataFrame:
+    """Return the scores of labels as a table, with the columns of `answers_table`."""
+    scores = model.scores(X, task_id)
+    names = [f"{name}:score" if name else "score" for name in _scored(model)]
+    return pd.DataFrame(scores.reshape(len(scores), -1), columns=distinct(names))
 
 
 def _limits(

@@ -16,6 +16,7 @@ import platform
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -72,10 +73,25 @@ TRUSTED = frozenset(
     }
 )
 
-#: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.
+#: Containers of numbers in numpy and scikit-learn that skops does not count among the
+#: safe ones. skops leaves out trees because a forged one leads predictions outside of
+#: its tables; `check_indices` refuses those.
 CONTAINERS = frozenset(
-    {"numpy.dtype", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"}
+    {
+        "numpy.dtype",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.tree._tree.Tree",
+    }
 )
+
+#: ``functools.partial`` calls the function that it holds, so it is only loaded around
+#: these functions, with keywords from these; `_refuse_partials` sees to it. Boosted
+#: trees with categories check their columns by ``partial(check_array, ...)``.
+PARTIAL = "functools.partial"
+PARTIAL_FUNCTIONS: dict[str, frozenset[str]] = {
+    "sklearn.utils.validation.check_array": frozenset({"dtype", "ensure_all_finite"})
+}
+LOADABLE = TRUSTED | CONTAINERS | PARTIAL_FUNCTIONS.keys() | {PARTIAL}
 
 #: The description of an archive by skops. An archive may expand to so many bytes, or so many times its own size,
 #: whichever is more.
@@ -185,9 +201,11 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
         ):  # it may be of a module in the current folder
             with contextlib.suppress(ImportError):  # told below
                 import_named(type_name.rpartition(".")[0])
-        content = skops.io.loads(archive, trusted=sorted(TRUSTED | CONTAINERS | known))
+        content = skops.io.loads(archive, trusted=sorted(LOADABLE | known))
+        if PARTIAL not in known:
+            _refuse_partials(content, known, str(file))
         check_indices(content, str(file), UNTRUSTED_REMEDY)
-    except DataError:
+    except UserError:  # a DataError, too
         raise
     except UntrustedTypesFoundException:
         unknown = _unknown_types(archive, known)
@@ -222,9 +240,7 @@ def _options(types: Iterable[str]) -> str:
 def _unknown_types(archive: bytes, known: Set[str] = frozenset()) -> list[str]:
     """Return the types in an archive that are only loaded when they are trusted by name."""
     skops = import_skops()
-    return sorted(
-        set(skops.io.get_untrusted_types(data=archive)) - TRUSTED - CONTAINERS - known
-    )
+    return sorted(set(skops.io.get_untrusted_types(data=archive)) - LOADABLE - known)
 
 
 def finished(folder: Path) -> Path:
@@ -470,12 +486,52 @@ def _objects(content: Any) -> Iterator[Any]:
         yield value
         if isinstance(value, dict):
             waiting += [*value.keys(), *value.values()]
+            waiting.append(getattr(value, "default_factory", None))
         elif isinstance(value, list | tuple | set | frozenset):
             waiting += value
         elif isinstance(value, np.ndarray):
             waiting += value.ravel().tolist() if value.dtype.kind == "O" else []
+        elif isinstance(value, partial):
+            waiting += [value.func, value.args, value.keywords, value.__dict__]
         else:
             waiting += getattr(value, "__dict__", {}).values()
+
+
+def _refuse_partials(content: Any, known: Set[str], name: str) -> None:
+    """Refuse a ``functools.partial`` of a function that nobody has allowed.
+
+    A function of `known` was trusted by name. The functions of `PARTIAL_FUNCTIONS` take
+    plain values for some of their keywords, and nothing else.
+
+    Raises
+    ------
+    UserError
+    """
+    for value in _objects(content):
+        if not isinstance(value, partial):
+            continue
+        function = getattr(value.func, "__qualname__", type(value.func).__name__)
+        function = f"{getattr(value.func, '__module__', '')}.{function}"
+        keywords = PARTIAL_FUNCTIONS.get(function, frozenset())
+        is_plain = (
+            not value.args
+            and value.keywords.keys() <= keywords
+            and all(map(_is_plain, value.keywords.values()))
+        )
+        if function not in known and not (keywords and is_plain):
+            raise UserError(
+                f"{name}: contains a {PARTIAL} of {function}, which mtlrun cannot check",
+                "Predicting calls that function. If you trust the source of the file, "
+                f"add: {_options([PARTIAL])}",
+            )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a bool, None, a number type of numpy, or a list of these."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    is_number_type = isinstance(value, type) and issubclass(value, np.number)
+    return value is None or isinstance(value, bool) or is_number_type
 
 
 def _require(holds: Any, problem: str) -> None:
@@ -489,11 +545,15 @@ def _check_children(
     """Check a table of nodes, the root first: scikit-learn puts children behind their parents."""
     _require(len(inner) > 0, "a tree without nodes")
     place = np.arange(len(inner))[inner]
-    for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
+    children = [left[inner].astype(np.int64), right[inner].astype(np.int64)]
+    for child in children:
         _require(
             (child > place) & (child < len(inner)),
             f"a child is no later node of the {len(inner)}",
         )
+    # Code that visits all nodes has room for each of them once.
+    n_parents = np.bincount(np.concatenate(children), minlength=len(inner))
+    _require(n_parents <= 1, "a node is the child of two others")
     _require(
         (features[inner] >= 0) & (features[inner] < n_features),
         f"a split is on none of {n_features} features",
@@ -501,10 +561,33 @@ def _check_children(
 
 
 def _check_tree(tree: Any) -> None:
+    _require(
+        0 < tree.node_count <= tree.capacity,
+        f"{tree.node_count} nodes in a table of {tree.capacity}",
+    )
+    _require(
+        tree.n_outputs > 0 and tree.max_n_classes > 0, "a tree that predicts nothing"
+    )
     left = tree.children_left
     _check_children(
         left != -1, left, tree.children_right, tree.feature, tree.n_features
     )
+    _require(
+        _depth(left, tree.children_right) <= tree.max_depth,
+        f"nodes deeper than {tree.max_depth}",
+    )
+
+
+def _depth(left: Array, right: Array) -> int:
+    """Return the depth of a checked tree, 0 for a root without children."""
+    depth = 0
+    level = np.zeros(1, dtype=np.int64)
+    while True:
+        inner = level[left[level] != -1]
+        if not len(inner):
+            return depth
+        level = np.concatenate([left[inner], right[inner]])
+        depth += 1
 
 
 def _check_decision_tree(model: Any) -> None:
@@ -519,10 +602,13 @@ def _check_ensemble(model: Any) -> None:
     chosen = getattr(model, "estimators_features_", None)
     for k, tree in enumerate(trees):
         width = model.n_features_in_ if chosen is None else len(chosen[k])
-        _require(
-            getattr(tree, "n_features_in_", width) == width,
-            "a part of it was fitted on other features",
-        )
+        # Gradient boosting hands its rows to the tables of the trees themselves.
+        table = getattr(tree, "tree_", None)
+        widths = {
+            getattr(tree, "n_features_in_", width),
+            getattr(table, "n_features", width),
+        }
+        _require(widths == {width}, "a part of it was fitted on other features")
 
 
 def _check_boosting(model: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time as clock
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from glob import has_magic
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.comparison.candidates import (
+    INNER,
     Candidate,
     calibrated,
     chosen_candidate,
@@ -66,6 +67,7 @@ from mtlrun.data.table import (
 from mtlrun.errors import ConfigError
 from mtlrun.metrics import get_metric
 from mtlrun.report.grid import duration
+from mtlrun.runs.cell import choose_over_splits
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool, Progress, loaded
 from mtlrun.runs.run import Runner
@@ -404,9 +406,11 @@ class _Session:
             text = f"no time was left to fit {ranked[0].label} on all rows: the saved model is {best.label}"
             board.left_out.append(text)
         candidate = candidates[best.label]
+        params = choose_over_splits(candidate.grid, list(best.grid_losses.values()))
         if self.settings.calibrate:
             candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
-        trained = self._fit(candidate, best)
+            params = {f"{INNER}{name}": value for name, value in params.items()}
+        trained = self._fit(candidate, best, params)
         joint = next(
             (
                 entry
@@ -417,12 +421,10 @@ class _Session:
         )
         if joint is None or hasattr(trained.model.estimator, "coef_"):
             return best.label, trained, best.label, trained
-        return (
-            best.label,
-            trained,
-            joint.label,
-            self._fit(candidates[joint.label], joint),
-        )
+        candidate = candidates[joint.label]
+        params = choose_over_splits(candidate.grid, list(joint.grid_losses.values()))
+        linear = self._fit(candidate, joint, params)
+        return best.label, trained, joint.label, linear
 
     def _in_time(self, entry: Entry, end: float | None) -> bool:
         """Whether a method can be fitted on all rows before the end of the budget, as far as its fits tell."""
@@ -434,9 +436,14 @@ class _Session:
             and fits * max(entry.fit_seconds) <= end - clock.monotonic()
         )
 
-    def _fit(self, candidate: Candidate, entry: Entry) -> Trained:
-        """Fit a method on all rows, unless the folder holds that model already."""
-        training = self.protocol.training(candidate, self.dataset)
+    def _fit(
+        self, candidate: Candidate, entry: Entry, params: Mapping[str, Any]
+    ) -> Trained:
+        """Fit a method on all rows, unless the folder holds that model already.
+
+        `params` are those that the searches of all splits chose.
+        """
+        training = self.protocol.training(candidate, self.dataset, params)
         made = self._plan(training)
         cell = made.rows[0].cell
         stored = load_trained(self.folder / MODEL, training, cell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -280,8 +281,22 @@ class Protocol:
         }
         return Experiment.of(config, dataset.title)
 
-    def training(self, candidate: Candidate, dataset: Dataset) -> Experiment:
-        """Return a method as a training file; its cell is that of the first split."""
+    def training(
+        self,
+        candidate: Candidate,
+        dataset: Dataset,
+        params: Mapping[str, Any] | None = None,
+    ) -> Experiment:
+        """Return a method as a training file; its cell is that of the first split.
+
+        Parameters
+        ----------
+        candidate : Candidate
+        dataset : Dataset
+        params : mapping, optional
+            Parameters of the model that is fitted to all rows; default: those that the
+            search of the first split chooses.
+        """
         config: dict[str, Any] = {
             **self._common(dataset),
             "kind": "train",
@@ -289,7 +304,7 @@ class Protocol:
             "dataset": {"id": dataset.id},
             "method": candidate.method,
             "split": self.split,
-            "refit": True,
+            "refit": dict(params) if params else True,
         }
         return Experiment.of(config, dataset.title)
 

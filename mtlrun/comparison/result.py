@@ -30,7 +30,7 @@ from mtlrun.data.names import class_task, distinct
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError, UserError
-from mtlrun.fitted import Model, to_csv
+from mtlrun.fitted import Model, scores_table, to_csv
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.record import CELLS
 from mtlrun.report.figures import Figure, Forest
@@ -169,6 +169,25 @@ class Comparison:
         ]
         index = frame.index if isinstance(frame, pd.DataFrame) else None
         return pd.DataFrame(np.hstack(parts), index, columns)
+
+    def decision_function(self, frame: Any) -> pd.DataFrame:
+        """Return the scores of labels, which order rows also where there are no probabilities.
+
+        A column ``score`` for a target with two labels, of the label of the greater
+        scores (``yes:score``) unless the labels are 0/1 or -1/+1; several targets have a
+        column each. They are those of ``mtlrun predict``.
+
+        Raises
+        ------
+        UserError
+            If the targets are numbers.
+        DataError, UnknownNameError
+            As `predict`.
+        """
+        if self.model.about["task_type"] == "regression":
+            raise UserError("the model predicts numbers, not labels", "Use predict.")
+        table = scores_table(self.model, *self.model.read(frame))
+        return table.set_axis(frame.index) if isinstance(frame, pd.DataFrame) else table
 
     def __repr__(self) -> str:
         lines = text_lines(leaderboard_grid(self.board))
@@ -380,7 +399,10 @@ class Comparison:
             default_flow_style=None,
             width=120,
         )
-        head = f"# The best method of a comparison on {self.dataset.title}. Tunes and fits it again on the same data.\n"
+        head = (
+            f"# The best method of a comparison on {self.dataset.title}. Tunes it on the "
+            "first split and fits it again.\n"
+        )
         return (
             f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
         )

@@ -183,10 +183,13 @@ class CompareSchedule:
         entry.fit_seconds.append(record.seconds["fit"])
         entry.chosen[split] = record.selection.get("chosen") or {}
         inner = record.selection.get("score")
+        sign = -1.0 if get_metric(metric).greater_is_better else 1.0
         if inner is not None:
-            entry.inner[split] = (
-                -inner if get_metric(metric).greater_is_better else inner
-            )
+            entry.inner[split] = sign * inner
+        if means := record.selection.get("means"):
+            entry.grid_losses[split] = [
+                None if mean is None else sign * mean for mean in means
+            ]
         notes = ["not converged"] * (record.status == NOT_CONVERGED)
         edges = record.selection.get("edges", {}).items()
         notes += [

@@ -385,6 +385,46 @@ def choose(
     }
 
 
+def choose_over_splits(
+    grid: Mapping[str, Sequence[Any]], losses: Sequence[Sequence[float | None]]
+) -> dict[str, Any]:
+    """Choose the parameters of one model from the searches of several splits.
+
+    The candidate with the smallest sum of losses wins. A candidate has no loss in a
+    split where it failed, or where halving dropped it, so a sum over fewer splits would
+    be smaller for no good reason. Therefore only the candidates with losses in the most
+    splits compete, and they do so on the splits where all of them have one. Halving of
+    two candidates leaves no such split: then the first in the list wins a tie. Equal
+    sums go to the first in the list, too.
+
+    Parameters
+    ----------
+    grid : mapping
+    losses : sequence of sequences
+        By split, the mean inner loss of every candidate, lower is better; None for a
+        candidate without one.
+
+    Returns
+    -------
+    dict
+        Empty if no candidate has a loss in any split.
+    """
+    params = candidates(grid)
+    counts = [sum(split[i] is not None for split in losses) for i in range(len(params))]
+    most = max(counts, default=0)
+    if most == 0:
+        return {}
+    competing = [i for i, count in enumerate(counts) if count == most]
+    sums = dict.fromkeys(competing, 0.0)
+    for i in competing:
+        sums[i] = math.fsum(
+            float(split[i] or 0.0)
+            for split in losses
+            if all(split[j] is not None for j in competing)
+        )
+    return params[min(competing, key=lambda i: sums[i])]
+
+
 def search_key(folds: Iterable[str]) -> str:
     """Return the key of a search from those of its folds."""
     return hashlib.sha256("".join(folds).encode()).hexdigest()

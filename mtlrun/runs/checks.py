@@ -294,6 +294,9 @@ def _method(
     for key, value in select_with.items():
         yield from _parameter(name, params, key, (*path, "select_with", key))
         yield from _value(name, params, key, value, (*path, "select_with", key))
+    for key, value in _dict(data.get("refit")).items():
+        yield from _parameter(name, params, key, ("refit", key))
+        yield from _value(name, params, key, value, ("refit", key))
     if select_with and not grid:
         yield (
             (*path, "select_with"),

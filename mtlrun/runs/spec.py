@@ -349,7 +349,7 @@ class Spec(StrictModel):
     deviations: list[str] = []
     readings: dict[str, Reading] = {}
     profiles: dict[str, dict[str, Any] | None] = {}
-    refit: bool = False
+    refit: bool | dict[str, Any] = False
 
     @field_validator("readings")
     @classmethod

@@ -193,7 +193,9 @@ def fit_training(
             f"{counted(dataset.n_tasks, 'task')}"
         )
         result = _result(training, record)
-        facts = _facts(training, cell, dataset, fitted.model, result)
+        refitted = spec.refit if isinstance(spec.refit, dict) else {}
+        params = with_params(cell.method.params, {**chosen, **refitted})
+        facts = _facts(training, cell, dataset, fitted.model, result, params)
         tested_rows = tested_table(
             Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows
         )
@@ -203,7 +205,6 @@ def fit_training(
             say("refitting on all rows")
             rows = np.arange(dataset.n_samples)
             whole, step = with_features(Part.of(dataset, rows, rows[:1]), cell.features)
-            params = with_params(cell.method.params, chosen)
             model = whole.fit(
                 build({"estimator": cell.method.estimator, "params": params})
             )
@@ -393,7 +394,9 @@ def _facts(
     dataset: Dataset,
     estimator: Any,
     result: Mapping[str, Any],
+    params: Mapping[str, Any],
 ) -> dict[str, Any]:
+    """Return the content of ``model.json``; `params` are those of the saved model."""
     features = training.spec.features
     design = (
         "ragged"
@@ -425,7 +428,7 @@ def _facts(
             "name": training.spec.method.estimator,
             "class": cell.method.estimator,
             "per_task": isinstance(estimator, PerTask),
-            "params": result["params"],
+            "params": params,
         },
         "dataset": {
             "id": dataset.id,
@@ -523,6 +526,9 @@ def training_lines(result: Mapping[str, Any]) -> list[str]:
             lines.append(
                 f"  {name} is at the {end} end of its grid: consider widening it"
             )
+    if isinstance(result["refit"], dict):
+        refitted = ", ".join(f"{k}={value}" for k, value in result["refit"].items())
+        lines.append(f"the saved model is fitted to all rows with: {refitted}")
     width = max(len(name) for name in result["metrics"])
     for name, mean in result["metrics"].items():
         undefined = result["counts"][f"undefined_{name}"]

@@ -7,6 +7,7 @@ from mtlrun.comparison.atlas import COLUMNS, gain, properties
 from mtlrun.data.simulate import simulate_families, simulate_rmtl
 from mtlrun.data.splits import fewer_rows
 from mtlrun.errors import DataError
+from mtlrun.runs.cell import choice_of
 
 FEW = {"methods": ["HierarchicalMTL", "GraphMTL"], "folds": 3, "search": 2}
 
@@ -48,6 +49,58 @@ def test_gains_of_labels_are_parts_of_an_error():
     ).values
     assert 0 < found["error"] < 0.5
     assert -1 < found["low"] < found["high"] < 1
+
+
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_gains_are_relative_to_the_error_of_the_other_side(has_labels):
+    data = families("slopes")
+    if has_labels:
+        data.y = np.where(data.y > np.median(data.y), 1.0, -1.0)
+        data.task_type = "binary"
+    found = gain(data, seed=0, rows=12, methods=["GraphMTL"], folds=3, search=2)
+    (table,) = found.tables.values()
+    rows = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in table["rows"]}
+    joint = next(row for row in rows.values() if row["family"] == "multi-task")
+    # With one multi-task method the strategy is that method.
+    assert joint["chosen"] == 3
+    values = found.values
+    relative = 1 - joint["error"] / values["error"]
+    assert values["gain"] == pytest.approx(relative, abs=1e-5)
+    for name in ("gain", "low", "high"):
+        assert joint[name] == pytest.approx(values[name], abs=1e-5)
+    assert joint["over alone"] == pytest.approx(values["over_independent"], abs=1e-5)
+    assert values["over_independent"] != pytest.approx(values["over_pooled"], abs=1e-3)
+    smaller = min(values["over_independent"], values["over_pooled"])
+    assert values["gain"] <= smaller + 0.05
+    assert values["better_tasks"] in [k / 8 for k in range(9)]
+    assert values["better_tasks"] <= 1
+
+
+def test_seconds_of_a_method_hold_its_search(monkeypatch):
+    def slow_choice(cell, records):
+        return {**choice_of(cell, records), "seconds": 1000.0}
+
+    monkeypatch.setattr("mtlrun.comparison.atlas.choice_of", slow_choice)
+    found = gain(families("equal"), seed=0, rows=6, **FEW)
+    (table,) = found.tables.values()
+    seconds = {row[0]: row[COLUMNS.index("seconds")] for row in table["rows"]}
+    assert 3000 < seconds["GraphMTL"] < 3600
+    assert seconds["TaskMean"] < 1000
+
+
+def test_the_effective_rank_is_a_share_of_the_largest_possible():
+    rng = np.random.default_rng(0)
+    n_tasks, n_rows, n_features = 6, 400, 3
+    ids = np.arange(n_tasks * n_rows) % n_tasks
+    X = rng.normal(size=(len(ids), n_features))
+    orthogonal = np.vstack([np.eye(3), -np.eye(3)])
+    data = families("equal", rows=n_rows, tasks=n_tasks, d=n_features)
+    data.X = X
+    data.task_id = ids
+    data.y = (X * 30 * orthogonal[ids]).sum(axis=1)
+    found = properties(data)
+    assert found["rank"] == pytest.approx(1.0, abs=0.01)
+    assert (found["rows_per_task"], found["tasks"], found["features"]) == (400, 6, 3)
 
 
 def test_a_number_of_rows_that_most_tasks_lack_is_refused():

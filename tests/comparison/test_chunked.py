@@ -14,6 +14,7 @@ import mtlrun
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.chunked import Chunked
 from mtlrun.comparison.foldsums import (
+    FoldSearch,
     Products,
     SummedEvaluation,
     Training,
@@ -237,6 +238,58 @@ def test_compare_on_a_folder(tmp_path):
     assert np.sqrt(np.mean((model.predict(frame()) - frame().y) ** 2)) < 1.1
     with pytest.raises(ConfigError, match="rows"):
         mtlrun.compare(folder, **RAGGED, group="x0")
+
+
+def test_the_board_of_a_folder_has_the_numbers_of_its_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("mtlrun.comparison.chunked.FoldSearch", SlowSearch)
+    rows = frame()
+    folder = write(tmp_path / "shops", rows)
+    roles = {"target": "y", "task": "store", "drop": ["y2", "y3", "w"]}
+    n_folds = 4
+    result = mtlrun.compare(folder, **roles, methods=["GraphMTL"], splits=n_folds)
+    board = result.board
+    assert board.sizes == rows["store"].value_counts().sort_index().tolist()
+    fold = np.concatenate(
+        [
+            fold_of(path, 0, size, n_folds, 0)
+            for path, size in zip(chunk_files(folder), [300, 300, 300], strict=True)
+        ]
+    )
+    entries = {entry.label: entry for entry in board.entries}
+    mean = entries["TaskMean"]
+    losses = np.zeros(N)
+    for k in range(n_folds):
+        means = rows[fold != k].groupby("store")["y"].mean()
+        errors = (rows["y"] - rows["store"].map(means))[fold == k] ** 2
+        by_task = np.sqrt(errors.groupby(rows["store"]).mean())
+        assert_allclose(mean.tasks[k], by_task)
+        assert mean.scores[k] == pytest.approx(by_task.mean())
+        losses[fold == k] = errors
+    # The gain of the board: means over tasks of errors in units of shrunk variances.
+    counts = rows.groupby("store")["y"].count()
+    variances = rows.groupby("store")["y"].var(ddof=0)
+    average = (counts * variances).sum() / N
+    scales = (counts * variances + 10 * average) / (counts + 10)
+    relative = pd.Series(losses).groupby(rows["store"]).mean() / scales
+    gain = board.gain(mean, entries["IndependentRidge"])
+    assert gain.first == pytest.approx(relative.mean())
+    assert gain.error > 0
+    # Each fold's part of a search of 1,000 s, and the fit itself.
+    for entry in board.entries:
+        parts = zip(entry.seconds, entry.fit_seconds, strict=True)
+        searched = [total - fit for total, fit in parts]
+        assert searched == pytest.approx([1000 / n_folds] * n_folds)
+    # The saved model has the error of all folds, with the strength chosen by them.
+    error = result.trained.result["metrics"]["nmse"]
+    assert 0 < error < gain.first
+
+
+class SlowSearch(FoldSearch):
+    """A search of which each method takes 1,000 seconds."""
+
+    def run(self, left_out):
+        super().run(left_out)
+        self.seconds.update({c.label: 1000.0 for c in self.candidates})
 
 
 BAD = {

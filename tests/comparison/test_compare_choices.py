@@ -19,6 +19,7 @@ import mtlrun
 
 STORED = Path(__file__).with_name("compare_choices.json")
 TABLES = ("sleepstudy", "Machines", "slump", "flags", "tasks", "labels")
+SIMULATED = ("tasks", "labels")
 
 
 def table(name, folder):
@@ -87,7 +88,9 @@ def found(name, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_the_default_methods_choose_and_score_what_they_did(name):
-    folder = Path(os.environ["MTLRUN_DATA"])
+    if name not in SIMULATED and not os.environ.get("MTLRUN_DATA"):
+        pytest.skip("MTLRUN_DATA is not set")
+    folder = Path(os.environ.get("MTLRUN_DATA", "absent"))
     stored, now = json.loads(STORED.read_text())[name], found(name, folder)
     assert list(now) == list(stored)
     for label, was in stored.items():

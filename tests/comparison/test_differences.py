@@ -1,11 +1,13 @@
 """The line of `compare` before anything is fitted: how tasks differ."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mtlrun.comparison import differences as module
 from mtlrun.comparison.differences import differences
 from mtlrun.data.dataset import Dataset
+from mtlrun.estimators import HierarchicalMTL
 
 
 def dataset(kind, spread, seed=0, T=40, n=30, **more):
@@ -51,6 +53,44 @@ def test_the_shares_of_labels_are_those_behind_them():
     assert int(line.removeprefix("tasks explain ").partition("%")[0]) == pytest.approx(
         100 * share, abs=6
     )
+
+
+def test_the_numbers_of_the_line_are_those_of_the_model_and_its_tests():
+    rng = np.random.default_rng(7)
+    n_tasks = 20
+    ids = np.repeat(np.arange(n_tasks), 15)
+    X = rng.normal(size=(len(ids), 4))
+    slopes = 1 + rng.normal(size=(n_tasks, 4)) * [0.5, 0.12, 0.0, 0.9]
+    y = (slopes[ids] * X).sum(axis=1) + rng.normal(size=n_tasks)[ids]
+    y += rng.normal(size=len(ids))
+    names = ["u", "v", "w", "z"]
+    data = Dataset(
+        X=X,
+        y=y,
+        task_type="regression",
+        task_id=ids,
+        tasks=[f"t{t}" for t in range(n_tasks)],
+        features=names,
+    )
+    line = differences(data)
+    standardized = (X - X.mean(axis=0)) / X.std(axis=0)
+    frame = pd.DataFrame(standardized, columns=names)
+    model = HierarchicalMTL("diagonal").fit(frame, y, task_id=ids)
+    p = {t.tested: t.p_value for t in model.test("slopes", method="lrt", each=True)}
+    share = dict(zip(names, model.heterogeneity_[1:], strict=True))
+    # A slope that differs a little, but not for sure, is not named.
+    assert share["v"] > 0
+    assert p["v"] > 0.05
+    sure = sorted((name for name in names if p[name] <= 0.05), key=share.get)[::-1]
+    assert sure == ["z", "u"]
+    listed = ", ".join(f"{name} ({share[name]:.0%})" for name in sure)
+    assert line.endswith(f"slopes differ in {listed}")
+    shares = model.variance_shares_
+    assert line.startswith(f"tasks explain {shares['tasks']:.0%} of the variance")
+    assert f"common model's {shares['mean']:.0%};" in line
+    # By hand: what tasks explain is the variance of levels and slopes of unit columns.
+    by_hand = 1 + 0.5**2 + 0.12**2 + 0.9**2
+    assert shares["tasks"] == pytest.approx(by_hand / (by_hand + 4 + 1), abs=0.12)
 
 
 def test_what_it_would_take_long_for_has_no_line(monkeypatch):

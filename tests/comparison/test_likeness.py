@@ -83,3 +83,11 @@ def test_nothing_is_said_without_enough_tables_of_the_layout(atlas, monkeypatch)
 
     monkeypatch.setattr("mtlrun.comparison.differences.read_lines", refuse)
     assert tables_like(ragged(8, 20), 0.8) is None
+
+
+@pytest.mark.parametrize(("train", "gain"), [(1.0, "-30"), (0.25, "30")])
+def test_the_rows_of_a_task_are_those_that_are_trained_on(atlas, train, gain):
+    for line in atlas:
+        line["gain"] = "0.3" if line["rows"] == "10" else "-0.3"
+    # Of 60 rows per task 100 are nearer than 10; of 15 it is the other way round.
+    assert f"(gain {gain} to {gain}%)" in tables_like(ragged(2, 60), train)

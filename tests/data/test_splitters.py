@@ -15,7 +15,13 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from mtlrun.data.splits import TaskShuffleSplit, TaskStratifiedKFold, random_split
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import (
+    TaskShuffleSplit,
+    TaskStratifiedKFold,
+    random_split,
+    split_rows,
+)
 
 problems = st.tuples(
     st.lists(st.integers(1, 25), min_size=1, max_size=6),
@@ -107,6 +113,41 @@ def test_shuffle_split_takes_its_part_of_every_task(
                     )
                     < 1 + 1e-9
                 )
+
+
+@pytest.mark.parametrize("validation", [0.1, 0.3, 0.49])
+@pytest.mark.parametrize("kind", ["random", "kfold", "published"])
+def test_no_task_loses_its_last_row_to_validation(kind: str, validation: float) -> None:
+    sizes = [2, 3, 4, 5, 30]
+    ids = np.repeat(np.arange(5), sizes)
+    rows = np.arange(len(ids))
+    data = Dataset(
+        X=np.zeros((len(ids), 1)),
+        y=np.zeros(len(ids)),
+        task_type="regression",
+        task_id=ids,
+        splits={"s": [(rows[::2], rows[1::2])]},
+    )
+    options: dict[str, Any] = {
+        "random": {"train": 0.5},
+        "kfold": {"folds": 2},
+        "published": {"name": "s"},
+    }[kind]
+    for seed in range(5):
+        whole = split_rows(data, kind, trial=0, seed=seed, **options)
+        parts = split_rows(
+            data, kind, trial=0, seed=seed, validation=validation, **options
+        )
+        # Validation is taken from the test rows, of a published split from the others.
+        place = 0 if kind == "published" else 2
+        before = np.unique(ids[whole[place]])
+        np.testing.assert_array_equal(np.unique(ids[parts[place]]), before)
+        assert sorted(np.concatenate(parts)) == rows.tolist()
+        taken = np.bincount(ids[parts[1]], minlength=5)
+        possible = np.bincount(ids[whole[place]], minlength=5) - 1
+        of = possible + 1 if kind == "published" else np.array(sizes)
+        wanted = np.floor(validation * of).astype(int)
+        np.testing.assert_array_equal(taken, np.clip(wanted, 0, possible.clip(0)))
 
 
 def test_every_row_is_equally_likely() -> None:

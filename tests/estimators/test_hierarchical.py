@@ -8,12 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import chi2
+from scipy.stats import f as f_distribution
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators import HierarchicalMTL
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.hierarchical.inference import half_chi2
 
 
 def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0, -1.0)):
@@ -228,6 +231,87 @@ def test_tests_find_what_differs():
     assert model.test([0, 1], method="f").p_value < 0.01
     with pytest.raises(ValueError, match="one variance"):
         model.test([0, 1], method="lrt")
+
+
+def three_slopes():
+    """Return tasks of which one slope of three differs clearly and one a little."""
+    rng = np.random.default_rng(5)
+    n_tasks = 25
+    n = 12 * n_tasks
+    ids = np.arange(n) % n_tasks
+    X = rng.normal(size=(n, 3))
+    slopes = rng.normal(size=(n_tasks, 3)) * [0.4, 0.1, 0.0]
+    y = ((1 + slopes[ids]) * X).sum(axis=1) + rng.normal(size=n)
+    return pd.DataFrame(X, columns=["u", "v", "w"]), y, ids
+
+
+@pytest.mark.parametrize("tested", [["u"], ["w", "u"], "slopes"])
+def test_holm_counts_all_slopes_that_may_differ_whichever_are_tested(tested):
+    X, y, ids = three_slopes()
+    model = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
+    # A single test without `each` is not adjusted.
+    raw = {name: model.test(name, method="lrt").p_value for name in X}
+    found = {t.tested: t.p_value for t in model.test(tested, each=True)}
+    names = list(X) if tested == "slopes" else tested
+    assert list(found) == names
+    largest = 0.0
+    for rank, name in enumerate(sorted(names, key=raw.get)):
+        largest = max(largest, min(1.0, (3 - rank) * raw[name]))
+        assert found[name] == pytest.approx(largest)
+    assert found["u"] == pytest.approx(3 * raw["u"])
+
+
+def same_designs(seed, spread):
+    """Return tasks with the same designs, so that the score test orders tables as F does."""
+    rng = np.random.default_rng(seed)
+    n_tasks = 8
+    ids = np.repeat(np.arange(n_tasks), 6)
+    x = np.tile(np.linspace(-1, 1, 6), n_tasks)
+    slopes = 1 + spread * rng.normal(size=n_tasks)
+    return x, slopes[ids] * x + rng.normal(size=len(ids)), ids
+
+
+def sums_of_squares(x, y, ids):
+    """Return the residual sums of squares with a common slope and with one per task."""
+    levels = np.eye(ids.max() + 1)[ids]
+    found = []
+    for columns in (x[:, np.newaxis], levels * x[:, np.newaxis]):
+        design = np.column_stack([levels, columns])
+        residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+        found.append(residual @ residual)
+    return found
+
+
+@pytest.mark.parametrize(("seed", "spread"), [(0, 0.0), (1, 0.5), (2, 0.7)])
+def test_the_exact_tests_have_the_p_value_of_f(seed, spread):
+    x, y, ids = same_designs(seed, spread)
+    common, own = sums_of_squares(x, y, ids)
+    statistic = ((common - own) / 7) / (own / (48 - 16))
+    expected = f_distribution.sf(statistic, 7, 48 - 16)
+    model = HierarchicalMTL("diagonal").fit(x[:, np.newaxis], y, task_id=ids)
+    by_f = model.test("slopes", method="f")
+    assert by_f.statistic == pytest.approx(statistic)
+    assert by_f.p_value == pytest.approx(expected)
+    by_score = model.test("slopes", method="score", draws=3999)
+    assert by_score.p_value == pytest.approx(expected, abs=0.025)
+
+
+def test_the_ratio_of_one_variance_is_judged_by_half_a_chi_square():
+    # 2.7055 is the 90% quantile of a chi-square of one degree, 5.4119 its 98% quantile.
+    assert half_chi2(2.7055) == pytest.approx(0.05, abs=1e-4)
+    assert half_chi2(5.4119) == pytest.approx(0.01, abs=1e-4)
+    assert half_chi2(0.0) == 1.0
+    X, y, ids = three_slopes()
+    model = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
+    found = model.test("u", method="lrt")
+    assert found.p_value == pytest.approx(0.5 * chi2.sf(found.statistic, 1))
+
+
+def test_a_bootstrap_counts_the_table_itself():
+    X, y, ids = three_slopes()
+    model = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
+    assert model.test("u", method="bootstrap", draws=9).p_value == pytest.approx(0.1)
+    assert model.test("w", method="bootstrap", draws=9).p_value <= 1
 
 
 @pytest.mark.slow

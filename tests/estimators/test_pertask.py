@@ -168,6 +168,30 @@ def test_tuned_ridge_is_ridge_cv_of_scikit_learn(weights):
     np.testing.assert_allclose(one.predict(sp.csr_matrix(X)), expected.predict(X)[:, 2])
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_tuned_ridge_leaves_out_each_row_with_the_intercept_that_it_moved(
+    seed, is_weighted
+):
+    rng = np.random.default_rng(seed)
+    n = 12
+    X = rng.normal(size=(n, 3)) + 5
+    y = X[:, 0] + 2 * rng.normal(size=n) + 20
+    weights = rng.integers(1, 4, n).astype(float) if is_weighted else np.ones(n)
+    alphas = [0.1, 1.0, 3.0, 10.0, 30.0]
+    errors = np.zeros(len(alphas))
+    for place, alpha in enumerate(alphas):
+        for left_out in range(n):
+            rest = np.arange(n) != left_out
+            model = Ridge(alpha).fit(X[rest], y[rest], sample_weight=weights[rest])
+            residual = y[left_out] - model.predict(X[[left_out]])[0]
+            errors[place] += weights[left_out] * residual**2
+    found = TunedRidge(alphas).fit(X, y, sample_weight=weights)
+    assert found.alpha_ == alphas[int(np.argmin(errors))]
+    best = Ridge(found.alpha_).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(found.predict(X), best.predict(X))
+
+
 def test_tuned_logistic_finds_the_best_strength_and_takes_rare_labels():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
@@ -160,6 +161,41 @@ def test_a_table_left_out_tells_nothing_of_itself(write):
 def test_real_tables_are_foretold_with_simulated_ones_learnt_from(write):
     name = write(gains(lambda t, rng: rng.normal(), kinds=("groups", "simulated")))
     assert prediction(None, seed=0, published=name, real=True).values["tables"] == 6
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    monkeypatch.setattr("mtlrun.papers.atlas.DRAWS", 10)
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_no_setting_of_a_table_is_learnt_from_when_it_is_foretold(
+    write, few_draws, real
+):
+    kinds = ("groups", "simulated")
+    frame = gains(lambda t, rng: rng.normal(0, 0.4), seeds=(0,), kinds=kinds)
+    found = prediction(None, seed=0, published=write(frame), real=real).values
+    X = frame[list(PROPERTIES)].astype(float)
+    X[["rows_per_task", "tasks", "features"]] = np.log(X[X.columns[:3]])
+    y = frame["gain"].clip(-0.5, 0.5).to_numpy()
+    told = np.empty(len(y))
+    for place, name in enumerate(frame["table"]):
+        others = (frame["table"] != name).to_numpy()
+        centre = X[others].mean()
+        scale = X[others].std(ddof=0)
+        Z = ((X - centre) / scale).to_numpy()
+        gram = Z[others].T @ Z[others] + 5.0 * np.eye(Z.shape[1])
+        mean = y[others].mean()
+        coef = np.linalg.solve(gram, Z[others].T @ (y[others] - mean))
+        told[place] = mean + Z[place] @ coef
+    is_scored = (frame["kind"] == "groups").to_numpy() | (not real)
+    y, told = y[is_scored], told[is_scored]
+    explained = 1 - ((y - told) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    assert found["explained"] == pytest.approx(explained)
+    assert found["rank_correlation"] == pytest.approx(spearmanr(told, y).statistic)
+    assert found["sign_right"] == pytest.approx(np.mean((told > 0) == (y > 0)))
+    assert found["sign_no"] == pytest.approx(np.mean(y <= 0))
+    assert (found["settings"], found["tables"]) == (len(y), 6 if real else 12)
 
 
 def test_negative_transfer_and_ranks(write):

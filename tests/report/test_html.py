@@ -294,9 +294,10 @@ def test_in_a_browser(made, tmp_path, width):
     found = json.loads(
         re.search(r"<title>(.*?)</title>", dom)[1].replace("&quot;", '"')
     )
-    assert [found["first"], found["second"]] == [["auc, alpha"], ["seconds, alpha"]], (
-        "one table is shown at a time"
-    )
+    assert [found["first"], found["second"]] == [
+        ["AUC, alpha"],
+        ["seconds to fit, alpha"],
+    ], "one table is shown at a time"
     assert len(found["up"]) == 2
     assert found["up"] == sorted(found["up"], key=float)
     assert found["down"] == sorted(found["down"], key=float, reverse=True)

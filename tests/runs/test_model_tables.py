@@ -9,6 +9,7 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
+from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR
 
@@ -30,12 +31,8 @@ FACTS = {
     "estimator": {"name": "R"},
     "dataset": {"id": "d"},
 }
-#: What boosted trees with categories and sparse matrices need.
-TRUSTED = [
-    "functools.partial",
-    "sklearn.utils.validation.check_array",
-    "scipy.sparse._csr.csr_array",
-]
+#: What sparse matrices need.
+TRUSTED = ["scipy.sparse._csr.csr_array"]
 REMEDY = "get it from somebody you trust"
 BOOSTED = HistGradientBoostingRegressor(
     max_iter=3, categorical_features=[3], min_samples_leaf=5
@@ -72,6 +69,7 @@ def _no_nodes(model):
         _set("left", 10_000),
         _set("right", 0),
         _set("left", 0),
+        _set("left", 2),
         _set("feature_idx", 4),
         _set("feature_idx", -1),
         _set("bitset_idx", 1000, "is_categorical"),
@@ -124,6 +122,36 @@ def test_trees_have_the_features_of_their_forest():
     forest.estimators_ = other.estimators_
     with pytest.raises(DataError, match="ExtraTreesRegressor in it is damaged"):
         check_indices(forest, "model.skops", REMEDY)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("node_count", 0), ("node_count", 1 << 40), ("max_depth", 2), ("max_depth", -1)],
+)
+def test_trees_have_the_size_that_they_state(name, value):
+    tree = ExtraTreesRegressor(1, random_state=0).fit(X, Y).estimators_[0]
+    setattr(tree.tree_, name, value)
+    with pytest.raises(DataError):
+        check_indices(tree, "model.skops", REMEDY)
+
+
+def test_a_node_of_a_tree_has_one_parent():
+    tree = ExtraTreesRegressor(1, random_state=0).fit(X, Y).estimators_[0].tree_
+    _state(tree, "left_child", 0, tree.children_right[0])
+    with pytest.raises(DataError):
+        check_indices(tree, "model.skops", REMEDY)
+
+
+def test_a_part_of_a_forest_cannot_hide_the_features_of_its_tree():
+    boosted, other = (
+        GradientBoostingRegressor(n_estimators=2, random_state=0).fit(x, Y[:, 0])
+        for x in (X[:, :2], X)
+    )
+    stand_in = Ridge()
+    stand_in.tree_ = other.estimators_[0, 0].tree_
+    boosted.estimators_[0, 0] = stand_in
+    with pytest.raises(DataError):
+        check_indices(boosted, "model.skops", REMEDY)
 
 
 @pytest.mark.parametrize("algorithm", ["kd_tree", "ball_tree"])

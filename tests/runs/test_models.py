@@ -7,14 +7,18 @@ import subprocess
 import sys
 import threading
 import zipfile
+from collections import defaultdict
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import check_array
 
 from mtlrun import models
 from mtlrun.errors import DataError, UnknownNameError, UserError
@@ -151,15 +155,72 @@ def test_unknown_types_are_refused_unless_trusted(tmp_path):
         assert load_model(tmp_path, [trusted]).scores(X).shape == Y.shape
 
 
-def test_trees_must_be_trusted(tmp_path):
-    # skops holds scikit-learn's compiled trees for unsafe: a forged one makes predict read memory it should not.
+def test_trees_load_without_trust_and_a_forged_one_is_refused(tmp_path):
     tree = PerTask(DecisionTreeClassifier(random_state=0)).fit(X, Y)
     save_model(tmp_path, Model(tree, None, _facts()))
-    with pytest.raises(UserError, match=r"sklearn\.tree\._tree\.Tree"):
+    np.testing.assert_array_equal(load_model(tmp_path).labels(X), tree.predict(X))
+    table = tree.estimators_[2].tree_
+    state = table.__getstate__()
+    state["nodes"] = state["nodes"].copy()
+    state["nodes"]["left_child"][0] = 1 << 40
+    table.__setstate__(state)
+    save_model(tmp_path, Model(tree, None, _facts()))
+    with pytest.raises(DataError):
         load_model(tmp_path)
-    np.testing.assert_array_equal(
-        load_model(tmp_path, ["sklearn.tree._tree.Tree"]).labels(X), tree.predict(X)
-    )
+
+
+def _with_function(function):
+    """Return a model whose predictions call a function on every row."""
+    pipeline = make_pipeline(FunctionTransformer(function), Ridge())
+    return Model(PerTask(pipeline).fit(X, Y), None, _facts())
+
+
+def test_a_partial_of_a_checked_function_loads_without_trust(tmp_path):
+    harmless = partial(check_array, dtype=[np.float64], ensure_all_finite=False)
+    model = _with_function(harmless)
+    save_model(tmp_path, model)
+    np.testing.assert_array_equal(load_model(tmp_path).scores(X), model.scores(X))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        partial(np.multiply, 2.0),
+        partial(check_array, estimator="name"),
+        partial(check_array, dtype="numeric"),
+        partial(partial(np.multiply, 2.0)),
+    ],
+)
+def test_other_partials_load_only_if_partials_are_trusted(tmp_path, function):
+    model = _with_function(function)
+    save_model(tmp_path, model)
+    with pytest.raises(UserError) as caught:
+        load_model(tmp_path)
+    assert "--trust functools.partial" in caught.value.remedy
+    loaded = load_model(tmp_path, ["functools.partial"])
+    np.testing.assert_array_equal(loaded.scores(X), model.scores(X))
+
+
+def test_a_partial_in_a_hidden_place_is_refused(tmp_path):
+    model = PerTask(Ridge()).fit(X, Y)
+    model.extra_ = defaultdict(partial(np.multiply, 2.0))
+    save_model(tmp_path, Model(model, None, _facts()))
+    with pytest.raises(UserError):
+        load_model(tmp_path)
+
+
+def doubled(rows):
+    return 2 * rows
+
+
+def test_a_partial_of_a_function_that_is_trusted_by_name_loads(tmp_path):
+    model = _with_function(partial(doubled))
+    save_model(tmp_path, model)
+    name = f"{doubled.__module__}.doubled"
+    with pytest.raises(UserError):
+        load_model(tmp_path)
+    loaded = load_model(tmp_path, [name])
+    np.testing.assert_array_equal(loaded.scores(X), model.scores(X))
 
 
 def test_our_types_do_not_include_anything_that_runs_code():

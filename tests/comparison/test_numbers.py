@@ -1,0 +1,626 @@
+"""Every number that `compare` prints or saves, against values computed another way."""
+
+import json
+import math
+import re
+import statistics
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t as student
+
+import mtlrun
+from mtlrun.comparison import compare as compare_module
+from mtlrun.comparison.candidates import Candidate, default_candidates
+from mtlrun.comparison.gain import Gain, Layout
+from mtlrun.comparison.leaderboard import (
+    Board,
+    curve_of,
+    leaderboard_grid,
+    leaderboard_json,
+    rows_per_task,
+    sections,
+    task_grid,
+)
+from mtlrun.comparison.protocol import Protocol, Settings, facts_of, sizes_of
+from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
+from mtlrun.comparison.verdict import (
+    AUC,
+    CANNOT_TELL,
+    HELPS,
+    INDEPENDENT,
+    MULTITASK,
+    NATIVE,
+    NMSE,
+    NO_DIFFERENCE,
+    NO_VERDICT,
+    POOLED,
+    Answer,
+    Entry,
+    Evaluation,
+    answer,
+    kind_of,
+)
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.roles import Roles
+from mtlrun.data.splits import GROUP
+from mtlrun.record import Record
+
+N_TASKS = 4
+N_FOLDS = 5
+N = 160
+IDS = np.arange(N) % N_TASKS
+RNG = np.random.default_rng(3)
+Y = RNG.normal(size=N) * (1 + IDS)
+
+
+def evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, **more):
+    rows = []
+    for repeat in range(n_repeats):
+        order = np.random.default_rng(repeat).permutation(N // N_TASKS)
+        fold_of_row = order[np.arange(N) // N_TASKS] % N_FOLDS
+        rows += [np.flatnonzero(fold_of_row == k) for k in range(N_FOLDS)]
+    return Evaluation(
+        y=y,
+        layout=Layout(N_TASKS, IDS, units),
+        rows=rows,
+        new=[np.zeros(len(part), dtype=bool) for part in rows],
+        folds=N_FOLDS,
+        repeats=n_repeats,
+        measure=measure,
+        smallest=more.pop("smallest", 0.01),
+        metric=metric,
+        **more,
+    )
+
+
+def method(label, family, losses, tested, inner=1.0, seconds=1.0):
+    """Return a method with a loss of every row, the same in every repeat."""
+    entry = Entry(label, family)
+    for split, rows in enumerate(tested.rows):
+        part = losses[rows]
+        entry.losses[split] = part
+        entry.inner[split] = inner
+        entry.tasks[split] = [
+            float(part[IDS[rows] == task].mean()) for task in range(N_TASKS)
+        ]
+        entry.scores[split] = float(np.mean(entry.tasks[split]))
+        entry.seconds.append(seconds * (1 + split))
+        entry.fit_seconds.append(seconds)
+    return entry
+
+
+NOISE = RNG.gamma(2.0, size=(3, N))
+
+
+def methods(tested, joint=0.8, spread=0.1):
+    alone = 1 + NOISE[0]
+    pooled = 1.3 * (1 + NOISE[0]) + spread * NOISE[1]
+    multitask = joint * (1 + NOISE[0]) + spread * (NOISE[2] - 2)
+    return [
+        method("Alone", INDEPENDENT, alone, tested, 2.0),
+        method("One", POOLED, pooled, tested, 3.0),
+        method("Joint", MULTITASK, multitask, tested, 1.0),
+    ]
+
+
+def numbers(text):
+    """Return the numbers of a text in their order."""
+    return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", text)]
+
+
+def board_of(tested, entries, greater=False):
+    names = ["a", "b", "c", "d"]
+    sizes = [40, 40, 40, 40]
+    return Board("t", tested.metric, greater, names, sizes, entries, tested, "Alone")
+
+
+# --- the verdict ---
+
+
+@pytest.mark.parametrize(("metric", "has_rmse"), [("rmse", True), ("nmse", False)])
+def test_a_gain_of_36_percent_of_the_error_is_one_of_20_percent_of_the_rmse(
+    metric, has_rmse
+):
+    tested = evaluation(metric=metric)
+    found = answer(methods(tested, joint=0.64, spread=0.0), tested)
+    assert found.kind == HELPS
+    assert found.gain.value == pytest.approx(0.36)
+    assert ("of the RMSE: 20%" in found.sentence) == has_rmse
+    assert ("RMSE" in found.sentence) == has_rmse
+
+
+def test_the_printed_statistics_are_those_of_the_gain():
+    tested = evaluation()
+    found = answer(methods(tested), tested)
+    gain = found.gain
+    (line,) = [text for text in found.details if text.startswith("Statistics")]
+    described = line.partition("G = ")[2]
+    value, low, high = (round(v, 3) for v in (gain.value, gain.low, gain.high))
+    expected = [value, 95, low, high, float(f"{gain.pvalue:.2g}"), 1.5, N - N_TASKS]
+    assert numbers(described) == pytest.approx(expected)
+    assert "5-fold x2" in line
+    assert "row-level" in line
+
+
+@pytest.mark.parametrize(("n_repeats", "factor"), [(1, 2.0), (2, 1.5), (3, 1.5)])
+def test_the_p_value_is_that_of_the_corrected_t(n_repeats, factor):
+    tested = evaluation(n_repeats)
+    found = answer(methods(tested), tested).gain
+    joint = methods(tested)[2].losses
+    alone = methods(tested)[0].losses
+    first = np.zeros(N)
+    second = np.zeros(N)
+    for split, rows in enumerate(tested.rows):
+        first[rows] += joint[split] / n_repeats
+        second[rows] += alone[split] / n_repeats
+    means = [np.mean([x[t == IDS].mean() for t in range(4)]) for x in (first, second)]
+    ratio = means[0] / means[1]
+    variance = 0.0
+    for task in range(N_TASKS):
+        mine = task == IDS
+        part = (ratio * second[mine] - first[mine]) / (means[1] * N_TASKS * mine.sum())
+        variance += mine.sum() * part.var(ddof=1)
+    statistic = (1 - ratio) / (factor * math.sqrt(variance))
+    expected = 2 * student.sf(abs(statistic), N - N_TASKS)
+    assert found.value / found.error == pytest.approx(statistic)
+    assert found.pvalue == pytest.approx(expected)
+    assert (found.first, found.second) == pytest.approx(means)
+
+
+def test_the_printed_chances_are_those_of_the_smallest_gain():
+    tested = evaluation(smallest=0.15)
+    found = answer(methods(tested, joint=0.85), tested)
+    gain = found.gain
+    scaled = student(gain.df, gain.value, gain.error)
+    above = scaled.sf(0.15)
+    below = scaled.cdf(-0.15)
+    (line,) = [text for text in found.brief if "chance" in text]
+    expected = [100 * above, 15, 100 * below, 15, 100 * (1 - above - below)]
+    assert numbers(line) == pytest.approx(expected, abs=0.51)
+    assert 10 < 100 * above < 90
+
+
+def test_the_printed_interval_is_that_of_the_gain():
+    tested = evaluation()
+    found = answer(methods(tested), tested)
+    (line,) = [text for text in found.brief if "interval" in text]
+    percent = [100 * found.gain.low, 100 * found.gain.high]
+    assert numbers(line)[:3] == pytest.approx([95, *percent], abs=0.51)
+    assert numbers(line)[3] == float(f"{found.gain.pvalue:.2g}")
+
+
+def test_support_names_the_gain_over_each_family_and_the_tasks_that_gain():
+    tested = evaluation()
+    entries = methods(tested)
+    hurt = IDS == 2
+    for split, rows in enumerate(tested.rows):
+        entries[2].losses[split] = np.where(
+            hurt[rows], 2 * entries[0].losses[split], entries[2].losses[split]
+        )
+    found = answer(entries, tested)
+    line = found.brief[0]
+    alone = found.independent
+    pooled = found.pooled
+    assert alone.value != pytest.approx(pooled.value)
+    expected = []
+    for gain in (alone, pooled):
+        expected += [abs(100 * gain.value), 100 * gain.low, 100 * gain.high]
+    assert numbers(line)[:6] == pytest.approx(expected, abs=0.51)
+    assert "in 3 of 4 tasks" in line
+    assert found.gain.better == (3, 4)
+
+
+def test_a_loss_is_printed_from_the_smaller_to_the_larger():
+    tested = evaluation()
+    found = answer(methods(tested, joint=1.1), tested)
+    amount, low, high = numbers(found.sentence.partition(":")[2])[:3]
+    assert low < amount < high
+    gain = found.gain
+    expected = [-100 * gain.value, -100 * gain.high, -100 * gain.low]
+    assert [amount, low, high] == pytest.approx(expected, abs=0.51)
+
+
+def test_a_gain_above_the_smallest_one_of_interest_is_one_that_matters():
+    assert kind_of(-0.001, 0.015, 0.01, [0.1]) == CANNOT_TELL
+    assert kind_of(0.001, 0.015, 0.01, [0.1]) == HELPS
+    assert kind_of(0.001, 0.009, 0.01, [0.1]) == NO_DIFFERENCE
+
+
+def test_rows_of_all_repeats_are_counted_once():
+    tested = evaluation()
+    assert tested.n_rows == N
+    loud = methods(tested, joint=0.95, spread=5.0)
+    found = answer(loud, tested)
+    assert found.kind == CANNOT_TELL
+    assert f"({N} rows)" in found.sentence
+
+
+def test_losses_are_means_over_the_repeats():
+    tested = evaluation()
+    entries = methods(tested)
+    second_repeat = range(N_FOLDS, 2 * N_FOLDS)
+    for split in second_repeat:
+        entries[2].losses[split] = 3 * entries[2].losses[split]
+    found = answer(entries, tested).gain
+    once = answer(methods(evaluation(1)), evaluation(1)).gain
+    assert found.first == pytest.approx(2 * once.first)
+    assert found.second == pytest.approx(once.second)
+
+
+@pytest.mark.parametrize(("n_units", "has_verdict"), [(19, False), (20, True)])
+def test_twenty_groups_are_needed_for_a_verdict(n_units, has_verdict):
+    tested = evaluation(units=np.arange(N) % n_units)
+    found = answer(methods(tested), tested)
+    assert (found.kind != NO_VERDICT) == has_verdict
+
+
+def test_half_of_the_tasks_must_be_comparable():
+    tested = evaluation()
+    for n_lost, has_verdict in ((2, True), (3, False)):
+        entries = methods(tested)
+        for entry in entries:
+            for split, rows in enumerate(tested.rows):
+                is_lost = IDS[rows] < n_lost
+                entry.losses[split] = np.where(is_lost, np.nan, entry.losses[split])
+        assert (answer(entries, tested).kind != NO_VERDICT) == has_verdict
+
+
+def test_a_forest_that_beats_one_side_only_is_not_named():
+    tested = evaluation()
+    entries = methods(tested, joint=1.2, spread=0.0)
+    forest = method("Forest", NATIVE, 1.1 * (1 + NOISE[0]), tested)
+    assert "Forest" not in answer([*entries, forest], tested).sentence
+    forest = method("Forest", NATIVE, 0.9 * (1 + NOISE[0]), tested)
+    assert "Forest beats both by 10%" in answer([*entries, forest], tested).sentence
+
+
+def test_many_tasks_of_few_rows_are_remarked():
+    ids = np.arange(800) % 100
+    for n, is_remarked in ((800, True), (1000, False)):
+        ids = np.arange(n) % 100
+        folds = [np.flatnonzero(np.arange(n) // 100 % 4 == k) for k in range(4)]
+        tested = Evaluation(
+            y=np.zeros(n),
+            layout=Layout(100, ids),
+            rows=folds,
+            new=[np.zeros(len(part), dtype=bool) for part in folds],
+            folds=4,
+            repeats=1,
+            measure=NMSE,
+            smallest=0.01,
+        )
+        entries = []
+        for place, family in enumerate((INDEPENDENT, POOLED, MULTITASK)):
+            entry = Entry(family, family)
+            losses = np.random.default_rng(place).gamma(2.0, size=n)
+            entry.losses = {s: losses[rows] for s, rows in enumerate(folds)}
+            entry.inner = dict.fromkeys(range(4), 1.0)
+            entries.append(entry)
+        details = answer(entries, tested).details
+        assert any("too narrow" in line for line in details) == is_remarked
+
+
+# --- the leaderboard ---
+
+
+def test_the_leaderboard_has_means_deviations_gains_and_seconds():
+    tested = evaluation()
+    board = board_of(tested, methods(tested))
+    grid = leaderboard_grid(board)
+    names = [column.name for column in grid.columns]
+    rows = {row[1]: dict(zip(names, row, strict=True)) for row in grid.rows}
+    for entry in board.entries:
+        row = rows[entry.label]
+        scores = list(entry.scores.values())
+        assert row["rmse"] == pytest.approx(np.mean(scores))
+        assert row["std"] == pytest.approx(statistics.stdev(scores))
+        assert row["splits"] == 10
+        assert row["seconds"] == pytest.approx(5.5)
+    gain = tested.gain(board.entries[2].losses, board.entries[0].losses, 2)
+    joint = rows["Joint"]
+    numbers_of_gain = [joint[name] for name in ("gain", "low", "high")]
+    assert numbers_of_gain == pytest.approx([gain.value, gain.low, gain.high])
+    assert joint["p (exploratory)"] == pytest.approx(gain.pvalue)
+    assert joint["better in"] == f"{gain.better[0]} of {gain.better[1]}"
+    assert rows["Alone"]["better in"] == "reference"
+    assert [rows[name]["rank"] for name in ("Joint", "Alone", "One")] == [1, 2, 3]
+
+
+def test_the_table_of_tasks_has_their_means_over_the_splits():
+    tested = evaluation()
+    board = board_of(tested, methods(tested))
+    grid = task_grid(board)
+    best = board.ranked()[0]
+    by_hand = np.mean(list(best.tasks.values()), axis=0)
+    assert [row[2] for row in grid.rows] == pytest.approx(by_hand.tolist())
+    assert [row[:2] for row in grid.rows] == [[n, 40] for n in "abcd"]
+
+
+def test_the_json_has_the_numbers_of_the_gains():
+    tested = evaluation()
+    board = board_of(tested, methods(tested))
+    content = json.loads(leaderboard_json(board))
+    stated = content["answer"]
+    for name, gain in (
+        ("gain", board.answer.gain),
+        ("over_independent", board.answer.independent),
+        ("over_pooled", board.answer.pooled),
+    ):
+        for key in ("value", "low", "high", "pvalue", "df", "first", "second"):
+            assert stated[name][key] == pytest.approx(getattr(gain, key), rel=1e-4)
+        assert (stated[name]["better"], stated[name]["of"]) == gain.better
+    assert stated["over_pooled"]["value"] != pytest.approx(stated["gain"]["value"])
+    assert (content["splits"], content["folds"], content["repeats"]) == (10, 5, 2)
+    assert stated["smallest_gain"] == tested.smallest
+    joint = next(m for m in content["methods"] if m["method"] == "Joint")
+    deviation = statistics.stdev(board.entries[2].scores.values())
+    assert joint["std"] == pytest.approx(deviation, rel=1e-4)
+    assert joint["seconds"] == pytest.approx(board.entries[2].seconds)
+    assert joint["fit_seconds"] == pytest.approx(board.entries[2].fit_seconds)
+
+
+@pytest.mark.parametrize("greater", [False, True])
+def test_tasks_that_are_hurt_have_their_loss_and_say_whether_in_every_split(greater):
+    tested = evaluation()
+    alone = Entry("Alone", INDEPENDENT)
+    joint = Entry("Joint", MULTITASK)
+    sign = -1 if greater else 1
+    for split in range(4):
+        alone.tasks[split] = [1.0, 1.0, 1.0, 1.0]
+        joint.tasks[split] = [
+            1.0 + sign * 0.3,
+            1.0 - sign * 0.5,
+            1.0 + sign * (0.5 if split else -0.1),
+            1.0,
+        ]
+        for entry in (alone, joint):
+            entry.scores[split] = float(np.mean(entry.tasks[split]))
+            entry.losses[split] = np.ones(len(tested.rows[split]))
+    board = board_of(tested, [alone, joint], greater)
+    found = board.hurt(joint)
+    assert [name for name, _, _ in found] == ["c", "a"]
+    assert [loss for _, loss, _ in found] == pytest.approx([0.35, 0.3])
+    assert [is_every_split for _, _, is_every_split in found] == [False, True]
+
+
+def test_parameters_of_every_split_are_listed_once():
+    tested = evaluation()
+    entries = methods(tested)
+    chosen = {0: {"estimator__alpha": 1.0}, 1: {"estimator__alpha": 3.0}}
+    entries[2].chosen = chosen | {2: {"estimator__alpha": 1.0}}
+    (section,) = [
+        s for s in sections(board_of(tested, entries)) if s.title == "Parameters"
+    ]
+    rows = {row[0]: row[1] for row in section.grids[0].rows}
+    assert rows["Joint"] == "alpha=1.0; alpha=3.0"
+
+
+# --- the gain curve ---
+
+
+def test_the_curve_has_losses_of_both_sides_and_the_median_rows_of_a_task():
+    ids = np.repeat([0, 1, 2], [4, 10, 40])
+    data = Dataset(
+        X=np.zeros((54, 1)), y=np.zeros(54), task_type="regression", task_id=ids
+    )
+    gain = Gain(0.2, 0.01, 30, 40, 0.8, 1.0, np.full(3, 0.2))
+    curve = curve_of({0.5: Answer(HELPS, "", gain=gain)}, data, lambda _: np.arange(54))
+    (row,) = curve.to_dict("records")
+    assert row["rows per task"] == 10
+    assert (row["multi-task"], row["without"], row["gain"]) == (0.8, 1.0, 0.2)
+    assert (row["low"], row["high"]) == (gain.low, gain.high)
+    shared = Dataset(
+        X=np.zeros((6, 1)),
+        y=np.where(np.arange(18).reshape(6, 3) < 4, np.nan, 1.0),
+        task_type="regression",
+    )
+    assert rows_per_task(shared, np.arange(6)) == 5
+
+
+# --- what comes from the records ---
+
+
+def scheduled(metric, selection, seconds):
+    """Return the entry of a method after the record of its first split."""
+    greater = metric == "auc"
+    y = np.where(Y > 0, 1.0, -1.0) if greater else Y
+    measure = AUC if greater else NMSE
+    tested = evaluation(1, measure, metric, y)
+    candidate = Candidate("M", MULTITASK, "x")
+    cells = {("M", 0): SimpleNamespace(key="k")}
+    scores = np.zeros(len(tested.rows[0]))
+    store = SimpleNamespace(read_scores=lambda _: scores)
+    runner = SimpleNamespace(finished=None, store=store, computed={})
+    schedule = CompareSchedule([candidate], cells, runner, tested)
+    record = Record("k", "fit", {}, {}, {})
+    record.status = "ok"
+    record.metrics = {metric: 0.5}
+    record.per_task = {metric: [0.5] * N_TASKS}
+    record.selection = selection
+    record.seconds = seconds
+    schedule._add(record)
+    return schedule.entries["M"]
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("rmse", 1), ("auc", -1)])
+def test_seconds_of_a_method_hold_its_search_and_inner_scores_are_losses(metric, sign):
+    selection = {"score": 0.4, "means": [0.3, None, 0.4], "chosen": {"alpha": 2.0}}
+    seconds = {"total": 3.0, "search": 40.0, "fit": 2.0}
+    entry = scheduled(metric, selection, seconds)
+    assert entry.seconds == [43.0]
+    assert entry.fit_seconds == [2.0]
+    assert entry.inner == {0: sign * 0.4}
+    assert entry.grid_losses == {0: [sign * 0.3, None, sign * 0.4]}
+    assert entry.chosen == {0: {"alpha": 2.0}}
+
+
+def test_seconds_of_a_search_are_those_of_all_its_folds(tmp_path):
+    frame = table()
+    options = {"methods": ["GraphMTL"], "splits": 2, "repeats": 1, "folds": 3}
+    result = mtlrun.compare(frame, target="y", task="task", output=tmp_path, **options)
+    cells = tmp_path / "cells"
+    records = {}
+    for path in cells.glob("*.json"):
+        record = Record.from_line(path.read_text())
+        records[record.key] = record
+    (entry,) = [e for e in result.board.entries if e.label == "GraphMTL"]
+    keys = [c["key"] for c in result.cells["cells"] if c["method"] == "GraphMTL"]
+    for split, key in enumerate(keys):
+        fit = records[key]
+        folds = [records[k].seconds["total"] for k in fit.inputs["search"]["keys"]]
+        assert len(folds) == 3
+        expected = fit.seconds["total"] + math.fsum(folds)
+        assert entry.seconds[split] == pytest.approx(expected)
+
+
+def test_searches_that_halve_are_taken_for_shorter():
+    data = Dataset(X=np.zeros((40, 2)), y=np.zeros(40), task_type="regression")
+    grid = {"alpha": [1, 2, 3, 4]}
+    whole = Candidate("PooledRidge", POOLED, "x", grid=grid)
+    halved = Candidate("PooledRidge", POOLED, "x", grid=grid, halving=True)
+    data.task_id = np.arange(40) % 2
+    seconds = [usual_seconds([c], data, 3, 0.8)["PooledRidge"] for c in (whole, halved)]
+    assert seconds[0] / seconds[1] == pytest.approx((3 * 4 + 1) / (4 + 2 + 1 + 1))
+
+
+def test_a_final_model_must_fit_into_the_rest_of_the_budget(monkeypatch):
+    monkeypatch.setattr(compare_module.clock, "monotonic", lambda: 100.0)
+    entry = Entry("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
+    for is_calibrated, fits in ((False, 3), (True, 12)):
+        settings = SimpleNamespace(settings=SimpleNamespace(calibrate=is_calibrated))
+        in_time = compare_module._Session._in_time
+        assert in_time(settings, entry, 100.0 + fits * 10.0)
+        assert not in_time(settings, entry, 100.0 + fits * 10.0 - 0.1)
+        assert in_time(settings, entry, None)
+
+
+# --- the protocol ---
+
+
+def table(n_rows=24):
+    rng = np.random.default_rng(1)
+    n = 3 * n_rows
+    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    frame["task"] = np.repeat(["r", "s", "t"], n_rows)
+    frame["y"] = frame.a + rng.normal(size=n)
+    return frame
+
+
+def ragged(n=60, **more):
+    rng = np.random.default_rng(2)
+    return Dataset(
+        X=rng.normal(size=(n, 2)),
+        y=rng.normal(size=n),
+        task_type="regression",
+        task_id=np.arange(n) % 3,
+        tasks=["r", "s", "t"],
+        features=["a", "b"],
+        **more,
+    )
+
+
+def test_the_part_that_is_trained_on_is_that_of_the_folds():
+    data = ragged()
+    protocol = Protocol.of(data, Settings(splits=4, repeats=3))
+    assert protocol.train == 0.75
+    for split in range(protocol.n_splits):
+        train, test = protocol.rows(data, split)
+        assert (len(train), len(test)) == (45, 15)
+    tested = protocol.tested(data)
+    assert (tested.folds, tested.repeats, len(tested.rows)) == (4, 3, 12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "expected"),
+    [
+        ("regression", None, 0.01),
+        ("binary", None, 0.005),
+        ("binary", 0.03, 0.03),
+        ("regression", 0.0, 0.0),
+    ],
+)
+def test_the_smallest_gain_of_interest_is_that_of_the_measure(kind, option, expected):
+    data = ragged()
+    if kind == "binary":
+        data.y = np.where(data.y > 0, 1.0, -1.0)
+        data.task_type = "binary"
+    protocol = Protocol.of(data, Settings(smallest_gain=option))
+    assert protocol.tested(data).smallest == expected
+
+
+def test_tasks_without_training_rows_or_with_one_class_there_do_not_count():
+    data = ragged(
+        source={GROUP: np.where(np.arange(60) % 3 == 2, 9, np.arange(60) % 6)}
+    )
+    tested = Protocol.of(data, Settings(splits=4, repeats=1)).tested(data)
+    for rows, new in zip(tested.rows, tested.new, strict=True):
+        np.testing.assert_array_equal(new, data.task_id[rows] == 2)
+    assert tested.n_new == 1
+    labels = ragged()
+    labels.y = np.where(np.arange(60) < 40, np.where(labels.y > 0, 1.0, -1.0), 1.0)
+    labels.y[labels.task_id == 1] = 1.0
+    labels.y[1] = -1.0
+    labels.task_type = "binary"
+    protocol = Protocol.of(labels, Settings(splits=4, repeats=1))
+    tested = protocol.tested(labels)
+    for split, idle in enumerate(tested.idle):
+        train, test = protocol.rows(labels, split)
+        values = [
+            np.unique(labels.y[train[labels.task_id[train] == t]]) for t in range(3)
+        ]
+        assert idle.tolist() == [len(v) == 1 for v in values]
+        assert idle[1] == (1 in test)
+
+
+def test_sizes_are_targets_of_each_task():
+    assert sizes_of(ragged()) == [20, 20, 20]
+    y = np.ones((10, 3))
+    y[:4, 1] = np.nan
+    assert sizes_of(Dataset(X=np.zeros((10, 1)), y=y, task_type="regression")) == [
+        10,
+        6,
+        10,
+    ]
+
+
+def test_strengths_are_for_the_training_rows_of_a_task():
+    data = ragged(90)
+    grids = {}
+    for train in (0.4, 0.8):
+        found = {c.label: c for c in default_candidates(data, train)}
+        grids[train] = found["IndependentRidge"].grid["estimator__alpha"]
+    ratios = np.array(grids[0.8]) / np.array(grids[0.4])
+    np.testing.assert_allclose(ratios, 2.0)
+    by_hand = np.array(grids[0.8]) / (0.8 * 90 / 3)
+    np.testing.assert_allclose(np.log10(by_hand), np.round(np.log10(by_hand)))
+
+
+def test_the_facts_have_the_sizes_of_the_table():
+    data = ragged(title="grades.csv")
+    protocol = Protocol.of(data, Settings(splits=4, repeats=3, folds=6))
+    facts = facts_of(data, protocol, Roles(("y",), task="task"), [])
+    assert numbers(facts[0].partition(":")[2])[:4] == [60, 2, 3, 20]
+    assert any(numbers(fact)[:1] == [6] and "chosen" in fact for fact in facts)
+    assert any(numbers(fact) == [-4, 3] or numbers(fact) == [4, 3] for fact in facts)
+
+
+@pytest.mark.parametrize(("greater", "first"), [(True, "High"), (False, "Low")])
+def test_the_best_method_has_the_best_score_of_the_metric(greater, first):
+    tested = evaluation(1)
+    low = Entry("Low", POOLED, scores={0: 0.1})
+    high = Entry("High", POOLED, scores={0: 0.9})
+    board = board_of(tested, [low, high], greater)
+    assert board.best().label == first
+
+
+def test_a_method_without_its_second_repeat_is_compared_on_the_first_alone():
+    tested = evaluation()
+    entries = methods(tested)
+    for split in range(5, 10):
+        del entries[2].losses[split]
+    found = board_of(tested, entries).gain(entries[2], entries[0])
+    once = tested.gain(entries[2].losses, entries[0].losses, 1)
+    assert (found.value, found.error) == (once.value, once.error)

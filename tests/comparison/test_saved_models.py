@@ -1,0 +1,358 @@
+"""What `compare` saves: parameters from all splits, in a model that loads without trust."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+import mtlrun
+from mtlrun.comparison import compare as compare_module
+from mtlrun.comparison.candidates import (
+    INDEPENDENT,
+    Candidate,
+    calibrated,
+    default_candidates,
+)
+from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.table import table_of_frame
+from mtlrun.errors import UserError
+from mtlrun.estimators.registry import build
+from mtlrun.evaluation import Part
+from mtlrun.fitted import Model
+from mtlrun.models import load_model, save_model, trust_options
+from mtlrun.runs.cell import Features, choose_over_splits, with_params
+from mtlrun.runs.fit import with_features
+from mtlrun.runs.load import load_training
+from mtlrun.runs.train import train
+
+FEW_ROWS = 12
+MANY_ROWS = 45
+
+
+def table(n_tasks, n_rows, seed=0):
+    """Return rows of some tasks: features, a column of words and two targets."""
+    rng = np.random.default_rng(seed)
+    n = n_tasks * n_rows
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    frame["size"] = rng.choice(["L", "S"], n)
+    frame["task"] = np.repeat([f"t{k}" for k in range(n_tasks)], n_rows)
+    frame["y"] = frame.a + 0.5 * rng.normal(size=n)
+    frame["z"] = frame.b - frame.a + 0.5 * rng.normal(size=n)
+    return frame
+
+
+def ragged_case(n_rows, has_labels):
+    frame = table(4, n_rows).drop(columns="z")
+    if has_labels:
+        frame["y"] = np.where(frame.y > 0, "yes", "no")
+    return frame, Roles(targets=("y",), task="task")
+
+
+def shared_case(n_rows, has_labels):
+    frame = table(1, 2 * n_rows).drop(columns="task")
+    if has_labels:
+        frame["y"] = np.where(frame.y > 0, "yes", "no")
+        frame["z"] = np.where(frame.z > 0, "up", "down")
+    return frame, Roles(targets=("y", "z"))
+
+
+CASES = {
+    "ragged numbers": ragged_case(FEW_ROWS, False),
+    "ragged labels": ragged_case(FEW_ROWS, True),
+    "shared numbers": shared_case(FEW_ROWS, False),
+    "shared labels": shared_case(FEW_ROWS, True),
+    "many ragged numbers": ragged_case(MANY_ROWS, False),
+    "many ragged labels": ragged_case(MANY_ROWS, True),
+}
+
+
+def methods():
+    """Yield every method of the default lists, and calibrated ones, with its case."""
+    for case, (frame, roles) in CASES.items():
+        dataset = make_dataset(table_of_frame(frame), roles)
+        for candidate in default_candidates(dataset, 0.8):
+            is_boosting = "GradientBoosting" in candidate.label
+            if case.startswith("many") and not is_boosting:
+                continue
+            yield pytest.param(case, candidate, id=f"{case}: {candidate.label}")
+            if dataset.task_type == "binary" and is_boosting:
+                label = f"{case}: calibrated {candidate.label}"
+                yield pytest.param(case, calibrated(candidate), id=label)
+
+
+def fitted(case, candidate):
+    """Return a method fitted to all rows as `compare` fits it, and the table."""
+    frame, roles = CASES[case]
+    dataset = make_dataset(table_of_frame(frame), roles)
+    rows = np.arange(dataset.n_samples)
+    part, step = with_features(Part.of(dataset, rows, rows[:1]), Features("table"))
+    chosen = {name: values[0] for name, values in candidate.grid.items()}
+    params = with_params(candidate.params, chosen)
+    estimator = build({"estimator": candidate.estimator, "params": params})
+    is_ragged = dataset.task_id is not None
+    facts = {
+        "task_type": dataset.task_type,
+        "design": "ragged" if is_ragged else "shared",
+        "tasks": dataset.tasks,
+        "targets": dataset.targets,
+        "labels": dataset.labels,
+        "label_types": dataset.label_types,
+        "estimator": {"name": candidate.label},
+        "dataset": {"id": "own-table"},
+        "input": {
+            "n_features": dataset.n_features,
+            "names": dataset.features,
+            "strings": False,
+            "categories": dataset.categories,
+            "task_column": roles.task,
+            "table": True,
+        },
+    }
+    return Model(part.fit(estimator), step, facts), frame
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("case", "candidate"), list(methods()))
+def test_every_default_method_loads_without_trust_and_predicts_the_same(
+    tmp_path, case, candidate
+):
+    model, frame = fitted(case, candidate)
+    save_model(tmp_path, model)
+    assert trust_options(tmp_path) == ""
+    loaded = load_model(tmp_path)
+    predicted = loaded.predict(frame)
+    np.testing.assert_array_equal(predicted, model.predict(frame))
+    if case.endswith("numbers"):
+        assert not hasattr(loaded, "decision_function")
+        return
+    scores = loaded.decision_function(frame)
+    np.testing.assert_array_equal(scores, model.decision_function(frame))
+    assert scores.shape == predicted.shape
+    # Labels are sorted, so "yes" and "up" are the ones with scores above 0.
+    is_second = np.isin(predicted, ["yes", "up"])
+    assert ((scores > 0) == is_second)[scores != 0].all()
+    if hasattr(loaded, "predict_proba"):
+        assert np.isfinite(loaded.predict_proba(frame)).all()
+
+
+@pytest.mark.parametrize(
+    ("positive", "is_ragged"), [("yes", True), ("no", True), ("no", False)]
+)
+def test_scores_and_probabilities_belong_to_the_labels_whichever_is_positive(
+    tmp_path, positive, is_ragged
+):
+    frame, _ = ragged_case(MANY_ROWS, True)
+    roles = {"target": "y", "task": "task"}
+    if not is_ragged:
+        frame = frame.drop(columns="task").assign(z=np.where(frame.b > 0, "yes", "no"))
+        roles = {"targets": ["y", "z"]}
+    result = mtlrun.compare(
+        frame,
+        methods=["IndependentLogistic"],
+        positive=positive,
+        calibrate=True,
+        splits=2,
+        repeats=1,
+        folds=2,
+        **roles,
+    )
+    model = load_model(result.save(tmp_path))
+    classes = model.classes_ if is_ragged else model.classes_[0]
+    probabilities = model.predict_proba(frame)
+    if not is_ragged:
+        probabilities = probabilities[0]
+    scores = model.decision_function(frame).reshape(len(frame), -1)[:, 0]
+    assert roc_auc_score(frame.y == classes[1], scores) > 0.8
+    assert roc_auc_score(frame.y == classes[1], probabilities[:, 1]) > 0.8
+    # `Comparison` has the columns of `mtlrun predict`: the positive label is scored.
+    column = result.decision_function(frame).iloc[:, 0]
+    assert column.name == (f"{positive}:score" if is_ragged else f"y={positive}:score")
+    assert roc_auc_score(frame.y == positive, column) > 0.8
+    name = "yes" if is_ragged else "y=yes"
+    assert roc_auc_score(frame.y == "yes", result.predict_proba(frame)[name]) > 0.8
+
+
+def test_classes_of_tasks_have_a_score_each_and_none_for_those_of_other_tasks():
+    frame = table(3, 40).drop(columns="z")
+    levels = pd.cut(frame.y, [-99, -0.5, 0.5, 99], labels=["low", "mid", "top"])
+    frame["y"] = levels.astype(str)
+    only_two = (frame.task == "t1") & (frame.y == "top")
+    frame.loc[only_two, "y"] = "mid"
+    options = {"methods": ["IndependentLogistic"], "splits": 2, "repeats": 1}
+    result = mtlrun.compare(frame, target="y", task="task", folds=2, **options)
+    scores = result.model.decision_function(frame)
+    assert result.model.classes_.tolist() == ["low", "mid", "top"]
+    assert scores.shape == (120, 3)
+    assert (scores[frame.task == "t1", 2] == -np.inf).all()
+    found = result.model.classes_[scores.argmax(axis=1)]
+    assert (found == result.predict(frame)).all()
+
+
+def test_scores_are_refused_for_numbers():
+    frame, roles = CASES["ragged numbers"]
+    options = {"methods": ["PooledRidge"], "splits": 2, "repeats": 1, "folds": 2}
+    result = mtlrun.compare(frame, target="y", task=roles.task, **options)
+    with pytest.raises(UserError):
+        result.decision_function(frame)
+
+
+# --- parameters from all splits ---
+
+
+def test_parameters_have_the_smallest_sum_of_losses_over_all_splits():
+    grid = {"alpha": [1.0, 2.0, 3.0]}
+    # The first split and most of the splits prefer 1; the sum prefers 2.
+    losses = [[0.9, 1.0, 1.1], [0.9, 1.0, 1.1], [9.0, 1.0, 1.1]]
+    assert choose_over_splits(grid, losses) == {"alpha": 2.0}
+
+
+def test_equal_sums_go_to_the_first_of_the_list():
+    grid = {"alpha": [3.0, 1.0], "beta": [0, 5]}
+    losses = [[2.0, 1.0, 1.0, 1.0], [2.0, 1.5, 1.5, 1.5]]
+    assert choose_over_splits(grid, losses) == {"alpha": 3.0, "beta": 5}
+
+
+def test_a_value_that_failed_in_a_split_does_not_win_by_its_shorter_sum():
+    losses = [[None, 5.0], [1.0, 5.0]]
+    assert choose_over_splits({"alpha": [1.0, 2.0]}, losses) == {"alpha": 2.0}
+
+
+def test_halving_counts_the_splits_that_a_value_survived():
+    # Two values: each split has a loss of the one that it kept.
+    losses = [[None, 9.0], [1.0, None], [None, 9.0]]
+    assert choose_over_splits({"leaves": [4, 16]}, losses) == {"leaves": 16}
+    tied = [[None, 1.0], [9.0, None]]
+    assert choose_over_splits({"leaves": [4, 16]}, tied) == {"leaves": 4}
+    # Four values: those that were kept equally often compete where all of them were.
+    four = [[1.0, 2.0, None, None], [9.0, 1.0, None, None], [None, None, 1.0, 1.0]]
+    assert choose_over_splits({"leaves": [1, 2, 3, 4]}, four) == {"leaves": 2}
+
+
+def test_nothing_is_chosen_without_a_search():
+    assert choose_over_splits({}, [[3.0], [4.0]]) == {}
+    assert choose_over_splits({"alpha": [1.0]}, [[None]]) == {}
+
+
+@pytest.fixture(scope="module")
+def unlike_first_split():
+    """Return a comparison whose first split chooses otherwise than all splits do."""
+    for seed in range(20):
+        frame = table(4, 25, seed)
+        frame["y"] = frame.a + 3 * np.random.default_rng(seed).normal(size=len(frame))
+        result = mtlrun.compare(
+            frame.drop(columns="z"),
+            target="y",
+            task="task",
+            methods=["PooledRidge"],
+            splits=3,
+            repeats=2,
+            folds=2,
+        )
+        (entry,) = [e for e in result.board.entries if e.label == result.saved]
+        values = [chosen.get("estimator__alpha") for chosen in entry.chosen.values()]
+        if entry.grid_losses and len(set(values)) > 1:
+            sums = np.sum(list(entry.grid_losses.values()), axis=0)
+            grid = result.config["method"]["grid"]["estimator__alpha"]
+            if values[0] != grid[int(np.argmin(sums))]:
+                return frame, result, grid[int(np.argmin(sums))], values[0]
+    raise AssertionError("no such table")
+
+
+def test_the_saved_model_has_the_parameters_of_all_splits(tmp_path, unlike_first_split):
+    frame, result, expected, first = unlike_first_split
+    assert result.model.estimator.estimator.alpha == expected != first
+    folder = result.save(tmp_path)
+    described = json.loads((folder / "model" / "model.json").read_text())
+    params = described["estimator"]["params"]["estimator"]["params"]
+    assert params["alpha"] == expected
+    # The scores of the first split are honest: its parameters saw its own rows alone.
+    metrics = json.loads((folder / "model" / "metrics.json").read_text())
+    (entry,) = [e for e in result.board.entries if e.label == result.saved]
+    assert metrics["selection"]["chosen"] == {"estimator__alpha": first}
+    assert metrics["metrics"]["rmse"] == pytest.approx(entry.scores[0])
+    # By hand: the features are standardized, and so is the target.
+    X = pd.get_dummies(frame[["a", "b", "c", "size"]], dtype=float).to_numpy()
+    centre = X.mean(axis=0)
+    scale = np.where(np.arange(5) < 3, X.std(axis=0), 1.0)
+    Z = (X - centre * (np.arange(5) < 3)) / scale
+    target = (frame.y - frame.y.mean()) / frame.y.std(ddof=0)
+    centred = Z - Z.mean(axis=0)
+    coef = np.linalg.solve(
+        centred.T @ centred + expected * np.eye(5), centred.T @ target
+    )
+    by_hand = centred @ coef * frame.y.std(ddof=0) + frame.y.mean()
+    np.testing.assert_allclose(result.predict(frame), by_hand, rtol=1e-5, atol=1e-5)
+
+
+def test_the_training_file_of_a_comparison_makes_its_model_again(
+    tmp_path, unlike_first_split
+):
+    frame, result, expected, _ = unlike_first_split
+    assert result.config["refit"] == {"estimator__alpha": expected}
+    protocol = Protocol.of(result.dataset, Settings())
+    candidate = Candidate(
+        "R", INDEPENDENT, "IndependentRidge", grid={"alpha": [1.0, 2.0]}
+    )
+    plain = protocol.training(candidate, result.dataset)
+    assert plain.spec.refit is True
+    folder = result.save(tmp_path)
+    training = load_training(folder / "chosen.yaml", data_dir=folder / "data")
+    done = train(training, output=tmp_path / "again", data_dir=folder / "data")
+    again = load_model(done.folder)
+    np.testing.assert_array_equal(again.predict(frame), result.predict(frame))
+
+
+def test_the_shown_coefficients_have_the_parameters_of_all_splits(monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = table(3, 60).drop(columns="z")
+    frame["y"] = np.where(np.abs(frame.a) > 0.7, 3.0, -3.0) + rng.normal(size=180)
+    fits = {}
+    fit = compare_module._Session._fit
+
+    def noted(session, candidate, entry, params):
+        fits[candidate.label] = (candidate.grid, entry, params)
+        return fit(session, candidate, entry, params)
+
+    monkeypatch.setattr(compare_module._Session, "_fit", noted)
+    methods = ["JointFeatureMTL", "GradientBoosting+Task"]
+    options = {"methods": methods, "splits": 3, "repeats": 1, "folds": 2}
+    # The last value has the smallest sum, and another one wins the first split.
+    enter = CompareSchedule._enter
+
+    def entered(schedule, entry, split, record):
+        enter(schedule, entry, split, record)
+        losses = entry.grid_losses.get(split, [])
+        entry.grid_losses[split] = [9.0 if split else 0.0, *[5.0] * (len(losses) - 1)]
+        entry.grid_losses[split][-1] = 1.0
+
+    monkeypatch.setattr(CompareSchedule, "_enter", entered)
+    result = mtlrun.compare(frame, target="y", task="task", **options)
+    assert (result.saved, result.coefficients_of) == (methods[1], methods[0])
+    for label in methods:
+        grid, _, params = fits[label]
+        assert params == {name: values[-1] for name, values in grid.items()}
+
+
+def test_calibrated_models_have_the_parameters_of_all_splits():
+    frame = table(3, 30).drop(columns="z")
+    noise = 3 * np.random.default_rng(1).normal(size=len(frame))
+    frame["y"] = np.where(frame.a + noise > 0, "yes", "no")
+    options = {"methods": ["PooledLogistic"], "splits": 3, "repeats": 1, "folds": 2}
+    result = mtlrun.compare(frame, target="y", task="task", calibrate=True, **options)
+    (entry,) = [e for e in result.board.entries if e.label == result.saved]
+    if not entry.chosen[0]:
+        pytest.skip("the best method has no search")
+    sums = np.sum(list(entry.grid_losses.values()), axis=0)
+    (name,) = entry.chosen[0]
+    inner = result.model.estimator.estimator
+    assert result.config["refit"] == {f"estimator__{name}": inner.get_params()[name]}
+    (values,) = [
+        c.grid[name]
+        for c in default_candidates(result.dataset, 2 / 3)
+        if c.label == result.saved
+    ]
+    assert inner.get_params()[name] == values[int(np.argmin(sums))]

@@ -1,0 +1,328 @@
+"""A whole weight is so many equal rows, and a weight of 0 is no row: in scores, gains, verdicts and lines."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from mtlrun.comparison.differences import differences
+from mtlrun.comparison.gain import (
+    Layout,
+    auc_gain,
+    concordances,
+    relative_gain,
+)
+from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.verdict import (
+    AUC,
+    INDEPENDENT,
+    MULTITASK,
+    NMSE,
+    POOLED,
+    Entry,
+    Evaluation,
+    answer,
+)
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import GROUP, WEIGHT
+from mtlrun.estimators.baselines import TaskMean
+from mtlrun.estimators.independent import IndependentRidge
+from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
+from mtlrun.evaluation import Part
+from mtlrun.metrics import METRICS
+
+#: What is still to be done where weights are handled.
+WEIGHTS_IGNORED = pytest.mark.xfail(strict=False, reason="weights are ignored here")
+
+N = 60
+N_TASKS = 3
+RNG = np.random.default_rng(0)
+IDS = np.arange(N) % N_TASKS
+GROUPS = np.arange(N) // 2
+WEIGHTS = RNG.integers(1, 4, N)
+AGAIN = np.repeat(np.arange(N), WEIGHTS)
+
+
+def gains(joint, without, ids, weights, positive=None, pairs=None):
+    layout = Layout(N_TASKS, ids, weights=weights)
+    if positive is None:
+        return relative_gain(joint, without, layout, 1.5)
+    return auc_gain(joint, without, pairs, positive, layout, 1.5)
+
+
+def assert_same_gain(found, expected, *, with_error):
+    for name in ("value", "first", "second"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name))
+    np.testing.assert_allclose(found.tasks, expected.tasks)
+    if with_error:
+        assert found.error == pytest.approx(expected.error)
+        assert (found.df, found.units) == (expected.df, expected.units)
+
+
+@pytest.mark.parametrize("is_ragged", [True, False])
+def test_whole_weights_are_repeated_rows_in_a_relative_gain(is_ragged):
+    shape = (N,) if is_ragged else (N, N_TASKS)
+    joint = RNG.gamma(1.0, size=shape)
+    without = RNG.gamma(1.2, size=shape)
+    ids = IDS if is_ragged else None
+    again = IDS[AGAIN] if is_ragged else None
+    weighted = gains(joint, without, ids, WEIGHTS.astype(float))
+    repeated = gains(joint[AGAIN], without[AGAIN], again, None)
+    assert_same_gain(weighted, repeated, with_error=False)
+    groups = Layout(N_TASKS, ids, GROUPS, WEIGHTS.astype(float))
+    repeats = Layout(N_TASKS, again, GROUPS[AGAIN])
+    assert_same_gain(
+        relative_gain(joint, without, groups, 1.5),
+        relative_gain(joint[AGAIN], without[AGAIN], repeats, 1.5),
+        with_error=True,
+    )
+
+
+@pytest.mark.parametrize("is_ragged", [True, False])
+def test_whole_weights_are_repeated_rows_in_a_gain_of_the_auc(is_ragged):
+    shape = (N,) if is_ragged else (N, N_TASKS)
+    y = np.where(RNG.random(shape) < 0.4, 1.0, -1.0)
+    scores = [y + 2 * RNG.normal(size=shape), np.round(y + 3 * RNG.normal(size=shape))]
+    found = []
+    for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
+        ids = IDS[rows] if is_ragged else None
+        layout = Layout(N_TASKS, ids, GROUPS[rows], weights)
+        every = np.arange(len(rows))
+        fields = [concordances(y[rows], s[rows], layout, every) for s in scores]
+        joint, pairs = fields[0]
+        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, layout, 1.5))
+    assert_same_gain(*found, with_error=True)
+    for task in range(N_TASKS):
+        mine = task == IDS if is_ragged else (slice(None), task)
+        weights = WEIGHTS[task == IDS] if is_ragged else WEIGHTS
+        by_hand = [
+            roc_auc_score(y[mine], s[mine], sample_weight=weights) for s in scores
+        ]
+        assert found[0].tasks[task] == pytest.approx(by_hand[0] - by_hand[1])
+
+
+@pytest.mark.parametrize("measure", [pytest.param(NMSE, marks=WEIGHTS_IGNORED), AUC])
+def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
+    y = RNG.normal(size=N) + IDS
+    if measure == AUC:
+        y = np.where(y > 1, 1.0, -1.0)
+    noise = RNG.normal(size=(3, N))
+    found = []
+    for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
+        folds = [np.flatnonzero(GROUPS[rows] % 5 == k) for k in range(5)]
+        tested = Evaluation(
+            y=y[rows],
+            layout=Layout(N_TASKS, IDS[rows], GROUPS[rows], weights),
+            rows=folds,
+            new=[np.zeros(len(part), dtype=bool) for part in folds],
+            folds=5,
+            repeats=1,
+            measure=measure,
+            smallest=0.01,
+        )
+        entries = []
+        names = (("A", INDEPENDENT, 1.0), ("P", POOLED, 1.4), ("J", MULTITASK, 0.7))
+        for place, (label, family, size) in enumerate(names):
+            entry = Entry(label, family)
+            scores = (y + size * noise[place])[rows]
+            for split, part in enumerate(folds):
+                entry.losses[split] = tested.losses(split, scores[part])
+                entry.inner[split] = size
+            entries.append(entry)
+        found.append(answer(entries, tested))
+    weighted, repeated = found
+    assert_same_gain(weighted.gain, repeated.gain, with_error=True)
+    assert_same_gain(weighted.independent, repeated.independent, with_error=True)
+    assert_same_gain(weighted.pooled, repeated.pooled, with_error=True)
+    assert (weighted.kind, weighted.gain.pvalue) == (
+        repeated.kind,
+        pytest.approx(repeated.gain.pvalue),
+    )
+
+
+@WEIGHTS_IGNORED
+@pytest.mark.parametrize("is_ragged", [True, False])
+def test_a_weight_of_0_is_no_row_in_a_gain(is_ragged):
+    shape = (N,) if is_ragged else (N, N_TASKS)
+    joint = RNG.gamma(1.0, size=shape)
+    without = RNG.gamma(1.2, size=shape)
+    weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0 + np.arange(N) % 3)
+    kept = np.flatnonzero(weights)
+    found = gains(joint, without, IDS if is_ragged else None, weights)
+    expected = gains(
+        joint[kept], without[kept], IDS[kept] if is_ragged else None, weights[kept]
+    )
+    assert_same_gain(found, expected, with_error=True)
+
+
+@WEIGHTS_IGNORED
+@pytest.mark.parametrize("is_ragged", [True, False])
+def test_a_weight_of_0_is_no_row_in_a_gain_of_the_auc(is_ragged):
+    shape = (N,) if is_ragged else (N, N_TASKS)
+    y = np.where(RNG.random(shape) < 0.4, 1.0, -1.0)
+    scores = [y + 2 * RNG.normal(size=shape), y + 3 * RNG.normal(size=shape)]
+    weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0 + np.arange(N) % 3)
+    found = []
+    for rows in (np.arange(N), np.flatnonzero(weights)):
+        layout = Layout(N_TASKS, IDS[rows] if is_ragged else None, None, weights[rows])
+        every = np.arange(len(rows))
+        fields = [concordances(y[rows], s[rows], layout, every) for s in scores]
+        joint, pairs = fields[0]
+        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, layout, 1.5))
+    assert_same_gain(*found, with_error=True)
+
+
+# --- scores ---
+
+
+def dataset(y, weights, task_id=IDS, rows=None, **more):
+    rows = np.arange(len(y)) if rows is None else rows
+    is_label = set(np.unique(y[~np.isnan(y)])) == {-1.0, 1.0}
+    return Dataset(
+        X=np.linspace(-1, 1, len(y))[rows, np.newaxis] + np.zeros((1, 2)),
+        y=y[rows],
+        task_type="binary" if is_label else "regression",
+        task_id=None if task_id is None else task_id[rows],
+        tasks=["a", "b", "c"],
+        features=["u", "v"],
+        source={WEIGHT: np.asarray(weights, dtype=float)} | more,
+    )
+
+
+def scored(data, scores, names):
+    rows = np.arange(data.n_samples)
+    part = Part.of(data, rows, rows)
+    model = part.fit(TaskMean())
+    return part.score(model, scores, names, "task")
+
+
+@pytest.mark.parametrize("needs", ["value", "score", "label"])
+@pytest.mark.parametrize("is_ragged", [True, False])
+def test_whole_weights_are_repeated_rows_in_all_scores(needs, is_ragged):
+    shape = (N,) if is_ragged else (N, N_TASKS)
+    ids = IDS if is_ragged else None
+    y = RNG.normal(size=shape) + 1
+    if needs != "value":
+        y = np.where(y > 1, 1.0, -1.0)
+    scores = y + 2 * RNG.normal(size=shape)
+    names = [m.name for m in METRICS.values() if m.needs == needs]
+    # Means over the rows of other targets have no weights of a task.
+    names = [name for name in names if name not in ("auc_samples", "nmse_all")]
+    weighted = scored(dataset(y, WEIGHTS, ids), scores, names)
+    repeated = scored(dataset(y, np.ones(len(AGAIN)), ids, AGAIN), scores[AGAIN], names)
+    for name in names:
+        assert weighted[name].mean == pytest.approx(repeated[name].mean), name
+        np.testing.assert_allclose(weighted[name].per_task, repeated[name].per_task)
+
+
+@WEIGHTS_IGNORED
+def test_whole_weights_are_repeated_rows_in_the_error_by_the_variance_of_all_rows():
+    y = RNG.normal(size=N) * (1 + IDS)
+    scores = y + RNG.normal(size=N)
+    weighted = scored(dataset(y, WEIGHTS), scores, ["nmse_all"])["nmse_all"]
+    again = dataset(y, np.ones(len(AGAIN)), IDS, AGAIN)
+    repeated = scored(again, scores[AGAIN], ["nmse_all"])["nmse_all"]
+    np.testing.assert_allclose(weighted.per_task, repeated.per_task)
+
+
+# --- fits ---
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+@pytest.mark.parametrize("is_ragged", [True, False])
+def test_whole_weights_are_repeated_rows_in_the_fits(is_many, is_ragged):
+    shape = (N,) if is_ragged else (N, N_TASKS)
+    ids = IDS if is_ragged else None
+    y = RNG.normal(size=shape)
+    X = RNG.normal(size=(N, 2))
+    coefficients = []
+    weighted = dataset(y, WEIGHTS, ids)
+    repeated = dataset(y, np.ones(len(AGAIN)), ids, AGAIN)
+    for data, rows in ((weighted, X), (repeated, X[AGAIN])):
+        data.X = rows
+        every = np.arange(data.n_samples)
+        part = Part.of(data, every, every)
+        fit = part.rows.fit if is_many else part.fit
+        coefficients.append(fit(IndependentRidge(3.0)).coef_)
+    np.testing.assert_allclose(*coefficients)
+    unweighted = IndependentRidge(3.0).fit(X, y, task_id=ids).coef_
+    assert not np.allclose(coefficients[0], unweighted)
+
+
+# --- before the fits: the line on differences, and the rows that are tested ---
+
+
+def grouped_table(kind):
+    """Return tasks that differ in one slope; a quarter of the rows is wild and has weight 0."""
+    rng = np.random.default_rng(4)
+    n_tasks = 12
+    n = 40 * n_tasks
+    ids = np.arange(n) % n_tasks
+    X = rng.normal(size=(n, 2))
+    y = X[:, 0] + X[:, 1] * (1 + rng.normal(size=n_tasks))[ids] + rng.normal(size=n)
+    weights = np.where(rng.random(n) < 0.25, 0.0, 1.0)
+    wild = weights == 0
+    X[wild] *= 20
+    y[wild] = 100 * rng.normal(size=wild.sum())
+    if kind == "binary":
+        y = np.where(y > 0, 1.0, -1.0)
+    return Dataset(
+        X=X,
+        y=y,
+        task_type=kind,
+        task_id=ids,
+        tasks=[f"t{k}" for k in range(n_tasks)],
+        features=["price", "promo"],
+        source={WEIGHT: weights},
+    )
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_a_weight_of_0_is_no_row_in_the_line_on_differences(kind):
+    data = grouped_table(kind)
+    kept = data.subset(np.flatnonzero(data.source[WEIGHT]))
+    line = differences(data)
+    assert line == differences(kept)
+    assert line != differences(dataclasses.replace(data, source={}))
+    assert "slopes differ in promo" in line
+
+
+def test_the_weights_and_groups_of_a_table_reach_the_verdict():
+    y = RNG.normal(size=N)
+    data = dataset(y, WEIGHTS, IDS, **{GROUP: GROUPS})
+    tested = Protocol.of(data, Settings(splits=3, repeats=1)).tested(data)
+    np.testing.assert_array_equal(tested.layout.weights, WEIGHTS)
+    np.testing.assert_array_equal(tested.layout.units, GROUPS)
+
+
+# --- baselines that choose their own strength ---
+
+TUNED = [
+    (TunedRidge([0.01, 1.0, 100.0]), False),
+    (TunedKernelRidge([0.1, 1.0, 10.0], [0.5, 1.0]), False),
+    pytest.param(
+        TunedLogistic([0.01, 1.0, 100.0], tol=1e-8), True, marks=WEIGHTS_IGNORED
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "is_classifier"), TUNED)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_weight_of_0_is_no_row_in_tuned_baselines(model, is_classifier, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] + rng.normal(size=40)
+    weights = np.where(np.arange(40) % 4 == 0, 0.0, rng.integers(1, 3, 40))
+    X[weights == 0] *= 10
+    y[weights == 0] = 50 * rng.normal(size=10)
+    if is_classifier:
+        y = np.where(y > 0, 1.0, -1.0)
+    kept = np.flatnonzero(weights)
+    new = rng.normal(size=(5, 3))
+    call = "decision_function" if is_classifier else "predict"
+    found = getattr(model.fit(X, y, sample_weight=weights), call)(new)
+    chosen = model.alpha_
+    model.fit(X[kept], y[kept], sample_weight=weights[kept])
+    assert model.alpha_ == chosen
+    np.testing.assert_allclose(found, getattr(model, call)(new), rtol=1e-5)
