@@ -18,7 +18,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_array
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import WEIGHT
+from mtlrun.data.splits import GROUP, WEIGHT
+from mtlrun.data.weights import weighted_moments
 from mtlrun.errors import MtlrunError
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
 from mtlrun.estimators.baselines import (
@@ -28,7 +29,7 @@ from mtlrun.estimators.baselines import (
     predict_scores,
     scaled_targets,
 )
-from mtlrun.estimators.inputs import task_codes
+from mtlrun.estimators.inputs import takes_groups, task_codes
 from mtlrun.estimators.params import check_params
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
 from mtlrun.problem.taskdata import TaskData, is_sparse
@@ -48,6 +49,8 @@ class TaskRows:
     y : ndarray of shape (n,) or (n, T)
     task_id : ndarray of shape (n,), optional
     weights : ndarray of shape (n,) or (n, T), optional
+    groups : ndarray of shape (n,), optional
+        Rows that splits inside of an estimator keep together.
     """
 
     def __init__(
@@ -56,8 +59,13 @@ class TaskRows:
         y: Array,
         task_id: Array | None = None,
         weights: Array | None = None,
+        groups: Array | None = None,
     ) -> None:
-        self.X, self.y, self.task_id, self.weights = X, y, task_id, weights
+        self.X = X
+        self.y = y
+        self.task_id = task_id
+        self.weights = weights
+        self.groups = groups
         self._read: dict[Any, tuple[TaskData, dict[str, Any]]] = {}
         self._codes: dict[tuple[int, str], tuple[Array, Array]] = {}
 
@@ -82,8 +90,11 @@ class TaskRows:
     def fit_alone(self, estimator: Any) -> Any:
         """Do what `fit` does by the method of the estimator, which reads and checks the rows itself."""
         estimator = for_tasks(estimator, self.y, self.task_id)
+        groups = self.groups if takes_groups(estimator) else None
         return estimator.fit(
-            self.X, self.y, **given(task_id=self.task_id, sample_weight=self.weights)
+            self.X,
+            self.y,
+            **given(task_id=self.task_id, sample_weight=self.weights, groups=groups),
         )
 
     def predict(self, estimator: Any) -> Array:
@@ -128,8 +139,12 @@ class TaskRows:
     @cached_property
     def _scaled(self) -> tuple[TaskRows, Array, Array]:
         """The rows with targets of mean 0 and variance 1, the means and the deviations."""
-        y, center, scale = scaled_targets(self.y)
-        return TaskRows(self.X, y, self.task_id, self.weights), center, scale
+        y, center, scale = scaled_targets(self.y, self.weights)
+        return self._with_targets(y), center, scale
+
+    def _with_targets(self, y: Array) -> TaskRows:
+        """Return the rows with other targets."""
+        return TaskRows(self.X, y, self.task_id, self.weights, self.groups)
 
     @cached_property
     def _design(self) -> Any:
@@ -317,7 +332,7 @@ class Part:
             per_task = np.where(self.one_class, np.nan, per_task)
         mean, undefined = average(
             per_task,
-            self.test.sum_by_task(~np.isnan(self.test.y)),
+            _task_sizes(self.test),
             "sample" if how == "sample" else "task",
         )
         return Scores(mean, undefined, per_task)
@@ -349,23 +364,49 @@ def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.nda
 
 
 def _rows(dataset: Dataset) -> TaskRows:
-    return TaskRows(dataset.X, dataset.y, dataset.task_id, dataset.source.get(WEIGHT))
+    return TaskRows(
+        dataset.X,
+        dataset.y,
+        dataset.task_id,
+        dataset.source.get(WEIGHT),
+        dataset.source.get(GROUP),
+    )
+
+
+def _task_sizes(dataset: Dataset) -> np.ndarray:
+    """Return the number of targets of every task, or their weight."""
+    observed = (~np.isnan(dataset.y)).astype(float)
+    weights = dataset.source.get(WEIGHT)
+    if weights is not None:
+        observed *= weights if observed.ndim == 1 else weights[:, np.newaxis]
+    return dataset.sum_by_task(observed)
 
 
 def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
-    """Return the population variance of the targets of every task over some rows; missing ones do not count."""
+    """Return the weighted population variance of the targets of every task over rows.
+
+    Missing targets do not count. NaN where labels are not numbers.
+    """
     if dataset.task_type != "regression":
         return np.full(dataset.n_tasks, np.nan)
     y = dataset.y[rows]
+    weights = dataset.source.get(WEIGHT)
     if dataset.task_id is None:
-        return np.atleast_1d(np.nanvar(y, axis=0))
+        if weights is None:
+            return np.atleast_1d(np.nanvar(y, axis=0))
+        return np.atleast_1d(weighted_moments(y, weights[rows])[1])
     codes = dataset.task_id[rows]
-    sizes = np.maximum(np.bincount(codes, minlength=dataset.n_tasks), 1)
-    means = np.bincount(codes, weights=y, minlength=dataset.n_tasks) / sizes
-    return (
-        np.bincount(codes, weights=(y - means[codes]) ** 2, minlength=dataset.n_tasks)
-        / sizes
-    )
+    n_tasks = dataset.n_tasks
+    if weights is None:
+        sizes: np.ndarray = np.bincount(codes, minlength=n_tasks)
+        row_weights = np.ones(len(rows))
+    else:
+        row_weights = weights[rows]
+        sizes = np.bincount(codes, weights=row_weights, minlength=n_tasks)
+    sizes = np.where(sizes > 0, sizes, 1)
+    means = np.bincount(codes, weights=row_weights * y, minlength=n_tasks) / sizes
+    squares = row_weights * (y - means[codes]) ** 2
+    return np.bincount(codes, weights=squares, minlength=n_tasks) / sizes
 
 
 def one_class(dataset: Dataset) -> np.ndarray:

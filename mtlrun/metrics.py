@@ -36,6 +36,8 @@ Array = np.ndarray
 Kernel = Callable[[Array, Array, Array], float]
 #: Rows of each class that a task needs for `auc_frequent_per_task`.
 FREQUENT = 10
+#: Larger weights are divided by the largest one.
+LARGE_WEIGHT = 1e100
 
 
 # --- one task: y, predictions and weights are 1-D, finite and of the same length >= 1 ---
@@ -805,6 +807,9 @@ def _rows(
         if weights is None
         else np.asarray(weights, dtype=float)
     )
+    if w.size and w.max() > LARGE_WEIGHT:
+        # Sums of such weights times losses may overflow; only their ratios count.
+        w = w / w.max()
     if y.ndim == 2:
         w = np.broadcast_to(w[:, None] if w.ndim == 1 else w, y.shape)
         y, p, w = (values.T.reshape(-1) for values in (y, p, w))

@@ -17,8 +17,10 @@ from mtlrun.comparison.verdict import (
     TRIVIAL,
 )
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import GROUP
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.facts import Facts, Scale
+from mtlrun.estimators.inputs import takes_groups
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.runs.cell import with_params
 from mtlrun.runs.methods import class_path, parameter_names
@@ -70,6 +72,8 @@ class Candidate:
         Empty when nothing is searched.
     halving : bool
         Whether after every fold of the search only the better half of the values goes on.
+    note : str
+        What the facts of a comparison say about the method.
     """
 
     label: str
@@ -79,6 +83,7 @@ class Candidate:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     select_with: dict[str, Any] = field(default_factory=dict)
     halving: bool = False
+    note: str = ""
 
     @property
     def method(self) -> dict[str, Any]:
@@ -183,9 +188,8 @@ def named_candidates(
             found[model] = _registered(model, dataset, train)
         elif model in METHODS:
             grid = grid_of(model, _scale(dataset, train))
-            found[model] = _wrapped(
-                Candidate(model, families.pop(model, OWN), model, grid=grid), dataset
-            )
+            candidate = Candidate(model, families.pop(model, OWN), model, grid=grid)
+            found[model] = _wrapped(_keeping_groups(candidate, dataset), dataset)
         elif ":" in name:
             short = name.partition(":")[2]
             label = (
@@ -194,9 +198,8 @@ def named_candidates(
                 else short
             )
             _check_class(name)
-            found[label] = _wrapped(
-                Candidate(label, families.pop(name, OWN), class_path(name)), dataset
-            )
+            candidate = Candidate(label, families.pop(name, OWN), class_path(name))
+            found[label] = _wrapped(_keeping_groups(candidate, dataset), dataset)
         else:
             _refuse(name, standard)
     if families:
@@ -206,6 +209,29 @@ def named_candidates(
             f"Add --methods default,{name}.",
         )
     return list(found.values())
+
+
+def _keeping_groups(candidate: Candidate, dataset: Dataset) -> Candidate:
+    """Return a method of others without splits of rows that would divide groups.
+
+    Their early stopping is turned off. A choice of parameters by their own
+    cross-validation cannot be turned off; the note of the candidate says so.
+    """
+    names = parameter_names(candidate.estimator) or ()
+    if GROUP not in dataset.source or takes_groups(load_class(candidate.estimator)):
+        return candidate
+    if "early_stopping" in names:
+        return replace(
+            candidate,
+            params={**candidate.params, "early_stopping": False},
+            note=f"{candidate.label}: early stopping is off, it would divide groups",
+        )
+    if "cv" in names:
+        note = (
+            f"{candidate.label}: its own cross-validation does not keep groups together"
+        )
+        return replace(candidate, note=note)
+    return candidate
 
 
 def read_families(texts: Sequence[str]) -> dict[str, str]:

@@ -95,9 +95,13 @@ class Chunked:
         say: Callable[[str], None],
     ) -> Chunked:
         """Read the files once."""
-        parts, tasks = statistics_of(
-            table, add_up(Products(), table, pool, folds, seed, say), folds
-        )
+        sums = add_up(Products(), table, pool, folds, seed, say)
+        if table.weight is not None and sums.rows:
+            # The second pass divides the weights by their mean as well.
+            mean = sums.mean_weight()
+            sums.divide(mean)
+            table = replace(table, weight_unit=table.weight_unit * mean)
+        parts, tasks = statistics_of(table, sums, folds)
         rows = np.array([part.n_rows for part in parts])
         check_tasks(
             rows.sum(axis=0) - np.sort(rows, axis=0)[-2:].sum(axis=0), tasks, folds
@@ -407,6 +411,12 @@ def _facts(data: Chunked) -> list[str]:
         if table.task is None
         else "every row belongs to one task"
     )
+    weighted = []
+    if table.weight is not None:
+        weighted.append(
+            f"rows are weighted by {table.weight!r}, normalized to mean 1, in fits and "
+            "scores"
+        )
     return [
         f"{counted(len(table.files), 'file')}: {counted(data.n_rows, 'row')}, "
         f"{counted(len(table.features), 'feature')}, {counted(len(data.tasks), 'task')} (regression; {design})",
@@ -415,6 +425,7 @@ def _facts(data: Chunked) -> list[str]:
         f"{K}-fold cross-validation, 1 repeat; the fold of a row is a hash of seed ({data.seed}), file and row",
         f"parameters are chosen on the {K - 1} other folds, each left out in turn",
         "features and targets are standardized inside every fit; scores and coefficients are in original units",
+        *weighted,
     ]
 
 

@@ -58,7 +58,9 @@ def differences(dataset: Dataset) -> str | None:
             for name, words in dataset.categories.items()
         }
     )
-    X = step.fit_transform(dataset.X)
+    X = step.fit(dataset.X, sample_weight=dataset.source.get(WEIGHT)).transform(
+        dataset.X
+    )
     labels = dataset.task_type == "binary"
     if X.shape[1] > MOST_COLUMNS or (labels and X.size * X.shape[1] > MOST_PRODUCTS):
         return None

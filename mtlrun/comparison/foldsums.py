@@ -66,6 +66,16 @@ class Sums:
             self.add(key, product, other.counts[key])
         self.rows += other.rows
 
+    def mean_weight(self) -> float:
+        """Return the mean weight of rows, from sums of `Products`."""
+        total = math.fsum(float(product[0, 0]) for product in self.products.values())
+        return total / sum(self.counts.values())
+
+    def divide(self, weight: float) -> None:
+        """Divide the weights of all rows."""
+        for product in self.products.values():
+            product /= weight
+
     @property
     def nbytes(self) -> int:
         """Bytes that travel."""
@@ -251,7 +261,9 @@ def statistics_of(
         Without rows.
     """
     if not sums.rows:
-        raise DataError(f"{table.files[0].parent}: no rows with a target")
+        raise DataError(
+            f"{table.files[0].parent}: no rows with a target and a positive weight"
+        )
     if table.task is None:
         return [_shared(table, sums, fold) for fold in range(folds)], list(
             table.targets
@@ -366,8 +378,9 @@ class Folds:
     @cached_property
     def scales(self) -> Array:
         """Variance that squared errors of every task are divided by, as `mtlrun.comparison.gain.task_scales`."""
-        (_, variances), sizes = target_moments(self.whole), self.whole.n_rows
+        variances = target_moments(self.whole)[1]
         if not self.whole.shared:
+            sizes = self.whole.weight
             average = np.sum(sizes * variances) / sizes.sum()
             variances = (sizes * variances + SHRINK * average) / (sizes + SHRINK)
         return np.where(variances > 0, variances, np.nan)

@@ -36,6 +36,7 @@ class Layout:
     units : ndarray of shape (n,) or None
         Number of the group or block of time of every row, where rows are not independent.
     weights : ndarray of shape (n,) or None
+        Rows of weight 0 do not count.
     """
 
     n_tasks: int
@@ -50,6 +51,13 @@ class Layout:
             return rows, tasks
         rows = np.flatnonzero(known)
         return rows, self.task_id[rows]
+
+    def is_weighted(self, known: Array) -> Array:
+        """Return which entries of a field of `known` ones have a positive weight."""
+        if self.weights is None:
+            return known
+        positive = self.weights > 0
+        return known & (positive if known.ndim == 1 else positive[:, np.newaxis])
 
     def weigh(self, rows: Array) -> Array:
         """Return the weights of rows, 1 without any."""
@@ -132,18 +140,19 @@ def correction(folds: int, repeats: int, separate: bool = False) -> float:
 def task_scales(y: Array, layout: Layout) -> Array:
     """Return the variance that squared errors of every task are divided by.
 
-    That of the targets; small tasks in one unit are shrunk towards the average by ten rows. NaN for a constant target.
+    That of the targets, weighted; small tasks in one unit are shrunk towards the average by ten rows, of which a row of
+    weight w counts as w. NaN for a constant target.
     """
-    known = ~np.isnan(y)
+    known = layout.is_weighted(~np.isnan(y))
     rows, tasks = layout.entries(known)
     values = y[known]
-    counts = np.bincount(tasks, minlength=layout.n_tasks)
-    means = _divided(np.bincount(tasks, values, layout.n_tasks), counts)
-    found = _divided(
-        np.bincount(tasks, (values - means[tasks]) ** 2, layout.n_tasks), counts
-    )
+    weights = layout.weigh(rows)
+    counts = np.bincount(tasks, weights, layout.n_tasks)
+    means = _divided(np.bincount(tasks, weights * values, layout.n_tasks), counts)
+    squares = weights * (values - means[tasks]) ** 2
+    found = _divided(np.bincount(tasks, squares, layout.n_tasks), counts)
     if layout.task_id is not None:
-        average = np.nansum(counts * found) / len(rows)
+        average = np.nansum(counts * found) / counts.sum()
         found = (counts * np.nan_to_num(found) + SHRINK * average) / (counts + SHRINK)
     return np.where(found > 0, found, np.nan)
 
@@ -224,7 +233,7 @@ def relative_gain(
     Gain or None
         None where nothing can be compared.
     """
-    known = ~np.isnan(joint) & ~np.isnan(without)
+    known = layout.is_weighted(~np.isnan(joint) & ~np.isnan(without))
     rows, tasks = layout.entries(known)
     weights = layout.weigh(rows)
     totals = np.bincount(tasks, weights, layout.n_tasks)
@@ -272,7 +281,7 @@ def auc_gain(
     layout, factor
         As of `relative_gain`.
     """
-    known = ~np.isnan(joint) & ~np.isnan(without) & ~np.isnan(pairs)
+    known = layout.is_weighted(~np.isnan(joint) & ~np.isnan(without) & ~np.isnan(pairs))
     rows, tasks = layout.entries(known)
     side, count = positive[known], pairs[known]
     totals = np.bincount(tasks, count * side, layout.n_tasks)

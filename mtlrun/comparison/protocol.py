@@ -403,9 +403,12 @@ def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
     ]
     names = [dataset.tasks[t] for t in sorted(set(np.concatenate(new).tolist()))]
     if names:
+        remedy = "Add --unseen mean to predict them with the mean of all task models."
+        if GROUP in dataset.source:
+            remedy += " To be fitted in every split a task needs three groups."
         raise DataError(
             f"{len(names)} of {dataset.n_tasks} tasks have no training rows in some split or fold: {listed(names)}",
-            "Add --unseen mean to predict them with the mean of all task models.",
+            remedy,
         )
 
 
@@ -439,7 +442,10 @@ def facts_of(
             "targets are standardized inside every fit; scores and coefficients are in original units"
         )
     if roles.weight:
-        found.append(f"rows are weighted by {roles.weight!r} in fits and scores")
+        found.append(
+            f"rows are weighted by {roles.weight!r}, normalized to mean 1, in fits and "
+            "scores"
+        )
     found.append(_split_fact(dataset, protocol, roles))
     if protocol.split["kind"] == "kfold":
         sentence = short_tasks(dataset, protocol.split["folds"])
@@ -458,6 +464,7 @@ def facts_of(
     trees = [c.label for c in candidates if c.label in TREES[2:]]
     if trees and dataset.n_samples > MAX_TREE_ROWS:
         found.append(f"{' and '.join(trees)}: each tree uses {MAX_TREE_ROWS:,} rows")
+    found += [candidate.note for candidate in candidates if candidate.note]
     halved = [c.label for c in candidates if c.halving]
     if halved:
         found.append(

@@ -105,6 +105,8 @@ class ChunkedTable:
         Columns of the task and of the weight of every row.
     shift : ndarray of shape (d + k,)
         What is taken off features and targets, since sums of products of large numbers cancel: means of the first rows.
+    weight_unit : float, default 1.0
+        What weights are divided by: their mean over the first rows, until all are read.
     """
 
     files: tuple[Path, ...]
@@ -113,6 +115,7 @@ class ChunkedTable:
     task: str | None
     weight: str | None
     shift: Array
+    weight_unit: float = 1.0
 
     @classmethod
     def of(
@@ -136,6 +139,7 @@ class ChunkedTable:
         task = None if task is None else column_name(task)
         weight = None if weight is None else column_name(weight)
         frame = next(_frames(files[0], None, HEAD_ROWS, task), pd.DataFrame()).copy()
+        frame = frame.reset_index(drop=True)
         release_memory()
         head = Table(str(files[0]), frame)
         wanted = target_columns(head, target, targets, targets_last)
@@ -155,14 +159,23 @@ class ChunkedTable:
                 f"{head.name}: no column is left as a feature",
                 "Leave out fewer columns.",
             )
-        sample = [_numbers(frame[name], files[0], 0) for name in (*features, *wanted)]
+        unit = 1.0
+        if weight is not None:
+            weights = _weights(frame[weight], files[0])
+            frame = _without_unweighted(frame, weights, (*features, *wanted), files[0])
+            positive = weights[weights > 0]
+            if positive.size:
+                unit = float(positive.max() * np.mean(positive / positive.max()))
+        sample = [_numbers(frame[name], files[0]) for name in (*features, *wanted)]
         shift = np.array(
             [
                 np.nanmean(values) if np.isfinite(values).any() else 0.0
                 for values in sample
             ]
         )
-        return cls(tuple(files), features, wanted, task, weight, np.nan_to_num(shift))
+        return cls(
+            tuple(files), features, wanted, task, weight, np.nan_to_num(shift), unit
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -172,7 +185,8 @@ class ChunkedTable:
     def chunks(self, file: Path, folds: int, seed: int) -> Iterator[Chunk]:
         """Yield the rows of a file in chunks; the next one takes the memory of the last.
 
-        The fold of a row is a hash of the seed, the name of its file and its number there.
+        Rows of weight 0 are left out. The fold of a row is a hash of the seed, the name of its file and its number
+        among the others there.
 
         Raises
         ------
@@ -180,16 +194,29 @@ class ChunkedTable:
             Names file, column and row of a cell that is no number, and the remedy.
         """
         columns = self.columns
-        first, most = 0, max(1024, CHUNK_BYTES // (8 * len(columns)))
+        most = max(1024, CHUNK_BYTES // (8 * len(columns)))
+        n_read = 0
+        n_counted = 0
         room = np.empty(
             (1 + len(self.shift), most)
         )  # new memory for every chunk would take a third of the time
         for frame in _frames(file, columns, most, self.task):
-            fold = fold_of(file, first, len(frame), folds, seed)
+            # The index is the number of the row in the file, for messages.
+            frame.index = pd.RangeIndex(n_read, n_read + len(frame))
+            n_read += len(frame)
+            weights = None
+            if self.weight is not None:
+                weights = _weights(frame[self.weight], file)
+                frame = _without_unweighted(
+                    frame, weights, (*self.features, *self.targets), file
+                )
+                weights = weights[weights > 0] / self.weight_unit
+            fold = fold_of(file, n_counted, len(frame), folds, seed)
+            n_counted += len(frame)
             missing: Array = np.isnan(
-                [_numbers(frame[name], file, first) for name in self.targets]
+                [_numbers(frame[name], file) for name in self.targets]
             )
-            names, codes = self._tasks(frame, file, first)
+            names, codes = self._tasks(frame, file)
             if self.task is None:
                 codes = np.asarray(missing.any(axis=0), dtype=np.int64)
             known = np.flatnonzero(~np.asarray(missing.all(axis=0)))
@@ -200,49 +227,36 @@ class ChunkedTable:
                 )
             ]
             Z = room[:, : len(rows)]
-            self._fill(Z, frame, rows, file, first)
-            weights = (
-                None if self.weight is None else self._weights(frame, file, first)[rows]
-            )
-            first += len(frame)
+            self._fill(Z, frame, rows, file)
+            if weights is not None:
+                weights = weights[rows]
             yield Chunk(Z, weights, names, codes[rows], fold[rows])
 
-    def _fill(
-        self, Z: Array, frame: pd.DataFrame, rows: Array, file: Path, first: int
-    ) -> None:
+    def _fill(self, Z: Array, frame: pd.DataFrame, rows: Array, file: Path) -> None:
         """Write ones, and the features and targets of rows, into `Chunk.Z`."""
         Z[0] = 1.0
         for place, name in enumerate((*self.features, *self.targets)):
             values = Z[1 + place]
-            np.take(_numbers(frame[name], file, first), rows, out=values, mode="clip")
+            np.take(_numbers(frame[name], file), rows, out=values, mode="clip")
             values -= self.shift[place]
             total = values.sum()
             if np.isfinite(total) or (
                 name in self.targets and np.isnan(total) and not np.isinf(values).any()
             ):
                 continue
-            row = first + int(rows[~np.isfinite(values)].min()) + 1
+            row = int(frame.index[rows[~np.isfinite(values)].min()]) + 1
             raise DataError(
                 f"{file}: column {name!r} has a missing or infinite value in row {row}",
                 _FILL,
             )
 
-    def _weights(self, frame: pd.DataFrame, file: Path, first: int) -> Array:
-        weights = _numbers(frame[self.weight], file, first)
-        bad = ~(np.isfinite(weights) & (weights >= 0))
-        if bad.any():
-            text = f"{file}: column {self.weight!r} has no weight in row {first + int(np.argmax(bad)) + 1}"
-            raise DataError(text, "Weights are numbers of at least 0.")
-        return weights
-
-    def _tasks(
-        self, frame: pd.DataFrame, file: Path, first: int
-    ) -> tuple[list[str], Array]:
+    def _tasks(self, frame: pd.DataFrame, file: Path) -> tuple[list[str], Array]:
         if self.task is None:
             return [], np.zeros(len(frame), dtype=np.int64)
         found = Names.of(typed(frame[self.task]))
         if (found.codes < 0).any():
-            text = f"{file}: column {self.task!r} has no task in row {first + int(np.argmax(found.codes < 0)) + 1}"
+            row = int(frame.index[np.argmax(found.codes < 0)]) + 1
+            text = f"{file}: column {self.task!r} has no task in row {row}"
             raise DataError(text, "Fill the gap, or take the row out.")
         errors = list(filter(is_spreadsheet_error, found.names))
         if errors:
@@ -516,15 +530,52 @@ def _check_columns(
         )
 
 
-def _numbers(column: pd.Series, file: Path, first: int) -> Array:
-    """Return a column as floats, NaN where a value is missing."""
+def _weights(column: pd.Series, file: Path) -> Array:
+    """Return weights of rows, finite and not negative."""
+    weights = _numbers(column, file)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(column.index[np.argmax(bad)]) + 1
+        raise DataError(
+            f"{file}: column {column.name!r} has no weight in row {row}",
+            "Weights are numbers of at least 0.",
+        )
+    return weights
+
+
+def _without_unweighted(
+    frame: pd.DataFrame, weights: Array, numbers: Sequence[str], file: Path
+) -> pd.DataFrame:
+    """Return the rows of positive weight.
+
+    Columns `numbers` of csv files are numbers then, also where the other rows hold words.
+    """
+    if (weights > 0).all():
+        return frame
+    frame = frame[weights > 0].copy()
+    if suffix_of(file) == ".csv":
+        for name in numbers:
+            if not pd.api.types.is_numeric_dtype(frame[name]):
+                values = pd.to_numeric(frame[name], errors="coerce")
+                if (values.isna() == frame[name].isna()).all():
+                    frame[name] = values
+    return frame
+
+
+def _numbers(column: pd.Series, file: Path) -> Array:
+    """Return a column as floats, NaN where a value is missing.
+
+    The index of the column is the number of each row in the file.
+    """
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiu":
         return np.asarray(column, dtype=np.float64)
     column = typed(without_markers(column))
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    row = int(np.argmax(pd.to_numeric(column, errors="coerce").isna() & column.notna()))
+    wrong = pd.to_numeric(column, errors="coerce").isna() & column.notna()
+    place = int(np.argmax(wrong))
     raise DataError(
-        f"{file}: column {column.name!r} has {str(column.iloc[row])!r} in row {first + row + 1}",
+        f"{file}: column {column.name!r} has {str(column.iloc[place])!r} in row "
+        f"{int(column.index[place]) + 1}",
         _ENCODE,
     )

@@ -85,8 +85,10 @@ class Dataset:
         Published splits as pairs of row-index arrays.
     source : dict of str to ndarray
         For tasks made of classes: ``row`` and ``label`` of every row in the multi-class set. Rows of one source row are
-        the same example and belong into the same part of a split. For tables of a user, as far as asked for: ``weight``
-        of every row, its ``group`` (stays on one side of a split) or its ``time`` (later rows are test rows).
+        the same example and belong into the same part of a split. For tables of a user, as
+        far as asked for: ``weight`` of every row (positive, with mean 1 over the training
+        rows), its ``group`` (stays on one side of a split) or its ``time`` (later rows are
+        test rows).
     categories : dict of str to list of str
         Words of the features that hold words: X has the position of the word, NaN where the cell is empty. Numeric
         features of such sets may be NaN as well; both need a feature step.

@@ -43,7 +43,12 @@ SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
         "tasks are sorted, and names are text as written",
         "columns with another whole number in every row are identifiers",
     ),
+    # Tables with these roles have changes of their own, in addition to those of all tables.
+    "reader:table+group": ("the groups of every task are dealt over all folds",),
+    "reader:table+weight": ("weights have mean 1, and rows of weight 0 are left out",),
 }
+#: Roles of columns that stand in the name of the reader.
+_VERSIONED_ROLES = ("group", "weight")
 
 #: The least value of options that several data sets have, and what lies above the largest.
 _LEAST = {"seed": 0, "sample_seed": 0, "sample": 1}
@@ -188,11 +193,18 @@ def source_path(card: Card) -> str:
 
 
 def source_name(card: Card) -> str:
-    """Return what the version of a reader or generator stands under: ``reader:mulan``, ``generator:rmtl``."""
+    """Return what the version of a reader or generator stands under.
+
+    ``reader:mulan``, ``generator:rmtl``, and ``reader:table+weight`` for a table of a user
+    with a column of weights.
+    """
     name = card.source.name
-    return (
-        f"generator:{name.rpartition(':')[2]}" if card.simulated else f"reader:{name}"
-    )
+    if card.simulated:
+        return f"generator:{name.rpartition(':')[2]}"
+    roles: list[str] = []
+    if name == "table":
+        roles = [role for role in _VERSIONED_ROLES if card.source.options.get(role)]
+    return "+".join([f"reader:{name}", *roles])
 
 
 def source_function(card: Card) -> Callable[..., Dataset]:

@@ -38,6 +38,7 @@ from mtlrun.data.odd_columns import (
 from mtlrun.data.schema import gap_warning
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, drop_option, read_table_file, several
+from mtlrun.data.weights import drop_unweighted_rows, normalize_weights, weights_of
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
@@ -216,7 +217,13 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         table = table.stacked(
             test, [name for name in table.columns if name not in roles.drop]
         )
-    make = _DatasetBuilder(table, roles, n_train, list(table.notes))
+    notes = list(table.notes)
+    if roles.weight:
+        table, n_train, weight_notes = drop_unweighted_rows(
+            table, roles.weight, n_train
+        )
+        notes += weight_notes
+    make = _DatasetBuilder(table, roles, n_train, notes)
     make.refuse_unusable(task)
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
@@ -239,6 +246,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
             task_type, task_id = "binary", None
         else:
             labels = dict.fromkeys(tasks, words)
+    source = {name: values[keep] for name, values in source.items()}
+    if WEIGHT in source:
+        source[WEIGHT] = normalize_weights(source[WEIGHT], keep < n_train)
     data = Dataset(
         X=X,
         y=y,
@@ -247,7 +257,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         tasks=tasks,
         features=features,
         categories=categories,
-        source={name: values[keep] for name, values in source.items()},
+        source=source,
         targets=targets,
         labels=labels,
         label_types=make.label_types,
@@ -255,6 +265,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     )
     if test is not None:
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
+        data.notes = "\n".join([*make.notes, *_groups_on_both_sides(data)])
     check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
 
@@ -780,16 +791,7 @@ def _kept(
 def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
     roles, found = make.roles, {}
     if roles.weight:
-        weights = pd.to_numeric(
-            make.table.column(roles.weight), errors="coerce"
-        ).to_numpy(dtype=float)
-        text = f"the weight column {roles.weight!r} does not contain a number of at least 0"
-        make.refuse(
-            ~(np.isfinite(weights) & (weights >= 0)),
-            text,
-            "Fix the cell; 0 leaves a row out.",
-        )
-        found[WEIGHT] = weights
+        found[WEIGHT] = weights_of(make.table, roles.weight)
     if roles.group:
         found[GROUP] = make.full(roles.group, "group").codes
     if roles.time:
@@ -820,6 +822,19 @@ def _published(
                 "Say --unseen mean to predict them with the mean of all tasks' models.",
             )
     return train, test
+
+
+def _groups_on_both_sides(data: Dataset) -> list[str]:
+    """Return a note about groups with training rows and test rows."""
+    if GROUP not in data.source:
+        return []
+    train, test = data.splits[TEST_SPLIT][0]
+    groups = data.source[GROUP]
+    n_shared = len(np.intersect1d(groups[train], groups[test]))
+    if not n_shared:
+        return []
+    groups_have = counted(n_shared, "group has", "groups have")
+    return [f"{groups_have} rows in the table and in the test rows"]
 
 
 # --- features ---

@@ -9,12 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import BaseCrossValidator, GroupKFold
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.frames import plain_values, take_column
+from mtlrun.data.groups import group_folds, group_split, strata_of
 from mtlrun.errors import DataError, counted, listed
 from mtlrun.utils.io import derive_seed
 
@@ -333,6 +334,11 @@ def split_rows(
         If a part would be empty.
     """
     if kind == "balanced":
+        if GROUP in dataset.source:
+            raise DataError(
+                "a split of kind balanced does not keep groups together",
+                "Use a split of kind random or kfold.",
+            )
         return paper_partition(dataset, train or 0.0, seed)
     if kind == "published":
         fit, test = _published(dataset, name or "", trial)
@@ -340,6 +346,14 @@ def split_rows(
         fit, test = list(fold_rows(dataset, folds or 0, seed))[trial % (folds or 1)]
         if train is not None:
             fit = fewer_rows(dataset, fit, train, derive_seed(seed, "part"))
+    elif GROUP in dataset.source:
+        fit, test = group_split(
+            dataset.source[GROUP],
+            _group_strata(dataset),
+            dataset.y,
+            train or 0.0,
+            seed,
+        )
     elif dataset.task_id is None:
         fit, test = random_split(dataset.n_samples, train or 0.0, seed)
     else:
@@ -369,9 +383,13 @@ def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     """Return a random part of rows, of every task for ragged data; a larger part holds the smaller ones.
 
-    A task keeps at least `MIN_PART` rows. A whole number is that of the rows of a task, as far as it has so many.
+    A task keeps at least `MIN_PART` rows. A whole number is that of the rows of a task, as far as it has so many. Rows of
+    groups are taken from all groups of a task in turn, so that searches have groups to hold out.
     """
-    shuffled = _rows_by_task(dataset, rows, seed).values()
+    shuffled = list(_rows_by_task(dataset, rows, seed).values())
+    if GROUP in dataset.source:
+        groups = dataset.source[GROUP]
+        shuffled = [_in_turn(mine, groups[mine]) for mine in shuffled]
     sizes = [
         part if isinstance(part, int) else max(MIN_PART, round(part * len(mine)))
         for mine in shuffled
@@ -383,17 +401,27 @@ def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     )
 
 
-def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
-    """Yield (train, test) rows of a k-fold partition, stratified by task and, for one label per row, by label.
+def _in_turn(rows: Rows, groups: np.ndarray) -> Rows:
+    """Return rows with the first one of every group before the second ones."""
+    order = np.argsort(groups, kind="stable")
+    sorted_groups = groups[order]
+    first_of_group = np.searchsorted(sorted_groups, sorted_groups)
+    rank = np.empty(len(rows), dtype=np.int64)
+    rank[order] = np.arange(len(rows)) - first_of_group
+    return rows[np.argsort(rank, kind="stable")]
 
-    Rows with a group stay together, rows with a time are tested after earlier ones (`Dataset.source`).
+
+def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
+    """Yield (train, test) rows of a k-fold partition, stratified by task and label.
+
+    Labels are stratified where there is one per row. Rows with a group stay together
+    (`mtlrun.data.groups`), rows with a time are tested after earlier ones
+    (`Dataset.source`).
     """
     if GROUP in dataset.source:
-        groups = dataset.source[GROUP]
-        splitter = GroupKFold(
-            min(folds, len(np.unique(groups))), shuffle=True, random_state=seed
+        yield from group_folds(
+            dataset.source[GROUP], _group_strata(dataset), dataset.y, folds, seed
         )
-        yield from splitter.split(groups, groups=groups)
         return
     if TIME in dataset.source:
         yield from time_folds(dataset.source[TIME], folds)
@@ -426,6 +454,13 @@ def short_tasks(dataset: Dataset, folds: int) -> str:
     )
 
 
+def _group_strata(dataset: Dataset) -> Any:
+    """Return what the groups of a data set are to bring to every fold."""
+    return strata_of(
+        dataset.y, dataset.task_id, labels=dataset.task_type != "regression"
+    )
+
+
 def _published(dataset: Dataset, name: str, trial: int) -> tuple[Rows, Rows]:
     published = dataset.splits.get(name)
     if published is None or trial >= len(published):
@@ -445,6 +480,8 @@ def _take(
     dataset: Dataset, rows: Rows, part: float, of: Rows, seed: int
 ) -> tuple[Rows, Rows]:
     """Return rows without those taken at random, and those: as many as `part` of the rows `of`, task by task."""
+    if GROUP in dataset.source:
+        return _take_groups(dataset, rows, part * len(of) / len(rows), seed)
     mine, whole = _rows_by_task(dataset, rows, seed), _rows_by_task(dataset, of, seed)
     # A task with rows keeps one.
     taken = [
@@ -459,6 +496,17 @@ def _take(
             f"validation={part} leaves a part empty ({len(validation)} of {len(rows)} rows)"
         )
     return rest, validation
+
+
+def _take_groups(
+    dataset: Dataset, rows: Rows, part: float, seed: int
+) -> tuple[Rows, Rows]:
+    """Return rows without the groups that hold about a part of them, and theirs."""
+    inside = dataset.subset(rows)
+    kept, taken = group_split(
+        inside.source[GROUP], _group_strata(inside), inside.y, 1 - part, seed
+    )
+    return rows[kept], rows[taken]
 
 
 def paper_partition(

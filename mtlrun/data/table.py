@@ -285,6 +285,33 @@ class Table:
         )
         return padded[:, [order.get(name, len(order)) for name in names]]
 
+    def taken(self, rows: np.ndarray) -> Table:
+        """Return some rows, in their order, as if the table had no others.
+
+        Columns of a text file that only the other rows kept from being numbers are
+        numbers then, as they would be in a file without these rows.
+        """
+        frame = self.frame.iloc[rows].reset_index(drop=True)
+        for name in frame.columns:
+            if is_object_dtype(frame[name]):
+                frame[name] = typed(frame[name])
+            if self.written is not None and not is_numeric_dtype(frame[name]):
+                frame[name] = _inferred(frame[name])
+
+        def locate(row: int) -> str:
+            return self.where(int(rows[row]))
+
+        def written(name: str) -> pd.Series:
+            return self.text(name).iloc[rows].reset_index(drop=True)
+
+        return replace(
+            self,
+            frame=frame,
+            sparse=None if self.sparse is None else self.sparse[rows],
+            locate=locate,
+            written=None if self.written is None else written,
+        )
+
     def stacked(self, other: Table, needed: Sequence[str]) -> Table:
         """Return the rows of two tables below each other.
 
@@ -329,6 +356,17 @@ class Table:
             return pd.concat([self.text(name), below], ignore_index=True).rename(name)
 
         return replace(self, frame=frame, sparse=matrix, locate=locate, written=written)
+
+
+def _inferred(column: pd.Series) -> pd.Series:
+    """Return texts of a file as numbers or truth values where all of them are such."""
+    if not is_object_dtype(column) and not isinstance(column.dtype, pd.StringDtype):
+        return column
+    numbers = pd.to_numeric(column, errors="coerce")
+    if (numbers.isna() == column.isna()).all():
+        return numbers
+    truth = column.map({"True": True, "False": False})
+    return typed(truth) if (truth.isna() == column.isna()).all() else column
 
 
 def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> Table:

@@ -24,6 +24,7 @@ from mtlrun.estimators.inputs import (
     check_task_id,
     check_weights,
     class_weights,
+    drop_unweighted,
     encode_labels,
     refuse_list_of_arrays,
 )
@@ -160,7 +161,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         task_id : array-like of shape (n_samples,), optional
             The task of every row, for a 1-D `y`.
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
-            Multiplies the loss of every entry; two dimensions only with a 2-D `y`.
+            Multiplies the loss of every entry; two dimensions only with a 2-D `y`. Rows and
+            entries of weight 0 are left out, a weight of k counts as k equal rows.
 
         Returns
         -------
@@ -173,6 +175,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         MemoryLimitError
             If the fit would not fit into memory; also a ValueError.
         """
+        X, y, task_id, sample_weight = self._counted(X, y, task_id, sample_weight)
         if self._fit_in_blocks(X, y, task_id, sample_weight):
             return self
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
@@ -197,13 +200,26 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         self, X: Any, y: Any, task_id: Any, sample_weight: Any, *, reset: bool
     ) -> TaskData:
         """Check data."""
+        X, y, task_id, sample_weight = self._counted(X, y, task_id, sample_weight)
         names = column_names(y)
         X, ids = self._read_X(X, task_id, reset=reset)
         if names is not None:
             sample_weight = ordered_columns(sample_weight, names)
         y = self._read_y(y, X.shape[0])
-        weights = self._all_weights(y, ids, check_weights(sample_weight, y.shape))
+        weights = check_weights(sample_weight, y.shape)
+        if weights is not None and weights.ndim == 2:
+            # An entry of weight 0 is a missing target.
+            y = np.where(weights > 0, y, np.nan)
+        weights = self._all_weights(y, ids, weights)
         return self._task_data(X, y, ids, weights, names)
+
+    def _counted(
+        self, X: Any, y: Any, task_id: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """Return the arguments of `fit` without the rows of weight 0."""
+        return drop_unweighted(
+            X, y, task_id, sample_weight, task_column=self.task_column
+        )
 
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -23,12 +21,19 @@ from sklearn.utils.validation import (
 )
 
 from mtlrun.data.frames import column_names, plain_values
+from mtlrun.data.groups import group_folds, strata_of
+from mtlrun.data.weights import weighted_moments
 from mtlrun.estimators.inputs import (
+    KeepsGroups,
     TaskLayout,
+    check_groups,
     check_task_id,
     check_weights,
+    drop_unweighted,
+    parameters_of,
     refuse_list_of_arrays,
     signs,
+    takes_groups,
     task_codes,
 )
 from mtlrun.estimators.params import NamedParameters
@@ -43,13 +48,7 @@ _COPIES = 3
 
 def takes_task_id(estimator: Any) -> bool:
     """Return whether ``fit`` of an estimator has a parameter `task_id`, as all estimators of mtlrun do."""
-    return "task_id" in _parameters(getattr(estimator.fit, "__func__", estimator.fit))
-
-
-@cache
-def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the parameters of a function; a search asks for those of few functions, very often."""
-    return frozenset(inspect.signature(function).parameters)
+    return "task_id" in parameters_of(getattr(estimator.fit, "__func__", estimator.fit))
 
 
 def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
@@ -113,6 +112,8 @@ class _Tasks(TaskLayout, BaseEstimator):
         y = y.astype(np.float64)
         if codes is not None:
             return np.arange(len(y)), codes, y, weights
+        if weights is not None and weights.ndim == 2:
+            y = np.where(weights > 0, y, np.nan)
         codes, rows = np.nonzero(~np.isnan(y.T))
         if weights is not None:
             weights = np.broadcast_to(
@@ -145,7 +146,7 @@ class _Wrapper(NamedParameters, BaseEstimator):
         return tags
 
 
-class PerTask(_Wrapper, _Tasks):
+class PerTask(KeepsGroups, _Wrapper, _Tasks):
     """Fits a clone of a scikit-learn estimator for every task, on the rows of that task.
 
     Makes an estimator that knows nothing of tasks usable wherever those of mtlrun are: `task_id` for ragged data, a 2-D
@@ -183,7 +184,13 @@ class PerTask(_Wrapper, _Tasks):
         self.unseen = unseen
 
     def fit(
-        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task_id: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Fit all tasks.
 
@@ -195,13 +202,18 @@ class PerTask(_Wrapper, _Tasks):
         task_id : array-like of shape (n_samples,), optional
             The task of every row, for a 1-D `y`.
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
-            Only for estimators that take it.
+            Only for estimators that take it. Rows and entries of weight 0 are left out.
+        groups : array-like of shape (n_samples,), optional
+            Passed on to estimators whose `fit` takes it: rows that their inner splits keep
+            together.
 
         Raises
         ------
         ValueError
             For a list of arrays, task ids with a 2-D `y`, or a task without observed targets.
         """
+        groups = check_groups(groups, X, sample_weight)
+        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
         y, codes, weights = self._read(X, y, task_id, sample_weight)
         X = _indexable(X)
         if len(X.shape) == 2:
@@ -210,19 +222,24 @@ class PerTask(_Wrapper, _Tasks):
         for t in range(len(self.tasks_)):
             targets = y[:, t] if codes is None else y
             rows = np.flatnonzero(targets == targets if codes is None else codes == t)
-            w = weights[:, t] if weights is not None and weights.ndim == 2 else weights
+            w = weights
+            if weights is not None and weights.ndim == 2:
+                w = weights[:, t]
+                rows = rows[w[rows] > 0]
             if not rows.size:
                 raise ValueError(
                     f"task '{self.tasks_[t]}' has no observed target: leave it out of y"
                 )
-            self.estimators_.append(self._fit_one(X, rows, targets, w))
+            self.estimators_.append(self._fit_one(X, rows, targets, w, groups))
         if is_classifier(self.estimator):
             self.classes_ = np.unique(
                 np.concatenate([model.classes_ for model in self.estimators_])
             )
         return self
 
-    def _fit_one(self, X: Any, rows: Array, y: Array, weights: Array | None) -> Any:
+    def _fit_one(
+        self, X: Any, rows: Array, y: Array, weights: Array | None, groups: Any
+    ) -> Any:
         model = clone(self.estimator)
         if (
             is_classifier(model)
@@ -231,6 +248,8 @@ class PerTask(_Wrapper, _Tasks):
         ):
             model = DummyClassifier(strategy="most_frequent")
         extra = {} if weights is None else {"sample_weight": weights[rows]}
+        if groups is not None and takes_groups(model):
+            extra["groups"] = groups[rows]
         return model.fit(_safe_indexing(X, rows), y[rows], **extra)
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
@@ -351,8 +370,10 @@ class TaskMean(_Tasks):
         self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
     ) -> Self:
         """Compute the means; arguments as for every estimator of mtlrun."""
+        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
         _, codes, values, weights = self._observed(X, y, task_id, sample_weight)
-        weights = np.ones(len(values)) if weights is None else weights
+        if weights is None:
+            weights = np.ones(len(values))
         totals = np.bincount(codes, weights, len(self.tasks_))
         sums = np.bincount(codes, weights * values, len(self.tasks_))
         self.means_ = np.divide(sums, totals, out=np.zeros(len(sums)), where=totals > 0)
@@ -367,7 +388,7 @@ class TaskMean(_Tasks):
         return np.append(self.means_, self.means_.mean())[codes]
 
 
-class TaskFeature(_Wrapper, _Tasks):
+class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
     """Any scikit-learn estimator on the rows of all tasks together, with the task as a feature.
 
     The features are followed by one 0/1 column per task; a shared design is repeated, once per task. A row of an
@@ -397,9 +418,15 @@ class TaskFeature(_Wrapper, _Tasks):
         self.unseen = unseen
 
     def fit(
-        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task_id: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
     ) -> Self:
-        """Fit one model; arguments as of every estimator of mtlrun.
+        """Fit one model; arguments as of `PerTask.fit`.
 
         Raises
         ------
@@ -412,6 +439,8 @@ class TaskFeature(_Wrapper, _Tasks):
             raise ValueError(
                 f"encoding must be 'one-hot' or 'number', not {self.encoding!r}"
             )
+        groups = check_groups(groups, X, sample_weight)
+        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
         rows, codes, values, weights = self._observed(X, y, task_id, sample_weight)
         extra = {} if weights is None else {"sample_weight": weights}
         if extra and not has_fit_parameter(self.estimator, "sample_weight"):
@@ -421,6 +450,8 @@ class TaskFeature(_Wrapper, _Tasks):
         self.estimator_ = clone(self.estimator)
         if is_classifier(self.estimator) and len(np.unique(values)) == 1:
             self.estimator_ = DummyClassifier()
+        if groups is not None and takes_groups(self.estimator_):
+            extra["groups"] = groups[rows]
         self.estimator_.fit(
             self._with_task(X, codes, rows if self._layout == "shared" else None),
             values,
@@ -491,16 +522,32 @@ def _beside(first: Any, second: Any) -> Any:
     return np.hstack([first, second])
 
 
-def scaled_targets(y: Array) -> tuple[Array, Array, Array]:
-    """Return targets of mean 0 and variance 1, the means and the deviations: of every column, 1-D ones together."""
+def scaled_targets(
+    y: Array, weights: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Return targets of mean 0 and variance 1, the means and the standard deviations.
+
+    Every column is scaled by itself; targets in one dimension are scaled together.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,) or (n, T)
+        NaN where missing.
+    weights : ndarray of shape (n,) or (n, T), optional
+        Weights of rows, or of entries, in means and deviations.
+    """
     columns = y if y.ndim == 2 else y[:, np.newaxis]
-    center = np.nanmean(columns, axis=0)
-    deviation = np.nanstd(columns, axis=0)
+    if weights is None:
+        center = np.nanmean(columns, axis=0)
+        deviation = np.nanstd(columns, axis=0)
+    else:
+        center, variance = weighted_moments(columns, weights)
+        deviation = np.sqrt(variance)
     scale = np.where(deviation > 0, deviation, 1.0)
     return ((columns - center) / scale).reshape(y.shape), center, scale
 
 
-class ScaledTargets(_Wrapper, _Tasks):
+class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
     """Fits an estimator on targets of mean 0 and variance 1, and predicts in the units of the targets.
 
     One strength of regularisation then means the same for every task. The columns of a shared design are scaled one by
@@ -528,15 +575,28 @@ class ScaledTargets(_Wrapper, _Tasks):
         self.warm_start = warm_start
 
     def fit(
-        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task_id: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
     ) -> Self:
-        """Fit on scaled targets; arguments as of every estimator of mtlrun."""
+        """Fit on scaled targets; arguments as of `PerTask.fit`."""
+        groups = check_groups(groups, X, sample_weight)
+        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
         y = np.asarray(y, dtype=np.float64)
-        scaled, center, scale = scaled_targets(y)
+        weights = check_weights(sample_weight, y.shape)
+        if weights is not None and weights.ndim == 2:
+            # An entry of weight 0 is a missing target.
+            y = np.where(weights > 0, y, np.nan)
+        scaled, center, scale = scaled_targets(y, weights)
         self.begin(y, task_id, center, scale)
-        self.estimator_.fit(
-            X, scaled, **given(task_id=task_id, sample_weight=sample_weight)
-        )
+        if not takes_groups(self.estimator_):
+            groups = None
+        arguments = given(task_id=task_id, sample_weight=sample_weight, groups=groups)
+        self.estimator_.fit(X, scaled, **arguments)
         return self.finish(X.shape[1])
 
     def begin(self, y: Array, task_id: Any, center: Array, scale: Array) -> None:
@@ -604,7 +664,7 @@ class ScaledTargets(_Wrapper, _Tasks):
         return np.asarray(self.estimator_.intercept_) * self.scale_ + self.center_
 
 
-class CalibratedTasks(TaskLayout, BaseEstimator):
+class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
     """Platt's calibration of any estimator of mtlrun whose scores separate labels -1/+1.
 
     The estimator is fitted on all rows; its scores on held-out rows of a cross-validation fit one sigmoid
@@ -635,28 +695,45 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
         self.folds = folds
 
     def fit(
-        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task_id: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Fit the estimator and the sigmoid; labels are -1/+1, NaN in a 2-D `y` is missing.
+
+        With `groups` the rows of a group are held out together.
 
         Raises
         ------
         ValueError
-            If there is only one label.
+            If there is only one label, or only one group.
         """
+        groups = check_groups(groups, X, sample_weight)
+        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
         y = np.asarray(y, dtype=np.float64)
+        if sample_weight is not None and np.ndim(sample_weight) == 2:
+            y = np.where(np.asarray(sample_weight) == 0, np.nan, y)
         if not set(np.unique(y[~np.isnan(y)])) == {-1.0, 1.0}:
             raise ValueError("calibration needs labels -1 and +1, both of them")
         held = np.full(y.shape, np.nan)
-        for train, test in KFold(self.folds, shuffle=True, random_state=0).split(y):
+        for train, test in self._folds(y, task_id, groups):
             model = self._fitted(
-                X[train], y[train], _of(task_id, train), _of(sample_weight, train)
+                X[train],
+                y[train],
+                _of(task_id, train),
+                _of(sample_weight, train),
+                _of(groups, train),
             )
             ids = _of(task_id, test)
             if ids is not None:  # tasks without rows in this part have no score
                 test = test[np.isin(ids, task_id[train])]
                 ids = task_id[test]
-            held[test] = predict_scores(model, X[test], ids)
+            if len(test):
+                held[test] = predict_scores(model, X[test], ids)
         use = ~np.isnan(y) & ~np.isnan(held)
         weights = check_weights(sample_weight, y.shape)
         if weights is not None:
@@ -670,15 +747,30 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
             float(sigmoid.coef_[0, 0]),
             float(sigmoid.intercept_[0]),
         )
-        self.estimator_ = self._fitted(X, y, task_id, sample_weight)
+        self.estimator_ = self._fitted(X, y, task_id, sample_weight, groups)
         self.classes_ = np.array([-1.0, 1.0])
         self.n_features_in_ = X.shape[1]
         _adopt(self, ("tasks_", "converged_"))
         return self
 
-    def _fitted(self, X: Any, y: Array, task_id: Any, sample_weight: Any) -> Any:
+    def _folds(
+        self, y: Array, task_id: Any, groups: Any
+    ) -> Iterator[tuple[Array, Array]]:
+        if groups is None:
+            yield from KFold(self.folds, shuffle=True, random_state=0).split(y)
+            return
+        tasks = None if task_id is None else np.asarray(task_id)
+        strata = strata_of(y, tasks, labels=True)
+        yield from group_folds(groups, strata, y, self.folds, seed=0)
+
+    def _fitted(
+        self, X: Any, y: Array, task_id: Any, sample_weight: Any, groups: Any
+    ) -> Any:
         model = for_tasks(clone(self.estimator), y, task_id)
-        return model.fit(X, y, **given(task_id=task_id, sample_weight=sample_weight))
+        if not takes_groups(model):
+            groups = None
+        arguments = given(task_id=task_id, sample_weight=sample_weight, groups=groups)
+        return model.fit(X, y, **arguments)
 
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
         """Return calibrated log-odds, in the shape of the estimator's scores."""

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mtlrun.data.weights import warn_of_scale
 from mtlrun.estimators.base import (
     BaseMTL,
     DegenerateModelWarning,
@@ -132,6 +133,13 @@ class CommonMean:
     intercept_: Array
     mean_coef_: Array
     mean_intercept_: float
+
+    def _all_weights(
+        self, y: Array, ids: Array | None, weights: Array | None
+    ) -> Array | None:
+        """Return the weights; those that hardly can count rows are warned of."""
+        warn_of_scale(weights, type(self).__name__)
+        return weights
 
     @staticmethod
     def _result(found: Any, coef: Array, intercept: Array) -> SolverResult:
@@ -273,6 +281,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     In the language of lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal covariance. Made for
     tasks that have rows of their own; for many targets on the same rows it brings little, and on wide tables of them
     other methods are better.
+
+    A row of weight k in `sample_weight` counts as k rows: the noise, the variances between tasks and standard errors
+    are estimated as if there were that many. Weights that do not count rows (survey or precision weights) should have
+    mean 1; a mean outside of 0.1 to 10 is warned of (`WeightScaleWarning`).
 
     Parameters
     ----------

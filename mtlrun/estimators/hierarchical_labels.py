@@ -82,6 +82,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     for tasks that have rows of their own. With two or three rows per task Laplace's approximation finds variances that
     are too small.
 
+    A row of weight k in `sample_weight` counts as k rows, also in the variances. Weights that do not count rows should
+    have mean 1; a mean outside of 0.1 to 10 is warned of (`WeightScaleWarning`).
+
     Parameters
     ----------
     covariance : {"auto", "intercept", "scalar", "diagonal", "factor", "full"}, default "auto"

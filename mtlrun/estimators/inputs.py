@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +23,7 @@ from mtlrun.data.dataset import check_fitted
 from mtlrun.data.frames import ordered_columns, plain_ids, plain_values, take_column
 from mtlrun.metrics import average, seen_rows
 from mtlrun.problem.taskdata import as_weights
+from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Metric = Callable[..., Array]
@@ -125,6 +128,27 @@ class TaskLayout:
     def _of_all_tasks(self, scores: Array) -> Array:
         """Return scores (n_samples, n_tasks) of all tasks in the shape that `predict` promises."""
         return scores if self._layout == "shared" else scores[:, 0]
+
+
+class KeepsGroups:
+    """Mixin of estimators whose `fit` takes `groups`: rows that inner splits keep together.
+
+    scikit-learn does not route groups to them without a request, since what it calls
+    groups is often meant for the splitter alone.
+    """
+
+    __metadata_request__fit: ClassVar = {"groups": False}
+
+
+def takes_groups(estimator: Any) -> bool:
+    """Return whether `fit` of an estimator has a parameter `groups`."""
+    return "groups" in parameters_of(getattr(estimator.fit, "__func__", estimator.fit))
+
+
+@cache
+def parameters_of(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the parameters of a function; a search asks for those of few functions, very often."""
+    return frozenset(inspect.signature(function).parameters)
 
 
 def refuse_list_of_arrays(X: Any) -> None:
@@ -243,7 +267,8 @@ def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
     Raises
     ------
     ValueError
-        If the shape is another, or a weight is negative, NaN or infinite.
+        If the shape is another, a weight is negative, NaN or infinite, all are 0, or the
+        largest is so large or so small that products with it lose all precision.
     """
     if sample_weight is None:
         return None
@@ -255,7 +280,105 @@ def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
     )
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere: no row counts")
+    largest = float(weights.max())
+    if not SMALLEST_FITTED <= largest <= LARGEST_Y:
+        raise ValueError(
+            f"the largest sample_weight is {largest:.4g}, outside of {SMALLEST_FITTED:g} to "
+            f"{LARGEST_Y:g}, where the solvers calculate. Pass sample_weight / "
+            "np.max(sample_weight), or weights with mean 1."
+        )
     return weights
+
+
+def drop_unweighted(
+    X: Any,
+    y: Any,
+    task_id: Any,
+    sample_weight: Any,
+    *,
+    task_column: int | str | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """Return the arguments of `fit` without the rows of weight 0 (`mtlrun.data.weights`).
+
+    Rows of a shared design are dropped where all their entries have weight 0. Weights
+    that are impossible, or 0 throughout, are left to `check_weights`.
+
+    Raises
+    ------
+    ValueError
+        If all rows of a task have weight 0.
+    """
+    rows = weighted_rows(sample_weight, X)
+    if rows is None:
+        return X, y, task_id, sample_weight
+    ids = task_id
+    if task_id is None and task_column is not None:
+        ids = take_column(X, task_column)[0]
+    if ids is not None and len(ids) == _count_rows(X):
+        ids = plain_ids(ids)
+        kept = set(ids[rows].tolist())
+        lost = [task for task in dict.fromkeys(ids.tolist()) if task not in kept]
+        if lost:
+            raise ValueError(
+                f"sample_weight: task {lost[0]!r} has no row of positive weight. Leave "
+                "its rows out, or give one of them a positive weight."
+            )
+    if sp.issparse(X):
+        X = X.tocsr()
+    parts = (
+        None if part is None else _safe_indexing(part, rows)
+        for part in (X, y, task_id, sample_weight)
+    )
+    X, y, task_id, sample_weight = parts
+    return X, y, task_id, sample_weight
+
+
+def weighted_rows(sample_weight: Any, X: Any) -> Array | None:
+    """Return the rows of positive weight, or None where all or none are to be kept.
+
+    None also stands for weights that do not fit the rows of X or are not numbers.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight)
+    if weights.ndim not in (1, 2) or weights.dtype.kind not in "biuf":
+        return None
+    counts = weights != 0 if weights.ndim == 1 else (weights != 0).any(axis=1)
+    if counts.all() or not counts.any() or len(weights) != _count_rows(X):
+        return None
+    return np.flatnonzero(counts)
+
+
+def check_groups(groups: Any, X: Any, sample_weight: Any = None) -> Array | None:
+    """Return the numbers of the groups of the rows that `drop_unweighted` keeps.
+
+    Raises
+    ------
+    ValueError
+        If there is not one group per row of X, or a group is missing.
+    """
+    if groups is None:
+        return None
+    names = plain_ids(groups)
+    n_rows = _count_rows(X)
+    if names.shape != (n_rows,):
+        raise ValueError(
+            f"groups must have one entry per row of X ({n_rows}), got an array of shape "
+            f"{names.shape}"
+        )
+    names, missing = plain_values(names, "groups")
+    if missing.any():
+        raise ValueError(
+            f"groups is missing for {missing.sum()} rows, the first is row "
+            f"{missing.argmax()}"
+        )
+    numbers = np.unique(names, return_inverse=True)[1].reshape(-1)
+    rows = weighted_rows(sample_weight, X)
+    return numbers if rows is None else numbers[rows]
+
+
+def _count_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(np.asarray(X))
 
 
 def class_weights(

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.facts import Facts
+from mtlrun.estimators.inputs import KeepsGroups, check_groups
 from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
@@ -37,7 +38,7 @@ _LAYERS = satisfies(
 )
 
 
-class MTNetwork(RegressorMTL, BaseMTL):
+class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     """Neural networks: with a shared body (MTN), one per task (STN), or with related outputs (MTN-FETR).
 
     Fully connected networks with rectifiers, which need PyTorch (extra ``nn``). Adam minimizes, with N observed entries
@@ -126,7 +127,9 @@ class MTNetwork(RegressorMTL, BaseMTL):
     early_stopping: bool = False
     random_state: Any = 0
 
-    def fit(self, X: Any, y: Any, *, task_id: Any = None) -> Self:  # type: ignore[override]  # no sample weights
+    def fit(  # type: ignore[override]  # no sample weights
+        self, X: Any, y: Any, *, task_id: Any = None, groups: Any = None
+    ) -> Self:
         """Train the network(s); arguments as for the other estimators, without sample weights.
 
         Parameters
@@ -134,6 +137,9 @@ class MTNetwork(RegressorMTL, BaseMTL):
         X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
         task_id : array-like of shape (n_samples,), optional
+        groups : array-like of shape (n_samples,), optional
+            The rows that early stopping holds out are whole groups. A network with rows of
+            one group only is trained for all epochs.
 
         Returns
         -------
@@ -146,7 +152,11 @@ class MTNetwork(RegressorMTL, BaseMTL):
         ConfigError
             If PyTorch is not installed.
         """
-        return super().fit(X, y, task_id=task_id)
+        self._groups = check_groups(groups, X)
+        try:
+            return super().fit(X, y, task_id=task_id)
+        finally:
+            del self._groups
 
     def _bytes(self, data: TaskData) -> float:
         """Dense designs; weights, gradients and the means of Adam in single precision, then the weights in double."""
@@ -169,7 +179,11 @@ class MTNetwork(RegressorMTL, BaseMTL):
             parts = [scaled.subset_tasks([t]) for t in range(data.n_tasks)]
         else:
             parts = [scaled]
-        trained = [self._train(part, int(random.randint(2**31 - 1))) for part in parts]
+        groups = self._groups_of_parts(data, len(parts))
+        trained = [
+            self._train(part, int(random.randint(2**31 - 1)), own_groups)
+            for part, own_groups in zip(parts, groups, strict=True)
+        ]
         self.networks_ = [
             scaling.undo(
                 network.layers,
@@ -189,7 +203,18 @@ class MTNetwork(RegressorMTL, BaseMTL):
             W[np.newaxis], np.zeros(data.n_tasks), True, n_iter, objective
         )
 
-    def _train(self, data: TaskData, seed: int) -> TrainedNetwork:
+    def _groups_of_parts(self, data: TaskData, n_parts: int) -> list[Array | None]:
+        """Return the groups of the rows that each network is trained on."""
+        groups = getattr(self, "_groups", None)
+        if groups is None:
+            return [None] * n_parts
+        if data.order is not None:
+            groups = groups[data.order]
+        if data.offsets is None or n_parts != data.n_tasks:
+            return [groups] * n_parts
+        return list(np.split(groups, data.offsets[1:-1]))
+
+    def _train(self, data: TaskData, seed: int, groups: Array | None) -> TrainedNetwork:
         prior = (
             Prior(self.eta, self.rho, self.lower, self.upper)
             if self.variant == "mtn-fetr"
@@ -205,6 +230,7 @@ class MTNetwork(RegressorMTL, BaseMTL):
             epochs=self.max_iter,
             early_stopping=self.early_stopping,
             seed=seed,
+            groups=groups,
         )
 
     def _publish_prior(self, network: TrainedNetwork) -> None:

@@ -13,9 +13,16 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.data.frames import take_column
+from mtlrun.data.groups import group_folds, strata_of
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.estimators.base import EQUAL_SOLVERS
 from mtlrun.estimators.convex import PathMTL
+from mtlrun.estimators.inputs import (
+    KeepsGroups,
+    check_groups,
+    drop_unweighted,
+    weighted_rows,
+)
 from mtlrun.estimators.mixtures import (
     DirtyMTL,
     DirtyMTLClassifier,
@@ -63,7 +70,7 @@ _CV = integer(2) | satisfies(
 )
 
 
-class PathCV(_Model):
+class PathCV(KeepsGroups, _Model):
     """Mixin that chooses the strength of a model with a path by cross-validation.
 
     Parameters
@@ -118,12 +125,32 @@ class PathCV(_Model):
         super().__init_subclass__(**options)
 
     def fit(
-        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task_id: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
     ) -> Self:
-        """Choose the strength and fit the model; arguments and errors as of the model without cross-validation."""
+        """Choose the strength and fit the model.
+
+        Arguments and errors are those of the model without cross-validation, and:
+
+        Parameters
+        ----------
+        groups : array-like of shape (n_samples,), optional
+            Rows of a group stay together in the folds, with a number as `cv`. A splitter
+            of scikit-learn gets the groups, splits that are listed stay as they are.
+        """
+        rows = weighted_rows(sample_weight, X)
+        groups = check_groups(groups, X, sample_weight)
+        X, y, task_id, sample_weight = drop_unweighted(
+            X, y, task_id, sample_weight, task_column=self.task_column
+        )
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self._require_memory(data)
-        folds = self._folds(X, y, task_id, data)
+        folds = self._folds(X, y, task_id, groups, rows, data)
         self.alphas_ = self._strengths(data, self.alphas, self.min_ratio)
         metric = self.scoring or ("accuracy" if is_classifier(self) else "mse")
         self._open = 0
@@ -145,8 +172,20 @@ class PathCV(_Model):
         self._publish(self._at(self.alpha_)._solve(data))
         return self
 
-    def _folds(self, X: Any, y: Any, task_id: Any, data: TaskData) -> list[Rows]:
-        """Return training and test rows of `data`, sorted."""
+    def _folds(
+        self,
+        X: Any,
+        y: Any,
+        task_id: Any,
+        groups: Any,
+        kept: Array | None,
+        data: TaskData,
+    ) -> list[Rows]:
+        """Return training and test rows of `data`, sorted.
+
+        `kept` are the rows of positive weight in the arguments of `fit`, None for all:
+        splits that are listed are positions among those arguments.
+        """
         n = data.n_rows
         ids = (
             take_column(X, self.task_column)[0]
@@ -159,12 +198,29 @@ class PathCV(_Model):
                     f"{self.cv} folds need as many rows, got n_samples={n}"
                 )
             labels = is_classifier(self) and self._layout != "shared"
-            splitter = TaskStratifiedKFold(int(self.cv), labels=labels, random_state=0)
-            pairs: Iterable[Any] = splitter.split(np.empty((n, 0)), y, groups=ids)
+            if groups is None:
+                splitter = TaskStratifiedKFold(
+                    int(self.cv), labels=labels, random_state=0
+                )
+                pairs: Iterable[Any] = splitter.split(np.empty((n, 0)), y, groups=ids)
+            else:
+                targets = _targets_by_row(data)
+                tasks = None if data.shared else _tasks_by_row(data)
+                strata = strata_of(targets, tasks, labels=labels)
+                pairs = group_folds(groups, strata, targets, int(self.cv), seed=0)
+        elif groups is not None and hasattr(self.cv, "split"):
+            if isinstance(self.cv, TaskStratifiedKFold):
+                raise ValueError(
+                    "TaskStratifiedKFold does not keep groups together; give the number "
+                    "of folds as cv, or a splitter such as GroupKFold"
+                )
+            pairs = self.cv.split(X, y, groups=groups)
         elif isinstance(self.cv, TaskStratifiedKFold) and ids is not None:
             pairs = self.cv.split(X, y, groups=ids)
+        elif hasattr(self.cv, "split"):
+            pairs = self.cv.split(X, y)
         else:
-            pairs = self.cv.split(X, y) if hasattr(self.cv, "split") else self.cv
+            pairs = self.cv if kept is None else _among(self.cv, kept)
         place = np.arange(n)
         if data.order is not None:
             place[data.order] = np.arange(n)
@@ -258,6 +314,37 @@ class PathCV(_Model):
         return np.array(
             [average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))]
         )
+
+
+def _among(pairs: Iterable[Any], kept: Array) -> Iterator[Rows]:
+    """Yield the rows of splits as positions among the `kept` ones, without the others."""
+    for train, test in pairs:
+        train = np.asarray(train)
+        test = np.asarray(test)
+        yield (
+            np.searchsorted(kept, train[np.isin(train, kept)]),
+            np.searchsorted(kept, test[np.isin(test, kept)]),
+        )
+
+
+def _targets_by_row(data: TaskData) -> Array:
+    """Return the targets in the order of the rows of `fit`, NaN where missing."""
+    targets = data.targets
+    if data.observed is not None:
+        targets = np.where(data.observed, targets, np.nan)
+    return targets if data.order is None else _unsorted(targets, data.order)
+
+
+def _tasks_by_row(data: TaskData) -> Array:
+    """Return the position of the task of every row, in the order of the rows of `fit`."""
+    tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
+    return tasks if data.order is None else _unsorted(tasks, data.order)
+
+
+def _unsorted(values: Array, order: Array) -> Array:
+    found = np.empty_like(values)
+    found[order] = values
+    return found
 
 
 class SparseMTLCV(PathCV, SparseMTL):

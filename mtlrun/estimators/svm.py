@@ -96,6 +96,12 @@ class _GraphModel(ClassifierMTL, BaseMTL):
     def _bytes(self, data: TaskData) -> float:
         return 0.0 if isinstance(self.graph, str) else 8.0 * 8 * data.n_tasks**2
 
+    def _counted(
+        self, X: Any, y: Any, task_id: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """Return the arguments of `fit`: the dual variable of a row of weight 0 is 0."""
+        return X, y, task_id, sample_weight
+
     def _read_design(self, X: Any, *, reset: bool) -> Any:
         if self.features is None:
             if (

@@ -14,6 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from mtlrun.data.weights import weighted_median
+from mtlrun.problem.taskdata import as_weights
+
 #: A column of words becomes at most so many columns; rarer words share one.
 MAX_CATEGORIES = 50
 
@@ -53,19 +56,42 @@ class TableFeatures(  # type: ignore[call-arg]
     def __init__(self, words: Mapping[int, Sequence[str]] | None = None) -> None:
         self.words = words
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn medians, scales and the words that occur.
 
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_samples, n_features)
             NaN where a cell is missing; only stored entries of a sparse matrix count.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight k counts as k rows in medians, means, variances and in how rare
+            a word is; a row of weight 0 does not count at all.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            If weights are negative, not finite or all 0.
         """
         self.n_features_in_ = X.shape[1]
+        if sample_weight is not None:
+            weights = as_weights(sample_weight, [(X.shape[0],)], "sample_weight")
+            positive = weights > 0
+            if not positive.any():
+                raise ValueError("sample_weight is zero everywhere: no row counts")
+            if not positive.all():
+                X = X[np.flatnonzero(positive)]
+                weights = weights[positive]
+            self._fit_rows(X)
+            self._reweight(X, weights)
+            return self
+        return self._fit_rows(X)
+
+    def _fit_rows(self, X: Any) -> Self:
+        """Learn from rows that count equally."""
         words, numbers = self._columns()
         # Arrays, whatever sklearn.set_config(transform_output=...) says.
         encode = OneHotEncoder(
@@ -95,6 +121,33 @@ class TableFeatures(  # type: ignore[call-arg]
         columns = ColumnTransformer(steps, verbose_feature_names_out=False)
         self.transformer_ = columns.set_output(transform="default").fit(X)
         return self
+
+    def _reweight(self, X: Any, weights: np.ndarray) -> None:
+        """Replace what was learned from equal rows by what weighted ones say.
+
+        The largest absolute values of a sparse X do not depend on positive weights.
+        """
+        words, numbers = self._columns()
+        if sparse.issparse(X):
+            if words:
+                codes = X.tocsc()[:, words].toarray()
+                self.encoder_.fit(_by_rank(codes, weights))
+            return
+        steps = self.transformer_.named_transformers_
+        if words:
+            steps["words"].fit(_by_rank(X[:, words], weights))
+        if not numbers:
+            return
+        values = X[:, numbers]
+        scaler = steps["numbers"]
+        if not isinstance(scaler, StandardScaler):
+            imputer, scaler = (step for _, step in scaler.steps)
+            medians = [weighted_median(column, weights) for column in values.T]
+            # A column without any value is filled with zeros, as by SimpleImputer.
+            imputer.statistics_ = np.nan_to_num(np.array(medians))
+            values = imputer.transform(values)
+        # Relative weights: those that are too large for sums count as well.
+        scaler.fit(values, sample_weight=weights / weights.max())
 
     def transform(self, X: Any) -> Any:
         """Return the features, dense or CSR as those of the training rows."""
@@ -172,6 +225,10 @@ class TableFeatures(  # type: ignore[call-arg]
                 found += self._word_names(step, [names[j] for j in columns], columns)
         return np.asarray(found, dtype=object)
 
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and return the features of the same rows."""
+        return self.fit(X, y, sample_weight).transform(X)
+
     def _word_names(
         self, encoder: OneHotEncoder, names: list[str], columns: Sequence[int]
     ) -> list[str]:
@@ -188,3 +245,33 @@ class TableFeatures(  # type: ignore[call-arg]
             ]
             found += [f"{name}=rare"] if few is not None else []
         return found
+
+
+def _by_rank(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return rows in which the frequent words of every column occur twice, rare ones once.
+
+    `OneHotEncoder` takes no weights: it counts rows to tell which words share a column.
+    So that it counts weights, it is shown each word that keeps a column of its own twice
+    and the others once. All columns get as many rows, by more rows of the most
+    frequent word.
+    """
+    columns = []
+    for column in codes.T:
+        # A missing cell is a word of its own, which sorts last.
+        words, places = np.unique(column, return_inverse=True)
+        totals = np.bincount(places.reshape(-1), weights / weights.max())
+        # Words that are as frequent must not be told apart by rounding. Of these the last
+        # ones keep their columns, as in OneHotEncoder.
+        order = np.argsort(np.round(totals / totals.max(), 12), kind="stable")
+        frequent = (
+            order if len(words) <= MAX_CATEGORIES else order[1 - MAX_CATEGORIES :]
+        )
+        shown = np.concatenate([words, words[frequent]])
+        columns.append((shown, words[order[-1]]))
+    length = max(len(shown) for shown, _ in columns)
+    return np.column_stack(
+        [
+            np.concatenate([shown, np.full(length - len(shown), most_frequent)])
+            for shown, most_frequent in columns
+        ]
+    )

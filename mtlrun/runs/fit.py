@@ -23,10 +23,11 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import fold_rows, split_rows
+from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
 from mtlrun.errors import one_line
 from mtlrun.estimators.registry import build, load_class
 from mtlrun.evaluation import Part, Scores
@@ -216,12 +217,20 @@ def with_features(part: Part, features: Features | None) -> tuple[Part, Any]:
     if features is None:
         return part, None
     step = make_step(features, part.train)
-    train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
+    train = replace(part.train, X=fit_step(step, part.train), features=[])
     return replace(
         part,
         train=train,
         test=replace(part.test, X=step.transform(part.test.X), features=[]),
     ), step
+
+
+def fit_step(step: Any, data: Dataset) -> Any:
+    """Fit a feature step to rows, weighted where it takes weights; return the features."""
+    weights = data.source.get(WEIGHT)
+    if weights is None or not has_fit_parameter(step, "sample_weight"):
+        return step.fit_transform(data.X)
+    return step.fit(data.X, sample_weight=weights).transform(data.X)
 
 
 def make_step(features: Features, data: Dataset) -> Any:
@@ -540,7 +549,7 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     started = time.perf_counter()
     if data is not None and cell.features is not None:
         data = replace(
-            data, X=make_step(cell.features, data).fit_transform(data.X), features=[]
+            data, X=fit_step(make_step(cell.features, data), data), features=[]
         )
     module, _, name = measure_path(cell.method.measure).partition(":")
     measure = getattr(import_named(module), name)

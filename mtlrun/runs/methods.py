@@ -252,7 +252,8 @@ def versions_of(paths: Iterable[str], source: str = "") -> Versions:
         If there is no such module, class or function, or a file of the user's own is not Python.
     """
     found: Versions = {"protocol": 1 + len(PROTOCOL_CHANGES)}
-    found |= {source: 1 + len(SOURCE_CHANGES.get(source, ()))} if source else {}
+    if source:
+        found[source] = 1 + len(_source_changes(source))
     for path in paths:
         module = path.partition(":")[0]
         top = module.partition(".")[0]
@@ -268,12 +269,21 @@ def versions_of(paths: Iterable[str], source: str = "") -> Versions:
     return dict(sorted(found.items()))
 
 
+def _source_changes(source: str) -> tuple[str, ...]:
+    """Return why the version of a source was raised; roles of columns have reasons of their own."""
+    reader, *roles = source.split("+")
+    changes = SOURCE_CHANGES.get(reader, ())
+    for role in roles:
+        changes = (*changes, *SOURCE_CHANGES.get(f"{reader}+{role}", ()))
+    return changes
+
+
 def reason_of(name: str, old: int, new: int) -> str:
     """Say why a version was raised, in the words beside it; empty where they are not to be found."""
     if name == "protocol":
         changes = PROTOCOL_CHANGES
     elif ":" in name:
-        changes = SOURCE_CHANGES.get(name, ())
+        changes = _source_changes(name)
     else:
         try:
             changes = interface(

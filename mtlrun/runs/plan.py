@@ -922,6 +922,9 @@ def explain(old: Record, new: Record) -> str:
 def _raised(name: str, old: Record, new: Record) -> str:
     """Describe a version that is another one now, empty where it is not."""
     before, now = old.versions.get(name), new.versions.get(name)
+    if before is None and "+" in name:
+        # Roles of columns stand in the name of the reader since they have own changes.
+        before = old.versions.get(name.partition("+")[0])
     if isinstance(before, int) and isinstance(now, int) and before != now:
         why = reason_of(name, before, now)
         return f"{name} {before} -> {now}" + (f": {why}" if why else "")

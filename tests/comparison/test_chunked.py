@@ -80,10 +80,11 @@ def test_sums_over_files_are_those_of_the_rows(tmp_path, kind, weight, monkeypat
     rows = frame()
     rows.loc[3, "y"] = np.nan
     roles = {**RAGGED, "weight": weight, "drop": ["w", "y2", "y3"]}
-    _, parts, names = read(write(tmp_path, rows, kind), **roles)
+    table, parts, names = read(write(tmp_path, rows, kind), **roles)
     known = rows.dropna()
     codes = [names.index(task) for task in known.store]
-    X, w = known[[f"x{j}" for j in range(D)]], None if weight is None else known.w
+    X = known[[f"x{j}" for j in range(D)]]
+    w = None if weight is None else known.w / table.weight_unit
     same(sum(parts[1:], parts[0]), TaskStatistics.of(X, known.y, codes, w))
     sizes = [part.n_rows.sum() for part in parts]
     assert min(sizes) > 250

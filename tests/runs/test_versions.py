@@ -242,3 +242,12 @@ def test_a_file_that_is_no_python_is_named(own, source):
 def test_a_link_to_nowhere_is_no_module(own):
     (own.root / "own" / "broken.py").symlink_to(own.root / "nowhere.py")
     assert set(own_files("own.broken")) == {"own/__init__.py"}
+
+
+def test_tables_with_weights_or_groups_have_changes_of_their_own():
+    plain = methods.versions_of([], "reader:table")["reader:table"]
+    weighted = methods.versions_of([], "reader:table+weight")["reader:table+weight"]
+    both = "reader:table+group+weight"
+    assert weighted == plain + 1
+    assert methods.versions_of([], both)[both] == plain + 2
+    assert "mean 1" in methods.reason_of("reader:table+weight", plain, weighted)

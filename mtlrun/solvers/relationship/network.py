@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.data.groups import group_split, strata_of
 from mtlrun.errors import ConfigError
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.relationship.fetr import (
@@ -90,6 +91,7 @@ def train_network(
     epochs: int = 100,
     early_stopping: bool = False,
     seed: int = 0,
+    groups: Any = None,
 ) -> TrainedNetwork:
     """Minimise the squared error of a network by Adam on random batches, in single precision.
 
@@ -118,6 +120,8 @@ def train_network(
         network of the epoch in which it was lowest.
     seed : int, default 0
         Of the first weights and of the order of the rows; torch's global generator is not touched.
+    groups : array-like of shape (n_rows,), optional
+        Early stopping holds out whole groups; of a single group it holds out nothing.
 
     Raises
     ------
@@ -132,7 +136,11 @@ def train_network(
     )
     penalty = None if prior is None else _Penalty(torch, prior, parameters[-2])
     rows, held = torch.arange(data.n_rows), torch.arange(0)
-    if early_stopping and data.n_rows > 1:
+    if early_stopping and groups is not None:
+        if len(np.unique(groups)) > 1:
+            kept, left_out = _held_out_groups(data, groups, seed)
+            rows, held = torch.from_numpy(kept), torch.from_numpy(left_out)
+    elif early_stopping and data.n_rows > 1:
         held, rows = torch.randperm(data.n_rows, generator=generator).tensor_split(
             [-(-data.n_rows // _HELD_OUT)]
         )
@@ -173,6 +181,15 @@ def train_network(
         if best.layers
         else _network(parameters, history, penalty)
     )
+
+
+def _held_out_groups(
+    data: TaskData, groups: Any, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows to train on, and those of groups that hold about a tenth of all."""
+    tasks = None if data.shared else np.repeat(np.arange(data.n_tasks), data.sizes)
+    strata = strata_of(data.targets, tasks, labels=False)
+    return group_split(groups, strata, data.targets, 1 - 1 / _HELD_OUT, seed)
 
 
 def _network(

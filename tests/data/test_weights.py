@@ -1,0 +1,178 @@
+"""What weights mean: rows of weight 0 are left out of a table, and a constant factor is taken off."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.splits import GROUP, WEIGHT
+from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.data.weights import (
+    WeightScaleWarning,
+    normalize_weights,
+    warn_of_scale,
+    weighted_median,
+    weighted_moments,
+)
+from mtlrun.errors import DataError
+
+ROLES = {"targets": ("y",), "task": "t", "weight": "w"}
+
+
+def table(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)).round(6), columns=["a", "b"])
+    frame["color"] = rng.choice(["red", "blue"], n)
+    frame["t"] = np.array(["p", "q", "r"])[np.arange(n) % 3]
+    frame["y"] = (frame.a + rng.normal(size=n)).round(6)
+    frame["w"] = rng.integers(1, 4, n)
+    return frame
+
+
+def absurd_rows(frame):
+    """Rows of weight 0 whose other cells would each change something."""
+    rows = frame.head(5).astype(object)
+    rows["w"] = 0
+    rows["y"] = 1e5
+    rows.loc[rows.index[0], "a"] = "broken"
+    rows.loc[rows.index[1], "b"] = np.nan
+    rows.loc[rows.index[2], "color"] = "green"
+    rows.loc[rows.index[3], "t"] = "only here"
+    return rows
+
+
+def same(first, second):
+    assert np.array_equal(first.X, second.X)
+    assert np.array_equal(first.y, second.y)
+    assert np.array_equal(first.task_id, second.task_id)
+    assert np.array_equal(first.source[WEIGHT], second.source[WEIGHT])
+    assert first.tasks == second.tasks
+    assert first.features == second.features
+    assert first.categories == second.categories
+
+
+@pytest.mark.parametrize("file", [True, False])
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_a_row_of_weight_0_equals_an_absent_row_whatever_it_holds(
+    tmp_path, file, place
+):
+    frame = table()
+    parts = [absurd_rows(frame), frame.astype(object)]
+    both = pd.concat(parts if place == "first" else parts[::-1], ignore_index=True)
+    tables = []
+    for number, one in enumerate([frame, both]):
+        if file:
+            one.to_csv(tmp_path / f"{number}.csv", index=False)
+            tables.append(read_table(tmp_path / f"{number}.csv"))
+        else:
+            tables.append(table_of_frame(one))
+    first, second = (make_dataset(one, Roles(**ROLES)) for one in tables)
+    same(first, second)
+    assert "5 rows of weight 0 left out" in second.notes
+
+
+def test_the_message_about_a_cell_names_its_row_in_the_file(tmp_path):
+    frame = table()
+    frame.loc[3, "w"] = 0
+    frame["a"] = frame.a.astype(object)
+    frame.loc[10, "a"] = "broken"
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(DataError, match=r"rows\.csv:12: ") as error:
+        make_dataset(read_table(tmp_path / "rows.csv"), Roles(**ROLES))
+    assert "--categorical a" in error.value.remedy
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-3, 1000.0, 1e300])
+def test_one_factor_on_all_weights_changes_nothing(factor):
+    frame = table()
+    first = make_dataset(table_of_frame(frame), Roles(**ROLES))
+    second = make_dataset(
+        table_of_frame(frame.assign(w=frame.w * factor)), Roles(**ROLES)
+    )
+    assert second.source[WEIGHT] == pytest.approx(first.source[WEIGHT], rel=1e-12)
+    assert first.source[WEIGHT].mean() == pytest.approx(1)
+
+
+def test_test_rows_do_not_decide_the_mean_of_the_weights():
+    frame = table()
+    test = frame.head(9).assign(w=50)
+    data = make_dataset(table_of_frame(frame), Roles(**ROLES), table_of_frame(test))
+    train, tested = data.splits["test"][0]
+    assert data.source[WEIGHT][train].mean() == pytest.approx(1)
+    assert len(tested) == 9
+
+
+def test_test_rows_of_weight_0_are_left_out():
+    frame = table()
+    both = pd.concat([absurd_rows(frame), frame.astype(object)])
+    test = pd.concat([absurd_rows(frame), frame.head(9).astype(object)])
+    data = make_dataset(table_of_frame(both), Roles(**ROLES), table_of_frame(test))
+    assert [len(rows) for rows in data.splits["test"][0]] == [60, 9]
+    assert data.tasks == ["p", "q", "r"]
+
+
+def test_groups_with_training_and_test_rows_are_noted():
+    frame = table().assign(g=[f"g{k}" for k in np.arange(60) // 3])
+    test = table_of_frame(frame.tail(9))
+    data = make_dataset(table_of_frame(frame), Roles(**ROLES, group="g"), test)
+    assert "3 groups have rows in the table and in the test rows" in data.notes
+    data = make_dataset(table_of_frame(frame.head(51)), Roles(**ROLES, group="g"), test)
+    assert "test rows" not in data.notes
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf, "heavy"])
+def test_an_impossible_weight_is_refused_with_its_row(weight):
+    frame = table().astype({"w": object})
+    frame.loc[4, "w"] = weight
+    with pytest.raises(DataError, match="row 5") as error:
+        make_dataset(table_of_frame(frame), Roles(**ROLES))
+    assert "0 leaves a row out" in error.value.remedy
+
+
+@pytest.mark.parametrize("part", ["all", "test"])
+def test_weights_that_are_all_0_are_refused(part):
+    frame = table()
+    test = None
+    if part == "test":
+        test = table_of_frame(frame.head(9).assign(w=0))
+    else:
+        frame["w"] = 0
+    with pytest.raises(DataError) as error:
+        make_dataset(table_of_frame(frame), Roles(**ROLES), test)
+    assert "positive weight" in error.value.remedy
+
+
+def test_groups_and_small_tasks_count_rows_of_positive_weight_only():
+    frame = table().assign(g=[f"g{k}" for k in np.arange(60) // 3])
+    frame.loc[frame.g == "g0", "w"] = 0
+    data = make_dataset(table_of_frame(frame), Roles(**ROLES, group="g"))
+    assert len(np.unique(data.source[GROUP])) == 19
+    frame.loc[(frame.t == "p").to_numpy().nonzero()[0][3:], "w"] = 0
+    with pytest.raises(DataError, match="'p' has 2 rows"):
+        make_dataset(table_of_frame(frame), Roles(**ROLES))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_moments_and_median_are_those_of_repeated_rows(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 9, 12).astype(float)
+    values[3] = np.nan
+    weights = rng.integers(0, 4, 12)
+    repeated = np.repeat(values, weights)
+    mean, variance = weighted_moments(values, weights.astype(float))
+    assert weighted_median(values, weights.astype(float)) == np.nanmedian(repeated)
+    assert mean == pytest.approx(np.nanmean(repeated))
+    assert variance == pytest.approx(np.nanvar(repeated))
+
+
+def test_normalized_weights_do_not_overflow():
+    weights = np.array([1e308, 1e308, 5e307])
+    found = normalize_weights(weights, np.ones(3, dtype=bool))
+    assert found == pytest.approx([1.2, 1.2, 0.6])
+
+
+def test_weights_that_cannot_count_rows_are_warned_of_with_the_remedy():
+    with pytest.warns(WeightScaleWarning, match=r"np\.mean\(sample_weight\)"):
+        warn_of_scale(np.full(5, 1e4), "HierarchicalMTL")
+    with pytest.warns(WeightScaleWarning):
+        warn_of_scale(np.full(5, 1e308), "HierarchicalMTL")

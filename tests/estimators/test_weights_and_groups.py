@@ -1,0 +1,307 @@
+"""Weights and groups in baselines, wrappers and models that are tuned inside `fit`."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import LeaveOneGroupOut
+
+from mtlrun.data.groups import group_folds
+from mtlrun.data.weights import WeightScaleWarning
+from mtlrun.estimators import (
+    HierarchicalMTL,
+    HierarchicalMTLClassifier,
+    IndependentRidge,
+    TraceNormMTLClassifierCV,
+    TraceNormMTLCV,
+)
+from mtlrun.estimators.baselines import (
+    CalibratedTasks,
+    PerTask,
+    ScaledTargets,
+    TaskFeature,
+    TaskMean,
+    predict_scores,
+    scaled_targets,
+)
+from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
+
+PLAIN = {
+    "TaskMean": TaskMean(),
+    "PerTask": PerTask(Ridge()),
+    "TaskFeature": TaskFeature(Ridge()),
+    "ScaledTargets": ScaledTargets(IndependentRidge()),
+    "ScaledTargets per task": ScaledTargets(Ridge()),
+}
+TUNED = {
+    "TunedRidge": ScaledTargets(PerTask(TunedRidge())),
+    "TunedKernelRidge": ScaledTargets(PerTask(TunedKernelRidge())),
+    "TraceNormMTLCV": ScaledTargets(TraceNormMTLCV(alphas=5, cv=3)),
+}
+LABELS = {
+    "PerTask": PerTask(LogisticRegression()),
+    "TunedLogistic": PerTask(TunedLogistic()),
+    "TraceNormMTLClassifierCV": TraceNormMTLClassifierCV(alphas=5, cv=3),
+    "CalibratedTasks": CalibratedTasks(PerTask(LogisticRegression())),
+}
+
+
+def rows(labels=False, n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    tasks = np.array(["p", "q", "r"])[np.arange(n) % 3]
+    y = X[:, 0] + (tasks == "q") * X[:, 1] + rng.normal(size=n)
+    weights = rng.integers(0, 4, size=n).astype(float)
+    return X, np.where(y > 0, 1.0, -1.0) if labels else y, tasks, weights
+
+
+def repeats(n=240, n_groups=24, seed=0):
+    """Rows that hardly differ within a group, of targets that X does not explain."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n_groups), n // n_groups)
+    X = rng.normal(size=(n_groups, 8))[groups] + 0.01 * rng.normal(size=(n, 8))
+    y = rng.normal(size=n_groups)[groups] + 0.01 * rng.normal(size=n)
+    return X, y, np.array(["p", "q"])[groups % 2], groups
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *TUNED, *LABELS])
+def test_a_row_of_weight_0_equals_an_absent_row(name):
+    labels = name in LABELS
+    model = {**PLAIN, **TUNED, **LABELS}[name]
+    X, y, tasks, weights = rows(labels)
+    absurd = np.where(weights > 0, y, y if labels else 1e6)
+    used = weights > 0
+    first = model.fit(
+        X[used], y[used], task_id=tasks[used], sample_weight=weights[used]
+    )
+    expected = predict_scores(first, X, tasks)
+    second = model.fit(X, absurd, task_id=tasks, sample_weight=weights)
+    assert np.array_equal(predict_scores(second, X, tasks), expected)
+
+
+@pytest.mark.parametrize("model", [TunedRidge(), TunedKernelRidge(), TunedLogistic()])
+def test_models_that_tune_themselves_do_not_count_rows_of_weight_0(model):
+    X, y, _, weights = rows(labels=True)
+    X[weights == 0] = 1e6
+    used = weights > 0
+    model.fit(X[used], y[used], sample_weight=weights[used])
+    expected = predict_scores(model, X, None)
+    model.fit(X, y, sample_weight=weights)
+    assert np.array_equal(predict_scores(model, X, None), expected)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_weight_of_k_equals_k_rows(name):
+    X, y, tasks, weights = rows()
+    again = np.repeat(np.arange(len(y)), weights.astype(int))
+    model = PLAIN[name]
+    expected = model.fit(X[again], y[again], task_id=tasks[again]).predict(
+        X, task_id=tasks
+    )
+    found = model.fit(X, y, task_id=tasks, sample_weight=weights)
+    assert found.predict(X, task_id=tasks) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["TaskMean", "PerTask", "TaskFeature", "ScaledTargets"]
+)
+def test_an_entry_of_weight_0_is_a_missing_target_of_a_shared_design(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    Y = X[:, :2] + rng.normal(size=(40, 2))
+    weights = (rng.random((40, 2)) > 0.2).astype(float)
+    gaps = np.where(weights > 0, Y, np.nan)
+    model = PLAIN[name]
+    expected = model.fit(X, gaps).predict(X)
+    absurd = np.where(weights > 0, Y, 1e6)
+    found = model.fit(X, absurd, sample_weight=weights).predict(X)
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_task_of_weight_0_is_refused(name):
+    X, y, tasks, _ = rows()
+    with pytest.raises(ValueError, match="'q' has no row of positive weight"):
+        PLAIN[name].fit(X, y, task_id=tasks, sample_weight=(tasks != "q") * 1.0)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
+def test_impossible_weights_are_refused(weight):
+    X, y, tasks, weights = rows()
+    weights[:] = weight
+    for model in PLAIN.values():
+        with pytest.raises(ValueError, match="sample_weight"):
+            model.fit(X, y, task_id=tasks, sample_weight=weights)
+
+
+@pytest.mark.parametrize("factor", [1e300, 1e-200])
+def test_weights_out_of_range_are_refused_with_the_remedy(factor):
+    X, y, tasks, weights = rows(labels=True)
+    for model in (*PLAIN.values(), HierarchicalMTL(), HierarchicalMTLClassifier()):
+        with pytest.raises(ValueError, match=r"np\.max\(sample_weight\)"):
+            model.fit(X, y, task_id=tasks, sample_weight=factor * weights)
+
+
+def test_scales_of_targets_are_those_of_repeated_rows_also_with_huge_weights():
+    _, y, _, weights = rows()
+    scaled, center, scale = scaled_targets(y, weights)
+    repeated = np.repeat(y, weights.astype(int))
+    assert center == pytest.approx(repeated.mean())
+    assert scale == pytest.approx(repeated.std())
+    assert scaled_targets(y, 1e306 * weights)[0] == pytest.approx(scaled)
+
+
+@pytest.mark.parametrize("model", [HierarchicalMTL(), HierarchicalMTLClassifier()])
+def test_mixed_models_warn_of_weights_that_do_not_count_rows(model):
+    X, y, tasks, weights = rows(labels=True)
+    with pytest.warns(WeightScaleWarning, match="sample_weight /"):
+        model.fit(X, y, task_id=tasks, sample_weight=100 * weights)
+
+
+# --- groups ---
+
+
+@pytest.mark.parametrize("n_groups", [3, 8, 40])
+def test_the_strength_of_ridge_is_that_of_leaving_out_groups(n_groups):
+    """Errors by brute force, for groups of more and of fewer rows than columns."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 5))
+    groups = np.arange(40) % n_groups
+    y = X @ rng.normal(size=5) + 2 * rng.normal(size=n_groups)[groups]
+    weights = rng.uniform(0.5, 2, 40)
+    alphas = [0.1, 1.0, 10.0, 100.0]
+    errors = np.zeros(4)
+    for train, test in LeaveOneGroupOut().split(X, y, groups):
+        for place, alpha in enumerate(alphas):
+            model = Ridge(alpha).fit(X[train], y[train], weights[train])
+            errors[place] += weights[test] @ (y[test] - model.predict(X[test])) ** 2
+    found = TunedRidge(alphas).fit(X, y, weights, groups=groups)
+    assert found.alpha_ == alphas[np.argmin(errors)]
+
+
+@pytest.mark.parametrize("cls", [TunedRidge, TunedKernelRidge])
+def test_groups_of_single_rows_are_leaving_out_rows(cls):
+    X, y, _, _ = rows()
+    first = cls().fit(X, y)
+    second = cls().fit(X, y, groups=np.arange(len(y)))
+    assert first.alpha_ == second.alpha_
+    assert first.predict(X) == pytest.approx(second.predict(X))
+
+
+@pytest.mark.parametrize("cls", [TunedRidge, TunedKernelRidge])
+def test_repeated_rows_ask_for_a_strong_penalty_once_groups_are_given(cls):
+    X, y, _, groups = repeats()
+    alphas = [1e-4, 1e5]
+    assert cls(alphas).fit(X, y).alpha_ == 1e-4
+    assert cls(alphas).fit(X, y, groups=groups).alpha_ >= 1e5
+
+
+def test_the_strength_of_logistic_regression_is_chosen_on_other_groups():
+    X, y, _, groups = repeats()
+    labels = np.where(y > 0, "yes", "no")
+    alphas = [1e-3, 1.0, 1e3]
+    assert TunedLogistic(alphas).fit(X, labels).alpha_ <= 1.0
+    assert TunedLogistic(alphas).fit(X, labels, groups=groups).alpha_ == 1e3
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"), [(TunedRidge(), 1.0), (TunedLogistic(), 1.0)]
+)
+def test_a_single_group_gets_the_middle_strength(model, expected):
+    X, y, _, _ = rows(labels=True)
+    assert model.fit(X, y, groups=np.zeros(len(y))).alpha_ == expected
+
+
+def test_the_path_is_cross_validated_on_other_groups():
+    X, y, tasks, groups = repeats()
+    free = TraceNormMTLCV(alphas=8, cv=4).fit(X, y, task_id=tasks)
+    kept = TraceNormMTLCV(alphas=8, cv=4).fit(X, y, task_id=tasks, groups=groups)
+    assert kept.alpha_ > free.alpha_
+    assert kept.scores_path_.mean(axis=1).min() > free.scores_path_.mean(axis=1).min()
+
+
+class SeenGroups(ClassifierMixin, BaseEstimator):
+    """Scores of the second column; notes the groups, which the first one holds."""
+
+    parts = []  # noqa: RUF012
+
+    def fit(self, X, y, sample_weight=None):
+        self.parts.append(set(X[:, 0]))
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return X[:, 1]
+
+
+def test_probabilities_are_calibrated_on_rows_of_other_groups():
+    X, y, _, groups = repeats()
+    X[:, 0] = groups
+    SeenGroups.parts.clear()
+    model = CalibratedTasks(SeenGroups())
+    model.fit(X, np.where(y > 0, 1.0, -1.0), groups=groups)
+    *folds, last = SeenGroups.parts
+    left_out = [last - part for part in folds]
+    assert last == set(range(24))
+    assert [len(part) for part in left_out] == [8, 8, 8]
+    assert set.union(*left_out) == last
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        PerTask(TunedRidge([1e-4, 100.0])),
+        ScaledTargets(TunedRidge([1e-4, 100.0])),
+        ScaledTargets(PerTask(TunedRidge([1e-4, 100.0]))),
+        TaskFeature(TunedRidge([1e-4, 100.0])),
+        ScaledTargets(TaskFeature(TunedRidge([1e-4, 100.0]))),
+    ],
+)
+def test_wrappers_hand_groups_on(wrapper):
+    X, y, tasks, groups = repeats()
+
+    def strengths(**more):
+        model = wrapper.fit(X, y, task_id=tasks, **more)
+        while hasattr(model, "estimator_"):
+            model = model.estimator_
+        return [one.alpha_ for one in getattr(model, "estimators_", [model])]
+
+    assert set(strengths()) == {1e-4}
+    assert set(strengths(groups=groups)) == {100.0}
+
+
+def test_early_stopping_of_networks_holds_out_groups():
+    from mtlrun.problem.taskdata import TaskData
+    from mtlrun.solvers.relationship.network import _held_out_groups
+
+    X, y, tasks, groups = repeats()
+    data = TaskData.from_stacked(X, y, tasks)
+    ordered = groups if data.order is None else groups[data.order]
+    kept, held = _held_out_groups(data, ordered, seed=0)
+    assert not set(ordered[kept]) & set(ordered[held])
+    assert 0 < len(held) <= 0.2 * len(y)
+
+
+@pytest.mark.parametrize("model", [PerTask(TunedRidge()), TraceNormMTLCV(alphas=3)])
+@pytest.mark.parametrize("wrong", ["short", "missing"])
+def test_groups_that_do_not_fit_the_rows_are_refused(model, wrong):
+    X, y, tasks, groups = repeats()
+    names = groups.astype(object)
+    if wrong == "short":
+        names = names[1:]
+    else:
+        names[3] = None
+    with pytest.raises(ValueError, match="groups"):
+        model.fit(X, y, task_id=tasks, groups=names)
+
+
+def test_groups_of_rows_of_weight_0_are_dropped_with_them():
+    X, y, tasks, groups = repeats()
+    weights = np.where(groups < 4, 0.0, 1.0)
+    used = groups >= 4
+    model = PerTask(TunedRidge())
+    expected = model.fit(X[used], y[used], task_id=tasks[used], groups=groups[used])
+    alphas = [one.alpha_ for one in expected.estimators_]
+    found = model.fit(X, y, task_id=tasks, sample_weight=weights, groups=groups)
+    assert [one.alpha_ for one in found.estimators_] == alphas
+    assert len(list(group_folds(groups[used], np.ones((200, 1)), y[used], 30, 0))) == 20
