@@ -28,7 +28,7 @@ from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.fitted import Model
 from mtlrun.report.stored import read_raw
-from mtlrun.utils.io import file_json, sealed, unsealed, write_atomic
+from mtlrun.utils.io import file_json, read_file, sealed, unsealed, write_atomic
 from mtlrun.utils.outputs import finish
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.text import cleaned
@@ -173,7 +173,7 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     facts = _read_facts(folder)
     file = folder / ARCHIVE
     try:
-        archive = file.read_bytes()
+        archive = read_file(file)
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
     _check_files(folder, facts["files"])
@@ -212,7 +212,7 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
 
 def trust_options(folder: Path) -> str:
     """Return the options, ``--trust TYPE``, that `mtlrun predict` needs for a model that was just saved."""
-    return _options(_unknown_types((folder / ARCHIVE).read_bytes()))
+    return _options(_unknown_types(read_file(folder / ARCHIVE)))
 
 
 def _options(types: Iterable[str]) -> str:
@@ -250,9 +250,7 @@ def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
     """Refuse a folder in which a file is not the one that ``model.json`` describes; coefficients may be taken away."""
     for name in (ARCHIVE, COEFFICIENTS):
         file = folder / name
-        found = (
-            hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
-        )
+        found = hashlib.sha256(read_file(file)).hexdigest() if file.is_file() else None
         if found not in (None, hashes.get(name)):
             text = f"{file}: not the file that {FACTS} describes"
             hashes_of = f"expected sha256 {hashes.get(name)}\n  found    sha256 {found}"

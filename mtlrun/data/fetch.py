@@ -11,7 +11,6 @@ import re
 import shutil
 import tarfile
 import tempfile
-import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -25,6 +24,7 @@ from mtlrun.data.files import (
     container_of,
     data_directory,
     digest,
+    is_zip,
     missing_files,
     open_tar,
     open_zip,
@@ -33,7 +33,7 @@ from mtlrun.data.files import (
     verify_files,
 )
 from mtlrun.errors import DataError
-from mtlrun.utils.io import replacing, temporary, writing
+from mtlrun.utils.io import open_regular, replacing, temporary, writing
 from mtlrun.utils.processes import tidy_folders
 from mtlrun.utils.sizes import MEMBERS, allow, allow_members
 from mtlrun.utils.text import hidden
@@ -261,7 +261,7 @@ def _reason(error: Exception) -> str:
 
 
 def _wrong_content(part: Path, spec: FileSpec) -> str:
-    with part.open("rb") as stream:
+    with open_regular(part) as stream:
         start = stream.read(200).lstrip().lower()
     sha256, _ = digest(DataFile(part.name, part, "plain"))
     what = "wrong content"
@@ -334,6 +334,8 @@ def add_file(
             if path.is_dir()
             else "there is no such file"
         )
+        if path.exists() and not path.is_dir():
+            what = "is not a regular file"
         raise DataError(f"{path}: {what}", "Give the path of a file that you have.")
     found = recognise(path, card.files, name)
     if not found:
@@ -443,7 +445,7 @@ def _contents(
 
 def _members(path: Path) -> list[tuple[str, int]]:
     """Return the names and sizes of the regular files of an archive, nothing for other files."""
-    if zipfile.is_zipfile(path):
+    if is_zip(path):
         with open_zip(path) as archive:
             infos = archive.infolist()
             allow_members(path, infos, path.stat().st_size)

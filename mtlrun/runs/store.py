@@ -25,7 +25,7 @@ from mtlrun.record import (
 )
 from mtlrun.report.stored import PROVENANCE
 from mtlrun.utils.arrays import array_digest, npz
-from mtlrun.utils.io import jsonable, write_atomic
+from mtlrun.utils.io import jsonable, read_file, read_text_file, write_atomic
 from mtlrun.utils.processes import is_locked
 
 #: Bytes written as a trial: enough to detect a full disk.
@@ -172,8 +172,12 @@ def settled(record: Record, seconds: float | None) -> bool:
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a file where it differs from what is there."""
-    if not path.exists() or path.read_bytes() != content:
+    """Write a file unless a regular file with the same content is there."""
+    try:
+        is_same = read_file(path) == content
+    except OSError:
+        is_same = False
+    if not is_same:
         write_atomic(path, content)
 
 
@@ -189,9 +193,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 def _runs(path: Path) -> list[dict[str, Any]]:
     """Return the entries of a provenance file; a damaged file is put aside, as `provenance.json.damaged`."""
     try:
-        return [
-            dict(run) for run in json.loads(path.read_text(encoding="utf-8"))["runs"]
-        ]
+        return [dict(run) for run in json.loads(read_text_file(path))["runs"]]
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError):

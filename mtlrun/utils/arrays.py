@@ -13,8 +13,9 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from mtlrun.utils.io import open_regular
 from mtlrun.utils.sizes import SizeError, allow_expansion
 
 if TYPE_CHECKING:
@@ -87,13 +88,22 @@ class NpzArchive(zipfile.ZipFile):
 
     def __init__(self, source: Path | bytes, name: str) -> None:
         self.name = name
-        self.size = len(source) if isinstance(source, bytes) else source.stat().st_size
+        self._source: IO[bytes]
+        if isinstance(source, bytes):
+            self._source = io.BytesIO(source)
+        else:
+            self._source = open_regular(source)
+        self.size = self._source.seek(0, io.SEEK_END)
         try:
-            super().__init__(
-                io.BytesIO(source) if isinstance(source, bytes) else source
-            )
+            super().__init__(self._source)
         except _DAMAGE as error:
+            self._source.close()
             raise ValueError(f"{name} is no .npz archive: {error}") from None
+
+    def close(self) -> None:
+        """Close the archive and the file that it is read from."""
+        super().close()
+        self._source.close()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all arrays by name; see `array`."""
