@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -114,6 +115,13 @@ class Guarded(Group):
                     "Check the path and its permissions.",
                 )
                 raise typer.Exit(2) from None
+            if isinstance(error, UnicodeEncodeError):
+                complain(
+                    f"{error.object!s:.200}: cannot be written in the encoding "
+                    f"{error.encoding} of this system",
+                    "Set the environment variable PYTHONUTF8=1.",
+                )
+                raise typer.Exit(2) from None
             if isinstance(error, FileNotFoundError) and not _has_current_folder():
                 complain(
                     "the current folder was removed",
@@ -144,6 +152,10 @@ def main(restore_signals: Callable[[], None] | None = None) -> None:
         Called before the command begins. Until then signals end the process silently.
     """
     os.environ.update(pathless())  # of workers, whatever starts them
+    for stream in (sys.stdout, sys.stderr):
+        # A console that lacks a character of a name gets its escape, not a crash.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
     def let_signals_raise() -> None:
         if restore_signals is not None:

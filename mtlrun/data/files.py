@@ -199,7 +199,7 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
     """
     given = (os.environ.get("MTLRUN_DATA") or None) if data_dir is None else data_dir
     if given is not None:
-        folder = Path(given).expanduser()
+        folder = Path(os.path.expanduser(given))
     else:
         import platformdirs
 

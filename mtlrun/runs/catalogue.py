@@ -152,8 +152,8 @@ def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
 
 def shown_path(path: Path) -> str:
     """Return how messages call a file: never an absolute path of a shipped one."""
-    absolute = path.resolve()
-    shipped = configs_dir().resolve()
+    absolute = Path(os.path.realpath(path))
+    shipped = Path(os.path.realpath(configs_dir()))
     if absolute.is_relative_to(shipped):
         return f"configs/{absolute.relative_to(shipped).as_posix()}"
     shown = os.path.relpath(absolute)

@@ -18,6 +18,8 @@ from typing import IO, Any
 from mtlrun.errors import MtlrunError, UserError
 
 DIGEST = "digest"
+#: Characters of the name of a host in the name of a file.
+MAX_HOST_LENGTH = 64
 #: End of the names of files that are being written.
 TEMPORARY = ".tmp"
 
@@ -59,7 +61,9 @@ def canonical_json(value: Any) -> str:
 
 def sha256_json(value: Any) -> str:
     """Return the sha256 of the canonical JSON of `value`."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    # Names of files may have bytes that cannot be decoded, which are lone surrogates.
+    content = canonical_json(value).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(content).hexdigest()
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +107,11 @@ def write_atomic(
         If the folder cannot be written or the disk is full; no temporary file stays behind.
     """
     with replacing(path, durable=durable) as made:
-        made.write_bytes(data.encode() if isinstance(data, str) else data)
+        if isinstance(data, str):
+            # Bytes of file names that cannot be decoded are written as \udcXX, which
+            # is also how JSON escapes them.
+            data = data.encode("utf-8", "backslashreplace")
+        made.write_bytes(data)
         if mode is not None:
             made.chmod(mode)
 
@@ -164,11 +172,16 @@ def unwritable(place: Path | str, error: OSError, remedy: str) -> UserError:
     return UserError(f"cannot write {place}: {error.strerror or error}", remedy)
 
 
+def host_name() -> str:
+    """Return the name of this host, cut so that it fits into the name of a file."""
+    return socket.gethostname()[:MAX_HOST_LENGTH]
+
+
 def temporary(folder: Path) -> dict[str, Any]:
     """Return arguments for `tempfile` that put host and pid into the name (see `writer_of`)."""
     return {
         "dir": folder,
-        "prefix": f".{socket.gethostname()}-{os.getpid()}-",
+        "prefix": f".{host_name()}-{os.getpid()}-",
         "suffix": TEMPORARY,
     }
 
@@ -306,7 +319,7 @@ def read_text_file(
 # A wheel carries these files inside the package (``mtlrun/_configs``, ``mtlrun/_datasets``); a checkout, also when it
 # is installed in editable mode, has them beside the package (``configs/``, ``datasets/``).
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 
 
 def configs_dir() -> Path:

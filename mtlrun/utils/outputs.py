@@ -64,7 +64,10 @@ def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) 
         If it cannot be written.
     """
     refuse_inputs(path, inputs)
-    content = data.encode() if isinstance(data, str) else data
+    if isinstance(data, str):
+        content = data.encode("utf-8", "backslashreplace")
+    else:
+        content = data
     number = _descriptor(path)
     if number is not None:  # where the shell has put it, after what is there already
         sys.stdout.flush()

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +16,13 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from mtlrun.utils.io import TEMPORARY, open_regular, require_regular, writer_of
+from mtlrun.utils.io import (
+    TEMPORARY,
+    host_name,
+    open_regular,
+    require_regular,
+    writer_of,
+)
 
 try:
     import fcntl
@@ -123,7 +128,7 @@ def timing_lock(tell: Callable[[str], None]) -> Iterator[None]:
 
 def running(host: str, pid: int) -> bool:
     """Whether a process may still be running: on another host, or here with this pid."""
-    if host != socket.gethostname() or os.name != "posix":
+    if host != host_name() or os.name != "posix":
         return True
     try:
         os.kill(pid, 0)
