@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun import __version__
-from mtlrun.errors import DataError, UserError
+from mtlrun.errors import DataError, UserError, one_line
 from mtlrun.estimators.registry import METHODS
 from mtlrun.fitted import Model
 from mtlrun.report.stored import read_raw
@@ -208,6 +208,35 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
             f"Train the model again, or install the package versions given in {FACTS}.",
         ) from error
     return Model(content["estimator"], content["step"], facts)
+
+
+@contextlib.contextmanager
+def used(path: Path) -> Iterator[None]:
+    """Turn what a loaded model raises while it is used into an error that names it.
+
+    A model file may have been changed so that it can still be read. `load_model` checks
+    what could crash the process; everything else shows when the model predicts.
+
+    Parameters
+    ----------
+    path : Path
+        Where the model was loaded from.
+
+    Raises
+    ------
+    DataError
+        In place of any exception but a `UserError` and an OSError, which say themselves
+        what they are about.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{path}: this model cannot be used ({one_line(error)})",
+            "Its files may be damaged: train the model again. --debug shows where it failed.",
+        ) from error
 
 
 def trust_options(folder: Path) -> str:

@@ -162,7 +162,13 @@ def main(restore_signals: Callable[[], None] | None = None) -> None:
             restore_signals()
         _let_signals_interrupt()
 
-    build_app()(prog_name="mtlrun", obj=let_signals_raise)
+    try:
+        build_app()(prog_name="mtlrun", obj=let_signals_raise)
+    except OSError as error:  # of the help texts, which are printed before a command
+        if error.errno != errno.ENOSPC:
+            raise
+        complain(f"cannot write: {error.strerror}")
+        sys.exit(2)
 
 
 #: Signals that have interrupted the command.

@@ -752,9 +752,10 @@ def plot(
         )
     folder = Path(target)
     if (folder / "model.json").is_file():
+        from mtlrun.models import used
         from mtlrun.report.modelplots import plot_model
 
-        with writing(out, remedy="Choose another --out."):
+        with writing(out, remedy="Choose another --out."), used(folder):
             say(str(plot_model(folder, kind, out, trust=trust or ())))
         return
     check_drawing("kind of figure of a run", kind, KINDS, out)

@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ def verify(
     seconds: float | None = None,
     search: bool = False,
     data_dir: Path | None = None,
-) -> Iterator[Trial]:
+) -> Generator[Trial, None, None]:
     """Compute finished cells of some runs again, and write in the end what was found beside each run.
 
     Of every data set and method the cheapest cell comes first. What cannot be tried is yielded, too. When the

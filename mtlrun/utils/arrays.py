@@ -86,9 +86,11 @@ class NpzArchive(zipfile.ZipFile):
         If it cannot be read.
     """
 
+    #: None until the file is open: archives are also closed after an error.
+    _source: IO[bytes] | None = None
+
     def __init__(self, source: Path | bytes, name: str) -> None:
         self.name = name
-        self._source: IO[bytes]
         if isinstance(source, bytes):
             self._source = io.BytesIO(source)
         else:
@@ -103,7 +105,8 @@ class NpzArchive(zipfile.ZipFile):
     def close(self) -> None:
         """Close the archive and the file that it is read from."""
         super().close()
-        self._source.close()
+        if self._source is not None:
+            self._source.close()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all arrays by name; see `array`."""
