@@ -19,6 +19,10 @@ from fuzztargets import LONGEST, HangError, limited
 
 from mtlrun.utils.io import DIGEST, sealed
 
+#: Fitting a model of every type takes half a minute, so these run with the slow tests
+#: and in the fuzzing step of CI.
+pytestmark = pytest.mark.slow
+
 #: Exit codes of commands that had their say: done, a cell failed or disagrees, refused.
 CODES = (0, 1, 2)
 #: Files of the folder of a model.
