@@ -79,6 +79,8 @@ def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) 
             stream.write(content)
         return
     place = Path(os.path.realpath(path))
+    if place.is_symlink():  # only links in a loop are left of `realpath`
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     write_atomic(
         place,
         content,

@@ -13,6 +13,7 @@ from mtlrun.record import Records
 from mtlrun.report.stored import read_raw
 from mtlrun.runs.store import MAX_LOCK_BYTES, Store
 from mtlrun.utils.io import IrregularFileError, open_regular, read_file, read_text_file
+from mtlrun.utils.outputs import write_output
 from mtlrun.utils.processes import exclusive_lock, is_locked
 
 PACKAGE = Path(str(mtlrun.__file__)).parent
@@ -101,6 +102,13 @@ def test_a_folder_is_refused(tmp_path):
 def test_text_is_read_with_plain_line_ends(tmp_path):
     (tmp_path / "a").write_bytes(b"1\r\n2\r3\n")
     assert read_text_file(tmp_path / "a") == "1\n2\n3\n"
+
+
+@posix
+def test_a_loop_of_links_is_no_output(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="loop"):
+        write_output(tmp_path / "loop", "text")
 
 
 @posix
