@@ -1,9 +1,15 @@
 """Multi-task learning: estimators, certified solvers and reproducible experiments."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from importlib import import_module
+
+# `typing` is not imported at run time: importing it takes a noticeable part of the time
+# before the command line can handle Ctrl-C. Type checkers take this constant for true.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mtlrun.comparison.compare import compare
     from mtlrun.models import load_model
     from mtlrun.report.cells import load_results

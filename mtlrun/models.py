@@ -25,11 +25,11 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun import __version__
-from mtlrun.errors import DataError, UserError
+from mtlrun.errors import DataError, UserError, one_line
 from mtlrun.estimators.registry import METHODS
 from mtlrun.fitted import Model
 from mtlrun.report.stored import read_raw
-from mtlrun.utils.io import file_json, sealed, unsealed, write_atomic
+from mtlrun.utils.io import file_json, read_file, sealed, unsealed, write_atomic
 from mtlrun.utils.outputs import finish
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.text import cleaned
@@ -189,7 +189,7 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     facts = _read_facts(folder)
     file = folder / ARCHIVE
     try:
-        archive = file.read_bytes()
+        archive = read_file(file)
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
     _check_files(folder, facts["files"])
@@ -228,9 +228,38 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     return Model(content["estimator"], content["step"], facts)
 
 
+@contextlib.contextmanager
+def used(path: Path) -> Iterator[None]:
+    """Turn what a loaded model raises while it is used into an error that names it.
+
+    A model file may have been changed so that it can still be read. `load_model` checks
+    what could crash the process; everything else shows when the model predicts.
+
+    Parameters
+    ----------
+    path : Path
+        Where the model was loaded from.
+
+    Raises
+    ------
+    DataError
+        In place of any exception but a `UserError` and an OSError, which say themselves
+        what they are about.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{path}: this model cannot be used ({one_line(error)})",
+            "Its files may be damaged: train the model again. --debug shows where it failed.",
+        ) from error
+
+
 def trust_options(folder: Path) -> str:
     """Return the options, ``--trust TYPE``, that `mtlrun predict` needs for a model that was just saved."""
-    return _options(_unknown_types((folder / ARCHIVE).read_bytes()))
+    return _options(_unknown_types(read_file(folder / ARCHIVE)))
 
 
 def _options(types: Iterable[str]) -> str:
@@ -266,9 +295,7 @@ def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
     """Refuse a folder in which a file is not the one that ``model.json`` describes; coefficients may be taken away."""
     for name in (ARCHIVE, COEFFICIENTS):
         file = folder / name
-        found = (
-            hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
-        )
+        found = hashlib.sha256(read_file(file)).hexdigest() if file.is_file() else None
         if found not in (None, hashes.get(name)):
             text = f"{file}: not the file that {FACTS} describes"
             hashes_of = f"expected sha256 {hashes.get(name)}\n  found    sha256 {found}"

@@ -28,7 +28,13 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.utils.io import checkout_dir, jsonable
+from mtlrun.utils.io import (
+    checkout_dir,
+    jsonable,
+    open_regular,
+    read_file,
+    read_text_file,
+)
 from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
 #: Statuses of a cell. Only the first two count as done; all others are tried again.
@@ -258,7 +264,7 @@ class Records:
             If its file is damaged; names it.
         """
         try:
-            line = self.path(key).read_text(encoding="utf-8")
+            line = read_text_file(self.path(key))
         except FileNotFoundError:
             return self._read_packed(key)
         except (OSError, ValueError) as error:
@@ -414,7 +420,7 @@ def unpack(path: Path) -> dict[str, str]:
         if not size:  # gzip takes it for a file without members
             raise EOFError("it is empty")
         most = max(RECORD_BYTES, RECORD_TIMES * size)
-        with gzip.open(path, "rb") as stream:
+        with open_regular(path) as file, gzip.open(file, "rb") as stream:
             content = stream.read(most + 1)
         allow(path.name, len(content), most, f"bytes out of {size:,}", _REMEDY)
         allow(path.name, content.count(b"\n"), RECORDS, "records", _REMEDY)
@@ -495,7 +501,7 @@ def sources() -> str:
     root = Path(__file__).parent
     for path in sorted(root.rglob("*.py")):
         digest.update(
-            f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes()
+            f"{path.relative_to(root).as_posix()}\0".encode() + read_file(path)
         )
     return digest.hexdigest()[:16]
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -57,6 +61,8 @@ class Guarded(Group):
     def invoke(self, ctx: Any) -> Any:
         """Run a command; user errors end with 2, an interrupt with 130, anything unexpected with 1."""
         try:
+            if ctx.obj is not None:
+                ctx.obj()  # from here on signals raise exceptions
             return super().invoke(ctx)
         except typer.Exit:  # the command has said all
             raise
@@ -72,6 +78,10 @@ class Guarded(Group):
             )
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
+            # Some modules turn an interrupt while they are imported into another error.
+            if _interrupts and not ctx.meta.get("debug"):
+                complain("interrupted")
+                raise typer.Exit(130) from None
             if (wrong := usage_error(error)) is not None:
                 complain(*wrong)
                 raise typer.Exit(2) from None
@@ -105,6 +115,19 @@ class Guarded(Group):
                     "Check the path and its permissions.",
                 )
                 raise typer.Exit(2) from None
+            if isinstance(error, UnicodeEncodeError):
+                complain(
+                    f"{error.object!s:.200}: cannot be written in the encoding "
+                    f"{error.encoding} of this system",
+                    "Set the environment variable PYTHONUTF8=1.",
+                )
+                raise typer.Exit(2) from None
+            if isinstance(error, FileNotFoundError) and not _has_current_folder():
+                complain(
+                    "the current folder was removed",
+                    "Change to another folder, and run the command there.",
+                )
+                raise typer.Exit(2) from None
             complain(
                 f"{type(error).__name__}: {error}",
                 "This is a bug; run with --debug to see where it happened.",
@@ -112,35 +135,85 @@ class Guarded(Group):
             raise typer.Exit(1) from None
 
 
-def main() -> None:
-    """Entry point of ``mtlrun`` and ``python -m mtlrun``."""
-    # Both are None where the shell has closed them (`>&-`).
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+def _has_current_folder() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
+
+
+def main(restore_signals: Callable[[], None] | None = None) -> None:
+    """Parse the command line and run its command.
+
+    Parameters
+    ----------
+    restore_signals : callable, optional
+        Called before the command begins. Until then signals end the process silently.
+    """
     os.environ.update(pathless())  # of workers, whatever starts them
-    _let_signals_interrupt()
-    build_app()(prog_name="mtlrun")
+    for stream in (sys.stdout, sys.stderr):
+        # A console that lacks a character of a name gets its escape, not a crash.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+    def let_signals_raise() -> None:
+        if restore_signals is not None:
+            restore_signals()
+        _let_signals_interrupt()
+
+    try:
+        build_app()(prog_name="mtlrun", obj=let_signals_raise)
+    except OSError as error:  # of the help texts, which are printed before a command
+        if error.errno != errno.ENOSPC:
+            raise
+        complain(f"cannot write: {error.strerror}")
+        sys.exit(2)
+
+
+#: Signals that have interrupted the command.
+_interrupts: list[int] = []
 
 
 def _let_signals_interrupt() -> None:
-    """Let TERM and HUP end a command as Ctrl-C does; ignored signals (`nohup`) stay ignored."""
+    """Let Ctrl-C, TERM and HUP raise `KeyboardInterrupt`; ignored signals (`nohup`) stay ignored."""
     terminals = [
         stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()
     ]
 
     def interrupt(number: int, frame: object) -> None:
-        if (
-            number != signal.SIGTERM
-        ):  # the terminal is gone, and printing to it would fail
+        _interrupts.append(number)
+        # After SIGHUP the terminal is gone, and printing to it would fail.
+        if number not in (signal.SIGINT, signal.SIGTERM):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             for terminal in terminals:
                 os.dup2(nowhere, terminal)
         raise KeyboardInterrupt
 
-    for name in ("SIGTERM", "SIGHUP"):
+    defaults = {
+        "SIGINT": signal.default_int_handler,
+        "SIGTERM": signal.SIG_DFL,
+        "SIGHUP": signal.SIG_DFL,
+    }
+    for name, default in defaults.items():
         number = getattr(signal, name, None)  # Windows has no HUP
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+        if number is not None and signal.getsignal(number) == default:
             signal.signal(number, interrupt)
+    sys.unraisablehook = _repeat_interrupt
+
+
+def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
+    """Send an interrupt again that Python dropped.
+
+    One that arrives in a callback, of a weak reference for instance, cannot be raised:
+    Python would print a traceback, and go on.
+    """
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    timer = threading.Timer(0.01, _thread.interrupt_main)
+    timer.daemon = True
+    timer.start()
 
 
 def build_app() -> typer.Typer:

@@ -255,6 +255,7 @@ def _layers(ctx: typer.Context) -> list[dict[str, Any]]:
     import yaml
 
     from mtlrun.runs.catalogue import find
+    from mtlrun.utils.io import read_text_file
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     found: list[dict[str, Any]] = []
@@ -263,7 +264,7 @@ def _layers(ctx: typer.Context) -> list[dict[str, Any]]:
     while name and name != "all" and len(found) < len(PROFILES):
         beside = folder / name
         path = beside if beside.is_file() else find(name)
-        found.append(yaml.load(path.read_text(encoding="utf-8"), Loader=loader))
+        found.append(yaml.load(read_text_file(path), Loader=loader))
         name, folder = found[-1].get("extends"), path.parent
     return found
 

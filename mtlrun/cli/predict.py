@@ -98,7 +98,7 @@ def predict(
     classifiers also TARGET:score.
     """
     from mtlrun.fitted import answers_table, to_csv
-    from mtlrun.models import files_of, load_model
+    from mtlrun.models import files_of, load_model, used
 
     place = output or Path(f"{stem_of(data)}-predictions.csv")
     remedy = "Choose another file with --output (- prints to the terminal)."
@@ -106,7 +106,8 @@ def predict(
     inputs = [Path(data), *files_of(model)]
     refuse_inputs(place, inputs)
     fitted = load_model(model, trust or ())
-    X, codes = _rows(fitted, data, task, task_name, data_dir, quiet)
+    with used(model):
+        X, codes = _rows(fitted, data, task, task_name, data_dir, quiet)
     if labels and fitted.about["task_type"] == "regression":
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     if interval is not None and fitted.about["task_type"] != "regression":
@@ -119,18 +120,19 @@ def predict(
             f"--interval {interval:g} is no probability",
             "Give a number between 0 and 1, such as 0.95.",
         )
-    try:
-        table = answers_table(
-            fitted,
-            X,
-            codes,
-            with_scores=not labels,
-            with_probabilities=probabilities,
-            interval=interval,
-        )
-    except ValueError as error:
-        columns = "Columns and tasks must match those of the training data, which model.json describes."
-        raise UserError(f"{data}: {error}", columns) from error
+    with used(model):
+        try:
+            table = answers_table(
+                fitted,
+                X,
+                codes,
+                with_scores=not labels,
+                with_probabilities=probabilities,
+                interval=interval,
+            )
+        except ValueError as error:  # of scikit-learn, about the new rows
+            columns = "Columns and tasks must match those of the training data, which model.json describes."
+            raise UserError(f"{data}: {error}", columns) from error
     text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
     if (
         write_or_print(text, place, f"Free some space, or: {remedy}", inputs)

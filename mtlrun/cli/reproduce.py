@@ -6,6 +6,7 @@ present code still computes the same.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import (
+    complain,
     ensure_data,
     missing_data,
     open_page,
@@ -750,9 +752,10 @@ def plot(
         )
     folder = Path(target)
     if (folder / "model.json").is_file():
+        from mtlrun.models import used
         from mtlrun.report.modelplots import plot_model
 
-        with writing(out, remedy="Choose another --out."):
+        with writing(out, remedy="Choose another --out."), used(folder):
             say(str(plot_model(folder, kind, out, trust=trust or ())))
         return
     check_drawing("kind of figure of a run", kind, KINDS, out)
@@ -801,10 +804,11 @@ def verify(
     """Compute finished cells of a run again and say to how many digits they agree; nothing stored is replaced.
 
     Cells of every data set and method are tried in turn, the cheapest first, with the parameters that their search
-    chose. What was found is written to verified.json beside the run, and its report shows it. Ends with 1 where a cell
-    agrees to fewer digits than its method promises, with 2 where none could be tried.
+    chose. The result is written to verified.json beside the run, also after an interrupt, and its report shows it.
+    Ends with 1 where a cell agrees to fewer digits than its method promises, with 2 where none could be tried.
     """
     from mtlrun.report.build import build_report, write_texts
+    from mtlrun.report.stored import VERIFIED
     from mtlrun.report.summary import run_folders
     from mtlrun.runs.verify import SAMPLE
     from mtlrun.runs.verify import verify as tried
@@ -825,12 +829,25 @@ def verify(
         folders = [run_folder(target, profile, output_dir)]
     number = sample or (None if every or seconds is not None else SAMPLE)
     trials = []
-    for trial in tried(
-        folders, sample=number, seconds=seconds, search=search, data_dir=data_dir
-    ):
-        trials.append(trial)
-        if not trial.refused and not (quiet and trial.agrees):
-            say(_trial_text(trial))
+    try:
+        with contextlib.closing(
+            tried(
+                folders,
+                sample=number,
+                seconds=seconds,
+                search=search,
+                data_dir=data_dir,
+            )
+        ) as results:
+            for trial in results:
+                trials.append(trial)
+                if not trial.refused and not (quiet and trial.agrees):
+                    say(_trial_text(trial))
+    except KeyboardInterrupt:
+        n_tried = sum(not trial.refused for trial in trials)
+        kept = f"; {counted(n_tried, 'cell')} kept in {VERIFIED}" if n_tried else ""
+        complain(f"interrupted{kept}")
+        raise typer.Exit(130) from None
     for folder in folders:
         if any(folder in trial.names and not trial.refused for trial in trials):
             with writing(folder):

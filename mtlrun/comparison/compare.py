@@ -64,7 +64,7 @@ from mtlrun.data.table import (
     table_of_frame,
     target_columns,
 )
-from mtlrun.errors import ConfigError
+from mtlrun.errors import ConfigError, DataError
 from mtlrun.metrics import get_metric
 from mtlrun.report.grid import duration
 from mtlrun.runs.cell import choose_over_splits
@@ -74,7 +74,7 @@ from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.train import Trained, fit_training, load_trained
 from mtlrun.utils.io import canonical_json, temporary, writing
-from mtlrun.utils.text import folder_name, id_of, stem_of
+from mtlrun.utils.text import folder_name, hidden, id_of, stem_of
 
 #: Part of the budget that the fits of the comparison may take; the rest is for the final model.
 FILL = 0.9
@@ -202,7 +202,7 @@ def compare(
     dataset = replace(
         make_dataset(table, source.roles, more),
         id=_id(table),
-        title=Path(table.name).name,
+        title=_title(table),
     )
     if settings.calibrate and dataset.task_type == "regression":
         raise ConfigError(
@@ -501,6 +501,28 @@ def _table(data: Any, like: Table | None) -> Table:
 def short_name(file: str | Path) -> str:
     """Return what the folder of a comparison of a file, a folder or a pattern is called: its name without endings."""
     return folder_name(str(file) if has_magic(str(file)) else stem_of(file))
+
+
+def _title(table: Table) -> str:
+    """Return the name of a table's file without its folder.
+
+    Raises
+    ------
+    DataError
+        If the name has invisible characters. They are refused in cards of data, and the
+        results have one with this title.
+    """
+    name = Path(table.name).name
+    # Bytes that cannot be decoded, as in a Latin-1 name on a UTF-8 system, are no
+    # choice of the user: they are written as escapes.
+    title = name.encode("utf-8", "backslashreplace").decode("utf-8")
+    mark = hidden(title)
+    if mark is not None:
+        raise DataError(
+            f"{table.name}: the name of this file has the invisible character {mark}",
+            "Rename the file.",
+        )
+    return title
 
 
 def _id(table: Table) -> str:

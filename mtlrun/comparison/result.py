@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -465,9 +466,9 @@ def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
     ------
     UserError
     """
-    home = folder.resolve()
+    home = Path(os.path.realpath(folder))
     for path in tables:
-        place = path.resolve()
+        place = Path(os.path.realpath(path))
         if home in place.parents and place.relative_to(home).parts[0] in WRITTEN:
             raise UserError(
                 f"{path} lies where the results are written",

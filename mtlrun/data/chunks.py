@@ -29,7 +29,7 @@ from mtlrun.data.names import (
 )
 from mtlrun.data.table import Table, matching, optional_module, several, target_columns
 from mtlrun.errors import DataError, counted, listed, suggest
-from mtlrun.utils.io import derive_seed
+from mtlrun.utils.io import derive_seed, open_regular
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -366,7 +366,10 @@ def _parquet(
     file: Path, columns: list[str] | None, rows: int, task: str | None
 ) -> Iterator[pd.DataFrame]:
     parquet = optional_module("pyarrow.parquet", "parquet", str(file))
-    with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
+    with (
+        open_regular(file) as raw,
+        parquet.ParquetFile(raw, buffer_size=1 << 16) as stored,
+    ):
         stored_names = stored.schema_arrow.names
         names = [column_name(name) for name in stored_names]
         allow(

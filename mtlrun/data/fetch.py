@@ -7,11 +7,11 @@ whatever their name and container.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import tarfile
 import tempfile
-import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -25,6 +25,7 @@ from mtlrun.data.files import (
     container_of,
     data_directory,
     digest,
+    is_zip,
     missing_files,
     open_tar,
     open_zip,
@@ -32,14 +33,18 @@ from mtlrun.data.files import (
     verify_file,
     verify_files,
 )
-from mtlrun.errors import DataError
-from mtlrun.utils.io import replacing, temporary, writing
+from mtlrun.errors import DataError, shorten
+from mtlrun.utils.io import open_regular, replacing, temporary, writing
 from mtlrun.utils.processes import tidy_folders
 from mtlrun.utils.sizes import MEMBERS, allow, allow_members
 from mtlrun.utils.text import hidden
 
 #: What to do when the data directory cannot be written.
 WRITABLE = "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA)."
+
+#: Characters of the name of a host, and of an address in a message.
+MAX_HOST_LENGTH = 253
+MAX_SHOWN_URL = 300
 
 #: Called with the name of the file, the bytes so far, and all bytes (None = not known).
 Report = Callable[[str, int, int | None], None]
@@ -185,6 +190,7 @@ def download(
         If `part` cannot be written.
     """
     import requests
+    import urllib3
 
     _check_address(url, url)
     headers = {"Accept-Encoding": "identity"}  # so that the length is that of the file
@@ -214,17 +220,20 @@ def download(
                         stream.write(piece)
                     if report is not None:
                         report(part.name, done, total)
-    except requests.RequestException as error:
-        raise DataError(f"{url}: {_reason(error)}") from None
+    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        # An address that `requests` cannot take apart raises an error of urllib3.
+        text = f"{shorten(url, MAX_SHOWN_URL)}: {shorten(_reason(error), 500)}"
+        raise DataError(text) from None
 
 
 def _check_address(url: str, first: str) -> None:
     """Refuse addresses but https, and this machine if the address that the user gave is there."""
+    shown = shorten(url, MAX_SHOWN_URL)
     if re.search(r"[\s\\]", url) or hidden(
         url
     ):  # not every library agrees which host such an address names
         raise DataError(
-            f"{url!r}: no address",
+            f"{shown!r}: no address",
             "Addresses have no blanks, backslashes or control characters.",
         )
     try:
@@ -232,13 +241,30 @@ def _check_address(url: str, first: str) -> None:
             (parts.scheme, parts.hostname in _LOOPBACK)
             for parts in map(urlsplit, (url, first))
         ]
+        _check_host(urlsplit(url).hostname or "")
     except ValueError as error:
         raise DataError(
-            f"{url}: no address ({error})", "Give an address that starts with https://."
+            f"{shown}: no address ({error})",
+            "Give an address that starts with https://.",
         ) from None
     if local[0][0] != "https" and local != [("http", True)] * 2:
         remedy = "Download the file yourself and use `mtlrun data add`."
-        raise DataError(f"{url}: only https addresses are fetched", remedy)
+        raise DataError(f"{shown}: only https addresses are fetched", remedy)
+
+
+def _check_host(host: str) -> None:
+    """Refuse a host name that no network can look up.
+
+    Raises
+    ------
+    ValueError
+        If the name, or a part of it between dots, is too long or empty.
+    """
+    name = host.encode("idna").decode() if not host.isascii() else host
+    if len(name) > MAX_HOST_LENGTH:
+        raise ValueError(f"the name of the host has {len(name)} characters")
+    if any(not 0 < len(part) < 64 for part in name.removesuffix(".").split(".")):
+        raise ValueError("a part of the name of the host is empty or too long")
 
 
 def _reason(error: Exception) -> str:
@@ -261,7 +287,7 @@ def _reason(error: Exception) -> str:
 
 
 def _wrong_content(part: Path, spec: FileSpec) -> str:
-    with part.open("rb") as stream:
+    with open_regular(part) as stream:
         start = stream.read(200).lstrip().lower()
     sha256, _ = digest(DataFile(part.name, part, "plain"))
     what = "wrong content"
@@ -325,7 +351,7 @@ def add_file(
     UserError
         If it cannot be stored.
     """
-    path = Path(path).expanduser()
+    path = Path(os.path.expanduser(path))
     if not card.files:
         raise DataError(f"data set {card.id} needs no files", "Nothing is to be added.")
     if not path.is_file():
@@ -334,6 +360,8 @@ def add_file(
             if path.is_dir()
             else "there is no such file"
         )
+        if path.exists() and not path.is_dir():
+            what = "is not a regular file"
         raise DataError(f"{path}: {what}", "Give the path of a file that you have.")
     found = recognise(path, card.files, name)
     if not found:
@@ -443,7 +471,7 @@ def _contents(
 
 def _members(path: Path) -> list[tuple[str, int]]:
     """Return the names and sizes of the regular files of an archive, nothing for other files."""
-    if zipfile.is_zipfile(path):
+    if is_zip(path):
         with open_zip(path) as archive:
             infos = archive.infolist()
             allow_members(path, infos, path.stat().st_size)

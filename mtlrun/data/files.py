@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.errors import DataError, UnknownNameError, suggest
-from mtlrun.utils.io import writing
+from mtlrun.utils.io import IrregularFileError, open_regular, require_regular, writing
 from mtlrun.utils.sizes import allow_expansion
 
 _CHUNK = 1 << 20
@@ -50,6 +50,11 @@ _TOLD = (
         "Remove the directory and put the file in its place.",
     ),
     (FileNotFoundError, "the file does not exist (a dangling link?)", ""),
+    (
+        IrregularFileError,
+        "is a pipe, a socket or a device, not a regular file",
+        "Store the data in a file.",
+    ),
     (PermissionError, "permission denied", "Make the file readable for you."),
     (MemoryError, "the content does not fit into memory", ""),
     (EOFError, "the file is truncated (the compressed data end too early)", ""),
@@ -194,7 +199,7 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
     """
     given = (os.environ.get("MTLRUN_DATA") or None) if data_dir is None else data_dir
     if given is not None:
-        folder = Path(given).expanduser()
+        folder = Path(os.path.expanduser(given))
     else:
         import platformdirs
 
@@ -318,6 +323,7 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
     """
     with reading(file.path):
         state = file.path.stat()
+        require_regular(state, file.path)
         key = (
             str(file.path),
             file.container,
@@ -347,8 +353,8 @@ def open_content(
     with ExitStack() as stack:
         inner: Any
         if container != "archive":
-            inner = stack.enter_context(OPENERS[container](path, "rb"))
-        elif zipfile.is_zipfile(path):
+            inner = stack.enter_context(_opened(path, container))
+        elif is_zip(path):
             archive = stack.enter_context(open_zip(path))
             inner = stack.enter_context(_member(path, member, archive.open))
         else:
@@ -372,10 +378,27 @@ def _member(path: Path, member: str | None, opener: Callable[[str], Any]) -> IO[
 
 
 @contextmanager
+def _opened(path: Path, container: str) -> Iterator[IO[bytes]]:
+    """Open the decompressed content of a regular file."""
+    with open_regular(path) as raw:
+        if container == "plain":
+            yield raw
+        else:
+            with OPENERS[container](raw, "rb") as inner:
+                yield inner
+
+
+def is_zip(path: Path) -> bool:
+    """Whether a regular file is a zip archive."""
+    with open_regular(path) as raw:
+        return zipfile.is_zipfile(raw)
+
+
+@contextmanager
 def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
     """Open a tar archive, compressed or not."""
     container = container_of(path)
-    with OPENERS[container](path, "rb") as inner, _bounded(inner, path) as bounded:
+    with _opened(path, container) as inner, _bounded(inner, path) as bounded:
         with _surprises():
             tar = tarfile.open(fileobj=bounded, mode="r:")  # noqa: SIM115 (closed below)
         with tar:
@@ -385,10 +408,11 @@ def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive."""
-    with _surprises():
-        archive = zipfile.ZipFile(path)
-    with archive:
-        yield archive
+    with open_regular(path) as raw:
+        with _surprises():
+            archive = zipfile.ZipFile(raw)
+        with archive:
+            yield archive
 
 
 @contextmanager
@@ -401,7 +425,7 @@ def _surprises() -> Iterator[None]:
 
 def container_of(path: Path) -> str:
     """Return how a file is compressed, by its first bytes: ``gz``, ``bz2``, ``xz`` or ``plain``."""
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         start = stream.read(8)
     return next(
         (name for name, magic in _MAGIC.items() if start.startswith(magic)), "plain"
@@ -490,6 +514,9 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     if not path.is_file():
         if path.is_dir():
             raise DataError(f"{path}: is a folder", "Name a file.")
+        if path.exists():
+            with reading(path):
+                require_regular(path.stat(), path)
         beside = {
             other.name.partition(".")[0]: other.name
             for other in path.parent.glob("*")

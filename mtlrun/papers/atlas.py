@@ -30,6 +30,7 @@ from mtlrun.papers.measure import (
     published_path,
 )
 from mtlrun.stats import critical_difference, rank_table
+from mtlrun.utils.io import read_text_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -63,7 +64,7 @@ def read_lines(name: str = GAINS) -> tuple[list[dict[str, str]], str]:
     ConfigError
         If there is no such file, or it is none of the atlas.
     """
-    lines = published_path(name).read_text(encoding="utf-8").split("\n")
+    lines = read_text_file(published_path(name)).split("\n")
     day = _DATE.search(lines[0]) if lines else None
     if day is None:
         raise ConfigError(

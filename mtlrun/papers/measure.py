@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mtlrun.errors import ConfigError
-from mtlrun.utils.io import configs_dir
+from mtlrun.utils.io import configs_dir, read_text_file
 
 Function = TypeVar("Function", bound=Callable[..., "Measurement"])
 
@@ -325,7 +325,7 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
     """
     try:
         reader = csv.reader(
-            io.StringIO(path.read_text(encoding="utf-8-sig")),
+            io.StringIO(read_text_file(path, encoding="utf-8-sig")),
             strict=True,
             skipinitialspace=True,
         )

@@ -36,6 +36,7 @@ from mtlrun.papers.mtsvm_runs import (
     time_to,
     warm_up,
 )
+from mtlrun.utils.io import read_text_file
 from mtlrun.utils.yaml import load_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -769,9 +770,9 @@ def stored_runs(
 
 def _curves(name: str, data_set: str) -> list[tuple[Array, Array]]:
     """Return x and y of DCD and of the kernel solver."""
-    curves = load_text(
-        published_path(name).read_text(encoding="utf-8"), f"configs/{name}"
-    ).data["curves"]
+    curves = load_text(read_text_file(published_path(name)), f"configs/{name}").data[
+        "curves"
+    ]
     found = {
         curve["method"]: (np.array(curve["x"]), np.array(curve["y"]))
         for curve in curves

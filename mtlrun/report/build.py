@@ -82,7 +82,7 @@ from mtlrun.report.sections import (
     run_sections,
 )
 from mtlrun.report.statistics import comparison_section, group_section
-from mtlrun.utils.io import write_atomic
+from mtlrun.utils.io import read_text_file, write_atomic
 from mtlrun.utils.processes import tidy_folders
 
 if TYPE_CHECKING:
@@ -752,7 +752,7 @@ def is_written(report: Report, folder: Path) -> bool:
     written, page = Path(folder) / "report.md", Path(folder) / PAGE
     figures = [_figure_path(folder, figure) for figure in report.figures]
     there = all(path.is_file() for path in (page, written, *figures))
-    return there and written.read_text(encoding="utf-8") == render(report, "md")
+    return there and read_text_file(written) == render(report, "md")
 
 
 def _figure_path(folder: Path, figure: Figure | RankDiagram) -> Path:

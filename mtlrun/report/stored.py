@@ -32,7 +32,7 @@ from mtlrun.report.checks import (
     TimingSpec,
     Tolerance,
 )
-from mtlrun.utils.io import as_list
+from mtlrun.utils.io import as_list, open_regular
 from mtlrun.utils.sizes import allow_json
 from mtlrun.utils.text import cleaned
 
@@ -275,7 +275,7 @@ def read_raw(path: Path) -> dict[str, Any] | None:
         raise ValueError(f"{name} is not a JSON number")
 
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             allow_json(path, path.stat().st_size)
             content = stream.read()
         value = json.loads(content.decode(), parse_constant=refuse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -490,7 +491,7 @@ def write_overview(
 
 def results_root(report: Report, folder: Path) -> Path | None:
     """Return the folder of the results that a run folder lies in, None when it lies elsewhere."""
-    place = Path(folder).resolve()
+    place = Path(os.path.realpath(folder))
     expected = (*str(report.run.info.get("id")).split("/"), report.run.profile)
     return place.parents[DEPTH - 1] if place.parts[-DEPTH:] == expected else None
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.utils.io import configs_dir
+from mtlrun.utils.io import configs_dir, read_text_file
 
 _HEAD = re.compile(r"^(id|title|kind|default_for):(.*)$", re.MULTILINE)
 
@@ -152,8 +152,8 @@ def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
 
 def shown_path(path: Path) -> str:
     """Return how messages call a file: never an absolute path of a shipped one."""
-    absolute = path.resolve()
-    shipped = configs_dir().resolve()
+    absolute = Path(os.path.realpath(path))
+    shipped = Path(os.path.realpath(configs_dir()))
     if absolute.is_relative_to(shipped):
         return f"configs/{absolute.relative_to(shipped).as_posix()}"
     shown = os.path.relpath(absolute)
@@ -161,7 +161,7 @@ def shown_path(path: Path) -> str:
 
 
 def _entry(path: Path, root: Path) -> CatalogueEntry:
-    lines = _HEAD.findall(path.read_text(encoding="utf-8", errors="replace"))
+    lines = _HEAD.findall(read_text_file(path, errors="replace"))
     head = {key: _value(text) for key, text in reversed(lines)}
     names = head.get("default_for") or []
     place = path.relative_to(root).with_suffix("").as_posix()

@@ -40,7 +40,7 @@ from mtlrun.runs.spec import (
     DatasetSpec,
     few_candidates,
 )
-from mtlrun.utils.io import as_list
+from mtlrun.utils.io import as_list, read_text_file
 from mtlrun.utils.yaml import (
     Finding,
     KeyPath,
@@ -616,9 +616,7 @@ def read_curves(name: str) -> dict[str, Any]:
     ConfigError
         If the file is missing or is not a list of curves.
     """
-    document = load_text(
-        published_path(name).read_text(encoding="utf-8"), f"configs/{name}"
-    )
+    document = load_text(read_text_file(published_path(name)), f"configs/{name}")
     try:
         Curves.model_validate(document.data)
     except ValidationError as error:

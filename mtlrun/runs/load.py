@@ -6,6 +6,7 @@ At the end: how a file is laid over those that it extends, and a profile, a read
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -231,17 +232,17 @@ def bases_of(document: Document, path: Path) -> list[Document]:
         If there is no such experiment, files extend each other in a circle, or one of them is not an experiment.
     """
     bases: list[Document] = []
-    seen = [path.resolve()]
+    seen = [os.path.realpath(path)]
     while isinstance(document.data, dict) and isinstance(
         document.data.get("extends"), str
     ):
         name = document.data["extends"]
         path = _extended(document, path, name)
-        if path.resolve() in seen:
+        if os.path.realpath(path) in seen:
             raise ConfigError(
                 f"{document.name}: extends {name!r}, which extends this file"
             )
-        seen.append(path.resolve())
+        seen.append(os.path.realpath(path))
         document = _read(path)
         if not isinstance(document.data, dict) or _is_training(document):
             raise ConfigError(

@@ -31,7 +31,7 @@ from mtlrun.interfaces import Interface, interface
 from mtlrun.papers import measure as measures
 from mtlrun.papers.measure import MEASURES, Declaration, published_path
 from mtlrun.runs.cell import PROTOCOL_CHANGES, Method, is_nested
-from mtlrun.utils.io import as_list
+from mtlrun.utils.io import as_list, read_file
 from mtlrun.utils.plugins import current_folder
 
 #: Given to a measure by the runner, not by the file.
@@ -203,7 +203,7 @@ def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
     """Return ``{name: sha256}`` of the files that a measure is given as `published`, {} without any."""
     names = [name for name in as_list(params.get(PUBLISHED)) if isinstance(name, str)]
     return {
-        name: hashlib.sha256(published_path(name).read_bytes()).hexdigest()
+        name: hashlib.sha256(read_file(published_path(name))).hexdigest()
         for name in names
     }
 
@@ -312,7 +312,7 @@ def own_files(module: str) -> dict[str, str]:
             tree = _parsed(file)
             base = name if file.name == "__init__.py" else package
             content = (
-                file.read_bytes()
+                read_file(file)
                 if tree is None
                 else ast.unparse(tree).encode("utf-8", "surrogatepass")
             )
@@ -326,7 +326,7 @@ def own_files(module: str) -> dict[str, str]:
 def _parsed(file: Path) -> ast.AST | None:
     """Return the syntax tree of a file, None for compiled code."""
     try:
-        return ast.parse(file.read_bytes()) if file.suffix == ".py" else None
+        return ast.parse(read_file(file)) if file.suffix == ".py" else None
     except SyntaxError as error:
         raise ConfigError(
             f"{file.name}:{error.lineno}:{error.offset}: {error.msg}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -25,11 +26,13 @@ from mtlrun.record import (
 )
 from mtlrun.report.stored import PROVENANCE
 from mtlrun.utils.arrays import array_digest, npz
-from mtlrun.utils.io import jsonable, write_atomic
+from mtlrun.utils.io import jsonable, read_file, read_text_file, write_atomic
 from mtlrun.utils.processes import is_locked
 
 #: Bytes written as a trial: enough to detect a full disk.
 TRIAL = 1 << 14
+#: Bytes of the name of a lock, without its ending.
+MAX_LOCK_BYTES = 200
 #: Seconds of computing that need not survive a loss of power.
 MOMENT = 1.0
 
@@ -54,7 +57,13 @@ class Store(Records):
     @cached_property
     def lock(self) -> Path:
         """The file that a process locks while it computes this run."""
-        return self.cells / f"{'-'.join(self.run_folder.resolve().parts[-3:])}.lock"
+        parts = Path(os.path.realpath(self.run_folder)).parts[-3:]
+        name = "-".join(parts)
+        # Three valid names of folders may be too long for the name of one file.
+        if len(os.fsencode(name)) > MAX_LOCK_BYTES:
+            digest = hashlib.sha256(os.fsencode(name)).hexdigest()
+            name = f"{name[: MAX_LOCK_BYTES // 8]}-{digest[:32]}"
+        return self.cells / f"{name}.lock"
 
     def shared(self) -> bool:
         """Whether another run is computed in this output folder now."""
@@ -172,8 +181,12 @@ def settled(record: Record, seconds: float | None) -> bool:
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a file where it differs from what is there."""
-    if not path.exists() or path.read_bytes() != content:
+    """Write a file unless a regular file with the same content is there."""
+    try:
+        is_same = read_file(path) == content
+    except OSError:
+        is_same = False
+    if not is_same:
         write_atomic(path, content)
 
 
@@ -189,9 +202,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 def _runs(path: Path) -> list[dict[str, Any]]:
     """Return the entries of a provenance file; a damaged file is put aside, as `provenance.json.damaged`."""
     try:
-        return [
-            dict(run) for run in json.loads(path.read_text(encoding="utf-8"))["runs"]
-        ]
+        return [dict(run) for run in json.loads(read_text_file(path))["runs"]]
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError):
@@ -205,9 +216,15 @@ def refuse_file(folder: Path) -> Path:
     Raises
     ------
     UserError
-        If a file is in its way; names it.
+        If a file, or a link that leads nowhere, is in its way; names it.
     """
     place = _nearest(folder)
+    for path in (folder, *folder.parents):
+        if path.is_symlink() and not path.exists():
+            raise UserError(
+                f"{path} is a link that leads nowhere, or to itself",
+                "Choose another --output.",
+            )
     if not place.is_dir():
         raise UserError(
             f"{place} is a file, but results need a folder", "Choose another --output."

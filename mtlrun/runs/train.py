@@ -38,7 +38,7 @@ from mtlrun.runs.pool import Pool, Progress
 from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.store import check_folder
-from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
+from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic, writing
 from mtlrun.utils.outputs import publish
 
 METRICS, PREDICTIONS, CONFIG, PAGE = (
@@ -328,7 +328,7 @@ def _up_to_date(
     """Return the results in a folder, None unless they are those of the cell and all files are there."""
     try:
         facts = read_facts(folder)
-        result = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+        result = json.loads(read_text_file(folder / METRICS))
     except (DataError, OSError, ValueError):
         return None
     same = facts.get("cell") == cell.key and facts.get("config") == jsonable(
@@ -350,7 +350,7 @@ def load_trained(folder: Path, training: Experiment, cell: Cell) -> Trained | No
         return Trained(
             load_model(folder),
             result,
-            (folder / PREDICTIONS).read_text(encoding="utf-8"),
+            read_text_file(folder / PREDICTIONS),
         )
     except (
         UserError,

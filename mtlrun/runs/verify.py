@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from mtlrun.report.stored import VERIFIED, read_sound
 from mtlrun.runs.cell import Method, cell_from, choice_of
 from mtlrun.runs.methods import declared, method_paths, versions_of
 from mtlrun.runs.pool import compute_cell
+from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import file_json, sealed, write_atomic
 
 #: Digits of numbers that are equal.
@@ -105,10 +106,11 @@ def verify(
     seconds: float | None = None,
     search: bool = False,
     data_dir: Path | None = None,
-) -> Iterator[Trial]:
+) -> Generator[Trial, None, None]:
     """Compute finished cells of some runs again, and write in the end what was found beside each run.
 
-    Of every data set and method the cheapest cell comes first. What cannot be tried is yielded, too.
+    Of every data set and method the cheapest cell comes first. What cannot be tried is yielded, too. When the
+    generator is closed early, or interrupted, the cells that were computed until then are written.
 
     Parameters
     ----------
@@ -130,29 +132,52 @@ def verify(
     ------
     DataError
         If a folder is not that of a run.
+    UserError
+        If a folder cannot be written; found out before anything is computed.
     """
     begun = time.monotonic()
     trials = _trials(folders, data_dir)
+    for folder in folders:
+        _check_writable(folder)
     possible = [trial for trial in trials if not trial.refused]
     chosen = _sampled(possible, sample, seconds, search)
     yield from (trial for trial in trials if trial.refused)
-    done = []
-    for trial in sorted(
-        chosen,
-        key=lambda trial: json.dumps(
-            trial.record.inputs.get("dataset"), sort_keys=True
-        ),
-    ):
-        if seconds is None or _cost(trial.record, search) <= seconds - (
-            time.monotonic() - begun
+    done: list[Trial] = []
+    try:
+        for trial in sorted(
+            chosen,
+            key=lambda trial: json.dumps(
+                trial.record.inputs.get("dataset"), sort_keys=True
+            ),
         ):
-            _try(trial, search, data_dir)
-            done.append(trial)
-            yield trial
-    for folder in folders:
-        mine = [trial for trial in done if folder in trial.names]
-        if mine:
-            _write(folder, mine, [trial for trial in trials if folder in trial.names])
+            if seconds is None or _cost(trial.record, search) <= seconds - (
+                time.monotonic() - begun
+            ):
+                _try(trial, search, data_dir)
+                done.append(trial)
+                yield trial
+    finally:
+        # Also after an interrupt: hours of computing may be behind it.
+        for folder in folders:
+            mine = [trial for trial in done if folder in trial.names]
+            if mine:
+                in_folder = [trial for trial in trials if folder in trial.names]
+                _write(folder, mine, in_folder)
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder of a run into which the result cannot be written.
+
+    Raises
+    ------
+    UserError
+    """
+    check_folder(folder)
+    path = folder / VERIFIED
+    if path.is_dir():
+        raise UserError(
+            f"{path} is a folder, but the result is written there", "Move it away."
+        )
 
 
 def _trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:

@@ -13,8 +13,9 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from mtlrun.utils.io import open_regular
 from mtlrun.utils.sizes import SizeError, allow_expansion
 
 if TYPE_CHECKING:
@@ -85,15 +86,27 @@ class NpzArchive(zipfile.ZipFile):
         If it cannot be read.
     """
 
+    #: None until the file is open: archives are also closed after an error.
+    _source: IO[bytes] | None = None
+
     def __init__(self, source: Path | bytes, name: str) -> None:
         self.name = name
-        self.size = len(source) if isinstance(source, bytes) else source.stat().st_size
+        if isinstance(source, bytes):
+            self._source = io.BytesIO(source)
+        else:
+            self._source = open_regular(source)
+        self.size = self._source.seek(0, io.SEEK_END)
         try:
-            super().__init__(
-                io.BytesIO(source) if isinstance(source, bytes) else source
-            )
+            super().__init__(self._source)
         except _DAMAGE as error:
+            self._source.close()
             raise ValueError(f"{name} is no .npz archive: {error}") from None
+
+    def close(self) -> None:
+        """Close the archive and the file that it is read from."""
+        super().close()
+        if self._source is not None:
+            self._source.close()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all arrays by name; see `array`."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
 import os
 import secrets
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from mtlrun.errors import MtlrunError, UserError
 
 DIGEST = "digest"
+#: Characters of the name of a host in the name of a file.
+MAX_HOST_LENGTH = 64
 #: End of the names of files that are being written.
 TEMPORARY = ".tmp"
 
@@ -57,7 +61,9 @@ def canonical_json(value: Any) -> str:
 
 def sha256_json(value: Any) -> str:
     """Return the sha256 of the canonical JSON of `value`."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    # Names of files may have bytes that cannot be decoded, which are lone surrogates.
+    content = canonical_json(value).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(content).hexdigest()
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +107,11 @@ def write_atomic(
         If the folder cannot be written or the disk is full; no temporary file stays behind.
     """
     with replacing(path, durable=durable) as made:
-        made.write_bytes(data.encode() if isinstance(data, str) else data)
+        if isinstance(data, str):
+            # Bytes of file names that cannot be decoded are written as \udcXX, which
+            # is also how JSON escapes them.
+            data = data.encode("utf-8", "backslashreplace")
+        made.write_bytes(data)
         if mode is not None:
             made.chmod(mode)
 
@@ -115,7 +125,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     try:
         yield made
         if durable:
-            with made.open("rb+") as written:
+            with open_regular(made, "rb+") as written:
                 os.fsync(written.fileno())
         os.replace(made, path)
     except BaseException:
@@ -162,11 +172,16 @@ def unwritable(place: Path | str, error: OSError, remedy: str) -> UserError:
     return UserError(f"cannot write {place}: {error.strerror or error}", remedy)
 
 
+def host_name() -> str:
+    """Return the name of this host, cut so that it fits into the name of a file."""
+    return socket.gethostname()[:MAX_HOST_LENGTH]
+
+
 def temporary(folder: Path) -> dict[str, Any]:
     """Return arguments for `tempfile` that put host and pid into the name (see `writer_of`)."""
     return {
         "dir": folder,
-        "prefix": f".{socket.gethostname()}-{os.getpid()}-",
+        "prefix": f".{host_name()}-{os.getpid()}-",
         "suffix": TEMPORARY,
     }
 
@@ -186,11 +201,125 @@ def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
+# ---------------------------------------------------------------------- regular files
+# Folders of results, models and data may come from other people. A named pipe in the
+# place of a file would make its reader wait forever, and a link to a device such as
+# /dev/zero would fill the memory, so everything that mtlrun reads is opened here.
+
+#: Flags that keep `os.open` from waiting for the other end of a pipe or for a device.
+_NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_ACCESS = {"rb": os.O_RDONLY, "rb+": os.O_RDWR}
+#: File types that are refused, by their predicates in `stat`.
+_IRREGULAR_TYPES = {
+    stat.S_ISFIFO: "a named pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+
+
+class IrregularFileError(OSError):
+    """A pipe, socket or device stands where a regular file is expected."""
+
+
+def require_regular(status: os.stat_result, path: Path | str) -> None:
+    """Refuse everything but a regular file.
+
+    Parameters
+    ----------
+    status : os.stat_result
+        Status of the file that `path` leads to.
+    path : Path or str
+        Name of the file in the error.
+
+    Raises
+    ------
+    IsADirectoryError
+        If it is a directory.
+    IrregularFileError
+        If it is a pipe, a socket or a device.
+    """
+    if stat.S_ISREG(status.st_mode):
+        return
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    file_type = "of an unknown type"
+    for has_type, name in _IRREGULAR_TYPES.items():
+        if has_type(status.st_mode):
+            file_type = name
+    raise IrregularFileError(
+        errno.ENXIO, f"is {file_type}, not a regular file", str(path)
+    )
+
+
+def open_regular(path: Path | str, mode: str = "rb") -> IO[bytes]:
+    """Open a regular file, and never wait for a pipe or a device.
+
+    Parameters
+    ----------
+    path : Path or str
+    mode : {"rb", "rb+"}, default "rb"
+
+    Returns
+    -------
+    file object
+        Binary and buffered.
+
+    Raises
+    ------
+    OSError
+        If there is no such file, it cannot be opened, or it is not a regular file
+        (`IsADirectoryError`, `IrregularFileError`).
+    """
+    # Some devices act when they are opened, so the type is checked before. It is checked
+    # again afterwards because the file may have been replaced in between.
+    require_regular(os.stat(path), path)
+    descriptor = os.open(path, _ACCESS[mode] | _NEVER_WAIT | getattr(os, "O_BINARY", 0))
+    try:
+        require_regular(os.fstat(descriptor), path)
+        return os.fdopen(descriptor, mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_file(path: Path | str) -> bytes:
+    """Return the content of a regular file.
+
+    Raises
+    ------
+    OSError
+        See `open_regular`.
+    """
+    with open_regular(path) as stream:
+        content: bytes | None = stream.read()
+    # Some files of /proc are regular and have their readers wait.
+    if content is None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
+    return content
+
+
+def read_text_file(
+    path: Path | str, *, encoding: str = "utf-8", errors: str = "strict"
+) -> str:
+    """Return the text of a regular file, with line ends as ``\\n``.
+
+    Raises
+    ------
+    OSError
+        See `open_regular`.
+    UnicodeDecodeError
+        If the content is not text in this encoding.
+    """
+    text = read_file(path).decode(encoding, errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 # ---------------------------------------------------------------------- what is shipped
 # A wheel carries these files inside the package (``mtlrun/_configs``, ``mtlrun/_datasets``); a checkout, also when it
 # is installed in editable mode, has them beside the package (``configs/``, ``datasets/``).
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(os.path.realpath(__file__)).parents[1]
 
 
 def configs_dir() -> Path:

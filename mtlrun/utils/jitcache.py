@@ -18,6 +18,8 @@ from typing import Any
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+from mtlrun.utils.io import read_file, read_text_file
+
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -38,7 +40,7 @@ def source_digest(module: str) -> bytes:
             and file
             and Path(file).is_file()
         ):
-            found[name] = Path(file).read_text(encoding="utf-8")
+            found[name] = read_text_file(file)
             for place, names in re.findall(
                 r"^(?:from ([\w.]+) )?import ([\w., ]*)", found[name], re.MULTILINE
             ):
@@ -105,7 +107,7 @@ class _SealedFile(IndexDataCacheFile):
             file.write(content + self._seal(content))
 
     def _load_data(self, name: str) -> Any:
-        whole = Path(self._data_path(name)).read_bytes()
+        whole = read_file(self._data_path(name))
         if whole[-_DIGEST:] != self._seal(whole[:-_DIGEST]):
             raise ValueError(f"{name} is damaged, or of other sources")
         return super()._load_data(name)

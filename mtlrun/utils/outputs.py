@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mtlrun.errors import UserError
-from mtlrun.utils.io import temporary, write_atomic
+from mtlrun.utils.io import open_regular, read_text_file, temporary, write_atomic
 from mtlrun.utils.processes import exclusive_lock, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
@@ -64,7 +64,10 @@ def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) 
         If it cannot be written.
     """
     refuse_inputs(path, inputs)
-    content = data.encode() if isinstance(data, str) else data
+    if isinstance(data, str):
+        content = data.encode("utf-8", "backslashreplace")
+    else:
+        content = data
     number = _descriptor(path)
     if number is not None:  # where the shell has put it, after what is there already
         sys.stdout.flush()
@@ -76,6 +79,8 @@ def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) 
             stream.write(content)
         return
     place = Path(os.path.realpath(path))
+    if place.is_symlink():  # only links in a loop are left of `realpath`
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     write_atomic(
         place,
         content,
@@ -222,9 +227,7 @@ def _move(folder: Path) -> None:
         return
     moves = list(_moves(ready / FILES, folder))
     if (ready / OBSOLETE).is_file():
-        for name in filter(
-            None, (ready / OBSOLETE).read_text(encoding="utf-8").split("\n")
-        ):
+        for name in filter(None, read_text_file(ready / OBSOLETE).split("\n")):
             path = _inside(folder, name)
             if path.is_file() or path.is_symlink():
                 path.unlink()
@@ -260,7 +263,7 @@ def _flush(folder: Path) -> None:
     """Wait until the disk has a folder and all that is in it."""
     for path in folder.rglob("*"):
         if path.is_file():
-            with path.open("rb+") as stream:
+            with open_regular(path, "rb+") as stream:
                 os.fsync(stream.fileno())
     for place in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
         _flush_folder(place)

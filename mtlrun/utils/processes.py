@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +16,13 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from mtlrun.utils.io import TEMPORARY, writer_of
+from mtlrun.utils.io import (
+    TEMPORARY,
+    host_name,
+    open_regular,
+    require_regular,
+    writer_of,
+)
 
 try:
     import fcntl
@@ -47,18 +52,19 @@ def exclusive_lock(
     Raises
     ------
     OSError
-        If the file cannot be opened; a link planted there is not followed.
+        If the file cannot be opened or is not a regular file; a link planted there is not
+        followed.
     """
     if fcntl is None:
         yield "this system has no flock"
         return
     refused = None
-    held = os.open(
-        path,
-        os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW,
-        0o666,
-    )
+    is_folder = path.is_dir()
+    flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    held = os.open(path, flags | os.O_NONBLOCK, 0o666)
     try:
+        if not is_folder:
+            require_regular(os.fstat(held), path)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -76,7 +82,7 @@ def exclusive_lock(
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock on a file."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -122,7 +128,7 @@ def timing_lock(tell: Callable[[str], None]) -> Iterator[None]:
 
 def running(host: str, pid: int) -> bool:
     """Whether a process may still be running: on another host, or here with this pid."""
-    if host != socket.gethostname() or os.name != "posix":
+    if host != host_name() or os.name != "posix":
         return True
     try:
         os.kill(pid, 0)

@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mtlrun.errors import ConfigError, UserError, suggest
+from mtlrun.utils.io import open_regular
 from mtlrun.utils.text import hidden, sanitize
 
 KeyPath = tuple[str | int, ...]
@@ -161,7 +162,7 @@ def load_file(
     """
     shown = name or str(path)
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             raw = stream.read(MAX_BYTES + 1)
     except IsADirectoryError:
         raise error(f"{shown}: is a folder, not a file") from None

@@ -154,3 +154,74 @@ def test_a_signal_while_the_program_is_imported_ends_it_without_a_word(number):
     command = [sys.executable, "-c", textwrap.dedent(script), "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def _started(script, *words):
+    script = f"import sys; sys.argv = ['mtlrun', *{list(words)!r}]\n{script}"
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("before", "name"), [("", "_leave"), ("multiprocessing", "")])
+def test_the_program_but_no_worker_handles_signals_from_its_first_import_on(
+    before, name
+):
+    lines = [
+        f"import {before or 'os'}",
+        "import mtlrun.__main__",
+        "import signal",
+        "print(getattr(signal.getsignal(signal.SIGINT), '__name__', ''))",
+    ]
+    done = _started("\n".join(lines), "list")
+    assert (done.stdout.strip() == "_leave") == (name == "_leave")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_command_ends_the_program_without_a_word(number):
+    lines = [
+        "import atexit, os",
+        f"atexit.register(lambda: os.kill(os.getpid(), {int(number)}))",
+        "from mtlrun.__main__ import main",
+        "main()",
+    ]
+    done = _started("\n".join(lines), "--version")
+    assert (done.returncode, done.stderr) in [(130, ""), (0, "")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.1, 0.2, 0.4, 0.8])
+def test_an_interrupt_soon_after_the_start_leaves_no_traceback(delay):
+    script = (
+        "import sys; print('up', flush=True); sys.argv = ['mtlrun', 'list']\n"
+        "from mtlrun.__main__ import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.readline()
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert "Traceback" not in errors
+    assert process.returncode in (0, 130)
+
+
+def test_an_interrupt_that_python_drops_is_sent_again():
+    lines = [
+        "import signal, time, weakref, os",
+        "from mtlrun.cli import app",
+        "app._let_signals_interrupt()",
+        "class A: pass",
+        "a = A()",
+        "ref = weakref.ref(a, lambda _: os.kill(os.getpid(), signal.SIGINT))",
+        "try:",
+        "    del a",
+        "    time.sleep(20)",
+        "except KeyboardInterrupt:",
+        "    print('raised')",
+    ]
+    done = _started("\n".join(lines), "list")
+    assert (done.stdout.strip(), done.stderr) == ("raised", "")

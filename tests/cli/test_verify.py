@@ -65,3 +65,33 @@ def test_what_is_no_run_is_refused(mtlrun, tmp_path):
     (tmp_path / "empty").mkdir()
     assert mtlrun("verify", "empty").exit_code == 2
     assert mtlrun("verify", "no/such").exit_code == 2
+
+
+def test_an_interrupt_keeps_the_cells_that_were_computed(
+    mtlrun, finished, monkeypatch, tmp_path
+):
+    from mtlrun.runs import verify
+
+    compute, calls = verify.compute_cell, []
+
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return compute(*args)
+
+    monkeypatch.setattr(verify, "compute_cell", interrupted)
+    result = mtlrun("verify", "table.yaml")
+    assert result.exit_code == 130
+    found = json.loads((tmp_path / FOLDER / "verified.json").read_text())
+    assert [cell["agrees"] for cell in found["cells"]] == [True, True]
+
+
+def test_what_is_in_the_way_of_the_result_is_found_before_computing(
+    mtlrun, finished, monkeypatch, tmp_path
+):
+    (tmp_path / FOLDER / "verified.json").mkdir()
+    monkeypatch.setattr("mtlrun.runs.verify.compute_cell", None)
+    result = mtlrun("verify", "table.yaml")
+    assert result.exit_code == 2
+    assert "verified.json" in result.stderr

@@ -215,7 +215,7 @@ def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise PermissionError(13, "Permission denied")
 
     put(tmp_path, "a.txt", CONTENT)
-    monkeypatch.setitem(files.OPENERS, "plain", refuse)
+    monkeypatch.setattr(files, "open_regular", refuse)
     assert (
         complaint(tmp_path)
         == "f/a.txt: permission denied\nMake the file readable for you."

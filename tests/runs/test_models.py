@@ -25,7 +25,7 @@ from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.features import FourierFeatures, WeightedDegree
-from mtlrun.models import Model, load_model, save_model
+from mtlrun.models import Model, load_model, save_model, used
 from mtlrun.utils.io import DIGEST, sealed
 
 RNG = np.random.default_rng(0)
@@ -425,7 +425,7 @@ def test_tasks_by_name_and_those_without_names_by_position():
 def test_a_model_is_saved_and_read_without_torch(tmp_path):
     save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
     code = (
-        "import sys; from pathlib import Path; from mtlrun.models import Model, load_model, save_model\n"
+        "import sys; from pathlib import Path; from mtlrun.models import Model, load_model, save_model, used\n"
         "model = load_model(sys.argv[1]); save_model(Path(sys.argv[1], 'again'), model)\n"
         "assert not {'torch', 'cupy', 'dask'} & sys.modules.keys()\n"
         "from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as known\n"
@@ -433,3 +433,10 @@ def test_a_model_is_saved_and_read_without_torch(tmp_path):
         "assert not [name for name, module in sys.modules.items() if module is None and 'array_api' in name]\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
+def test_what_a_loaded_model_raises_names_the_model(tmp_path):
+    with pytest.raises(DataError, match=tmp_path.name), used(tmp_path):
+        np.zeros(3)[7]
+    with pytest.raises(UserError, match="mine"), used(tmp_path):
+        raise UserError("mine")

@@ -1,0 +1,146 @@
+"""Pipes, sockets, devices, folders and loops of links in the place of files: no command waits, crashes or fills memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import stored
+from fuzztargets import limited
+
+#: Seconds after which a command counts as waiting forever.
+WALL_SECONDS = 60
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="files of POSIX systems"),
+]
+
+
+def _socket(path: Path) -> None:
+    # The name of a socket has at most 107 bytes.
+    here = os.getcwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(path.name[:100])
+    finally:
+        os.chdir(here)
+
+
+#: What stands in the place of a file, and how it is made.
+KINDS: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "socket": _socket,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+    "loop": lambda path: path.symlink_to(path.name),
+}
+
+
+class _WaitsError(BaseException):
+    """A command has waited too long."""
+
+
+@contextmanager
+def not_waiting() -> Iterator[None]:
+    """Raise an error where what runs inside takes too long, by the clock on the wall."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _WaitsError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(WALL_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with an experiment, its run, a comparison and the data of a card."""
+    root = tmp_path_factory.mktemp("home")
+    stored.write_run(root)
+    next(stored.write_comparisons(root))
+    stored.write_data(root / "data")
+    return root
+
+
+def _files(root: Path) -> list[str]:
+    """Return one file of every name: of cells, one record and one file of scores."""
+    by_name: dict[str, Path] = {}
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            name = path.name
+            if path.parent.name == "cells":
+                name = f"{path.parent.parent.name}/cells{path.suffix}"
+            by_name.setdefault(f"{path.parent.name}/{name}", path)
+    return [path.relative_to(root).as_posix() for path in by_name.values()]
+
+
+def _commands(root: Path) -> list[tuple[object, ...]]:
+    run = root / "runs" / "mine" / "rows" / "full"
+    comparison = root / "out" / "compare" / "numbers"
+    experiment = (root / "e.yaml", "--profile", "full", "-o", root / "runs")
+    table = root / "numbers.csv"
+    data = ("--data-dir", root / "data")
+    return [
+        ("report", run),
+        ("report", root / "runs"),
+        ("verify", run, "--sample", 1),
+        ("plot", run, "--kind", "heatmap", "-o", root / "p.svg"),
+        ("validate", root / "e.yaml"),
+        ("status", *experiment),
+        ("reproduce", *experiment, "--quiet"),
+        ("predict", comparison, table, "-o", root / "p.csv"),
+        ("plot", comparison / "model", "--kind", "coefficients", "-o", root / "q.svg"),
+        ("train", comparison / "chosen.yaml", "-o", root / "trained"),
+        ("data", "list", *data),
+        ("data", "show", "mine", *data),
+        ("data", "verify", "mine", *data),
+        ("data", "add", "mine", root / "data" / "mine" / "a.csv", *data),
+        ("list", "datasets", *data),
+        (
+            *("compare", table, "--target", "y", "--task", "task", "-o", root / "out"),
+            *("--methods", "GraphMTL", "--splits", 2, "--repeats", 1),
+        ),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_command_waits_for_what_is_no_file(
+    home: Path, tmp_path: Path, kind: str
+) -> None:
+    failures = []
+    copy = tmp_path / "home"
+    shutil.copytree(home, copy)
+    commands = _commands(copy)
+    for number, name in enumerate(_files(home)):
+        # All commands on all files would take minutes: each file is tried with every
+        # eighth command, and with all that read it by its name.
+        for position, words in enumerate(commands):
+            is_named = any(str(copy / name) == str(word) for word in words)
+            if (position + number) % 8 and not is_named:
+                continue
+            shutil.rmtree(copy)
+            shutil.copytree(home, copy)
+            (copy / name).unlink()
+            KINDS[kind](copy / name)
+            about = f"{name}: mtlrun {' '.join(map(str, words))}"
+            try:
+                with not_waiting(), limited():
+                    code, text = stored.run_command(*words)
+            except _WaitsError:
+                failures.append(f"{about}: still waiting")
+                continue
+            if code not in (0, 1, 2) or "is a bug" in text or "Traceback" in text:
+                failures.append(f"{about}: {code} {text[-500:]}")
+    assert not failures, "\n".join(failures)

@@ -1,0 +1,147 @@
+"""What is opened is a regular file: no reader waits for a pipe, or reads a device."""
+
+import ast
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import mtlrun
+from mtlrun.errors import DataError
+from mtlrun.record import Records
+from mtlrun.report.stored import read_raw
+from mtlrun.runs.store import MAX_LOCK_BYTES, Store
+from mtlrun.utils.io import IrregularFileError, open_regular, read_file, read_text_file
+from mtlrun.utils.outputs import write_output
+from mtlrun.utils.processes import exclusive_lock, is_locked
+
+PACKAGE = Path(str(mtlrun.__file__)).parent
+posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX systems")
+
+#: Calls that open a file without looking at its type.
+METHODS = ("read_text", "read_bytes", "resolve")
+FUNCTIONS = ("open", "np.load", "np.loadtxt", "np.fromfile", "json.load")
+#: Modules that may use them, and why.
+EXCEPTIONS = {
+    "__main__.py": "the null device for standard streams that are closed",
+    "cli/train.py": "a file of the package",
+    "estimators/__init__.py": "a file of the package",
+    "estimators/__main__.py": "writes files of the package and its documentation",
+    "estimators/facts.py": "a file of the package",
+    "estimators/registry.py": "a file of the package",
+    "interfaces.py": "a file of the package",
+    "problem/memory.py": "files of /proc and /sys",
+    "record.py": "/proc/cpuinfo",
+    "report/build.py": "files of the package",
+    "runs/methods.py": "the list of files of an installed package",
+    "comparison/result.py": "`DataFile.read_bytes`",
+    "utils/outputs.py": "pipes and devices that the user named as outputs, and an example",
+    "penalties/coupled.py": "`resolve` of a quadratic form",
+    # Below data/ files are `DataFile`, which opens regular files only.
+    "data/fetch.py": "`DataFile.open`, and a new file in a folder of its own",
+}
+
+
+def _calls(tree: ast.AST) -> list[str]:
+    """Return the calls that open files, as they are written."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = [ast.unparse(call.func) for call in calls]
+    opened_by_mode = [
+        ast.unparse(call)
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and call.func.attr == "open"
+        and any(isinstance(word, ast.Constant) for word in call.args)
+        and not ast.unparse(call.func).startswith(("gzip.", "os.", "tarfile."))
+    ]
+    return opened_by_mode + [
+        name
+        for name in names
+        if name in FUNCTIONS or ("." in name and name.rpartition(".")[2] in METHODS)
+    ]
+
+
+def test_files_are_opened_by_open_regular():
+    wrong = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE).as_posix()
+        in_data = place.startswith("data/")
+        calls = _calls(ast.parse(path.read_text(encoding="utf-8")))
+        if in_data:
+            calls = [call for call in calls if not call.endswith(".read_bytes")]
+        if place not in EXCEPTIONS:
+            wrong += [f"{place}: {call}" for call in calls]
+    assert not wrong
+
+
+def test_the_check_above_sees_calls():
+    tree = ast.parse('p.read_text(); open("a"); p.open("rb"); np.load(p); f.open()')
+    assert len(_calls(tree)) == 4
+
+
+@posix
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_device_is_refused_at_once(tmp_path, kind):
+    path = tmp_path / "a.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(IrregularFileError):
+        open_regular(path)
+    with pytest.raises(DataError, match=r"a\.json"):
+        read_raw(path)
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        read_file(tmp_path)
+
+
+def test_text_is_read_with_plain_line_ends(tmp_path):
+    (tmp_path / "a").write_bytes(b"1\r\n2\r3\n")
+    assert read_text_file(tmp_path / "a") == "1\n2\n3\n"
+
+
+@posix
+def test_a_loop_of_links_is_no_output(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="loop"):
+        write_output(tmp_path / "loop", "text")
+
+
+@posix
+def test_a_pipe_is_no_lock(tmp_path):
+    os.mkfifo(tmp_path / "a.lock")
+    assert not is_locked(tmp_path / "a.lock")
+    with pytest.raises(IrregularFileError), exclusive_lock(tmp_path / "a.lock"):
+        pass
+
+
+@posix
+def test_a_record_that_is_a_pipe_is_damaged(tmp_path):
+    records = Records(tmp_path)
+    records.cells.mkdir()
+    os.mkfifo(records.path("k"))
+    with pytest.raises(ValueError, match=r"k\.json is damaged"):
+        records.read("k")
+
+
+def test_locks_of_long_names_are_short_and_different(tmp_path):
+    folders = [tmp_path / ("a" * 125) / ("b" * 125) / end for end in ("full", "demo")]
+    names = [Store(tmp_path, folder).lock.name for folder in folders]
+    assert max(map(len, names)) <= MAX_LOCK_BYTES + len(".lock")
+    assert len(set(names)) == 2
+    assert Store(tmp_path, tmp_path / "a" / "b" / "c").lock.name == "a-b-c.lock"
+
+
+@posix
+def test_reading_a_pipe_with_a_writer_is_refused_too(tmp_path):
+    path = tmp_path / "p"
+    os.mkfifo(path)
+    writer = threading.Thread(target=lambda: os.close(os.open(path, os.O_RDWR)))
+    writer.start()
+    writer.join()
+    with pytest.raises(IrregularFileError):
+        read_file(path)
