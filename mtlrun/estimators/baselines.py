@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     has_fit_parameter,
+    validate_data,
 )
 
 from mtlrun.data.frames import column_names, plain_values
@@ -85,6 +86,8 @@ class _Tasks(TaskLayout, BaseEstimator):
     ) -> tuple[Array, Array | None, Array | None]:
         """Return targets, task codes of the rows (None for a shared design) and weights; sets `tasks_`."""
         refuse_list_of_arrays(X)
+        # Remembers the names of the columns; X itself may be anything with rows.
+        validate_data(self, X, reset=True, skip_check_array=True)
         if y is None:
             raise ValueError(
                 "This estimator requires y to be passed, but the target y is None."
@@ -123,6 +126,7 @@ class _Tasks(TaskLayout, BaseEstimator):
     def _codes(self, X: Any, task_id: Any) -> Array | None:
         """Return the task of every row, -1 for an unknown one; None stands for all tasks."""
         check_is_fitted(self, "tasks_")
+        validate_data(self, X, reset=False, skip_check_array=True)
         return self._task_of_rows(
             None if task_id is None else check_task_id(task_id, X.shape[0])
         )

@@ -12,7 +12,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtlrun.estimators.params import NamedParameters
 
@@ -39,6 +39,7 @@ class TunedRidge(NamedParameters, RegressorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose the strengths and fit."""
+        validate_data(self, X, reset=True, skip_check_array=True)
         X, y = _dense(X), np.asarray(y, dtype=np.float64)
         columns = y if y.ndim == 2 else y[:, np.newaxis]
         w = (
@@ -74,6 +75,7 @@ class TunedRidge(NamedParameters, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Predict targets."""
         check_is_fitted(self, "coef_")
+        validate_data(self, X, reset=False, skip_check_array=True)
         return np.asarray(X @ self.coef_.T + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
@@ -120,6 +122,7 @@ class TunedKernelRidge(NamedParameters, RegressorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose strength and width, and fit."""
+        validate_data(self, X, reset=True, skip_check_array=True)
         X, y = _dense(X), np.asarray(y, dtype=np.float64)
         v = (
             np.ones(len(y))
@@ -158,6 +161,7 @@ class TunedKernelRidge(NamedParameters, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Predict targets."""
         check_is_fitted(self, "dual_coef_")
+        validate_data(self, X, reset=False, skip_check_array=True)
         kernel = self._kernel(cdist(_dense(X), self.X_fit_, "sqeuclidean"), self.width_)
         return np.asarray(self.mean_ + kernel @ self.dual_coef_)
 
@@ -206,6 +210,7 @@ class TunedLogistic(NamedParameters, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose the strength and fit; labels are of two classes."""
+        validate_data(self, X, reset=True, skip_check_array=True)
         y = np.asarray(y)
         self.classes_, counts = np.unique(y, return_counts=True)
         sign = np.where(y == self.classes_[1], 1.0, -1.0)
@@ -258,6 +263,7 @@ class TunedLogistic(NamedParameters, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return log-odds of the second class."""
         check_is_fitted(self, "coef_")
+        validate_data(self, X, reset=False, skip_check_array=True)
         return np.asarray(X @ self.coef_[0] + self.intercept_[0])
 
     def predict(self, X: Any) -> Array:

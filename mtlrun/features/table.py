@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+#: Decorator: scikit-learn's transformers return arrays, whatever the global settings are.
+as_arrays: Callable[[Decorated], Decorated] = config_context(transform_output="default")
 
 #: A column of words becomes at most so many columns; rarer words share one.
 MAX_CATEGORIES = 50
@@ -53,6 +59,7 @@ class TableFeatures(  # type: ignore[call-arg]
     def __init__(self, words: Mapping[int, Sequence[str]] | None = None) -> None:
         self.words = words
 
+    @as_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn medians, scales and the words that occur.
 
@@ -96,6 +103,7 @@ class TableFeatures(  # type: ignore[call-arg]
         self.transformer_ = columns.set_output(transform="default").fit(X)
         return self
 
+    @as_arrays
     def transform(self, X: Any) -> Any:
         """Return the features, dense or CSR as those of the training rows."""
         check_is_fitted(self)

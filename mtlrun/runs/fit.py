@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from threadpoolctl import threadpool_limits
@@ -216,12 +217,18 @@ def with_features(part: Part, features: Features | None) -> tuple[Part, Any]:
     if features is None:
         return part, None
     step = make_step(features, part.train)
-    train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
-    return replace(
-        part,
-        train=train,
-        test=replace(part.test, X=step.transform(part.test.X), features=[]),
-    ), step
+    train_X = learned_features(step, part.train.X)
+    with config_context(transform_output="default"):
+        test_X = step.transform(part.test.X)
+    train = replace(part.train, X=train_X, features=[])
+    test = replace(part.test, X=test_X, features=[])
+    return replace(part, train=train, test=test), step
+
+
+def learned_features(step: Any, X: Any) -> Any:
+    """Fit a feature step and return its features as an array, whatever the global settings."""
+    with config_context(transform_output="default"):
+        return step.fit_transform(X)
 
 
 def make_step(features: Features, data: Dataset) -> Any:
@@ -539,9 +546,8 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     """
     started = time.perf_counter()
     if data is not None and cell.features is not None:
-        data = replace(
-            data, X=make_step(cell.features, data).fit_transform(data.X), features=[]
-        )
+        X = learned_features(make_step(cell.features, data), data.X)
+        data = replace(data, X=X, features=[])
     module, _, name = measure_path(cell.method.measure).partition(":")
     measure = getattr(import_named(module), name)
     threads = (cell.scoring.timing or UNTIMED).threads
