@@ -56,9 +56,11 @@ PRECISE = {
 }
 KERNELS = {"tol": 1e-5, "max_iter": 300, "kernels": ["linear", "gaussian(2)"]}
 SETTINGS = {
-    # Weak losses, so that the blocks differ.
-    "DivideAndConquerRMTL": {"n_blocks": 2, "base__beta": 0.02},
-    "DivideAndConquerRMTLClassifier": {"n_blocks": 2, "base__beta": 0.1},
+    # Neither part is zero for these, and blocks differ.
+    "RobustMTL": {"lam": 0.8, "beta": 0.1},
+    "RobustMTLClassifier": {"lam": 0.8},
+    "DivideAndConquerRMTL": {"n_blocks": 2, "base__lam": 0.8, "base__beta": 0.1},
+    "DivideAndConquerRMTLClassifier": {"n_blocks": 2, "base__lam": 0.8},
     "GroupMKLClassifier": KERNELS,
     "IndependentMKLClassifier": KERNELS,
     "SharedMKLClassifier": KERNELS,
@@ -286,6 +288,7 @@ ORDERS = [
 DOT_PRODUCTS = "kernels and penalties of dot products depend on where zero is"
 ORDERED = "the order of the tasks, that of their names, is part of the model"
 POSITIONS = "tasks are dealt to blocks by their positions, as in the paper"
+PAST_ZERO = ("variant", "paper-past-zero")
 PRINTED = "constants of the printed algorithm and of its stopping rule have units"
 CONSTRAINED = "as printed, targets are met exactly, whatever their weights"
 BATCHES = "a network is trained on random batches of rows, from random weights"
@@ -302,15 +305,13 @@ EXCEPTIONS = {
     ("TemporalGroupLassoClassifier", None, tasks_in_another_order): ORDERED,
     ("FusedMTL", None, tasks_in_another_order): ORDERED,
     ("FusedMTLClassifier", None, tasks_in_another_order): ORDERED,
+    ("RobustMTL", PAST_ZERO, weights_for_repeated_rows): CONSTRAINED,
+    ("RobustMTLClassifier", PAST_ZERO, weights_for_repeated_rows): CONSTRAINED,
+    ("RobustMTL", PAST_ZERO, another_unit_of_y): PRINTED,
+    ("RobustMTL", ("stop", "paper"), another_unit_of_y): PRINTED,
     ("DivideAndConquerRMTL", None, tasks_in_another_order): POSITIONS,
     ("DivideAndConquerRMTLClassifier", None, tasks_in_another_order): POSITIONS,
 }
-for method in ("RobustMTL", "RobustMTLClassifier"):
-    for variant in ("paper", "paper-past-zero"):
-        choice = ("variant", variant)
-        EXCEPTIONS[method, choice, weights_for_repeated_rows] = CONSTRAINED
-        EXCEPTIONS[method, choice, another_unit_of_y] = PRINTED
-    EXCEPTIONS[method, ("stop", "paper"), another_unit_of_y] = PRINTED
 for change in (
     *ORDERS,
     weights_for_repeated_rows,
