@@ -86,8 +86,7 @@ class _Tasks(TaskLayout, BaseEstimator):
     ) -> tuple[Array, Array | None, Array | None]:
         """Return targets, task codes of the rows (None for a shared design) and weights; sets `tasks_`."""
         refuse_list_of_arrays(X)
-        # Remembers the names of the columns; X itself may be anything with rows.
-        validate_data(self, X, reset=True, skip_check_array=True)
+        self._check_columns(X, reset=True)
         if y is None:
             raise ValueError(
                 "This estimator requires y to be passed, but the target y is None."
@@ -123,10 +122,18 @@ class _Tasks(TaskLayout, BaseEstimator):
             )[rows, codes]
         return rows, codes, y[rows, codes], weights
 
+    def _check_columns(self, X: Any, *, reset: bool) -> None:
+        """Remember number and names of the columns in `fit`, and compare them later.
+
+        X may be anything with rows; what is no table is left to the estimator inside.
+        """
+        if getattr(X, "ndim", 2) == 2:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+
     def _codes(self, X: Any, task_id: Any) -> Array | None:
         """Return the task of every row, -1 for an unknown one; None stands for all tasks."""
         check_is_fitted(self, "tasks_")
-        validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_columns(X, reset=False)
         return self._task_of_rows(
             None if task_id is None else check_task_id(task_id, X.shape[0])
         )
