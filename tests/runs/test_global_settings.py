@@ -7,8 +7,8 @@ from scipy import sparse
 from sklearn import config_context
 
 from mtlrun.features.table import TableFeatures
-from mtlrun.runs.fit import learned_features, make_step
 from mtlrun.runs.cell import Features
+from mtlrun.runs.fit import learned_features, make_step
 
 SETTINGS = [
     {"transform_output": "pandas"},
