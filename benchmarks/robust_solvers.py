@@ -278,7 +278,7 @@ def count_apg(
             counts.setdefault("oracle", iteration)
         return time.perf_counter() - begun > budget and "oracle" in counts
 
-    tracker = Tracker(TOL, 10**7, watch)
+    tracker = Tracker(TOL, 10**7, watch, null=run.smooth.null)
     run.until(tracker)
     return {"certified" if tracker.converged else "at least": tracker.n_iter, **counts}
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
@@ -254,7 +255,8 @@ class Model(BaseEstimator):
             for name, words in dataset.categories.items()
         }
         step = TableFeatures(words).fit(dataset.X)
-        ready = replace(dataset, X=step.transform(dataset.X), features=[])
+        with config_context(transform_output="default"):
+            ready = replace(dataset, X=step.transform(dataset.X), features=[])
         every = np.arange(dataset.n_samples)
         estimator = Part.of(ready, every, every[:1]).fit(clone(self.estimator))
         read = {
@@ -582,7 +584,10 @@ class Model(BaseEstimator):
         return None if self.by_task and not self.ragged else task_id
 
     def _features(self, X: Any) -> Any:
-        return X if self.step is None else self.step.transform(X)
+        if self.step is None:
+            return X
+        with config_context(transform_output="default"):
+            return self.step.transform(X)
 
 
 def _plain(words: Sequence[Any]) -> np.ndarray:

@@ -37,7 +37,12 @@ from mtlrun.metrics import get_metric
 from mtlrun.papers.measure import Measurement, measure
 from mtlrun.record import Record
 from mtlrun.runs.cell import Cell, Features, choice_of
-from mtlrun.runs.fit import fit_cell, make_step, score_candidates
+from mtlrun.runs.fit import (
+    fit_cell,
+    learned_features,
+    make_step,
+    score_candidates,
+)
 from mtlrun.runs.plan import CellMaker, settings
 from mtlrun.utils.io import derive_seed
 
@@ -344,7 +349,7 @@ def properties(data: Dataset) -> dict[str, float]:
         of a ridge regression per task (exponential of the entropy of the squared singular values), over the smaller of
         the numbers of tasks and of columns.
     """
-    X = make_step(Features(FEATURES), data).fit_transform(data.X)
+    X = learned_features(make_step(Features(FEATURES), data), data.X)
     X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
     width = X.shape[1]
     if width > MOST_COLUMNS:

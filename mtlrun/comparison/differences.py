@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.data.dataset import Dataset
@@ -58,9 +59,9 @@ def differences(dataset: Dataset) -> str | None:
             for name, words in dataset.categories.items()
         }
     )
-    X = step.fit(dataset.X, sample_weight=dataset.source.get(WEIGHT)).transform(
-        dataset.X
-    )
+    with config_context(transform_output="default"):
+        step.fit(dataset.X, sample_weight=dataset.source.get(WEIGHT))
+        X = step.transform(dataset.X)
     labels = dataset.task_type == "binary"
     if X.shape[1] > MOST_COLUMNS or (labels and X.size * X.shape[1] > MOST_PRODUCTS):
         return None

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     has_fit_parameter,
+    validate_data,
 )
 
 from mtlrun.data.frames import column_names, plain_values
@@ -84,6 +85,7 @@ class _Tasks(TaskLayout, BaseEstimator):
     ) -> tuple[Array, Array | None, Array | None]:
         """Return targets, task codes of the rows (None for a shared design) and weights; sets `tasks_`."""
         refuse_list_of_arrays(X)
+        self._check_columns(X, reset=True)
         if y is None:
             raise ValueError(
                 "This estimator requires y to be passed, but the target y is None."
@@ -121,9 +123,18 @@ class _Tasks(TaskLayout, BaseEstimator):
             )[rows, codes]
         return rows, codes, y[rows, codes], weights
 
+    def _check_columns(self, X: Any, *, reset: bool) -> None:
+        """Remember number and names of the columns in `fit`, and compare them later.
+
+        X may be anything with rows; what is no table is left to the estimator inside.
+        """
+        if getattr(X, "ndim", 2) == 2:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+
     def _codes(self, X: Any, task_id: Any) -> Array | None:
         """Return the task of every row, -1 for an unknown one; None stands for all tasks."""
         check_is_fitted(self, "tasks_")
+        self._check_columns(X, reset=False)
         return self._task_of_rows(
             None if task_id is None else check_task_id(task_id, X.shape[0])
         )

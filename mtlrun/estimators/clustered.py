@@ -279,6 +279,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         cite=("kang2011",),
         complexity="per iteration one SVD per group; O(T^2) small eigenvalue problems per round of moves",
         default_grid={"alpha": POWERS},
+        changes=("random groups and moves follow no order of the tasks any more",),
     )
 
     alpha: NonNegative = 1.0
@@ -315,24 +316,30 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
             return alone
         best, best_groups = alone, self.groups_
         rng = check_random_state(self.random_state)
+        # Random groups are drawn, and tasks moved, in the order of the size of their
+        # coefficients: names and positions of tasks must not matter.
+        order = np.argsort(np.linalg.norm(alone.W, axis=0), kind="stable")
         for i in range(self.n_init if k > 1 else 1):
-            groups = (
-                merge_tasks(alone.W, k)
-                if i == 0
-                else random_groups(data.n_tasks, k, rng)
-            )
+            groups = merge_tasks(alone.W[:, order], k)
+            if i > 0:
+                groups = random_groups(data.n_tasks, k, rng)
             result = alone
             for _ in range(self.max_moves):
                 if groups in seen:  # the rest is known, or there is no more to gain
                     break
                 seen.append(groups)
-                self.groups_ = groups
+                self.groups_ = _by_position(groups, order)
                 result = solve(data, start=result, rotation=rotation)
                 if len(seen) == 1 or result.objective[-1] < best.objective[-1]:
-                    best, best_groups = result, groups
-                groups = move_tasks(result.W, groups)
+                    best, best_groups = result, self.groups_
+                groups = move_tasks(result.W[:, order], groups)
         self.groups_ = best_groups
         return best
+
+
+def _by_position(groups: Groups, order: np.ndarray) -> Groups:
+    """Return groups of ranks as groups of positions, in the order of their first task."""
+    return sorted(sorted(order[group].tolist()) for group in groups)
 
 
 class ClusteredWarmStart(NamedTuple):
@@ -487,7 +494,9 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
         Strength of the squared norm. The paper has none; without one nothing penalizes what all tasks have in common,
         which ruins tasks with fewer rows than features.
     tol : float, default 1e-4
-        The solver stops at this relative duality gap, (P - D) / max(1, |P|, |D|).
+        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 / 1000),
+        where P0 is the objective of zero coefficients (with the means of the tasks as
+        intercepts for the squared loss).
     max_iter : int, default 5000
         Largest number of iterations.
     warm_start : bool, default False

@@ -56,7 +56,9 @@ class ConvexMTL(BaseMTL):
     fit_intercept : bool, default True
         Whether to fit an intercept per task. Intercepts are not penalized.
     tol : float, default 1e-4
-        The solver stops at this relative duality gap, (P - D) / max(1, |P|, |D|).
+        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 / 1000),
+        where P0 is the objective of zero coefficients (with the means of the tasks as
+        intercepts for the squared loss).
     max_iter : int, default 5000
         Largest number of iterations.
     warm_start : bool, default False

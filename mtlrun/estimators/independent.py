@@ -20,7 +20,7 @@ from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import L1, SquaredFrobenius
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is_graded
-from mtlrun.problem.objective import duality_gap
+from mtlrun.problem.objective import centre, duality_gap, is_far_from_zero
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
@@ -37,8 +37,10 @@ _MARGINS = (0.01, 0.1, 0.3, 1.0, 10.0)
 _SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
 
 
-# Largest relative duality gap of a logistic regression that has converged, computed for mean squares beyond this.
-_NEAR, _HUGE = 1e-3, 1e8
+# Largest relative duality gap of a logistic regression that has converged.
+_NEAR = 1e-3
+# Products of columns keep enough digits of targets up to this mean square.
+_HUGE = 1e8
 # Up to so many columns a Lasso is solved from products of columns.
 _SMALL = 128
 # Bytes of the objects that belong to the solution of one task.
@@ -437,6 +439,10 @@ class _Logistic(ClassifierMTL):
     A task with one class only gets zero coefficients and the log-odds with half an observation of the other class as
     intercept; without intercept it is fitted like the others.
 
+    Dense columns far from zero, such as years, are centred first. `converged_` is True
+    only where the duality gap of every task confirms it; where that of L-BFGS does not,
+    Newton's method has another try.
+
     References
     ----------
     D. R. Cox, "The regression analysis of binary sequences", Journal of the Royal Statistical Society B, 1958.
@@ -467,33 +473,43 @@ class _Logistic(ClassifierMTL):
                     np.zeros(X.shape[1]), float(y[0] * np.log(2 * n + 1)), 1, True
                 )
             X, y, weights = with_mirror(X, y, weights)
+        data = TaskData(X, y[:, np.newaxis], np.zeros(1), weights=weights)
+        if not self.fit_intercept or data.sparse or not is_far_from_zero(data):
+            return self._certified(data)
+        centred = centre(data, targets=False)
+        fit = self._certified(centred.data)
+        moved = centred.intercept(fit.coef[:, np.newaxis])
+        return fit._replace(intercept=fit.intercept + float(moved[0]))
+
+    def _certified(self, data: TaskData) -> Solo:
+        """Solve the problem of one task, and tell by its duality gap whether it is."""
+        fit = self._by("lbfgs", data)
+        gap = self._gap(fit, data)
+        if gap > _NEAR and data.n_features <= _SMALL:
+            # L-BFGS stalls at columns of huge or mixed scales.
+            other = self._by("newton-cholesky", data)
+            other_gap = self._gap(other, data)
+            if other_gap < gap:
+                fit = other
+                gap = other_gap
+        return fit._replace(converged=fit.converged and gap <= _NEAR)
+
+    def _by(self, solver: str, data: TaskData) -> Solo:
         model = LogisticRegression(
             C=1 / self.alpha,
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
+            solver=solver,
         )
-        found = fit_sklearn(model, X, y, weights)
-        return found._replace(
-            converged=found.converged and self._confirmed(found, X, y, weights)
-        )
+        return fit_sklearn(model, data.X, data.targets[:, 0], data.weights)
 
-    def _confirmed(self, found: Solo, X: Any, y: Array, weights: Array | None) -> bool:
-        """Return whether a solution is near the optimum; L-BFGS may stall at columns of huge or mixed scales."""
-        squares = np.asarray(
-            X.multiply(X).sum(axis=0) if issparse(X) else np.einsum("ij,ij->j", X, X)
-        ).ravel()
-        if squares.max() <= _HUGE * len(y) and not is_graded(squares, squares):
-            return True
-        data = TaskData.from_matrix(X, y[:, np.newaxis], weights=weights)
-        intercept = np.array([found.intercept]) if self.fit_intercept else None
+    def _gap(self, fit: Solo, data: TaskData) -> float:
+        """Return the relative duality gap of the solution of one task."""
+        intercept = np.array([fit.intercept]) if self.fit_intercept else None
         loss, penalty = self._terms()
-        return (
-            duality_gap(
-                data, loss, [penalty], [found.coef[:, np.newaxis]], intercept
-            ).relative
-            <= _NEAR
-        )
+        coef = fit.coef[:, np.newaxis]
+        return duality_gap(data, loss, [penalty], [coef], intercept).relative
 
     def _is_logistic(self) -> bool:
         return True

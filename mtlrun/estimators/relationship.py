@@ -115,9 +115,10 @@ class FETR(_MatrixNormal):
 
         sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - d log|S2|]
 
-    as in the paper, without the 1/2 of other models. The problem is not convex: block coordinate descent from
-    S1 = S2 = I finds a stationary point, and the objective never rises. For rho -> 0 this is `IndependentRidge` with
-    ``alpha = eta``.
+    as in the paper, without the 1/2 of other models. The problem is not convex: block
+    coordinate descent from S1 = S2 = sqrt(lower upper) I, which is I for the defaults,
+    finds a stationary point, and the objective never rises. For rho -> 0 this is
+    `IndependentRidge` with ``alpha = eta``.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ from mtlrun.estimators.params import (
 from mtlrun.features.dna import StringDesign, WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, couple_graph
 from mtlrun.problem import memory
+from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.kernel import (
@@ -153,7 +154,8 @@ class GraphSVC(_GraphModel):
     fit_intercept : bool, default False
         Adds a constant feature 1 to X: the intercept is penalized and coupled like a coefficient, as in LIBLINEAR.
     tol : float, default 1e-4
-        The solver stops at this relative duality gap, (P - D) / max(1, P).
+        The solver stops at this relative duality gap, (P - D) / max(|P|, |D|, P0 / 1000),
+        where P0 is the objective of zero coefficients.
     max_iter : int, default 10000
         Largest number of iterations; for coordinate ascent each is as much work as a visit of all rows.
     solver : {"auto", "dcd", "newton"}, default "auto"
@@ -385,13 +387,15 @@ class MultiTaskKernelSVC(_GraphModel):
             [stored(X) for X in designs], coupling, y, cost, alpha, b
         )
         self.dual_coef_ = self._dual(data, alpha, np.cumsum(sizes)[:-1])
+        null = float(cost.sum())
+        gap = relative_gap(point.primal, point.dual, null=null, gap=point.gap)
         return SolverResult(
             parts=point.W.T[np.newaxis],
             intercept=np.full(len(designs), b),
             converged=done,
             n_iter=max(1, n_iter),
             objective=[point.primal],
-            gap=point.gap / max(1.0, abs(point.primal), abs(point.dual)),
+            gap=gap,
             message="" if done else "LIBSVM was stopped; scaled features help",
         )
 

@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtlrun.data.groups import group_folds, strata_of
 from mtlrun.estimators.inputs import KeepsGroups, check_groups, weighted_rows
@@ -46,6 +46,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> Self:
         """Choose the strengths and fit; rows of one of the `groups` are left out together."""
+        validate_data(self, X, reset=True, skip_check_array=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         X, y = _dense(X), np.asarray(y, dtype=np.float64)
         columns = y if y.ndim == 2 else y[:, np.newaxis]
@@ -91,6 +92,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Predict targets."""
         check_is_fitted(self, "coef_")
+        validate_data(self, X, reset=False, skip_check_array=True)
         return np.asarray(X @ self.coef_.T + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
@@ -140,6 +142,7 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> Self:
         """Choose strength and width, and fit; rows of one of the `groups` are left out together."""
+        validate_data(self, X, reset=True, skip_check_array=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         X, y = _dense(X), np.asarray(y, dtype=np.float64)
         v = (
@@ -183,6 +186,7 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
     def predict(self, X: Any) -> Array:
         """Predict targets."""
         check_is_fitted(self, "dual_coef_")
+        validate_data(self, X, reset=False, skip_check_array=True)
         kernel = self._kernel(cdist(_dense(X), self.X_fit_, "sqeuclidean"), self.width_)
         return np.asarray(self.mean_ + kernel @ self.dual_coef_)
 
@@ -307,6 +311,7 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
 
         Rows of one of the `groups` are held out together.
         """
+        validate_data(self, X, reset=True, skip_check_array=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         y = np.asarray(y)
         self.classes_, counts = np.unique(y, return_counts=True)
@@ -372,6 +377,7 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
     def decision_function(self, X: Any) -> Array:
         """Return log-odds of the second class."""
         check_is_fitted(self, "coef_")
+        validate_data(self, X, reset=False, skip_check_array=True)
         return np.asarray(X @ self.coef_[0] + self.intercept_[0])
 
     def predict(self, X: Any) -> Array:

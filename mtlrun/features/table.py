@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -16,6 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.weights import weighted_median
 from mtlrun.problem.taskdata import as_weights
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+#: Decorator: scikit-learn's transformers return arrays, whatever the global settings are.
+as_arrays: Callable[[Decorated], Decorated] = config_context(transform_output="default")
 
 #: A column of words becomes at most so many columns; rarer words share one.
 MAX_CATEGORIES = 50
@@ -56,6 +62,7 @@ class TableFeatures(  # type: ignore[call-arg]
     def __init__(self, words: Mapping[int, Sequence[str]] | None = None) -> None:
         self.words = words
 
+    @as_arrays
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn medians, scales and the words that occur.
 
@@ -149,6 +156,7 @@ class TableFeatures(  # type: ignore[call-arg]
         # Relative weights: those that are too large for sums count as well.
         scaler.fit(values, sample_weight=weights / weights.max())
 
+    @as_arrays
     def transform(self, X: Any) -> Any:
         """Return the features, dense or CSR as those of the training rows."""
         check_is_fitted(self)

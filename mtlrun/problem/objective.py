@@ -18,6 +18,10 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData, quotient
 
+#: The least objective that a gap is divided by, as a part of the null objective. Without
+#: a least value, the gap of a model that fits its targets exactly would be 0 / 0.
+NULL_SHARE = 1e-3
+
 
 class Gap(NamedTuple):
     """A certificate: two values of the objective, and their `relative_gap`."""
@@ -27,14 +31,58 @@ class Gap(NamedTuple):
     relative: float
 
 
-def relative_gap(primal: float, dual: float, gap: float | None = None) -> float:
-    """Return (primal - dual) / max(1, |primal|, |dual|); inf where a value is infinite or NaN.
+def gap_scale(primal: float, dual: float, null: float) -> float:
+    """Return the size that gaps are relative to: max(|primal|, |dual|, null / 1000).
 
-    `gap` is the difference where it is known without cancellation.
+    It has the units of the objective: other units of the targets, with strengths
+    rescaled as the objective requires, leave all relative gaps as they are.
+
+    Parameters
+    ----------
+    primal, dual : float
+        Values of the objective and of its dual.
+    null : float
+        The objective of zero coefficients, as of `null_objective`.
+    """
+    return max(abs(primal), abs(dual), NULL_SHARE * null)
+
+
+def relative_gap(
+    primal: float, dual: float, *, null: float, gap: float | None = None
+) -> float:
+    """Return (primal - dual) / max(|primal|, |dual|, null / 1000).
+
+    Parameters
+    ----------
+    primal, dual, null : float
+        As of `gap_scale`.
+    gap : float, optional
+        The difference of the values, where it is known without cancellation.
+
+    Returns
+    -------
+    float
+        Infinite where a value is infinite or NaN; 0 where all values are 0.
     """
     if not (np.isfinite(primal) and np.isfinite(dual)):
         return float("inf")
-    return (primal - dual if gap is None else gap) / max(1.0, abs(primal), abs(dual))
+    difference = primal - dual if gap is None else gap
+    size = gap_scale(primal, dual, null)
+    return difference / size if size > 0 else 0.0
+
+
+def null_objective(data: TaskData, loss: Loss) -> float:
+    """Return the loss of zero coefficients, at which all penalties are zero.
+
+    For the squared loss every task has its mean as intercept, whether or not the model
+    has intercepts, so that targets far from zero do not make all gaps look small. Losses
+    of labels are taken at scores of 0: labels have no units, and the loss of a task of
+    one class would vanish with its best intercept.
+    """
+    z = np.zeros(data.targets.shape)
+    if not loss.labels:
+        z = data.shifted(z, optimal_intercept(data, loss, z))
+    return loss.value(z, data.targets, data.effective_weights())
 
 
 def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
@@ -200,7 +248,8 @@ def duality_gap(
     dual = dual_value(
         theta, data, loss, penalties, intercept=intercept is not None, operator=operator
     )
-    return Gap(primal, dual, relative_gap(primal, dual))
+    relative = relative_gap(primal, dual, null=null_objective(data, loss))
+    return Gap(primal, dual, relative)
 
 
 def _total(
@@ -296,25 +345,55 @@ class Centred:
         return self.y_mean - np.einsum("ij,ij->j", self.x_mean, W)
 
 
-def centre(data: TaskData) -> Centred:
-    """Remove the weighted mean of every task from design and targets.
+# A column is far from zero where its squared mean is so many times its variance; the
+# columns are where that is so many times the variance of all of them together.
+_FAR = 100.0
+
+
+def is_far_from_zero(data: TaskData) -> bool:
+    """Return whether the means of columns, within tasks, hide what varies.
+
+    A column of years is an example. With it, an intercept and the coefficients can hardly
+    be told apart, and first-order methods crawl.
+    """
+    full = data.full_weights()
+    total = data.sum_by_task(full)
+    squared_X = data.X.multiply(data.X) if data.sparse else np.square(data.X)
+    squared_means = np.square(TaskOperator(data).adjoint(full) / total)
+    squares = TaskOperator(data.with_design(squared_X)).adjoint(full) / total
+    variances = np.maximum(squares - squared_means, 0.0)
+    far_means = np.where(squared_means > _FAR * variances, squared_means, 0.0)
+    return bool(np.sum(total * far_means) > _FAR * np.sum(total * variances))
+
+
+def centre(data: TaskData, *, targets: bool = True) -> Centred:
+    """Remove the weighted mean of every task from the design, and from the targets.
 
     Dense designs are copied and centred; a sparse one, and a shared one with weights or missing targets by task, stays
     as it is and the operator subtracts the means. With the centred operator A and targets y, the Gram form is
     ``A.gram(data.weights)`` and ``A.adjoint(w * y)``.
+
+    Parameters
+    ----------
+    data : TaskData
+    targets : bool, default True
+        False leaves the targets as they are; `y_mean` is then zero.
     """
     full = data.full_weights()
     total = data.sum_by_task(full)
-    y_mean = data.sum_by_task(data.weighted(data.targets)) / total
-    targets = data.targets - data.spread(y_mean)
-    if data.observed is not None:
-        targets = np.where(data.observed, targets, 0.0)
+    y_mean = np.zeros(data.n_tasks)
+    moved = data
+    if targets:
+        y_mean = data.sum_by_task(data.weighted(data.targets)) / total
+        residuals = data.targets - data.spread(y_mean)
+        if data.observed is not None:
+            residuals = np.where(data.observed, residuals, 0.0)
+        moved = data.with_targets(residuals)
     if data.uniform:
         row_weights = np.ones(data.n_rows) if data.weights is None else data.weights
         x_mean = (data.X.T @ row_weights) / total[0]
     else:
         x_mean = TaskOperator(data).adjoint(full) / total
-    moved = data.with_targets(targets)
     if data.sparse or (data.shared and x_mean.ndim == 2):
         return Centred(moved, TaskOperator(moved, shift=x_mean), x_mean, y_mean)
     X = data.X - (

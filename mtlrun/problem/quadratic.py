@@ -21,6 +21,8 @@ from mtlrun.problem.objective import (
     centre,
     dual_value,
     feasible_scale,
+    gap_scale,
+    null_objective,
     primal_value,
     relative_gap,
 )
@@ -77,6 +79,13 @@ class Quadratic(ABC):
     @cached_property
     def energy(self) -> np.ndarray:
         return self.data.sum_by_task(self._moved.targets * self._weighted_targets)
+
+    @cached_property
+    def null(self) -> float:
+        """Value of the null model, see `null_objective`."""
+        if self._centred is not None:
+            return 0.5 * float(self.energy.sum())
+        return null_objective(self.data, SquaredLoss())
 
     @property
     @abstractmethod
@@ -258,11 +267,14 @@ class Quadratic(ABC):
         return self.data.weighted(self._moved.targets)
 
 
-def keeps_digits(energy: float, primal: float, tol: float) -> bool:
-    """Return whether a relative gap of `tol` means something where values are differences of numbers of this size."""
-    return _CANCELLED * float(np.finfo(np.float64).eps) * energy <= tol * max(
-        1.0, primal
-    )
+def keeps_digits(energy: float, primal: float, tol: float, null: float) -> bool:
+    """Return whether values are accurate enough for a relative gap of `tol`.
+
+    The values are differences of numbers of the size of the energy; `null` is the null
+    objective.
+    """
+    rounding = _CANCELLED * float(np.finfo(np.float64).eps) * energy
+    return rounding <= tol * gap_scale(primal, 0.0, null)
 
 
 class Gram(Quadratic):
@@ -439,7 +451,8 @@ def confirm(
     _, primal, dual = (
         result.gaps[-1] if result.gaps else (0, result.objective[-1], -np.inf)
     )
-    digits = keeps_digits(scale * float(form.energy.sum()), primal, tol)
+    energy, null = scale * float(form.energy.sum()), scale * form.null
+    digits = keeps_digits(energy, primal, tol, null)
     if digits and not form.doubtful and not form.graded:
         return
     W = np.sum(parts, axis=0) if at is None else at()
@@ -449,9 +462,10 @@ def confirm(
         primal = form.row_primal(parts, penalties, scale)
     if form.doubtful or not form.graded:
         dual = form.row_dual(W, penalties, scale)
-        if relative_gap(primal, dual) > tol and not any(p.is_zero for p in penalties):
+        is_open = relative_gap(primal, dual, null=null) > tol
+        if is_open and not any(p.is_zero for p in penalties):
             dual = max(dual, form.row_dual(W, penalties, scale, sharp=True))
-    take_back(result, relative_gap(primal, dual), tol)
+    take_back(result, relative_gap(primal, dual, null=null), tol)
 
 
 def take_back(result: SolverResult, gap: float, tol: float) -> None:

@@ -72,6 +72,8 @@ class Tracker:
     max_iter : int
     callback : callable, optional
         Called with (iteration, primal, dual); a true answer stops the run.
+    null : float
+        Objective of zero coefficients, in the units of the values to come.
 
     Attributes
     ----------
@@ -86,7 +88,12 @@ class Tracker:
     """
 
     def __init__(
-        self, tol: float, max_iter: int, callback: Callback | None = None
+        self,
+        tol: float,
+        max_iter: int,
+        callback: Callback | None = None,
+        *,
+        null: float,
     ) -> None:
         if not tol >= 0:
             raise ValueError(f"tol must be non-negative, got {tol}")
@@ -94,6 +101,7 @@ class Tracker:
             raise ValueError(f"max_iter must be at least 1, got {max_iter}")
         self.tol = tol
         self.max_iter = max_iter
+        self.null = null
         self.best: Any = None
         self.best_dual: Any = None
         self.gap = Gap(np.inf, -np.inf, np.inf)
@@ -134,7 +142,7 @@ class Tracker:
         if dual > self.gap.dual or self.best_dual is None:
             self.best_dual = point
         dual = max(self.gap.dual, dual)
-        self.gap = Gap(least, dual, relative_gap(least, dual))
+        self.gap = Gap(least, dual, relative_gap(least, dual, null=self.null))
         return self._note(iteration, finite=bool(np.isfinite(primal)))
 
     def check_gap(self, iteration: int, primal: float, gap: float) -> bool:
@@ -142,12 +150,16 @@ class Tracker:
 
         The run also ends where the gap is as small as floats make it.
         """
-        self.gap = Gap(primal, primal - gap, relative_gap(primal, primal - gap, gap))
+        self.gap = Gap(primal, primal - gap, self.relative(primal, gap))
         self._idle = (
             self._idle + 1 if self._least / 2 < self.gap.relative <= _FLOATS else 0
         )
         self._least = min(self._least, self.gap.relative)
         return self._note(iteration)
+
+    def relative(self, primal: float, gap: float) -> float:
+        """Return a gap, known without cancellation, relative to the objective."""
+        return relative_gap(primal, primal - gap, null=self.null, gap=gap)
 
     def settle(self, tol: float) -> None:
         """Judge the end of a run that went for more than it had to."""
@@ -216,9 +228,15 @@ def start_parts(
     return parts
 
 
-def relative_changes(new: np.ndarray, old: np.ndarray) -> list[float]:
-    """Return ||new_k - old_k||_F / max(1, ||old_k||_F) for every part, equation (25) of Pan et al. (2015)."""
+def relative_changes(
+    new: np.ndarray, old: np.ndarray, least: float = 1.0
+) -> list[float]:
+    """Return ||new_k - old_k||_F / max(least, ||old_k||_F) for every part.
+
+    With `least` 1 this is equation (25) of Pan et al. (2015), which depends on the units
+    of the targets.
+    """
     return [
-        float(np.linalg.norm(a - b)) / max(1.0, float(np.linalg.norm(b)))
+        float(np.linalg.norm(a - b)) / max(least, float(np.linalg.norm(b)))
         for a, b in zip(new, old, strict=True)
     ]

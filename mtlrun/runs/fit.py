@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
@@ -217,20 +218,23 @@ def with_features(part: Part, features: Features | None) -> tuple[Part, Any]:
     if features is None:
         return part, None
     step = make_step(features, part.train)
-    train = replace(part.train, X=fit_step(step, part.train), features=[])
-    return replace(
-        part,
-        train=train,
-        test=replace(part.test, X=step.transform(part.test.X), features=[]),
-    ), step
+    train_X = learned_features(step, part.train.X, part.train.source.get(WEIGHT))
+    with config_context(transform_output="default"):
+        test_X = step.transform(part.test.X)
+    train = replace(part.train, X=train_X, features=[])
+    test = replace(part.test, X=test_X, features=[])
+    return replace(part, train=train, test=test), step
 
 
-def fit_step(step: Any, data: Dataset) -> Any:
-    """Fit a feature step to rows, weighted where it takes weights; return the features."""
-    weights = data.source.get(WEIGHT)
-    if weights is None or not has_fit_parameter(step, "sample_weight"):
-        return step.fit_transform(data.X)
-    return step.fit(data.X, sample_weight=weights).transform(data.X)
+def learned_features(step: Any, X: Any, weights: np.ndarray | None = None) -> Any:
+    """Fit a feature step to rows, weighted if it takes weights; return the features.
+
+    They are an array or sparse matrix, whatever scikit-learn's global settings are.
+    """
+    with config_context(transform_output="default"):
+        if weights is None or not has_fit_parameter(step, "sample_weight"):
+            return step.fit_transform(X)
+        return step.fit(X, sample_weight=weights).transform(X)
 
 
 def make_step(features: Features, data: Dataset) -> Any:
@@ -548,9 +552,9 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     """
     started = time.perf_counter()
     if data is not None and cell.features is not None:
-        data = replace(
-            data, X=fit_step(make_step(cell.features, data), data), features=[]
-        )
+        step = make_step(cell.features, data)
+        X = learned_features(step, data.X, data.source.get(WEIGHT))
+        data = replace(data, X=X, features=[])
     module, _, name = measure_path(cell.method.measure).partition(":")
     measure = getattr(import_named(module), name)
     threads = (cell.scoring.timing or UNTIMED).threads

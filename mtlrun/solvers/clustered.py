@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from mtlrun.penalties.norms import trace_norm
 from mtlrun.problem.losses import Loss
-from mtlrun.problem.objective import relative_gap
+from mtlrun.problem.objective import gap_scale, relative_gap
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace
@@ -270,6 +270,11 @@ class LeastSquares(TaskTerm):
     def __init__(self, space: RowSpace, ridge: float = 0.0) -> None:
         self.space, self.rotation, self.ridge = space, space.rotation, ridge
 
+    @property
+    def null(self) -> float:
+        """Value of the null model, see `null_objective`."""
+        return self.rotation.null
+
     def prox(self, V: np.ndarray, weight: float) -> np.ndarray:
         V = (weight / (weight + self.ridge)) * V
         weight = weight + self.ridge
@@ -400,7 +405,7 @@ def solve_metag(
         )
         at = _descend(term, at, lam, tol, max_iter, gaps)
     it, primal, dual = gaps[-1]
-    gap = relative_gap(primal, dual)
+    gap = relative_gap(primal, dual, null=term.null)
     return SolverResult(
         parts=space.lift(np.ascontiguousarray(at.W.T)[None]),
         intercept=space.rotation.intercept(at.W.T),
@@ -453,8 +458,8 @@ def _descend(
     )
     done, best, bound = 0, value(W), term.bound(W, flows, lam)
     gaps.append((1, best, bound))
-    while done < max_iter and relative_gap(best, bound) > tol:
-        goal = tol * max(1.0, best)
+    while done < max_iter and relative_gap(best, bound, null=term.null) > tol:
+        goal = tol * gap_scale(best, bound, term.null)
         trials = []
         for factor in _TRIALS:
             own, length = flows.copy(), min(_TRIAL_LENGTH, max_iter - done)

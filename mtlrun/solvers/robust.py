@@ -17,6 +17,7 @@ from mtlrun.problem.objective import (
     centre,
     dual_point,
     dual_value,
+    null_objective,
     relative_gap,
     value_at_dual,
 )
@@ -173,7 +174,7 @@ def solve_apg(
         smooth, rows = QuadraticLoss(basis, loss.scale), basis.rank
         parts = None if parts is None else basis.rotate(parts)
     parts = np.zeros((len(penalties), rows, data.n_tasks)) if parts is None else parts
-    b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
+    b = smooth.start_intercept(start) if isinstance(start, SolverResult) else None
     kind = _BacktrackingRun if variant == "backtracking" else ProximalRun
     run = kind(smooth, penalties, parts, b, adaptive=False, restart=variant == "fast")
     if variant == "backtracking":
@@ -182,7 +183,7 @@ def solve_apg(
     if stop == "paper":
         result = _until_paper_rule(run, eps, max_iter, callback)
     else:
-        tracker = Tracker(tol, max_iter, callback)
+        tracker = Tracker(tol, max_iter, callback, null=smooth.null)
         run.until(tracker)
         parts, at = tracker.best
         result = tracker.result(
@@ -279,7 +280,7 @@ def _until_paper_rule(
         converged=rule is not None,
         n_iter=it,
         objective=objective,
-        gap=relative_gap(objective[-1], dual),
+        gap=relative_gap(objective[-1], dual, null=smooth.null),
         gaps=[(it, objective[-1], dual)],
         stop_crit=crit if rule is not None else min(change, decrease),
         message=message,
@@ -292,10 +293,12 @@ def _until_paper_rule(
 # Constants of Algorithms 3 and 4.
 MU_FIRST, MU_GROWTH, MU_MAX = 1e-6, 1.9, 1e10
 _STEP_MARGIN = 1.02
-# Corrected: largest ||violation of the constraint||_F / max(1, ||Y||_F) at the end.
+# Corrected: largest ||violation of the constraint||_F / ||Y||_F at the end.
 _FEASIBILITY = 1e-5
 # Iterates move slowly when mu * sqrt(eta) * ||change||_F / ||Y||_F is below this times eps (LADMAP, eq. 24).
 _SLOW = 0.1
+# Relative to the parts themselves, whatever the units of the targets are.
+_TINY = float(np.finfo(np.float64).tiny)
 # Corrected: rule (25) at such a relative duality gap is no end, but the shortness of steps.
 _FAR = 0.5
 _GROSS = 0.1
@@ -430,10 +433,12 @@ def solve_ladm(
         if run.printed and isinstance(start, SolverResult):
             run.mu = start.info.get("mu", run.mu)
     run.mu = run.mu if mu is None else mu
+    null = null_objective(data, loss)
     if stop == "gap":
-        result = _until_gap(run, eps, Tracker(tol, max_iter, callback))
+        tracker = Tracker(tol, max_iter, callback, null=null)
+        result = _until_gap(run, eps, tracker)
     else:
-        result = _until_rule(run, eps, max_iter, callback)
+        result = _until_rule(run, eps, max_iter, null, callback)
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
         result.intercept = basis.intercept(result.W)
@@ -481,7 +486,7 @@ class _LadmIteration:
             else self.operator.norm() ** 2
         )
         self.tau = 1.0 / (_STEP_MARGIN * square) if square > 0 else 1.0
-        self.size = max(1.0, float(np.linalg.norm(self.data.targets)))
+        self.size = float(np.linalg.norm(self.data.targets)) or 1.0
         self.mu = MU_FIRST
         self.parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
         self.b = np.zeros(data.n_tasks)
@@ -731,7 +736,11 @@ class _SequentialRun(_PenalisedRun):
 
 
 def _until_rule(
-    run: _LadmIteration, eps: float, max_iter: int, callback: Callback | None
+    run: _LadmIteration,
+    eps: float,
+    max_iter: int,
+    null: float,
+    callback: Callback | None,
 ) -> SolverResult:
     slow = _slow_change(run, eps)
     objective: list[float] = []
@@ -751,7 +760,9 @@ def _until_rule(
             message = "stopped by the callback"
             break
         run.adapt_mu(before, slow)
-    gap = None if run.constrained else relative_gap(objective[-1], run.dual())
+    gap = None
+    if not run.constrained:
+        gap = relative_gap(objective[-1], run.dual(), null=null)
     info = run.facts()
     if converged and not run.printed and gap is not None and gap > _FAR:
         converged, info[BADLY_SCALED] = False, True
@@ -782,10 +793,8 @@ def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResul
             it, run.objective(), run.dual(), (run.parts, run.b)
         ):
             break
-        if (
-            max(relative_changes(run.parts, before)) <= eps
-            and run.violation <= _FEASIBILITY
-        ):
+        change = max(relative_changes(run.parts, before, least=_TINY))
+        if change <= eps and run.violation <= _FEASIBILITY:
             # Rule (25) holds too early: a smaller mu takes longer steps, and must not grow for as little.
             eps, slow, run.mu = _FINER * eps, _FINER * slow, _FINER * run.mu
         else:

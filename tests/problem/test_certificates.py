@@ -31,12 +31,14 @@ def shared_data(rng, n=12, d=4, T=3, labels=False):
 
 
 def test_relative_gap():
-    assert relative_gap(10.0, 9.0) == pytest.approx(0.1)
-    assert relative_gap(0.5, 0.25) == 0.25
-    assert relative_gap(np.inf, 0.0) == np.inf
-    assert relative_gap(1.0, np.nan) == np.inf
+    assert relative_gap(10.0, 9.0, null=20.0) == pytest.approx(0.1)
+    assert relative_gap(1e-9, 0.5e-9, null=2e-9) == pytest.approx(0.5)
+    assert relative_gap(0.5, 0.25, null=1e4) == pytest.approx(0.025)
+    assert relative_gap(0.0, 0.0, null=0.0) == 0.0
+    assert relative_gap(np.inf, 0.0, null=1.0) == np.inf
+    assert relative_gap(1.0, np.nan, null=1.0) == np.inf
     assert (
-        relative_gap(1e20, 1e20, 1.0) == 1e-20
+        relative_gap(1e20, 1e20, null=0.0, gap=1.0) == 1e-20
     )  # a gap that is known without cancellation
 
 

@@ -14,7 +14,11 @@ import numpy as np
 
 from mtlrun.penalties.norms import kept_parts, needed_parts
 from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import dual_value, optimal_intercept
+from mtlrun.problem.objective import (
+    dual_value,
+    null_objective,
+    optimal_intercept,
+)
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import confirm
@@ -189,7 +193,7 @@ def solve_admm(
     needed = needed_parts(penalties, shape)
     space = _Space(rotation, [penalties[k] for k in needed])
     Z, U, rho = _first_iterate(space, loss.scale, needed, len(penalties), start)
-    tracker = Tracker(tol, max_iter, callback)
+    tracker = Tracker(tol, max_iter, callback, null=loss.scale * rotation.null)
     Z, U, rho = _iterate(space, loss.scale, Z, U, rho, tracker)
     parts = space.all_parts(needed, tracker.best[0], len(penalties))
     kept_Z, kept_U = (
@@ -443,7 +447,7 @@ def solve_split(
         run.resume(state, needed)
     elif first is not None:
         run.begin_at(first, needed)
-    tracker = Tracker(tol, max_iter, callback)
+    tracker = Tracker(tol, max_iter, callback, null=null_objective(data, loss))
     run.until(tracker)
     best, b = tracker.best
     parts, Z, U = (

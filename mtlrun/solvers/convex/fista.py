@@ -7,6 +7,7 @@ loss, `QuadraticLoss` is the squared loss through Gram matrices or an eigenbasis
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +16,14 @@ import numpy as np
 
 from mtlrun.penalties.norms import kept_parts, needed_parts
 from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import centre, dual_value, optimal_intercept
+from mtlrun.problem.objective import (
+    Centred,
+    centre,
+    dual_value,
+    is_far_from_zero,
+    null_objective,
+    optimal_intercept,
+)
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import Gram, Quadratic, confirm, gram_pays
@@ -54,7 +62,7 @@ class Gradient(NamedTuple):
     scores: np.ndarray | None = None
 
 
-class _Smooth:
+class _Smooth(ABC):
     """sum_i w_i l((X W + b)_i, y_i) as a function of W and b; `curvature` is the Lipschitz constant of the gradient.
 
     Attributes
@@ -69,15 +77,26 @@ class _Smooth:
     with_b = False
     curvature_b = 0.0
 
+    @property
+    @abstractmethod
+    def null(self) -> float:
+        """Loss of the null model, see `null_objective`."""
+
 
 class FieldLoss(_Smooth):
-    """Through predictions: any smooth loss, any data. Intercepts are variables except for the squared loss."""
+    """Through predictions: any smooth loss, any data.
+
+    Intercepts are variables, except for the squared loss. The columns are centred within
+    tasks for the squared loss, and for the others where they are far from zero.
+    """
 
     def __init__(self, data: TaskData, loss: Loss, fit_intercept: bool = False) -> None:
         if not loss.smooth:
             raise ValueError(f"{type(loss).__name__} is not smooth; use solve_split")
         squared = isinstance(loss, SquaredLoss)
-        self._centred = centre(data) if fit_intercept and squared else None
+        self._centred: Centred | None = None
+        if fit_intercept and (squared or is_far_from_zero(data)):
+            self._centred = centre(data, targets=squared)
         self.data = data if self._centred is None else self._centred.data
         self.operator = (
             TaskOperator(data) if self._centred is None else self._centred.operator
@@ -89,6 +108,10 @@ class FieldLoss(_Smooth):
             self.curvature_b = loss.curvature * float(
                 self.data.sum_by_task(self.data.full_weights()).max()
             )
+
+    @cached_property
+    def null(self) -> float:
+        return null_objective(self.data, self.loss)
 
     @cached_property
     def curvature(self) -> float:
@@ -141,7 +164,15 @@ class FieldLoss(_Smooth):
 
     def intercept(self, at: Point) -> np.ndarray:
         """Return the intercepts (T,) for the data as given."""
-        return at.b if self._centred is None else self._centred.intercept(at.W)
+        return at.b if self._centred is None else at.b + self._centred.intercept(at.W)
+
+    def start_intercept(self, start: SolverResult) -> np.ndarray | None:
+        """Return the intercepts (T,) of another solution for the columns used here."""
+        if not self.with_b:
+            return None
+        if self._centred is None:
+            return start.intercept
+        return start.intercept - self._centred.intercept(start.W)
 
     def _scores(self, at: Point) -> np.ndarray:
         return self.data.shifted(at.image, at.b) if self.with_b else at.image
@@ -154,6 +185,10 @@ class QuadraticLoss(_Smooth):
         self.form = form
         self.scale = scale
         self.data = form.data
+
+    @property
+    def null(self) -> float:
+        return self.scale * self.form.null
 
     @property
     def curvature(self) -> float:
@@ -180,6 +215,9 @@ class QuadraticLoss(_Smooth):
 
     def intercept(self, at: Point) -> np.ndarray:
         return self.form.intercept(self.form.lift(at.W))
+
+    def start_intercept(self, start: SolverResult) -> np.ndarray | None:
+        return None
 
 
 SmoothLoss = FieldLoss | QuadraticLoss
@@ -269,8 +307,8 @@ def solve_fista(
     parts = (
         np.zeros((len(needed), *shape)) if first is None else kept_parts(first, needed)
     )
-    b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
-    tracker = Tracker(tol, max_iter, callback)
+    b = smooth.start_intercept(start) if isinstance(start, SolverResult) else None
+    tracker = Tracker(tol, max_iter, callback, null=smooth.null)
     run = ProximalRun(smooth, [penalties[k] for k in needed], parts, b)
     run.until(tracker)
     best_parts, at = tracker.best

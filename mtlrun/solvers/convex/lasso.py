@@ -18,7 +18,13 @@ import scipy.sparse as sp
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem import memory
 from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import centre, duality_gap
+from mtlrun.problem.objective import (
+    NULL_SHARE,
+    centre,
+    duality_gap,
+    gap_scale,
+    null_objective,
+)
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import keeps_digits, take_back
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
@@ -121,16 +127,16 @@ def solve_block_cd(
         design = Design(data, fit_intercept, 1 if rows else data.n_tasks)
     parts = start_parts(start, 1, (data.n_features, data.n_tasks))
     W = np.zeros((data.n_features, data.n_tasks)) if parts is None else parts[0].copy()
-    tracker = Tracker(tol, max_iter, callback)
+    energy = loss.scale * float(design.energy.sum())
+    null = null_objective(data, loss)
+    tracker = Tracker(tol, max_iter, callback, null=null)
     _LassoIteration(
         design, W, penalties[0].alpha / loss.scale, loss.scale, rows, max_work
     ).until(tracker)
     result = tracker.result(
         tracker.best[np.newaxis], design.intercept(tracker.best), design=design
     )
-    if result.converged and not keeps_digits(
-        loss.scale * float(design.energy.sum()), tracker.gap.primal, tol
-    ):
+    if result.converged and not keeps_digits(energy, tracker.gap.primal, tol, null):
         take_back(result, design.row_gap(loss, penalties, tracker.best), tol)
     return result
 
@@ -436,9 +442,8 @@ class _LassoIteration:
                 tracker.message = f"stopped after {work:.1e} multiplications"
                 return
             gaps = primal - dual
-            share = (
-                tracker.tol * max(1.0, abs(P), abs(D)) / (self.scale * len(self.groups))
-            )
+            allowed_gap = tracker.tol * gap_scale(P, D, tracker.null)
+            share = allowed_gap / (self.scale * len(self.groups))
             most, open_groups = 0, np.flatnonzero(gaps > share)
             allowed = (self.max_work - work) / max(1, len(open_groups))
             for g in open_groups:
@@ -467,12 +472,10 @@ class _LassoIteration:
         """Solve with all features from the beginning, where choosing among them would cost more than they do."""
         size = float(len(self.W) * self.W.size)
         most = int(min(tracker.max_iter, max(_AT_LEAST, self.max_work / size)))
-        # Gaps of single tasks add up to at most tol max(1, P) with half of both.
+        # With half of both, the gaps of single tasks add up to at most what is allowed.
         part = 1.0 if self.rows else 0.5
-        targets = (
-            part * tracker.tol / (self.scale * len(self.groups)),
-            part * tracker.tol,
-        )
+        least = NULL_SHARE * tracker.null / (self.scale * len(self.groups))
+        targets = (part * tracker.tol * least, part * tracker.tol)
         epochs, primal, dual = self.design.descend_all(
             self.W, self.alpha, targets, most, by_entry=not self.rows
         )

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import relative_gap
+from mtlrun.problem.objective import gap_scale, null_objective, relative_gap
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
@@ -376,28 +376,48 @@ def solve_subspace(
         )
     low = next(k for k, p in enumerate(penalties) if isinstance(p, TraceNorm))
     out = next((k for k, p in enumerate(penalties) if isinstance(p, L12)), None)
-    unit = penalties[low].alpha  # the objective is divided by it
-    scale, lam = (
-        loss.scale / unit,
-        penalties[out].alpha / unit if out is not None else np.inf,
-    )
+    null = null_objective(data, loss)
+    # Coefficients are divided by the size of the targets where these have unusual units,
+    # and the objective by the strength of the trace norm.
+    size = _unusual_size(data, null / loss.scale)
+    data = data.with_targets(data.targets / size)
+    unit = size * penalties[low].alpha
+    scale = loss.scale * size / penalties[low].alpha
+    lam = np.inf if out is None else penalties[out].alpha / penalties[low].alpha
     exact = WideProblem.of(data, scale, lam, fit_intercept)
     work = exact if tol < SINGLE else exact.astype(np.float32)
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
+    parts = None if parts is None else parts / size
     state = start.info.get("state") if isinstance(start, SolverResult) else None
     point = (
         state if isinstance(state, _Point) else _Point.of(parts, low, out, work.shape)
     ).seen_by(work)
-    tracker = Tracker(tol, max_iter, callback)
+    tracker = Tracker(tol, max_iter, callback, null=null)
     point = _descend(work, exact, point, unit, tracker)
     parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
     parts[low] = point.low_rank()
     if out is not None:
         parts[out][:, point.active] = point.E
-    intercept = exact.intercept(parts.sum(axis=0))
+    intercept = size * exact.intercept(parts.sum(axis=0))
     return tracker.result(
-        parts, intercept, rank=point.U.shape[1], outliers=len(point.active), state=point
+        size * parts,
+        intercept,
+        rank=point.U.shape[1],
+        outliers=len(point.active),
+        state=point,
     )
+
+
+def _unusual_size(data: TaskData, null: float) -> float:
+    """Return a power of two near the spread of the targets, 1 if that is 1e-3 to 1e3.
+
+    `null` is half of the sum of the squared deviations. A division by a power of two is
+    exact.
+    """
+    spread = np.sqrt(2.0 * null / data.full_weights().sum())
+    if spread == 0 or 1e-3 <= spread <= 1e3:
+        return 1.0
+    return float(2.0 ** np.round(np.log2(spread)))
 
 
 def _descend(
@@ -411,7 +431,7 @@ def _descend(
             min(primal, at.primal),
             max(dual, at.dual),
         )  # the best so far, in the precision of the work
-        gap = relative_gap(primal, dual)
+        gap = relative_gap(primal, dual, null=tracker.null / unit)
         if work is not exact and (
             gap <= goal or stalled == _PATIENCE or iteration == tracker.max_iter
         ):
@@ -434,7 +454,11 @@ def _descend(
             break
         new = _step(work, point, at, gap, careful)
         after = new.certify(work)
-        noise = 0.0 if work is exact else _NOISE * max(1.0, at.primal)
+        noise = (
+            0.0
+            if work is exact
+            else _NOISE * gap_scale(at.primal, 0.0, tracker.null / unit)
+        )
         stalled = stalled + 1 if after.primal > at.primal - noise else 0
         if after.primal <= at.primal + noise:
             point, at, careful = new, after, 0

@@ -16,6 +16,7 @@ import joblib
 import numpy as np
 
 from mtlrun.problem.memory import require
+from mtlrun.problem.objective import gap_scale
 from mtlrun.solvers.mkl.kernels import Kernel, kernel_stack
 from mtlrun.utils.jit import compiled, summing
 
@@ -278,6 +279,11 @@ class SvmTasks:
         return len(self.labels)
 
     @property
+    def null(self) -> float:
+        """Objective of functions that are zero: the hinge loss of all rows."""
+        return float(sum(cost.sum() for cost in self.costs))
+
+    @property
     def n_kernels(self) -> int:
         return len(self.grams.kernels)
 
@@ -319,9 +325,8 @@ class SvmTasks:
             self.n_fits += 1
             b, steps = ascend(stack, theta, y, C, dual, images, self._tol[t], limit)
             point = self._point(theta, dual, images, b, y, C)
-            inaccurate = point.high - point.low > self.accuracy * max(
-                point.high, 1.0 / self.n_tasks
-            )
+            allowed = self.accuracy * gap_scale(point.high, 0.0, float(C.sum()))
+            inaccurate = point.high - point.low > allowed
             if not inaccurate or self._tol[t] <= _TIGHT or steps >= limit:
                 return point
             self._tol[t] *= _REDUCE

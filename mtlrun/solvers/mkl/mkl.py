@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.problem.objective import gap_scale
 from mtlrun.problem.result import Callback, Tracker
 from mtlrun.solvers.mkl.machines import SvmPoint, SvmTasks
 from mtlrun.solvers.pairwise import (
@@ -182,7 +183,7 @@ def solve_group_mkl(
     ECML PKDD 2015: the objective. Their alternating algorithm is `solve_alternating`.
     """
     coupling, theta = _begin(tasks, lam, start)
-    tracker = Tracker(tol, max_iter, callback)
+    tracker = Tracker(tol, max_iter, callback, null=tasks.null)
     points = [tasks.solve(t, theta[t]) for t in range(tasks.n_tasks)]
     slopes = _slopes(points)
     curvature = _first_curvature(slopes, start)
@@ -193,7 +194,7 @@ def solve_group_mkl(
             it, primal, _bound(points, slopes, pull), (theta, points)
         ):
             break
-        accuracy = tol * inner * max(1.0, abs(primal))
+        accuracy = tol * inner * gap_scale(primal, 0.0, tasks.null)
         new, pull = coupling.step(theta, slopes, curvature, accuracy)
         if tracker.check(it, primal, _bound(points, slopes, pull), (theta, points)):
             break
@@ -260,7 +261,7 @@ def solve_alternating(
     Parameters and return value are those of `solve_group_mkl`; `theta` is the last iterate, whatever its objective.
     """
     coupling, theta = _begin(tasks, lam, start)
-    tracker = Tracker(tol, max_iter, callback)
+    tracker = Tracker(tol, max_iter, callback, null=tasks.null)
     visited: list[np.ndarray] = []
     cycle: list[float] = []
     bound = -np.inf
@@ -271,7 +272,7 @@ def solve_alternating(
             theta,
             slopes,
             np.zeros((len(theta), 1)),
-            tol * _INNER * max(1.0, abs(primal)),
+            tol * _INNER * gap_scale(primal, 0.0, tasks.null),
         )
         bound = max(bound, _bound(points, slopes, pull))
         visited.append(theta)

@@ -18,7 +18,7 @@ import scipy.linalg
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.memory import require
-from mtlrun.problem.objective import duality_gap
+from mtlrun.problem.objective import duality_gap, gap_scale
 from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
@@ -217,12 +217,16 @@ class FetrProblem:
         return float(self.form.energy.sum())
 
     def start(self) -> FetrState:
-        """Return W = 0 and both precision matrices equal to the multiple of the identity in the box nearest to I."""
-        one = min(max(1.0, self.lower), self.upper)
+        """Return W = 0 and the multiple of I in the middle of the box for both matrices.
+
+        The middle is the geometric mean, which is 1 for the default box and has the unit
+        of a precision for any other.
+        """
+        middle = float(np.sqrt(self.lower * self.upper))
         return FetrState(
             np.zeros((self.d, self.m)),
-            Precision.scalar(self.d, one),
-            Precision.scalar(self.m, one),
+            Precision.scalar(self.d, middle),
+            Precision.scalar(self.m, middle),
         )
 
     def system(self, feature: Precision, task: Precision) -> CoupledSystem:
@@ -279,7 +283,9 @@ def solve_fetr(
     max_iter: int = 500,
     callback: FetrCallback | None = None,
 ) -> SolverResult:
-    """Minimise the objective of `FetrProblem` in turn over W, S1 and S2, from S1 = S2 = I.
+    """Minimise the objective of `FetrProblem` in turn over W, S1 and S2.
+
+    The first S1 and S2 are sqrt(lower upper) I, which is I for the default box.
 
     The W-step is exact, or for the iterative solvers inexact from the last W, which never raises the objective either;
     the S-steps are exact in closed form. That a round does not raise the objective is checked every time.
@@ -609,7 +615,8 @@ def solve_alternating(
         loss = form.value(W)
         objective.append(loss + 0.5 * ridge * float(np.vdot(W, W)) + alpha * trace**2)
         if it > 1:
-            decrease = (objective[-2] - objective[-1]) / max(1.0, abs(objective[-1]))
+            unit = gap_scale(objective[-1], 0.0, form.null)
+            decrease = (objective[-2] - objective[-1]) / unit
             if decrease <= tol:
                 converged = True
                 break

@@ -16,7 +16,6 @@ from sklearn.svm import SVC
 from mtlrun.features.dna import StringDesign
 from mtlrun.features.rows import make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
-from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.result import Callback, SolverResult, Tracker
 from mtlrun.utils.jit import comparing, compiled, inner
 
@@ -418,7 +417,7 @@ def solve_without_intercept(
     Steinwart, Hush and Scovel, Training SVMs without offset, Journal of Machine Learning Research, 2011, for single
     variables and their choice by gain.
     """
-    tracker = Tracker(gap, max_iter, callback)
+    tracker = Tracker(gap, max_iter, callback, null=float(cost.sum()))
     owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
     diagonal = coupling.diagonal[owner] * np.concatenate([_norms(X) for X in designs])
     alpha = np.where(
@@ -436,11 +435,7 @@ def solve_without_intercept(
     while True:
         primal, excess, violation = state.judge()
         primal += rest
-        near = (
-            violation <= tol
-            or relative_gap(primal, primal - excess, excess) <= gap
-            or stalled
-        )
+        near = violation <= tol or tracker.relative(primal, excess) <= gap or stalled
         if near and not fresh:
             state.gradient = -1.0 / root
             _update(kernel, cache, state.gradient, state.alpha)

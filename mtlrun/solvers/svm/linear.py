@@ -15,7 +15,7 @@ from sklearn.utils.extmath import row_norms
 from mtlrun.features.rows import CSR, DENSE, STRINGS, Rows, make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
-from mtlrun.problem.objective import relative_gap
+from mtlrun.problem.objective import null_objective
 from mtlrun.problem.result import Callback, SolverResult, Tracker
 from mtlrun.problem.taskdata import TaskData, dense, is_sparse
 from mtlrun.solvers.svm.kernel import certify_kernel, polish
@@ -278,7 +278,8 @@ def solve_block_dcd(
             f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}"
         )
     fast = (form, step) == ("block", "exact") if fast is None else fast
-    tracker = Tracker(tol, max_iter, callback)
+    null = C * null_objective(data, SVM_LOSSES[loss])
+    tracker = Tracker(tol, max_iter, callback, null=null)
     bias = 1.0 if fit_intercept else 0.0
     problem, state = _prepare(data, coupling, loss, C, bias, start, step, seed, form)
     sweep = block_sweeps if form == "block" else example_sweeps
@@ -327,7 +328,7 @@ def _ascend(
         if exact:
             climb(X, p, s, free, coupling)
             work += cost
-        if exact or relative_gap(primal, primal - gap, gap) <= tracker.tol:
+        if exact or tracker.relative(primal, gap) <= tracker.tol:
             rebuild(p, s)  # what is published belongs to alpha exactly
             primal, gap = certify(p, s)
         if spread <= eps:
@@ -573,7 +574,8 @@ def solve_svm_newton(
     The run goes on below `tol`, since the last iterations gain most. `start` is used by the smooth losses only.
     """
     check_problem(data, coupling, loss, C)
-    tracker = Tracker(min(tol, _AIM[loss]), max_iter, callback)
+    null = C * null_objective(data, SVM_LOSSES[loss])
+    tracker = Tracker(min(tol, _AIM[loss]), max_iter, callback, null=null)
     problem = SmallProblem(data, coupling, C, fit_intercept)
     if loss == "hinge":
         W, alpha = _interior_point(problem, tracker)

@@ -1,0 +1,68 @@
+"""Estimators refuse frames whose columns have other names or another order than in fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from mtlrun.estimators.baselines import (
+    PerTask,
+    ScaledTargets,
+    TaskFeature,
+    TaskMean,
+)
+from mtlrun.estimators.registry import METHODS, build
+from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
+
+TASKS = np.arange(60) % 3
+WRAPPERS = {
+    "TaskMean": TaskMean(),
+    "PerTask": PerTask(Ridge()),
+    "PerTask of a tuned ridge": PerTask(TunedRidge()),
+    "PerTask of a kernel ridge": PerTask(TunedKernelRidge()),
+    "PerTask of a tuned logistic regression": PerTask(TunedLogistic()),
+    "TaskFeature": TaskFeature(Ridge()),
+    "TaskFeature of a classifier": TaskFeature(LogisticRegression()),
+    "TaskFeature with numbers": TaskFeature(Ridge(), encoding="number"),
+    "ScaledTargets": ScaledTargets(build("TraceNormMTL")),
+    "ScaledTargets of TaskFeature": ScaledTargets(TaskFeature(Ridge())),
+}
+TUNED = {
+    "TunedRidge": TunedRidge(),
+    "TunedKernelRidge": TunedKernelRidge(),
+    "TunedLogistic": TunedLogistic(),
+}
+
+
+def table():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    return X, np.where(X["a"] + 0.3 * rng.normal(size=60) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_wrapper_takes_no_columns_by_position(name):
+    X, y = table()
+    model = WRAPPERS[name].fit(X, y, task_id=TASKS)
+    model.predict(X, task_id=TASKS)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X[["b", "a"]], task_id=TASKS)
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_a_tuned_model_takes_no_columns_by_position(name):
+    X, y = table()
+    model = TUNED[name].fit(X, y)
+    model.predict(X)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X[["b", "a"]])
+
+
+@pytest.mark.filterwarnings("ignore::mtlrun.estimators.base.DegenerateModelWarning")
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "MTNetwork"])
+def test_a_method_takes_no_columns_by_position(name):
+    X, y = table()
+    params = {"n_blocks": 2} if "n_blocks" in METHODS[name].parameters else {}
+    model = build({"estimator": name, "params": params}).fit(X, y, task_id=TASKS)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X[["b", "a"]], task_id=TASKS)
