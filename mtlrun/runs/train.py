@@ -34,7 +34,8 @@ from mtlrun.report.grid import Column, Grid, Section, show
 from mtlrun.runs.cell import Cell, with_params
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
 from mtlrun.runs.plan import plan
-from mtlrun.runs.pool import Pool, Progress
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.store import check_folder
