@@ -185,8 +185,6 @@ def cases():
 CASES = cases()
 
 
-@pytest.mark.every(3)
-@pytest.mark.methods
 @pytest.mark.parametrize("case", CASES)
 def test_the_stored_solution_is_found_again(case, judge):
     name, params, layout, weighted = CASES[case]

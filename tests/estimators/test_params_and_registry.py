@@ -150,17 +150,6 @@ def test_load_class_returns_the_class_itself():
     assert load_class("IndependentSVC") is IndependentSVC
 
 
-def test_every_base_class_has_a_method_whose_tests_are_not_slow(pytestconfig):
-    def base(name):
-        parents = load_class(name).__mro__[1:]
-        return next(parent for parent in parents if parent.__name__ not in METHODS)
-
-    bases = {name: base(name) for name, info in METHODS.items() if not info.extra}
-    assert set(bases.values()) == {
-        bases[name] for name in pytestconfig.representatives if name in bases
-    }
-
-
 @pytest.mark.parametrize("left_out", ["cite", "complexity", "default_grid"])
 def test_a_class_has_to_say_its_source_its_cost_and_its_grid(left_out):
     said = {"cite": ("hoerl1970",), "complexity": "one solve", "default_grid": {}}
