@@ -126,6 +126,8 @@ def pytest_collection_modifyitems(
         methods = methods_among(item.callspec.params.values())
         if not is_sampled and methods <= config.settled_methods:
             item.add_marker("slow")
+    # With slow tests and those that -k deselects.
+    config.collected_tests = list(items)
 
 
 def _committed() -> list[Path]:

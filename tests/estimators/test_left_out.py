@@ -26,32 +26,35 @@ ESSENTIAL = {
 
 
 def test_a_method_with_stored_solutions_is_settled(find_settled_methods):
-    assert find_settled_methods(STORED) == set(METHODS)
+    assert "FusedMTL" in find_settled_methods(STORED)
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
 def test_a_method_that_lacks_a_stored_solution_is_new(find_settled_methods, layout):
     stored = {**STORED}
     del stored[f"FusedMTL, {layout}"]
-    assert find_settled_methods(stored) == set(METHODS) - {"FusedMTL"}
+    new = find_settled_methods(STORED) - find_settled_methods(stored)
+    assert new == {"FusedMTL"}
 
 
 def test_a_method_of_another_version_has_changed(find_settled_methods, monkeypatch):
-    changed = replace(METHODS["RobustMTL"], changes=["a longer step"])
-    monkeypatch.setitem(METHODS, "RobustMTL", changed)
-    # The solutions of this method contain those of robust models.
-    both = {"RobustMTL", "DivideAndConquerRMTL"}
-    assert find_settled_methods(STORED) == set(METHODS) - both
+    settled = find_settled_methods(STORED)
+    info = METHODS["RobustMTL"]
+    changes = [*info.changes, "a longer step"]
+    monkeypatch.setitem(METHODS, "RobustMTL", replace(info, changes=changes))
+    # Its solutions are parts of those of the other method.
+    changed = settled - find_settled_methods(STORED)
+    assert changed == {"RobustMTL", "DivideAndConquerRMTL"}
 
 
-def test_every_method_has_its_essential_tests_in_make_test(request):
+def test_every_method_has_its_essential_tests_in_make_test(pytestconfig):
     methods = defaultdict(set)
-    for item in request.session.items:
+    for item in pytestconfig.collected_tests:
         name = item.originalname
         if name in ESSENTIAL and not item.get_closest_marker("slow"):
             text = " ".join(item.callspec.id.replace("-", " ").split(","))
             methods[name] |= {word.partition("(")[0] for word in text.split()}
-    # The session may consist of this file alone.
+    # The tests of this file alone may have been collected.
     for name, words in methods.items():
         lacking = set(METHODS) - words
         if name == "test_scikit_learn_check":
