@@ -468,11 +468,8 @@ class Sweep(StrictModel):
 
     @model_validator(mode="after")
     def _one_axis(self) -> Sweep:
-        given = [
-            name
-            for name in ("split", "option", "params")
-            if getattr(self, name) is not None
-        ]
+        axes = {"split": self.split, "option": self.option, "params": self.params}
+        given = [name for name, value in axes.items() if value is not None]
         if len(given) != 1:
             raise ValueError(
                 f"a sweep needs one of split, option and params, not {', '.join(given) or 'none'}"

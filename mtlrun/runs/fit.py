@@ -6,7 +6,6 @@ checks and records what it returns; none knows experiment files.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import inspect
 import math
@@ -16,7 +15,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,7 +118,7 @@ def fit_cell(
             "total": time.perf_counter() - started,
         },
         solver={**solver, **_truth_error(fitted.model, part)},
-        environment={**asdict(timing), **host_facts()},
+        environment={**timing.to_dict(), **host_facts()},
         result={"tasks": list(data.tasks)},
     )
     return Fitted(fitted.model, step, part, predicted, record)
@@ -165,9 +164,7 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
 
 def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:
     """Return the rows that a fit or a fold trains on and is scored on, and its feature step fitted on the former."""
-    split = {
-        name: value for name, value in asdict(cell.split).items() if value is not None
-    }
+    split = cell.split.to_dict()
     train, validation, test = split_rows(data, **split)
     if cell.fold is not None and cell.search is not None:
         if cell.search.on == "validation":
@@ -244,11 +241,8 @@ def make_step(features: Features, data: Dataset) -> Any:
         return _SCALERS[features.kind]().set_output(transform="default")
     if features.kind == "one-hot":
         return WeightedDegree(degree=1).set_output(transform="default")
-    options = {
-        name: value
-        for name, value in asdict(features).items()
-        if name != "kind" and value is not None
-    }
+    options = features.to_dict()
+    del options["kind"]
     return WeightedDegree(**options).set_output(transform="default")
 
 
@@ -599,13 +593,9 @@ def _check(found: Any, path: str, declaration: Declaration | None) -> None:
 def _result(found: Measurement) -> dict[str, Any]:
     """Return curves, matrices, rankings, lines and tables as plain data, without those that are empty."""
     plain: dict[str, Any] = {
-        "curves": {
-            name: dataclasses.asdict(curve) for name, curve in found.curves.items()
-        },
-        "matrices": {
-            name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()
-        },
-        "rankings": [dataclasses.asdict(scores) for scores in found.rankings],
+        "curves": {name: curve.to_dict() for name, curve in found.curves.items()},
+        "matrices": {name: matrix.to_dict() for name, matrix in found.matrices.items()},
+        "rankings": [scores.to_dict() for scores in found.rankings],
         "lines": list(found.lines),
         "tables": dict(found.tables),
     }

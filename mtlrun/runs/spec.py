@@ -505,8 +505,13 @@ def plain(spec: Spec) -> dict[str, Any]:
     if spec.selection is not None:
         config["selection"] = _plain_selection(spec, spec.selection)
     config["metrics"] = spec.all_metrics
-    for name in ("timing", "limits", "statistics", "table"):
-        section = getattr(spec, name)
+    sections = {
+        "timing": spec.timing,
+        "limits": spec.limits,
+        "statistics": spec.statistics,
+        "table": spec.table,
+    }
+    for name, section in sections.items():
         if section is not None:
             config[name] = section.model_dump(exclude_none=True)
     if spec.measures:
@@ -548,6 +553,7 @@ def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
             "params": method.params,
             **where,
         }
+    flags = {"halving": method.halving, "scored": method.scored}
     return {
         "label": method.label,
         "estimator": method.estimator,
@@ -557,7 +563,7 @@ def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
             for k, v in method.grid.items()
         },
         "select_with": method.select_with,
-        **{name: True for name in ("halving", "scored") if getattr(method, name)},
+        **{name: True for name, is_set in flags.items() if is_set},
         **where,
     }
 

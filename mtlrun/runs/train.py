@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -362,29 +362,23 @@ def load_trained(folder: Path, training: Experiment, cell: Cell) -> Trained | No
 
 def _result(training: Experiment, record: Record) -> dict[str, Any]:
     """Return the content of `metrics.json`."""
-    names = (
-        "status",
-        "params",
-        "metrics",
-        "per_task",
-        "counts",
-        "seconds",
-        "solver",
-        "environment",
-        "log",
-    )
-    known = asdict(record)
-    head = {"schema": SCHEMA, "id": training.id, "dataset": training.spec.dataset.name}
-    more = {
+    return {
+        "schema": SCHEMA,
+        "id": training.id,
+        "dataset": training.spec.dataset.name,
+        "method": training.spec.method.estimator,
+        "status": record.status,
+        "params": record.params,
+        "metrics": record.metrics,
+        "per_task": record.per_task,
+        "counts": record.counts,
+        "seconds": record.seconds,
+        "solver": record.solver,
+        "environment": record.environment,
+        "log": record.log,
         "selection": record.selection,
         "refit": training.spec.refit,
         "cell": record.key,
-    }
-    return {
-        **head,
-        "method": training.spec.method.estimator,
-        **{name: known[name] for name in names},
-        **more,
     }
 
 
