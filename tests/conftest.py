@@ -123,7 +123,9 @@ def pytest_collection_modifyitems(
         test = item.nodeid.partition("[")[0]
         is_sampled = n_combinations[test] % n == 0
         n_combinations[test] += 1
-        methods = methods_among(item.callspec.params.values())
+        # Only items of tests with arguments have a callspec.
+        callspec = getattr(item, "callspec", None)
+        methods = methods_among(callspec.params.values() if callspec else ())
         if not is_sampled and methods <= config.settled_methods:
             item.add_marker("slow")
     # With slow tests and those that -k deselects.

@@ -12,6 +12,9 @@ import scipy.sparse as sp
 from mtlrun.problem.memory import require
 from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
 
+# An ndarray or a sparse array of shape (T, T), which have no common static type; where
+# the user gives it, also "all" or a DataFrame.
+Similarity = Any
 # Entries of a similarity that differ by less than this, relative to the largest, count as equal.
 _SYMMETRY = 1e-12
 
@@ -99,7 +102,9 @@ class TaskCoupling:
         return a * np.eye(self.n_tasks) + b
 
 
-def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -> Any:
+def check_similarity(
+    graph: Similarity, tasks: np.ndarray, *, isolated: bool = False
+) -> Similarity:
     """Return a task similarity as a (T, T) array in the order of `tasks`; a sparse one stays sparse.
 
     Parameters
@@ -168,7 +173,7 @@ def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -
     return sp.csr_array((A + A.T) / 2) if is_sparse(A) else (A + A.T) / 2
 
 
-def _largest(A: Any) -> tuple[float, int, int]:
+def _largest(A: Similarity) -> tuple[float, int, int]:
     """Return the largest entry of a square matrix and its place; that of a sparse one may be any of its zeros."""
     row, column = np.unravel_index(int(A.argmax()), A.shape)
     return float(A[row, column]), int(row), int(column)
@@ -183,7 +188,7 @@ def _require_pairs(n_tasks: int, matrices: int) -> None:
     )
 
 
-def _reorder(graph: Any, tasks: np.ndarray) -> Any:
+def _reorder(graph: Similarity, tasks: np.ndarray) -> np.ndarray:
     """Return a DataFrame as an array in the order of the tasks; one with default labels is taken as it is."""
     names = tasks.tolist()
     rows, columns = list(graph.index), list(graph.columns)
@@ -196,7 +201,7 @@ def _reorder(graph: Any, tasks: np.ndarray) -> Any:
     )
 
 
-def laplacian(similarity: Any) -> Any:
+def laplacian(similarity: Similarity) -> Similarity:
     """Return the Laplacian diag(A 1) - A of a similarity, sparse for a sparse one; the diagonal of A has no effect."""
     if is_sparse(similarity):
         degrees = similarity.sum(axis=1) - similarity.diagonal()
@@ -207,14 +212,16 @@ def laplacian(similarity: Any) -> Any:
     return np.diag(A.sum(axis=1)) - A
 
 
-def couple_graph(graph: Any, tasks: np.ndarray, coupling: float = 1.0) -> TaskCoupling:
+def couple_graph(
+    graph: Similarity, tasks: np.ndarray, coupling: float = 1.0
+) -> TaskCoupling:
     """Return the coupling of `couple_tasks` for what `check_similarity` takes; "all" needs no matrix of pairs."""
     if isinstance(graph, str) and graph == "all":
         return _couple_equals(len(tasks), 1.0, coupling)
     return couple_tasks(check_similarity(graph, tasks), coupling)
 
 
-def couple_tasks(similarity: Any, coupling: float = 1.0) -> TaskCoupling:
+def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
     """Return M = (I + coupling * L)^{-1} for the Laplacian L of a checked similarity.
 
     Parameters

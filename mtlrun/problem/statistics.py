@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mtlrun.errors import DataError
 from mtlrun.problem.losses import is_graded
 from mtlrun.problem.operator import TaskOperator
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Design, TaskData
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 
@@ -86,10 +87,10 @@ class TaskStatistics:
     @classmethod
     def of(
         cls,
-        X: Any,
-        y: Any,
-        task_id: Any = None,
-        sample_weight: Any = None,
+        X: Design,
+        y: ArrayLike,
+        task_id: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         features: Sequence[str] = (),
         like: TaskStatistics | None = None,

@@ -630,7 +630,7 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def _entry(column: Column, value: Any) -> dict[str, Any]:
+def _entry(column: Column, value: object) -> dict[str, Any]:
     text = show(value, column.kind)
     number: Any = value if isinstance(value, int | float) else None
     if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
@@ -682,7 +682,7 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _render(template: str, **content: Any) -> str:
+def _render(template: str, **content: object) -> str:
     own = {
         name: Markup((TEMPLATES / name).read_text(encoding="utf-8"))
         for name in ("style.css", "script.js")

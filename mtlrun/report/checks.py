@@ -242,12 +242,12 @@ def distinct(value: list[Any]) -> list[Any]:
     return value
 
 
-def _iso_date(value: Any) -> Any:
+def _iso_date(value: object) -> Any:
     """Return a date of YAML, or a text that is one, as text; raises ValueError."""
     return str(date.fromisoformat(str(value)))
 
 
-def _as_names(value: Any) -> Any:
+def _as_names(value: object) -> Any:
     return as_list(value) if value is None or isinstance(value, str) else value
 
 

@@ -331,7 +331,7 @@ def cell_from(
     )
 
 
-def is_nested(value: Any) -> TypeGuard[Mapping[str, Any]]:
+def is_nested(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether a parameter value stands for an estimator."""
     return (
         isinstance(value, Mapping)
@@ -386,7 +386,7 @@ def strong_to_weak(found: Sequence[Mapping[str, Any]]) -> list[int]:
         if value not in places.setdefault(name, []):
             places[name].append(value)
 
-    def strength(name: str, value: Any) -> float:
+    def strength(name: str, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return places[name].index(value)
         return value if name.rpartition("__")[2] in WEAKENING else -value

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from threadpoolctl import threadpool_limits
@@ -406,7 +407,7 @@ def _visit_all(
 
 
 def _visit(
-    cell: Cell, part: Part, values: Mapping[str, Any], model: Any, warm: bool
+    cell: Cell, part: Part, values: Mapping[str, Any], model: BaseEstimator, warm: bool
 ) -> tuple[Any, dict[str, Any]]:
     """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
     assert cell.search is not None
@@ -435,7 +436,9 @@ def _visit(
     return model if warm and model is made else None, result
 
 
-def _next_model(cell: Cell, values: Mapping[str, Any], model: Any, warm: bool) -> Any:
+def _next_model(
+    cell: Cell, values: Mapping[str, Any], model: BaseEstimator, warm: bool
+) -> Any:
     if model is not None:
         return model.set_params(**values)
     params = with_params(cell.method.params, values)
@@ -457,7 +460,7 @@ def _counts(part: Part, scores: Mapping[str, Scores]) -> dict[str, int]:
     }
 
 
-def _blocks(model: Any) -> dict[str, float]:
+def _blocks(model: BaseEstimator) -> dict[str, float]:
     """Return the seconds of a block method: one block after the other, and each on a worker of its own."""
     seconds = getattr(model, "block_seconds_", None)
     return (
@@ -470,7 +473,7 @@ def _blocks(model: Any) -> dict[str, float]:
     )
 
 
-def _truth_error(model: Any, part: Part) -> dict[str, float]:
+def _truth_error(model: BaseEstimator, part: Part) -> dict[str, float]:
     """Return the relative error of the coefficients of a regression with known truth, else nothing."""
     truth, coef = part.train.truth.get("W"), getattr(model, "coef_", None)
     if (
@@ -575,7 +578,7 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     )
 
 
-def _check(found: Any, path: str, declaration: Declaration | None) -> None:
+def _check(found: object, path: str, declaration: Declaration | None) -> None:
     """Refuse what is no measurement, and quantities that the measure does not declare."""
     if not isinstance(found, Measurement):
         raise TypeError(f"{path} returned a {type(found).__name__}, not a Measurement")

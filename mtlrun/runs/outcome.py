@@ -49,7 +49,7 @@ class Outcome:
     log: str | None = None
 
 
-def attempt(function: Callable[..., Any], *arguments: Any) -> Outcome:
+def attempt(function: Callable[..., Any], *arguments: object) -> Outcome:
     """Call a function and return its outcome, also if it raises an exception."""
     try:
         return Outcome(OK, function(*arguments))
@@ -67,7 +67,7 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Outcome:
 
 
 def attempt_in_worker(
-    n_workers: int, function: Callable[..., Any], *arguments: Any
+    n_workers: int, function: Callable[..., Any], *arguments: object
 ) -> Outcome:
     """Call a function in one of `n_workers` busy workers and return its outcome.
 

@@ -164,7 +164,7 @@ class FeatureStep(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, value: Any) -> Any:
+    def _from_text(cls, value: object) -> Any:
         return {"kind": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
@@ -199,7 +199,7 @@ class DatasetSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, value: Any) -> Any:
+    def _from_text(cls, value: object) -> Any:
         return {"id": value} if isinstance(value, str) else value
 
     @property
@@ -298,7 +298,7 @@ class ReferenceFile(Tolerance):
     source: Literal["paper", "stored"] | None = None
 
 
-def _reference_kind(entry: Any) -> str:
+def _reference_kind(entry: object) -> str:
     in_file = isinstance(entry, ReferenceFile) or (
         isinstance(entry, dict) and "file" in entry
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
@@ -37,7 +37,7 @@ from mtlrun.runs.plan import plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
-from mtlrun.runs.spec import Experiment
+from mtlrun.runs.spec import ChunkTraining, Experiment
 from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
@@ -300,7 +300,9 @@ def save_training(trained: Trained, folder: Path) -> None:
         save_model(new, trained.model)
 
 
-def check_settings(folder: Path, training: Any, force: bool) -> None:
+def check_settings(
+    folder: Path, training: Experiment | ChunkTraining, force: bool
+) -> None:
     """Refuse a folder with a model that was trained with other settings (`training.config`), unless by force.
 
     Raises
@@ -386,7 +388,7 @@ def _facts(
     training: Experiment,
     cell: Cell,
     dataset: Dataset,
-    estimator: Any,
+    estimator: BaseEstimator,
     result: Mapping[str, Any],
 ) -> dict[str, Any]:
     features = training.spec.features

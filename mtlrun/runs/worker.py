@@ -50,7 +50,7 @@ class Worker:
         return self._ready is not None and not self._ready.done()
 
     def call(
-        self, pool: Pool, function: Callable[..., Outcome], *arguments: Any
+        self, pool: Pool, function: Callable[..., Outcome], *arguments: object
     ) -> Outcome:
         """Run a work item within the time that the pool leaves it.
 

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -144,8 +143,20 @@ def digest(*values):
     return total.hexdigest()
 
 
+class Matrix:
+    """The functions of this file, for the test modules."""
+
+    make = staticmethod(make)
+    targets = staticmethod(targets)
+    arrange = staticmethod(arrange)
+    problem = staticmethod(problem)
+    fit = staticmethod(fit)
+    scores = staticmethod(scores)
+    plain = staticmethod(plain)
+    digest = staticmethod(digest)
+
+
 @pytest.fixture(scope="session")
 def matrix():
-    """The functions of this file."""
-    functions = (make, targets, arrange, problem, fit, scores, plain, digest)
-    return SimpleNamespace(**{function.__name__: function for function in functions})
+    """The functions that make all methods, data for them, and fits."""
+    return Matrix

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,6 +12,13 @@ from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.estimators.facts import Facts, references
 from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, integer, real
 from mtlrun.estimators.registry import METHODS, build, get_method, load_class
+
+
+@dataclass
+class Model:
+    """A model with one parameter."""
+
+    p: object
 
 
 @pytest.mark.parametrize(
@@ -40,7 +47,7 @@ from mtlrun.estimators.registry import METHODS, build, get_method, load_class
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(rule, value, message):
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
-        check_params(SimpleNamespace(p=value), {"p": rule})
+        check_params(Model(value), {"p": rule})
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(rule, value, message):
     ],
 )
 def test_allowed_values_pass(rule, value):
-    check_params(SimpleNamespace(p=value), {"p": rule})
+    check_params(Model(value), {"p": rule})
 
 
 @pytest.mark.parametrize("name", METHODS)
