@@ -97,8 +97,9 @@ class TaskCoupling:
         assert self.common is not None
         _require_pairs(self.n_tasks, 2)
         a, b = self.common
-        if which == 1:  # (a I + b 11')^{-1}, where a + T b = 1
-            a, b = 1.0 / a, -b / a
+        if which == 1:
+            # The inverse of a I + b 11', because a + T b = 1.
+            return 1.0 / a * np.eye(self.n_tasks) + -b / a
         return a * np.eye(self.n_tasks) + b
 
 
@@ -174,7 +175,10 @@ def check_similarity(
 
 
 def _largest(A: Similarity) -> tuple[float, int, int]:
-    """Return the largest entry of a square matrix and its place; that of a sparse one may be any of its zeros."""
+    """Return the largest entry of a square matrix, and its row and column.
+
+    If the largest entries of a sparse matrix are zeros, the position of one is returned.
+    """
     row, column = np.unravel_index(int(A.argmax()), A.shape)
     return float(A[row, column]), int(row), int(column)
 
@@ -191,7 +195,8 @@ def _require_pairs(n_tasks: int, matrices: int) -> None:
 def _reorder(graph: Similarity, tasks: np.ndarray) -> np.ndarray:
     """Return a DataFrame as an array in the order of the tasks; one with default labels is taken as it is."""
     names = tasks.tolist()
-    rows, columns = list(graph.index), list(graph.columns)
+    rows = list(graph.index)
+    columns = list(graph.columns)
     if set(rows) == set(names) and set(columns) == set(names):
         return graph.loc[names, names].to_numpy()
     if rows == columns == list(range(len(names))):
