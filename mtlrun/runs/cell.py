@@ -178,7 +178,7 @@ class Scoring:
             "metrics": list(self.metrics),
             "average": self.average,
             "keep": list(self.keep),
-            "timing": None if self.timing is None else self.timing.to_dict(),
+            "timing": _dict_of(self.timing),
         }
         return _without_empty(fields)
 
@@ -229,18 +229,20 @@ class Cell:
         The keys of all stored results depend on this dictionary, but not on its order.
         """
         fields = {
-            "dataset": None if self.dataset is None else self.dataset.to_dict(),
+            "dataset": _dict_of(self.dataset),
             "split": self.split.to_dict(),
             "method": self.method.to_dict(),
             "scoring": self.scoring.to_dict(),
-            "features": None if self.features is None else self.features.to_dict(),
-            "search": None if self.search is None else self._search_dict(self.search),
+            "features": _dict_of(self.features),
+            "search": self._search_dict(),
             "fold": self.fold,
         }
         return {"schema": SCHEMA, "family": self.family, **_without_empty(fields)}
 
-    def _search_dict(self, search: Search) -> dict[str, Any]:
-        fields = search.to_dict()
+    def _search_dict(self) -> dict[str, Any] | None:
+        if self.search is None:
+            return None
+        fields = self.search.to_dict()
         if self.fold is None:
             fields["keys"] = [fold.key for fold in self.folds]
         else:
@@ -356,6 +358,10 @@ def with_params(
         else:
             result[name] = copy.deepcopy(value)
     return result
+
+
+def _dict_of(part: DatasetRef | Features | Timing | None) -> dict[str, Any] | None:
+    return None if part is None else part.to_dict()
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
