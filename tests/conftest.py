@@ -4,6 +4,7 @@ import ctypes
 import faulthandler
 import gc
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -15,9 +16,9 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -31,6 +32,8 @@ settings.register_profile("many", deadline=None, max_examples=400)
 gc.set_threshold(10_000, 20, 50)
 
 RESULTS = Path(__file__).parents[1] / "results"
+#: Solutions of all methods, with the versions that they belong to.
+STORED_SOLUTIONS = Path(__file__).parent / "estimators" / "frozen.json"
 
 #: Seconds that a process has to end.
 PATIENCE = 240
@@ -45,70 +48,88 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add an option for thoroughness."""
-    text = "every combination of arguments, methods, forms of data and checks, and properties on many examples"
+    text = "combine all forms of data and checks with all methods; more examples"
     parser.addoption("--all-pairs", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the number of examples on which properties are tested; tell test modules the representatives."""
-    config.representatives = REPRESENTATIVES
+    """Choose the number of examples of properties; find the methods that are settled."""
     settings.load_profile("many" if config.getoption("all_pairs") else "few")
+    config.settled_methods = settled_methods(json.loads(STORED_SOLUTIONS.read_text()))
 
 
-#: Methods whose tests are not slow: one of every base class (tests/estimators/test_registry.py), and one of networks.
-REPRESENTATIVES = [
-    "IndependentRidge",
-    "IndependentLasso",
-    "IndependentLogistic",
-    "IndependentSVC",
-    "SparseMTL",
-    "TraceNormMTLClassifier",
-    "DivideAndConquerRMTLClassifier",
-    "CMTL",
-    "MeTaG",
-    "GraphSVC",
-    "FETR",
-    "MTFL",
-    "HierarchicalMTL",
-    "HierarchicalMTLClassifier",
-    "MTNetwork",
-    "GroupMKLClassifier",
-]
+def settled_methods(stored: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Return the methods that have stored solutions of their present version.
 
+    All others are new or have changed: `make test` leaves out none of their tests.
 
-def _method(item: pytest.Item) -> str | None:
-    """Return the method that a test is about: its name, its class, an instance, or the first word of a text."""
+    Parameters
+    ----------
+    stored : mapping
+        Content of tests/estimators/frozen.json: "method, layout" -> solution, with the
+        version of the method and of those inside it.
+    """
     from mtlrun.estimators.registry import METHODS
 
-    for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
-        name = (
-            value.partition(",")[0]
-            if isinstance(value, str)
-            else getattr(value, "__name__", type(value).__name__)
-        )
-        if name in METHODS:
-            return name
-    return None
+    present = {name: 1 + len(info.changes) for name, info in METHODS.items()}
+
+    def is_current(case: str) -> bool:
+        versions = stored.get(case, {}).get("versions", {})
+        return bool(versions) and versions.items() <= present.items()
+
+    return {
+        name
+        for name, info in METHODS.items()
+        if all(is_current(f"{name}, {layout}") for layout in info.designs)
+    }
+
+
+@pytest.fixture(scope="session")
+def find_settled_methods() -> Callable[..., set[str]]:
+    """Return `settled_methods`."""
+    return settled_methods
+
+
+def methods_among(values: Iterable[object]) -> set[str]:
+    """Return the methods among the arguments of a test: names, classes or models."""
+    from mtlrun.estimators.registry import METHODS
+
+    names = set()
+    for value in values:
+        if isinstance(value, str):
+            names.add(value)
+        elif isinstance(value, type):
+            names.add(value.__name__)
+        else:
+            names.add(type(value).__name__)
+    return names & set(METHODS)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave to the slow tests what repeats a thing in other forms.
+    """Mark as slow what the marker ``every(n)`` leaves out of `make test`.
 
-    Marker ``every(n)``: of the combinations of a test's arguments all but each n-th. Marker ``methods``: the methods
-    that are not among `REPRESENTATIVES`.
+    `make test` runs the first of every n combinations of a test's arguments, and all
+    combinations of a method that is not settled.
     """
-    turns: Counter[str] = Counter()
+    n_combinations: Counter[str] = Counter()
     for item in items:
-        mark, test = item.get_closest_marker("every"), item.nodeid.partition("[")[0]
-        repeats = mark is not None and turns[test] % mark.args[0] > 0
-        if item.get_closest_marker("methods"):
-            repeats = repeats or _method(item) not in (None, *REPRESENTATIVES)
-        turns[test] += 1
-        if repeats:
+        marker = item.get_closest_marker("every")
+        if marker is None:
+            continue
+        (n,) = marker.args
+        test = item.nodeid.partition("[")[0]
+        is_sampled = n_combinations[test] % n == 0
+        n_combinations[test] += 1
+        # Only items of tests with arguments have a callspec.
+        callspec = getattr(item, "callspec", None)
+        methods = methods_among(callspec.params.values() if callspec else ())
+        if not is_sampled and methods <= config.settled_methods:
             item.add_marker("slow")
+    # With slow tests and those that -k deselects.
+    config.collected_tests = list(items)
 
 
 def _committed() -> list[Path]:

@@ -44,7 +44,7 @@ LIGHT = [
     "mtlrun.papers.measure",
 ]
 MAX_LINES = 1000  # docstrings included
-MAX_BODY = 105
+MAX_BODY = 75
 
 
 def _name(path: Path) -> str:

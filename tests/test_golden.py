@@ -21,10 +21,10 @@ from mtlrun.data.load import READERS, load_dataset, source_name
 from mtlrun.errors import DataError
 from mtlrun.papers.measure import MEASURES
 from mtlrun.runs.cell import Cell, choice_of
+from mtlrun.runs.compute import compute_cell
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.methods import declared, versions_of
 from mtlrun.runs.plan import plan
-from mtlrun.runs.pool import compute_cell
 from mtlrun.runs.results import artefacts
 from mtlrun.runs.verify import _agreement, _names, digits_of
 

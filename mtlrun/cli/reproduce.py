@@ -90,7 +90,7 @@ class Request:
 
     def compute(self, made: Plan) -> RunSummary:
         """Run a plan, with progress."""
-        from mtlrun.runs.pool import make_progress
+        from mtlrun.runs.progress import make_progress
         from mtlrun.runs.run import NO_ROOM, run
 
         with io.writing(made.folder, NO_ROOM):

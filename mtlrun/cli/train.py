@@ -279,7 +279,8 @@ def train(
     training file to start from.
     """
     from mtlrun.runs.load import chunk_training, load_training
-    from mtlrun.runs.pool import Pool, make_progress
+    from mtlrun.runs.pool import Pool
+    from mtlrun.runs.progress import make_progress
     from mtlrun.runs.train import PAGE, training_lines
     from mtlrun.runs.train import train as fit
 

@@ -294,23 +294,7 @@ def compare_chunks(
         For options and methods that need the rows.
     """
     settings, given = read_settings(options)
-    standard = asdict(Settings()) | asdict(Roles()) | {"task_type": "regression"}
-    asked = {
-        name: value
-        for name, value in {**asdict(settings), **given}.items()
-        if value and value != standard[name]
-    }
-    for name in asked:
-        if name not in OPTIONS:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} cannot be used with data in chunks",
-                _SAMPLE,
-            )
-    if settings.splits < 3:
-        raise ConfigError(
-            "data in chunks need at least 3 folds: the inner folds are the other ones",
-            "--splits 5",
-        )
+    asked = _changed_options(settings, given)
     table = ChunkedTable.of(
         files, weight=given.get("weight"), drop=given.get("drop", ()), **roles
     )
@@ -358,13 +342,6 @@ def compare_chunks(
     )  # fmt: skip
     best = next(c for c in candidates if c.label == board.ranked()[0].label)
     trained = _final(data, best)
-    coefficients = pd.DataFrame(
-        np.column_stack(
-            [trained.model.estimator.intercept_, trained.model.estimator.coef_]
-        ),
-        index=pd.Index(data.tasks, name="task"),
-        columns=["intercept", *table.features],
-    )
     about = {
         "schema": 1,
         "options": asked,
@@ -377,11 +354,49 @@ def compare_chunks(
         cast(Any, None),
         trained,
         cast(Any, None),
-        coefficients,
+        _coefficients(trained, data),
         best.label,
         about,
         saved=best.label,
         tables=table.files,
+    )
+
+
+def _changed_options(settings: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that differ from their defaults, and check that they apply.
+
+    Raises
+    ------
+    ConfigError
+        For an option that needs the rows, and for fewer than three folds.
+    """
+    standard = asdict(Settings()) | asdict(Roles()) | {"task_type": "regression"}
+    changed = {
+        name: value
+        for name, value in {**asdict(settings), **given}.items()
+        if value and value != standard[name]
+    }
+    for name in changed:
+        if name not in OPTIONS:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} cannot be used with data in chunks",
+                _SAMPLE,
+            )
+    if settings.splits < 3:
+        raise ConfigError(
+            "data in chunks need at least 3 folds: the inner folds are the other ones",
+            "--splits 5",
+        )
+    return changed
+
+
+def _coefficients(trained: Trained, data: Chunked) -> pd.DataFrame:
+    """Return intercept and coefficients of each task."""
+    estimator = trained.model.estimator
+    return pd.DataFrame(
+        np.column_stack([estimator.intercept_, estimator.coef_]),
+        index=pd.Index(data.tasks, name="task"),
+        columns=["intercept", *data.table.features],
     )
 
 

@@ -68,8 +68,10 @@ from mtlrun.errors import ConfigError, DataError
 from mtlrun.metrics import get_metric
 from mtlrun.report.grid import duration
 from mtlrun.runs.cell import choose_over_splits
+from mtlrun.runs.compute import loaded
 from mtlrun.runs.plan import Plan, plan
-from mtlrun.runs.pool import Pool, Progress, loaded
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.train import Trained, fit_training, load_trained

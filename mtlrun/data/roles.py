@@ -888,6 +888,31 @@ def _shifts(X: np.ndarray, codes: np.ndarray, features: list[str]) -> list[str]:
     )
 
 
+def _stack_sparse(
+    table: Table, kept: list[int], columns: dict[str, np.ndarray]
+) -> sparse.csr_matrix:
+    """Return dense columns followed by some of the sparse ones, without gaps.
+
+    Raises
+    ------
+    DataError
+        If a value of the sparse columns is missing.
+    """
+    assert table.sparse is not None
+    numbers = table.sparse[:, kept]
+    gaps = sparse.coo_array(numbers)
+    if (missing := np.isnan(gaps.data)).any():
+        place = table.where(int(gaps.row[np.argmax(missing)]))
+        raise DataError(
+            f"{place}: a value is missing, and the rows are sparse",
+            "Fill the gap, or write dense rows.",
+        )
+    blocks = []
+    if columns:
+        blocks.append(sparse.csr_matrix(np.column_stack(list(columns.values()))))
+    return sparse.hstack([*blocks, numbers], format="csr")
+
+
 def _features(
     make: _DatasetBuilder, taken: set[str | None]
 ) -> tuple[Any, list[str], dict[str, list[str]]]:
@@ -948,20 +973,7 @@ def _features(
     make.notes += gone
     if table.sparse is not None:
         kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
-        numbers = table.sparse[:, kept]
-        gaps = sparse.coo_array(numbers)
-        if (missing := np.isnan(gaps.data)).any():
-            place = table.where(int(gaps.row[np.argmax(missing)]))
-            raise DataError(
-                f"{place}: a value is missing, and the rows are sparse",
-                "Fill the gap, or write dense rows.",
-            )
-        blocks = (
-            [sparse.csr_matrix(np.column_stack(list(columns.values())))]
-            if columns
-            else []
-        )
-        X = sparse.hstack([*blocks, numbers], format="csr")
+        X = _stack_sparse(table, kept, columns)
         return X, [*columns, *(table.names[j] for j in kept)], categories
     if not columns:
         remedy = "Name fewer columns in the options, or say --categorical COLUMN for one that holds categories."

@@ -83,9 +83,20 @@ def method_info(cls: type) -> MethodInfo:
             p.name: _parameter(p, rules.get(p.name))
             for p in inspect.signature(cls).parameters.values()
         },
-        zero_from=next((name for name in dir(cls) if name.endswith("_max")), ""),
+        zero_from=_zero_from(cls),
         source="; ".join(_short(references()[key]) for key in facts.cite),
     )
+
+
+def _zero_from(cls: type) -> str:
+    """Return the method, such as alpha_max, that finds the strength of zero coefficients.
+
+    A class that inherits one and has no such strength sets it to None.
+    """
+    for name in dir(cls):
+        if name.endswith("_max") and callable(getattr(cls, name)):
+            return name
+    return ""
 
 
 def _parameter(parameter: inspect.Parameter, rule: Any) -> dict[str, Any]:

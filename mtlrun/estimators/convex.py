@@ -254,8 +254,25 @@ class PathMTL(ConvexMTL):
         return model
 
     def _edge(self, gradient: Array) -> float:
-        """Return the least strength for which all coefficients are zero, given the gradient (d, T) there."""
-        return max(p.polar(gradient) for p in self._at(1.0)._penalties())
+        """Return the smallest strength for which all coefficients are zero.
+
+        This is the largest dual norm of the gradient (d, T) of the loss at zero. A
+        model with penalties that are not norms has a formula instead, or none.
+
+        Raises
+        ------
+        NotImplementedError
+            If a penalty is no norm.
+        """
+        penalties = self._at(1.0)._penalties()
+        for penalty in penalties:
+            if not penalty.is_norm:
+                raise NotImplementedError(
+                    f"{type(self).__name__} has no alpha_max: "
+                    f"{type(penalty).__name__} is not a norm. Define _edge, which "
+                    "returns it for a gradient, or set alpha_max = None in the class."
+                )
+        return max(penalty.polar(gradient) for penalty in penalties)
 
     def _strengths(self, data: TaskData, alphas: Any, min_ratio: float) -> Array:
         """Return the strengths of a path, the largest first."""

@@ -14,8 +14,8 @@ from mtlrun.penalties.norms import L1, L21, TraceNorm
 _LASSO_COST = f"shared squared loss: per epoch features in use times rows, features or entries, times T; else {SHRINK_COST}"
 
 
-class _OneNorm(PenalizedMTL):
-    """loss + alpha * one norm.
+class _SparseNorm(PenalizedMTL):
+    """A loss plus alpha times a norm that selects features.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class _OneNorm(PenalizedMTL):
     solver: Annotated[str, choice("auto", "cd", "admm", "fista")] = "auto"
 
 
-class _Sparse(_OneNorm):
+class _Sparse(_SparseNorm):
     """The l1,1 norm.
 
     References
@@ -82,7 +82,7 @@ class SparseMTLClassifier(ConvexClassifierMTL, _Sparse):
     """
 
 
-class _JointFeature(_OneNorm):
+class _JointFeature(_SparseNorm):
     """The l2,1 norm.
 
     References
@@ -137,7 +137,7 @@ class JointFeatureMTLClassifier(ConvexClassifierMTL, _JointFeature):
     """
 
 
-class _TraceNorm(_OneNorm):
+class _TraceNorm(PenalizedMTL):
     """The trace norm.
 
     References

@@ -525,7 +525,7 @@ def _coefficients(
     }
 
 
-def _correlation(a: Any, b: Any) -> float:
+def _correlation(a: Array, b: Array) -> float:
     found = pd.DataFrame({"a": np.asarray(a), "b": np.asarray(b)}).dropna()
     if len(found) < 3 or found.nunique().min() < 2:
         return math.nan

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -113,77 +114,118 @@ def learning_curve(
         raise ValueError(f"groups must be at least 2, got {groups}")
     rng = np.random.default_rng(seed)
     fits = _Fits(data, method, grid or {}, seed)
-    sizes = np.unique(
-        (np.linspace(SMALLEST_PART, 1 - 1 / groups, points) * fits.n).astype(int)
-    )
+    size_parts = np.linspace(SMALLEST_PART, 1 - 1 / groups, points)
+    sizes = np.unique((size_parts * fits.n).astype(int))
     # (partitions, groups, sizes, tasks)
     errors = np.array(
         [fits.without_groups(sizes, groups, repeats, rng) for _ in range(partitions)]
     )
-    design = np.column_stack([np.ones(len(sizes)), 1.0 / sizes])
-    solved = np.linalg.lstsq(
-        design, np.hstack(list(errors.reshape(-1, *errors.shape[2:]))), rcond=None
-    )[0]
-    limits, slopes = solved.reshape(2, partitions, groups, -1)
-    reached = limits + slopes / rows
-    at_hand, centre = fits.errors(np.arange(fits.n)), reached.mean(axis=(0, 1))
-    squares = np.sum((reached - reached.mean(axis=1, keepdims=True)) ** 2, axis=1)
-    half = np.sqrt((groups - 1) / groups * squares.mean(axis=0)) * float(
-        student.ppf(0.975, groups - 1)
-    )
+    curves = _fit_curves(sizes, errors)
+    extrapolated, half_width = curves.extrapolate(rows)
     printed = printed_errors(published, data, method)
     distance = np.array(
-        [_distance(*column) for column in zip(printed, centre, half, strict=True)]
+        [
+            _distance(*column)
+            for column in zip(printed, extrapolated, half_width, strict=True)
+        ]
     )
+    mean_limits = curves.limits.mean(axis=(0, 1))
     per_task = {
-        "mse": at_hand,
-        "extrapolated": centre,
-        "half_width": half,
-        "slope": slopes.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)),
+        "mse": fits.errors(np.arange(fits.n)),
+        "extrapolated": extrapolated,
+        "half_width": half_width,
+        "slope": curves.slopes.mean(axis=(0, 1)) / mean_limits,
         "bound": fits.bound,
         "distance": distance,
     }
-    levels = {
-        str(t): f"{c:.4g} ± {h:.2g}"
-        for t, c, h in zip(data.tasks, centre, half, strict=True)
-    }
-    outside = [
-        f"{name} ({number.value} against {level})"
-        for (name, level), number, far in zip(
-            levels.items(), printed, distance > 1, strict=True
-        )
-        if number is not None and far
-    ]
-    settings = (
-        ", ".join(f"{name} {value:g}" for name, value in fits.chosen.items())
-        or "default parameters"
+    relative_errors = np.mean(errors.mean(axis=(0, 1)) / mean_limits, axis=1)
+    error_curve = Curve(
+        sizes.tolist(),
+        relative_errors.tolist(),
+        "training rows",
+        "error over its limit",
+        "x",
     )
-    relative = np.mean(errors.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)), axis=1)
+    intervals = {
+        str(task): f"{center:.4g} ± {half:.2g}"
+        for task, center, half in zip(data.tasks, extrapolated, half_width, strict=True)
+    }
     return Measurement(
         {name: float(np.mean(values)) for name, values in per_task.items()},
-        curves={
-            "error": Curve(
-                sizes.tolist(),
-                relative.tolist(),
-                "training rows",
-                "error over its limit",
-                "x",
-            )
-        },
-        per_task={
-            name: [None if math.isnan(v) else float(v) for v in values]
-            for name, values in per_task.items()
-        },
+        curves={"error": error_curve},
+        per_task={name: _without_nan(values) for name, values in per_task.items()},
         lines=[
-            f"{method} ({settings}), extrapolated to {rows} training rows, 95% interval: "
-            f"{', '.join(f'{name} {level}' for name, level in levels.items())}.",
-            *(
-                []
-                if not any(printed)
-                else [f"Printed outside this interval: {', '.join(outside) or 'none'}."]
-            ),
+            f"{method} ({_format_params(fits.chosen)}), extrapolated to {rows} "
+            f"training rows, 95% interval: {_format_pairs(intervals)}.",
+            *_outside_lines(intervals, printed, distance > 1),
         ],
     )
+
+
+@dataclass(frozen=True)
+class _LearningCurves:
+    """Learning curves ``limit + slope / n``, one per task, partition and group.
+
+    Attributes
+    ----------
+    limits, slopes : ndarray of shape (partitions, groups, tasks)
+    """
+
+    limits: Array
+    slopes: Array
+
+    def extrapolate(self, rows: int) -> tuple[Array, Array]:
+        """Return the errors at `rows` training rows and half the width of their 95% intervals.
+
+        Both have shape (tasks,). The intervals come from the jackknife over the groups.
+        """
+        n_groups = self.limits.shape[1]
+        errors = self.limits + self.slopes / rows
+        deviations = errors - errors.mean(axis=1, keepdims=True)
+        sums_of_squares = np.sum(deviations**2, axis=1)
+        variances = (n_groups - 1) / n_groups * sums_of_squares.mean(axis=0)
+        quantile = float(student.ppf(0.975, n_groups - 1))
+        return errors.mean(axis=(0, 1)), np.sqrt(variances) * quantile
+
+
+def _fit_curves(sizes: Array, errors: Array) -> _LearningCurves:
+    """Fit learning curves to errors of shape (partitions, groups, sizes, tasks)."""
+    n_partitions, n_groups = errors.shape[:2]
+    design = np.column_stack([np.ones(len(sizes)), 1.0 / sizes])
+    targets = np.hstack(list(errors.reshape(-1, *errors.shape[2:])))
+    solution = np.linalg.lstsq(design, targets, rcond=None)[0]
+    limits, slopes = solution.reshape(2, n_partitions, n_groups, -1)
+    return _LearningCurves(limits, slopes)
+
+
+def _without_nan(values: Array) -> list[float | None]:
+    return [None if math.isnan(value) else float(value) for value in values]
+
+
+def _format_params(params: Mapping[str, float]) -> str:
+    texts = [f"{name} {value:g}" for name, value in params.items()]
+    return ", ".join(texts) or "default parameters"
+
+
+def _format_pairs(texts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
+
+
+def _outside_lines(
+    intervals: Mapping[str, str],
+    printed: Sequence[Printed | None],
+    is_outside: Array,
+) -> list[str]:
+    """Return a line that lists the printed errors outside their interval, if any are printed."""
+    if not any(printed):
+        return []
+    outside = []
+    for (task, interval), number, is_far in zip(
+        intervals.items(), printed, is_outside, strict=True
+    ):
+        if number is not None and is_far:
+            outside.append(f"{task} ({number.value} against {interval})")
+    return [f"Printed outside this interval: {', '.join(outside) or 'none'}."]
 
 
 #: The linear methods by the names under which they are printed.
@@ -474,112 +516,195 @@ def audit_table(
     published : (str, str)
         Files of the printed table and of the bound below the folder of the experiments.
     """
-    table, bounds = (
-        read_printed(published_path(name), f"configs/{name}") for name in published
-    )
-    cells = {
-        number.where["task"]: f"SARCOS, joint {joint}"
-        for joint, number in enumerate(bounds, 1)
-    }
-    least = {cells[number.where["task"]]: float(number.value) for number in bounds}
-    errors: dict[str, dict[str, float]] = {}
-    for number in table:
-        errors.setdefault(number.head, {})[
-            cells.get(number.where["task"], "School")
-        ] = float(number.value)
-    pairs = [
-        (method, cell, ours, errors[method][cell], _order(ours, errors[method][cell]))
-        for method in LINEAR
-        for cell, ours in errors[OURS].items()
-    ]
-    near = [
-        row
-        for row in pairs
-        if row[1] in least and max(row[2:4]) <= (1 + NEAR) * least[row[1]]
-    ]
-    rounded = [
-        (n.head, cells.get(n.where["task"]), float(n.value) + 0.5 * 10.0**-n.decimals)
-        for n in table
-    ]
-    below = [
-        top
-        for method, cell, top in rounded
-        if method in ESTIMATORS and cell in least and top < least[cell]
-    ]
-    counts = {
-        order: sum(row[4] == order for row in pairs)
-        for order in ("lower", "equal", "higher")
-    }
-    simpler = [
-        (errors["MTN"][cell], errors[m][cell])
-        for m in (*LINEAR, OURS, "STN")
-        for cell in least
-    ]
-    related = [(errors["MTN-FETR"][cell], errors["MTN"][cell]) for cell in least]
-    first_joints = list(least)[:4]
+    table_name, bound_name = published
+    table = read_printed(published_path(table_name), f"configs/{table_name}")
+    bounds = read_printed(published_path(bound_name), f"configs/{bound_name}")
+    audit = _TableAudit(table, bounds)
     tests = _school_tests(table)
-    values = {
-        "comparisons": len(pairs),
-        **counts,
-        "mtn_not_lower": sum(a >= b for a, b in simpler),
-        "mtn_fetr_not_lower": sum(a >= b for a, b in related),
-        "mtn_smallest_gain": min(1 - a / b for a, b in simpler),
-        "near_bound": len(near),
-        "below_bound": len(below),
-        "smallest_gain": min(
-            1 - a / b
-            for m, cell, a, b, _ in pairs
-            if m in CLOSE and cell in first_joints
-        ),
-        "school_largest_p": max(tests.values()),
-    }
-    rows = [
-        [method, cell, a, b, order, least.get(cell)]
-        for method, cell, a, b, order in pairs
-    ]
-    columns = [
-        "method",
-        "cell",
-        f"error of {OURS}",
-        "error of the method",
-        f"{OURS} is",
-        "least of any linear model",
-    ]
-    higher = [
-        f"{cell}: {a:g} against {b:g} of {method}"
-        for method, cell, a, b, order in pairs
-        if order == "higher"
-    ]
-    ties = [
-        f"{cell.removeprefix('SARCOS, ')} with {method}"
-        for method, cell, *_, order in pairs
-        if order == "equal"
-    ]
+    values = {**audit.quantities(), "school_largest_p": max(tests.values())}
+    title = f"{OURS} against the linear methods, as printed"
     p_values = ", ".join(f"{method} {p:.2g}" for method, p in tests.items())
     return Measurement(
         {name: float(value) for name, value in values.items()},
         lines=[
-            f"{OURS} is lower in {counts['lower']} of {len(pairs)} printed comparisons, equal in {counts['equal']}, "
-            f'higher in {counts["higher"]}: "consistently lower" '
-            f"{'follows' if counts['lower'] == len(pairs) else 'does not follow'}.",
-            *([f"Higher: {'; '.join(higher)}."] if higher else []),
-            *([f"Equal to the printed digits: {'; '.join(ties)}."] if ties else []),
+            *audit.order_lines(),
             f"School, Welch's test on the printed means and deviations of {FOLDS} folds, p-values: {p_values}. (The "
             "folds are the same for all methods; a paired test would need their numbers, which are not printed.)",
             "SARCOS has one test set: the table says nothing about the variation of its numbers.",
-            _bound_sentence(near),
+            audit.bound_line(),
         ],
-        tables={
-            f"{OURS} against the linear methods, as printed": {
-                "columns": columns,
-                "rows": rows,
-            }
-        },
+        tables={title: audit.rows()},
     )
 
 
-def _order(ours: float, other: float) -> str:
-    return "lower" if ours < other else "equal" if ours == other else "higher"
+class _Pair(NamedTuple):
+    """Printed errors of the paper's method and of another one, on the same data.
+
+    Attributes
+    ----------
+    method : str
+        The other method.
+    cell : str
+        Name of the data.
+    ours, other : float
+        Errors; lower is better.
+    """
+
+    method: str
+    cell: str
+    ours: float
+    other: float
+
+    @property
+    def order(self) -> str:
+        """How our error compares with the other one: lower, equal or higher."""
+        if self.ours < self.other:
+            return "lower"
+        return "equal" if self.ours == self.other else "higher"
+
+    @property
+    def gain(self) -> float:
+        """Part of the other error by which ours is lower."""
+        return 1 - self.ours / self.other
+
+
+class _TableAudit:
+    """All comparisons of two printed errors on the same data.
+
+    Parameters
+    ----------
+    table : list of Printed
+        The printed table.
+    bounds : list of Printed
+        Least error of any linear model for each joint.
+    """
+
+    def __init__(self, table: list[Printed], bounds: list[Printed]) -> None:
+        self.table = table
+        self.cells = {
+            number.where["task"]: f"SARCOS, joint {joint}"
+            for joint, number in enumerate(bounds, 1)
+        }
+        #: Data -> least error of any linear model.
+        self.least = {
+            self.cells[number.where["task"]]: float(number.value) for number in bounds
+        }
+        #: Method -> data -> printed error.
+        self.errors: dict[str, dict[str, float]] = {}
+        for number in table:
+            cell = self.cells.get(number.where["task"], "School")
+            self.errors.setdefault(number.head, {})[cell] = float(number.value)
+        self.pairs = [
+            _Pair(method, cell, ours, self.errors[method][cell])
+            for method in LINEAR
+            for cell, ours in self.errors[OURS].items()
+        ]
+        #: Pairs of which both errors are close to the least one.
+        self.near = [pair for pair in self.pairs if self._is_near(pair)]
+
+    def _is_near(self, pair: _Pair) -> bool:
+        if pair.cell not in self.least:
+            return False
+        limit = (1 + NEAR) * self.least[pair.cell]
+        return max(pair.ours, pair.other) <= limit
+
+    def _count(self, order: str) -> int:
+        return sum(pair.order == order for pair in self.pairs)
+
+    def _count_below_bound(self) -> int:
+        """Count the errors of linear methods that are too low even if rounded down."""
+        count = 0
+        for number in self.table:
+            cell = self.cells.get(number.where["task"])
+            largest = float(number.value) + 0.5 * 10.0**-number.decimals
+            if number.head in ESTIMATORS and cell in self.least:
+                count += largest < self.least[cell]
+        return count
+
+    def quantities(self) -> dict[str, float]:
+        """Return the counts and gains of the comparisons, by the name of the quantity."""
+        networks = [
+            _Pair(method, cell, self.errors["MTN"][cell], self.errors[method][cell])
+            for method in (*LINEAR, OURS, "STN")
+            for cell in self.least
+        ]
+        related_networks = [
+            _Pair("MTN", cell, self.errors["MTN-FETR"][cell], self.errors["MTN"][cell])
+            for cell in self.least
+        ]
+        first_joints = list(self.least)[:4]
+        close_gains = [
+            pair.gain
+            for pair in self.pairs
+            if pair.method in CLOSE and pair.cell in first_joints
+        ]
+        return {
+            "comparisons": len(self.pairs),
+            "lower": self._count("lower"),
+            "equal": self._count("equal"),
+            "higher": self._count("higher"),
+            "mtn_not_lower": sum(pair.ours >= pair.other for pair in networks),
+            "mtn_fetr_not_lower": sum(
+                pair.ours >= pair.other for pair in related_networks
+            ),
+            "mtn_smallest_gain": min(pair.gain for pair in networks),
+            "near_bound": len(self.near),
+            "below_bound": self._count_below_bound(),
+            "smallest_gain": min(close_gains),
+        }
+
+    def rows(self) -> dict[str, list[Any]]:
+        """Return the table of all comparisons for the report."""
+        columns = [
+            "method",
+            "cell",
+            f"error of {OURS}",
+            "error of the method",
+            f"{OURS} is",
+            "least of any linear model",
+        ]
+        rows = [[*pair, pair.order, self.least.get(pair.cell)] for pair in self.pairs]
+        return {"columns": columns, "rows": rows}
+
+    def order_lines(self) -> list[str]:
+        """Return the sentences on whether "consistently lower" follows."""
+        n_lower = self._count("lower")
+        follows = "follows" if n_lower == len(self.pairs) else "does not follow"
+        lines = [
+            f"{OURS} is lower in {n_lower} of {len(self.pairs)} printed comparisons, "
+            f"equal in {self._count('equal')}, higher in {self._count('higher')}: "
+            f'"consistently lower" {follows}.'
+        ]
+        higher = [
+            f"{pair.cell}: {pair.ours:g} against {pair.other:g} of {pair.method}"
+            for pair in self.pairs
+            if pair.order == "higher"
+        ]
+        equal = [
+            f"{pair.cell.removeprefix('SARCOS, ')} with {pair.method}"
+            for pair in self.pairs
+            if pair.order == "equal"
+        ]
+        if higher:
+            lines.append(f"Higher: {'; '.join(higher)}.")
+        if equal:
+            lines.append(f"Equal to the printed digits: {'; '.join(equal)}.")
+        return lines
+
+    def bound_line(self) -> str:
+        """Return the sentence on pairs close to the least error of any linear model."""
+        joints: dict[str, list[str]] = {}
+        for pair in self.near:
+            joint = pair.cell.removeprefix("SARCOS, joint ")
+            joints.setdefault(pair.method, []).append(joint)
+        methods = "; ".join(
+            f"{method} on joints {', '.join(names)}" for method, names in joints.items()
+        )
+        return (
+            f"{len(self.near)} pairs lie within {NEAR:.1%} of the least error that any linear model can have on the "
+            f"test rows of SARCOS, least squares on these rows: {OURS} and {methods or 'no other method'}. The order "
+            "of such a pair is undecided: both methods have found the same model up to noise."
+        )
 
 
 def _school_tests(table: list[Printed]) -> dict[str, float]:
@@ -594,17 +719,3 @@ def _school_tests(table: list[Printed]) -> dict[str, float]:
         )
         for m in LINEAR
     }
-
-
-def _bound_sentence(near: list[tuple[str, str, float, float, str]]) -> str:
-    joints: dict[str, list[str]] = {}
-    for method, cell, *_ in near:
-        joints.setdefault(method, []).append(cell.removeprefix("SARCOS, joint "))
-    methods = "; ".join(
-        f"{method} on joints {', '.join(names)}" for method, names in joints.items()
-    )
-    return (
-        f"{len(near)} pairs lie within {NEAR:.1%} of the least error that any linear model can have on the test rows "
-        f"of SARCOS, least squares on these rows: {OURS} and {methods or 'no other method'}. The order of such a pair "
-        "is undecided: both methods have found the same model up to noise."
-    )

@@ -78,6 +78,17 @@ class Curve:
     log: Literal["", "x", "y", "xy"] = ""
     marks: dict[str, float] = field(default_factory=dict)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of a record."""
+        return {
+            "x": self.x,
+            "y": self.y,
+            "x_label": self.x_label,
+            "y_label": self.y_label,
+            "log": self.log,
+            "marks": self.marks,
+        }
+
 
 @dataclass
 class Matrix:
@@ -97,6 +108,15 @@ class Matrix:
     rows: list[str]
     columns: list[str]
     centre: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of a record."""
+        return {
+            "values": self.values,
+            "rows": self.rows,
+            "columns": self.columns,
+            "centre": self.centre,
+        }
 
 
 @dataclass
@@ -123,6 +143,17 @@ class MethodScores:
     methods: list[str]
     quantity: str
     greater: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of a record."""
+        return {
+            "label": self.label,
+            "values": self.values,
+            "blocks": self.blocks,
+            "methods": self.methods,
+            "quantity": self.quantity,
+            "greater": self.greater,
+        }
 
 
 @dataclass
@@ -208,8 +239,14 @@ class Declaration:
     def plain(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
         return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in vars(self).items()
+            "quantities": self.quantities,
+            "lower": list(self.lower),
+            "higher": list(self.higher),
+            "needs_data": self.needs_data,
+            "changes": list(self.changes),
+            "digits": self.digits,
+            "varies": list(self.varies),
+            "differences": list(self.differences),
         }
 
     def facts(self) -> dict[str, dict[str, Any]]:
@@ -227,13 +264,30 @@ class Declaration:
 
 
 def measure(
-    quantities: Mapping[str, str], **more: Any
+    quantities: Mapping[str, str],
+    *,
+    lower: Sequence[str] = (),
+    higher: Sequence[str] = (),
+    needs_data: bool = True,
+    changes: Sequence[str] = (),
+    digits: int = 6,
+    varies: Sequence[str] = (),
+    differences: Sequence[str] = (),
 ) -> Callable[[Function], Function]:
-    """Declare what the function below returns; parameters as of `Declaration`.
+    """Declare what the function below returns; see `Declaration` for the parameters.
 
-    A function without it may return anything.
+    A function without a declaration may return any quantities.
     """
-    declaration = Declaration(quantities, **more)
+    declaration = Declaration(
+        quantities,
+        lower=lower,
+        higher=higher,
+        needs_data=needs_data,
+        changes=changes,
+        digits=digits,
+        varies=varies,
+        differences=differences,
+    )
 
     def declare(function: Function) -> Function:
         function.declaration = declaration  # type: ignore[attr-defined]

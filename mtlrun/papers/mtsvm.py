@@ -192,10 +192,8 @@ def svm_convergence(
     gap = points[-1].primal - points[-1].dual
     points.sort(key=lambda point: point.seconds)
     at = [point.seconds for point in points]
-    primal, dual = (
-        np.array([getattr(point, name) for point in points])
-        for name in ("primal", "dual")
-    )
+    primal = np.array([point.primal for point in points])
+    dual = np.array([point.dual for point in points])
     if solver == BASELINE:
         dcd_seconds = first_time(
             at,

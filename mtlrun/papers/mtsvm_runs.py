@@ -81,7 +81,9 @@ def task_data(dataset: Dataset) -> TaskData:
     if not dataset.strings:
         return dataset.taskdata()
     design = WeightedDegree(DEGREE).fit_design(dataset.X)
-    data = TaskData.from_stacked(np.zeros((len(design), 1)), dataset.y, dataset.task_id)
+    task_id = dataset.task_id
+    assert task_id is not None, "string sets have a task per row"
+    data = TaskData.from_stacked(np.zeros((len(design), 1)), dataset.y, task_id)
     return data.with_design(design if data.order is None else design[data.order])
 
 

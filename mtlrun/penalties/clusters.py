@@ -65,7 +65,8 @@ class ClusterNorm(Penalty):
     @cached_property
     def _spread(self) -> Penalty:
         """The penalty of D."""
-        low, high = 1.0 / self.within, 1.0 / self.between
+        low = 1.0 / self.within
+        high = 1.0 / self.between
         if self.n_clusters == 1 or self.between == self.within:
             return SquaredFrobenius(2.0 * self.alpha * self.within)
         eta = low / (high - low)
@@ -208,7 +209,8 @@ def _cluster_rows(Z: np.ndarray, strength: float) -> np.ndarray:
     order = np.argsort(Z, axis=1, kind="stable")
     targets = np.take_along_axis(Z, order, axis=1) - strength * _tilt(T)
     # One call for all rows: each is lifted so far above the one before that no fit crosses from row to row.
-    low, high = targets.min(axis=1), targets.max(axis=1)
+    low = targets.min(axis=1)
+    high = targets.max(axis=1)
     lift = np.concatenate([[0.0], np.cumsum(high[:-1] - low[1:])])[:, None]
     fitted = (
         scipy.optimize.isotonic_regression((targets + lift).ravel()).x.reshape(d, T)

@@ -25,7 +25,8 @@ from mtlrun.utils.jit import compiled
 
 # Eigenvalues of M below this, relative to the largest and times the number of tasks, are zero.
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
-# Up to so many tasks a product with a matrix of eigenvectors is faster than the cosine transform.
+# Up to this number of tasks, a product with the matrix of eigenvectors is faster than
+# the cosine transform.
 _FEW_TASKS = 150
 
 
@@ -85,7 +86,7 @@ class SpectralForm(TaskForm):
     @property
     @abstractmethod
     def values(self) -> np.ndarray:
-        """Eigenvalues, shape (T,); those that are rounding are 0."""
+        """Eigenvalues, shape (T,); rounding errors are set to 0."""
 
     @abstractmethod
     def rotate(self, W: np.ndarray) -> np.ndarray:
@@ -177,7 +178,7 @@ class MeanForm(_Scaled, SpectralForm):
 
     @cached_property
     def _normal(self) -> np.ndarray:
-        """Normal of the mirror between the first unit vector and that of equal entries."""
+        """Normal of the reflection that maps (1, 0, ..., 0) to a vector of equal entries."""
         normal = np.full(self.tasks, -(self.tasks**-0.5))
         normal[0] += 1.0
         length = float(np.linalg.norm(normal))
@@ -192,7 +193,10 @@ class MeanForm(_Scaled, SpectralForm):
 
 @dataclass(frozen=True, eq=False)
 class ChainForm(_Scaled, SpectralForm):
-    """strength R R' + ridge I, R the differences of neighbours. The eigenvectors are those of the cosine transform."""
+    """strength R R' + ridge I, where R takes the differences of neighboring tasks.
+
+    The cosine transform has the same eigenvectors.
+    """
 
     tasks: int
 
@@ -267,11 +271,13 @@ class SparseForm(_Scaled):
         self, W: np.ndarray, identity: float, step: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Solve X (identity I + step M) = W; return X and the residual."""
-        one, many = identity + step * self.ridge, step * self.strength
+        # The matrix is identity_weight I + base_weight base.
+        identity_weight = identity + step * self.ridge
+        base_weight = step * self.strength
         solved = conjugate_gradients(
-            lambda V: one * V + many * (self.base @ V),
+            lambda V: identity_weight * V + base_weight * (self.base @ V),
             np.ascontiguousarray(W.T),
-            diagonal=one + many * self.base.diagonal(),
+            diagonal=identity_weight + base_weight * self.base.diagonal(),
         )
         return solved.X.T, solved.residual.T
 
@@ -555,7 +561,8 @@ class FusedGroup(Penalty):
             left = np.any(V, axis=1)
             if not left.any():
                 break
-            rows, V = rows[left], V[left]
+            rows = rows[left]
+            V = V[left]
             ratio = float((np.einsum("ij,ij->i", rows, V) / self._row_values(V)).max())
             if ratio <= best * (1.0 + 1e-15):
                 break
@@ -592,36 +599,45 @@ def _smooth_rows(Z: np.ndarray, strength: float) -> np.ndarray:
     d: int = Z.shape[0]
     T: int = Z.shape[1]
     out = np.empty_like(Z)
-    # Knots of the derivative with what slope and offset change there; the first and last in use are `left`, `right`.
-    knots, slopes, offsets = np.empty(2 * T), np.empty(2 * T), np.empty(2 * T)
-    lower, upper = np.empty(T), np.empty(T)
+    # Knots of the derivative, and the changes of its slope and offset there. `left` and
+    # `right` are the first and the last knot in use.
+    knots = np.empty(2 * T)
+    slopes = np.empty(2 * T)
+    offsets = np.empty(2 * T)
+    lower = np.empty(T)
+    upper = np.empty(T)
     for j in range(d):
-        left, right = T, T - 1
+        left = T
+        right = T - 1
         for t in range(T - 1):
             # The derivative is x - z_t - strength before the first knot (+ strength after the last), 0 for t = 0.
             bound = strength if t > 0 else 0.0
-            slope, offset = 1.0, -Z[j, t] - bound
+            slope = 1.0
+            offset = -Z[j, t] - bound
             while left <= right and slope * knots[left] + offset < -strength:
                 slope += slopes[left]
                 offset += offsets[left]
                 left += 1
             lower[t] = (-strength - offset) / slope
-            slope_up, offset_up = slope, offset + strength
-            slope, offset = 1.0, bound - Z[j, t]
+            slope_up = slope
+            offset_up = offset + strength
+            slope = 1.0
+            offset = bound - Z[j, t]
             while right >= left and slope * knots[right] + offset > strength:
                 slope -= slopes[right]
                 offset -= offsets[right]
                 right -= 1
             upper[t] = (strength - offset) / slope
             left -= 1
-            knots[left], slopes[left], offsets[left] = lower[t], slope_up, offset_up
+            knots[left] = lower[t]
+            slopes[left] = slope_up
+            offsets[left] = offset_up
             right += 1
-            knots[right], slopes[right], offsets[right] = (
-                upper[t],
-                -slope,
-                strength - offset,
-            )
-        slope, offset = 1.0, -Z[j, T - 1] - strength
+            knots[right] = upper[t]
+            slopes[right] = -slope
+            offsets[right] = strength - offset
+        slope = 1.0
+        offset = -Z[j, T - 1] - strength
         while left <= right and slope * knots[left] + offset < 0.0:
             slope += slopes[left]
             offset += offsets[left]

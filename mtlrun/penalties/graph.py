@@ -12,6 +12,9 @@ import scipy.sparse as sp
 from mtlrun.problem.memory import require
 from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
 
+# An ndarray or a sparse array of shape (T, T), which have no common static type; where
+# the user gives it, also "all" or a DataFrame.
+Similarity = Any
 # Entries of a similarity that differ by less than this, relative to the largest, count as equal.
 _SYMMETRY = 1e-12
 
@@ -94,12 +97,15 @@ class TaskCoupling:
         assert self.common is not None
         _require_pairs(self.n_tasks, 2)
         a, b = self.common
-        if which == 1:  # (a I + b 11')^{-1}, where a + T b = 1
-            a, b = 1.0 / a, -b / a
+        if which == 1:
+            # The inverse of a I + b 11', because a + T b = 1.
+            return 1.0 / a * np.eye(self.n_tasks) + -b / a
         return a * np.eye(self.n_tasks) + b
 
 
-def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -> Any:
+def check_similarity(
+    graph: Similarity, tasks: np.ndarray, *, isolated: bool = False
+) -> Similarity:
     """Return a task similarity as a (T, T) array in the order of `tasks`; a sparse one stays sparse.
 
     Parameters
@@ -168,8 +174,11 @@ def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -
     return sp.csr_array((A + A.T) / 2) if is_sparse(A) else (A + A.T) / 2
 
 
-def _largest(A: Any) -> tuple[float, int, int]:
-    """Return the largest entry of a square matrix and its place; that of a sparse one may be any of its zeros."""
+def _largest(A: Similarity) -> tuple[float, int, int]:
+    """Return the largest entry of a square matrix, and its row and column.
+
+    If the largest entries of a sparse matrix are zeros, the position of one is returned.
+    """
     row, column = np.unravel_index(int(A.argmax()), A.shape)
     return float(A[row, column]), int(row), int(column)
 
@@ -183,10 +192,11 @@ def _require_pairs(n_tasks: int, matrices: int) -> None:
     )
 
 
-def _reorder(graph: Any, tasks: np.ndarray) -> Any:
+def _reorder(graph: Similarity, tasks: np.ndarray) -> np.ndarray:
     """Return a DataFrame as an array in the order of the tasks; one with default labels is taken as it is."""
     names = tasks.tolist()
-    rows, columns = list(graph.index), list(graph.columns)
+    rows = list(graph.index)
+    columns = list(graph.columns)
     if set(rows) == set(names) and set(columns) == set(names):
         return graph.loc[names, names].to_numpy()
     if rows == columns == list(range(len(names))):
@@ -196,7 +206,7 @@ def _reorder(graph: Any, tasks: np.ndarray) -> Any:
     )
 
 
-def laplacian(similarity: Any) -> Any:
+def laplacian(similarity: Similarity) -> Similarity:
     """Return the Laplacian diag(A 1) - A of a similarity, sparse for a sparse one; the diagonal of A has no effect."""
     if is_sparse(similarity):
         degrees = similarity.sum(axis=1) - similarity.diagonal()
@@ -207,14 +217,16 @@ def laplacian(similarity: Any) -> Any:
     return np.diag(A.sum(axis=1)) - A
 
 
-def couple_graph(graph: Any, tasks: np.ndarray, coupling: float = 1.0) -> TaskCoupling:
+def couple_graph(
+    graph: Similarity, tasks: np.ndarray, coupling: float = 1.0
+) -> TaskCoupling:
     """Return the coupling of `couple_tasks` for what `check_similarity` takes; "all" needs no matrix of pairs."""
     if isinstance(graph, str) and graph == "all":
         return _couple_equals(len(tasks), 1.0, coupling)
     return couple_tasks(check_similarity(graph, tasks), coupling)
 
 
-def couple_tasks(similarity: Any, coupling: float = 1.0) -> TaskCoupling:
+def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
     """Return M = (I + coupling * L)^{-1} for the Laplacian L of a checked similarity.
 
     Parameters

@@ -1,7 +1,9 @@
-"""Convex penalties on one (d, T) coefficient matrix, with prox and dual, and which of them dominate others.
+"""Convex penalties on a (d, T) coefficient matrix, with proximal operators and duals.
 
-A model is a list of penalties: W is a sum of parts and part k carries penalty k. Those of singular values work through
-the smaller Gram matrix where that is as accurate.
+The model is ``W = sum_k W_k`` with a penalty on each part W_k, so it is a list of
+penalties. `needed_parts` finds the parts that can be left out, because another penalty
+is never larger. Penalties on singular values use the smaller Gram matrix of W wherever
+this is as accurate as an SVD.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from mtlrun.problem.penalty import Penalty, check_number
 # Eigenvalues of a Gram matrix carry an error of about eps * sigma_1^2, so singular values near a threshold tau carry
 # eps * sigma_1^2 / tau; below this ratio tau / sigma_1 the full SVD is taken instead.
 _GRAM_RATIO = 1e-5
-# Up to this size all eigenvectors are computed sooner than a part of them is asked for.
+# Up to this size, computing all eigenvectors is faster than computing a part of them.
 _SMALL = 32
 
 
@@ -98,7 +100,8 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     else:
         values, V = np.linalg.eigh(gram)
         first = int(np.searchsorted(values, threshold**2, side="right"))
-        values, V = values[first:], V[:, first:]
+        values = values[first:]
+        V = V[:, first:]
     sigma = np.sqrt(values)[::-1]
     V = V[:, ::-1]
     scaled = V * (1.0 - threshold / sigma)
@@ -107,7 +110,7 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def svt_full(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Do the same as `svt` through the full SVD, as the papers' algorithms do."""
+    """Soft-threshold the singular values as `svt`, by the full SVD as in the papers."""
     U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
     kept = int(np.count_nonzero(sigma > threshold))
     shrunk = sigma[:kept] - threshold
@@ -167,8 +170,8 @@ class SpectralBox(Penalty):
         return self.prox_value(W, step)[0]
 
     def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
-        # The factors lie in (0, 1) and are the same for all directions near zero: the eigenvectors of the Gram matrix
-        # are as good as those of an SVD.
+        # The factors lie in (0, 1) and are equal for all directions near zero: the
+        # eigenvectors of the Gram matrix are as accurate as the vectors of an SVD.
         squares, V = np.linalg.eigh(small_gram(W))
         a = np.sqrt(np.maximum(squares, 0.0))
         c = self.eta + 2.0 * step * self.strength
@@ -220,7 +223,8 @@ def fill_boxes(a: np.ndarray, c: float, k: int) -> np.ndarray:
     filled = full + breaks * (sums[begun] - sums[full]) - c * (begun - full)
     # The filling is linear between breaks; it is 0 at the first and above k at the last.
     last = int(np.clip(np.searchsorted(filled, k, side="left"), 1, len(breaks) - 1))
-    low, high = filled[last - 1], filled[last]
+    low = filled[last - 1]
+    high = filled[last]
     share = 1.0 if high == low else (k - low) / (high - low)
     s = breaks[last - 1] + share * (breaks[last] - breaks[last - 1])
     return np.clip(s * a - c, 0.0, 1.0)
@@ -470,7 +474,14 @@ def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[i
 
 
 def kept_parts(parts: np.ndarray, needed: Sequence[int]) -> np.ndarray:
-    """Return the needed ones of some parts (n_parts, d, T); the first one takes in those that are left out."""
+    """Return the needed parts of shape (n_needed, d, T); the first absorbs the others.
+
+    Parameters
+    ----------
+    parts : ndarray of shape (n_parts, d, T)
+    needed : sequence of int
+        Positions, see `needed_parts`.
+    """
     kept = parts[list(needed)]
     kept[0] += parts.sum(axis=0) - kept.sum(axis=0)
     return kept
@@ -488,7 +499,8 @@ def mixture_range(
     ValueError
         For a pair of penalties without known constants.
     """
-    upper, lower = _dual_ratio(second, first, shape), _dual_ratio(first, second, shape)
+    upper = _dual_ratio(second, first, shape)
+    lower = _dual_ratio(first, second, shape)
     if upper is None or lower is None:
         raise ValueError(
             f"no constants are known between {first.__name__} and {second.__name__}"

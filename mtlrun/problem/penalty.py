@@ -1,4 +1,4 @@
-"""What a penalty offers to certificates and solvers."""
+"""Interface of penalties, which solvers and certificates use."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Penalty(ABC):
         raise TypeError(f"{type(self).__name__} is not a norm; use conjugate")
 
     def column_polar(self, Z: np.ndarray) -> np.ndarray:
-        """Return the polar of every column, shape (T,); only where `by_column`."""
+        """Return the polar of each column, shape (T,), for a penalty with `by_column`."""
         raise TypeError(f"{type(self).__name__} is not a sum over columns")
 
     def _per_alpha(self, norms: np.ndarray) -> np.ndarray:

@@ -134,7 +134,7 @@ class Tracker:
         every = 5 if iteration <= 50 else 10 if iteration <= 500 else 25
         return iteration % every == 0 or iteration == 1 or iteration == self.max_iter
 
-    def check(self, iteration: int, primal: float, dual: float, point: Any) -> bool:
+    def check(self, iteration: int, primal: float, dual: float, point: object) -> bool:
         """Note the values of one iterate; return whether to stop. The best primal and the best dual value count."""
         least = self.gap.primal
         if primal < least:
@@ -170,7 +170,7 @@ class Tracker:
             )
 
     def result(
-        self, parts: np.ndarray, intercept: np.ndarray, **info: Any
+        self, parts: np.ndarray, intercept: np.ndarray, **info: object
     ) -> SolverResult:
         """Make the result of a run whose last iterate was checked."""
         return SolverResult(

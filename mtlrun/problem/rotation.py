@@ -88,9 +88,14 @@ class Rotation(Quadratic):
 
     def belongs_to(self, data: TaskData, fit_intercept: bool) -> bool:
         """Whether `prepare` would make the same of these data."""
-        names = ("X", "targets", "offsets", "weights", "observed")
-        same = all(getattr(self.data, name) is getattr(data, name) for name in names)
-        return same and self.fit_intercept == fit_intercept
+        has_same_arrays = (
+            self.data.X is data.X
+            and self.data.targets is data.targets
+            and self.data.offsets is data.offsets
+            and self.data.weights is data.weights
+            and self.data.observed is data.observed
+        )
+        return has_same_arrays and self.fit_intercept == fit_intercept
 
     def image(self, Q: np.ndarray) -> np.ndarray:
         return self.squares * Q

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mtlrun.errors import DataError
 from mtlrun.problem.losses import is_graded
 from mtlrun.problem.operator import TaskOperator
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Design, TaskData
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 
@@ -27,9 +28,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _SCHEMA = 1
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size, are rounding.
 _ROUNDING = 8.0 * np.finfo(np.float64).eps
-# What is summed over rows, and the arrays of a file.
-_SUMS = ("weight", "x", "xx", "y", "yy", "xy", "n_rows")
-_ARRAYS = (*_SUMS, "x_shift", "y_shift")
+# Arrays of a file, by the names of the attributes.
+_ARRAYS = ("weight", "x", "xx", "y", "yy", "xy", "n_rows", "x_shift", "y_shift")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +87,10 @@ class TaskStatistics:
     @classmethod
     def of(
         cls,
-        X: Any,
-        y: Any,
-        task_id: Any = None,
-        sample_weight: Any = None,
+        X: Design,
+        y: ArrayLike,
+        task_id: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         features: Sequence[str] = (),
         like: TaskStatistics | None = None,
@@ -208,7 +208,13 @@ class TaskStatistics:
         mine, theirs = self._aligned(other)
         return replace(
             mine,
-            **{name: getattr(mine, name) + getattr(theirs, name) for name in _SUMS},
+            weight=mine.weight + theirs.weight,
+            x=mine.x + theirs.x,
+            xx=mine.xx + theirs.xx,
+            y=mine.y + theirs.y,
+            yy=mine.yy + theirs.yy,
+            xy=mine.xy + theirs.xy,
+            n_rows=mine.n_rows + theirs.n_rows,
         )
 
     def __sub__(self, other: TaskStatistics) -> TaskStatistics:
@@ -219,7 +225,13 @@ class TaskStatistics:
             )
         return replace(
             mine,
-            **{name: getattr(mine, name) - getattr(theirs, name) for name in _SUMS},
+            weight=mine.weight - theirs.weight,
+            x=mine.x - theirs.x,
+            xx=mine.xx - theirs.xx,
+            y=mine.y - theirs.y,
+            yy=mine.yy - theirs.yy,
+            xy=mine.xy - theirs.xy,
+            n_rows=mine.n_rows - theirs.n_rows,
         )
 
     @property
@@ -258,23 +270,20 @@ class TaskStatistics:
     def pooled(self) -> TaskStatistics:
         """Return the statistics of a single task with the rows of all; shared rows count once for every target."""
         stats = self._about(self.x_shift, np.full(self.n_tasks, self.y_shift.mean()))
+        # Of shared rows, the sums over the rows are there once for all targets.
         times = self.n_tasks // len(self.weight)
-        sums = {
-            name: times * getattr(stats, name).sum(axis=0, keepdims=True)
-            for name in ("weight", "x", "xx")
-        }
-        sums |= {
-            name: getattr(stats, name).sum(keepdims=True)
-            for name in ("y", "yy", "n_rows")
-        }
-        xy, y_shift = stats.xy.sum(axis=1, keepdims=True), stats.y_shift[:1]
         return replace(
             stats,
             tasks=np.zeros(1, dtype=int),
             shared=True,
-            xy=xy,
-            y_shift=y_shift,
-            **sums,
+            weight=times * stats.weight.sum(axis=0, keepdims=True),
+            x=times * stats.x.sum(axis=0, keepdims=True),
+            xx=times * stats.xx.sum(axis=0, keepdims=True),
+            y=stats.y.sum(keepdims=True),
+            yy=stats.yy.sum(keepdims=True),
+            xy=stats.xy.sum(axis=1, keepdims=True),
+            y_shift=stats.y_shift[:1],
+            n_rows=stats.n_rows.sum(keepdims=True),
         )
 
     def squared_errors(self, W: Array, b: Array) -> Array:
@@ -384,8 +393,19 @@ class TaskStatistics:
             "features": self.features,
             "tasks": self.tasks.tolist(),
         }
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
+        np.savez(
+            buffer,
+            about=np.array(json.dumps(about)),
+            weight=self.weight,
+            x=self.x,
+            xx=self.xx,
+            y=self.y,
+            yy=self.yy,
+            xy=self.xy,
+            n_rows=self.n_rows,
+            x_shift=self.x_shift,
+            y_shift=self.y_shift,
+        )
         write_output(path, buffer.getvalue())
         return path
 
@@ -455,13 +475,20 @@ class TaskStatistics:
             out[place] = values  # those of all tasks at once are repeated
             return out
 
-        wide: dict[str, Any] = {
-            name: wider(getattr(self, name))
-            for name in ("y", "yy", "y_shift", "n_rows")
-        }
-        if by_task:
-            wide |= {name: wider(getattr(self, name)) for name in ("weight", "x", "xx")}
-        return replace(self, tasks=tasks, xy=wider(self.xy.T).T, **wide)
+        wide = replace(
+            self,
+            tasks=tasks,
+            y=wider(self.y),
+            yy=wider(self.yy),
+            xy=wider(self.xy.T).T,
+            y_shift=wider(self.y_shift),
+            n_rows=wider(self.n_rows),
+        )
+        if not by_task:
+            return wide
+        return replace(
+            wide, weight=wider(self.weight), x=wider(self.x), xx=wider(self.xx)
+        )
 
     def _about(self, x_shift: Array, y_shift: Array) -> TaskStatistics:
         """Return the statistics about other shifts."""

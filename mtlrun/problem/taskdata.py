@@ -14,28 +14,29 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 # A float64 C-ordered ndarray or a csr_array; their common operations have no common static type.
 Design = Any
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: object) -> bool:
     """Return whether X is a sparse array or matrix (scipy's own test would narrow its static type too far)."""
     return bool(sp.issparse(X))
 
 
-def dense(X: Any) -> Any:
+def dense(X: Design) -> Any:
     """Return a design as an array."""
     return X.toarray() if is_sparse(X) else X
 
 
-def quotient(a: Any, b: np.ndarray) -> np.ndarray:
+def quotient(a: np.ndarray | float, b: np.ndarray) -> np.ndarray:
     """Return a / b, and 0 where b is not positive."""
     positive = b > 0
     return np.where(positive, a / np.where(positive, b, 1.0), 0.0)
 
 
-def as_design(X: Any, name: str = "X") -> Design:
+def as_design(X: Design, name: str = "X") -> Design:
     """Return a design as C-ordered float64 or canonical float64 CSR, without copying where it is that already.
 
     Raises
@@ -90,7 +91,7 @@ def stack_designs(designs: list[Design]) -> Design:
     return np.concatenate(designs, axis=0)
 
 
-def as_array(values: Any, name: str, ndim: int) -> np.ndarray:
+def as_array(values: ArrayLike, name: str, ndim: int) -> np.ndarray:
     """Return a dense float64 array of `ndim` dimensions in C order, or raise an error that names the argument."""
     if is_sparse(values):
         raise ValueError(f"{name} must be dense")
@@ -117,7 +118,7 @@ def check_finite(array: np.ndarray, name: str) -> None:
 
 
 def as_weights(
-    weights: Any, shapes: list[tuple[int, ...]], name: str = "weights"
+    weights: ArrayLike, shapes: list[tuple[int, ...]], name: str = "weights"
 ) -> np.ndarray:
     """Return finite, non-negative float64 weights of one of the shapes, or raise an error that names the argument."""
     ndim = np.ndim(weights)
@@ -154,7 +155,7 @@ def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
     return _label_array(labels)
 
 
-def unique_labels(task_id: Any) -> tuple[np.ndarray, np.ndarray]:
+def unique_labels(task_id: object) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted labels and the position of every row's label among them."""
     labels = (
         _label_array(list(task_id))
@@ -239,7 +240,12 @@ class TaskData:
 
     @classmethod
     def from_matrix(
-        cls, X: Any, Y: Any, *, weights: Any = None, tasks: Iterable[Any] | None = None
+        cls,
+        X: Design,
+        Y: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        tasks: Iterable[Any] | None = None,
     ) -> TaskData:
         """Build shared data: one design for all tasks.
 
@@ -277,7 +283,12 @@ class TaskData:
 
     @classmethod
     def from_stacked(
-        cls, X: Any, y: Any, task_id: Any, *, weights: Any = None
+        cls,
+        X: Design,
+        y: ArrayLike,
+        task_id: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
     ) -> TaskData:
         """Build ragged data from stacked rows and a task label per row.
 
@@ -499,7 +510,7 @@ class TaskData:
         w = w[rows]
         return self.X[rows], y[rows], None if np.all(w == 1.0) else w
 
-    def subset_tasks(self, indices: Any) -> TaskData:
+    def subset_tasks(self, indices: Sequence[int] | np.ndarray) -> TaskData:
         """Return the data of some tasks, in the given order; a shared design stays the same object.
 
         Parameters
@@ -529,7 +540,7 @@ class TaskData:
             self.X[rows], self.targets[rows], tasks, offsets=offsets, weights=w
         )
 
-    def select_rows(self, rows: Any, *, complete: bool = True) -> TaskData:
+    def select_rows(self, rows: np.ndarray, *, complete: bool = True) -> TaskData:
         """Return data with some of the rows; tasks of their own designs that have none of them are left out.
 
         Parameters

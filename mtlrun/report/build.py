@@ -5,7 +5,6 @@ The page has styles, script and figures inside; nothing is loaded from elsewhere
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from base64 import b64encode
 from collections import Counter
@@ -467,16 +466,14 @@ def json_report(report: Report) -> str:
             if count or name != "stopped"
         },
         "summary": report.summary,
-        "claims": [
-            {**dataclasses.asdict(c), "accepted": c.accepted} for c in report.claims
-        ],
+        "claims": [claim.to_dict() for claim in report.claims],
         "table": result_grid(report.run, report.rows).records(),
         "trials": [
             {"dataset": r.dataset, "method": r.method, "values": r.samples}
             for r in report.rows
             if r.samples
         ],
-        "reference": [dataclasses.asdict(r) for r in report.references],
+        "reference": [verdict.to_dict() for verdict in report.references],
         "sections": [
             {
                 "title": s.title,
@@ -633,7 +630,7 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def _entry(column: Column, value: Any) -> dict[str, Any]:
+def _entry(column: Column, value: object) -> dict[str, Any]:
     text = show(value, column.kind)
     number: Any = value if isinstance(value, int | float) else None
     if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
@@ -685,7 +682,7 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _render(template: str, **content: Any) -> str:
+def _render(template: str, **content: object) -> str:
     own = {
         name: Markup((TEMPLATES / name).read_text(encoding="utf-8"))
         for name in ("style.css", "script.js")

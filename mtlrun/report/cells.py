@@ -399,7 +399,7 @@ def checked(record: Record) -> Record:
     return Record(**cleaned(vars(record)))
 
 
-def _all_numbers(value: Any) -> Iterator[float]:
+def _all_numbers(value: object) -> Iterator[float]:
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _all_numbers(item)

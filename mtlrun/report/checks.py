@@ -242,12 +242,12 @@ def distinct(value: list[Any]) -> list[Any]:
     return value
 
 
-def _iso_date(value: Any) -> Any:
+def _iso_date(value: object) -> Any:
     """Return a date of YAML, or a text that is one, as text; raises ValueError."""
     return str(date.fromisoformat(str(value)))
 
 
-def _as_names(value: Any) -> Any:
+def _as_names(value: object) -> Any:
     return as_list(value) if value is None or isinstance(value, str) else value
 
 
@@ -468,11 +468,8 @@ class Sweep(StrictModel):
 
     @model_validator(mode="after")
     def _one_axis(self) -> Sweep:
-        given = [
-            name
-            for name in ("split", "option", "params")
-            if getattr(self, name) is not None
-        ]
+        axes = {"split": self.split, "option": self.option, "params": self.params}
+        given = [name for name, value in axes.items() if value is not None]
         if len(given) != 1:
             raise ValueError(
                 f"a sweep needs one of split, option and params, not {', '.join(given) or 'none'}"

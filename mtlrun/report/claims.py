@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
+from typing import Any
 
 from mtlrun.errors import counted, listed
 from mtlrun.interfaces import METRIC_FACTS
@@ -109,6 +110,19 @@ class CheckResult:
     dataset: str = ""
     bound: str | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of report.json."""
+        return {
+            "text": self.text,
+            "holds": self.holds,
+            "found": self.found,
+            "why": self.why,
+            "undecided": self.undecided,
+            "check": self.check,
+            "dataset": self.dataset,
+            "bound": self.bound,
+        }
+
     @property
     def answer(self) -> str:
         """Whether it holds, in a word."""
@@ -151,6 +165,22 @@ class ClaimVerdict:
     readings: dict[str, str] = field(default_factory=dict)
     compared_only: tuple[str, ...] = ()
     source: str = "paper"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of report.json."""
+        return {
+            "id": self.id,
+            "text": self.text,
+            "where": self.where,
+            "verdict": self.verdict,
+            "why": self.why,
+            "expect": self.expect,
+            "results": [result.to_dict() for result in self.results],
+            "readings": self.readings,
+            "compared_only": self.compared_only,
+            "source": self.source,
+            "accepted": self.accepted,
+        }
 
     @property
     def place(self) -> str:

@@ -487,9 +487,8 @@ def _set_linear(axes: Axes, panel: Panel, name: str) -> None:
     if not values or not are_numbers(values):
         return
     if all(float(v).is_integer() for v in values):
-        getattr(axes, f"{name}axis").set_major_locator(
-            MaxNLocator(integer=True, nbins=6)
-        )
+        axis = axes.xaxis if name == "x" else axes.yaxis
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     if (
         name == "y"
         and min(values) == max(values)

@@ -79,24 +79,30 @@ class Line:
     def drawable(self, x_log: bool, y_log: bool) -> Line:
         """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
 
-        def shown(value: Any, log: bool) -> bool:
-            number = isinstance(value, int | float)
-            return value is not None and (
-                not number or (value == value and (not log or value > 0))
-            )
+        def shown(value: object, log: bool) -> bool:
+            if not isinstance(value, int | float):
+                return value is not None
+            # NaN is the only number that does not equal itself.
+            return value == value and (not log or value > 0)
 
         keep = [
             i
             for i, (x, y) in enumerate(zip(self.x, self.y, strict=True))
             if shown(x, x_log) and shown(y, y_log)
         ]
-        lists: dict[str, Any] = {
-            name: getattr(self, name) for name in ("x", "y", "spread", "low", "high")
-        }
-        kept: dict[str, Any] = {
-            name: [values[i] for i in keep] for name, values in lists.items() if values
-        }
-        return replace(self, **kept)
+
+        def kept(values: list[Any]) -> list[Any]:
+            # Intervals are empty where a curve has none.
+            return [values[i] for i in keep] if values else values
+
+        return replace(
+            self,
+            x=kept(self.x),
+            y=kept(self.y),
+            spread=kept(self.spread),
+            low=kept(self.low),
+            high=kept(self.high),
+        )
 
 
 @dataclass
@@ -389,9 +395,12 @@ def _in_percent(
     if not ((run.config.get("table") or {}).get("percent") and quantity in run.metrics):
         return spoken(quantity)
     for curve in curves:
-        curve.x = [100 * value for value in curve.x] if x else curve.x
-        for name in ("y", "spread", "low", "high"):
-            setattr(curve, name, [100 * value for value in getattr(curve, name)])
+        if x:
+            curve.x = [100 * value for value in curve.x]
+        curve.y = [100 * value for value in curve.y]
+        curve.spread = [100 * value for value in curve.spread]
+        curve.low = [100 * value for value in curve.low]
+        curve.high = [100 * value for value in curve.high]
     return f"{spoken(quantity)} (%)"
 
 

@@ -178,7 +178,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 }
 
 
-def show(value: Any, kind: str = "text") -> str:
+def show(value: object, kind: str = "text") -> str:
     """Format one value; None and NaN become a dash, text stays as it is."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
@@ -194,7 +194,7 @@ def plain(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.10g}"
 
 
-def rounded(value: Any) -> Any:
+def rounded(value: object) -> Any:
     """Round the floats of a JSON value to ten significant digits, below the noise of another processor or library."""
     if isinstance(value, BaseModel):
         value = value.model_dump(exclude_unset=True)
@@ -207,7 +207,7 @@ def rounded(value: Any) -> Any:
     return value
 
 
-def json_text(content: Any) -> str:
+def json_text(content: object) -> str:
     """Return plain data as JSON, numbers rounded by `rounded`."""
     return (
         json.dumps(rounded(content), indent=1, ensure_ascii=False, allow_nan=False)
@@ -230,7 +230,7 @@ def markdown_grid(grid: Grid) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *rows])
 
 
-def _markdown_cell(value: Any, kind: str) -> str:
+def _markdown_cell(value: object, kind: str) -> str:
     text = escape_markdown(show(value, kind))
     if not isinstance(value, Styled):
         return text
@@ -368,7 +368,7 @@ def tex_grid(grid: Grid, align: str | None = None, caption: str | None = None) -
 
     import pandas as pd  # `status` and `list` do without
 
-    def cell(value: Any, kind: str) -> str:
+    def cell(value: object, kind: str) -> str:
         text = escape_tex(show(value, kind))
         return (
             rf"\textbf{{{text}}}" if isinstance(value, Styled) and value.bold else text

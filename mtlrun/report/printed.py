@@ -343,7 +343,7 @@ class _Layout:
                 )
         return best
 
-    def _name(self, axis: str, value: Any) -> str:
+    def _name(self, axis: str, value: object) -> str:
         if axis == "dataset":
             return self.judged.run.title_of(str(value))
         return _spoken(self.judged, str(value)) if axis == "quantity" else show(value)

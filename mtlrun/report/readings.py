@@ -32,8 +32,6 @@ TOLERANCE_RULE = (
     "value; half a unit of the last printed digit; and, if both sides have at least two splits, the given number of "
     "standard errors of the difference."
 )
-#: What a tolerance may be made of, beside the printed digits.
-RULES = ("absolute", "error_rate", "relative", "sigmas")
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,23 @@ class ReferenceVerdict:
     tolerance: float | None = None
     verdict: str = Verdict.NOT_RUN
     why: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of report.json."""
+        return {
+            "dataset": self.dataset,
+            "method": self.method,
+            "quantity": self.quantity,
+            "source": self.source,
+            "value": self.value,
+            "ours": self.ours,
+            "std": self.std,
+            "n": self.n,
+            "difference": self.difference,
+            "tolerance": self.tolerance,
+            "verdict": self.verdict,
+            "why": self.why,
+        }
 
 
 def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
@@ -166,10 +181,10 @@ def tolerance_of(
     """
     rule = next((t for t in tolerances if t.quantity == entry.quantity), None)
     rule = rule or next((t for t in tolerances if not t.quantity), Tolerance())
-    own = ((getattr(entry, name), getattr(rule, name)) for name in RULES)
-    absolute, rate, relative, sigmas = (
-        first if first is not None else other for first, other in own
-    )
+    absolute = _first_given(entry.absolute, rule.absolute)
+    rate = _first_given(entry.error_rate, rule.error_rate)
+    relative = _first_given(entry.relative, rule.relative)
+    sigmas = _first_given(entry.sigmas, rule.sigmas)
     digits = _decimals(entry.value) if entry.decimals is None else entry.decimals
     candidates = [
         (0.5 * 10.0**-digits, "printed digits"),
@@ -191,6 +206,10 @@ def tolerance_of(
         error = math.sqrt(theirs**2 / n_theirs + std**2 / n)
         candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
     return max(candidates, key=lambda pair: pair[0])
+
+
+def _first_given(value: float | None, default: float | None) -> float | None:
+    return default if value is None else value
 
 
 def _decimals(value: float) -> int:

@@ -626,7 +626,7 @@ def _cell_facts(run: Run, record: Record) -> list[Any]:
 # ---------------------------------------------------------------- configurations as text
 
 
-def facts(mapping: Any) -> str:
+def facts(mapping: object) -> str:
     """Write a mapping in one line: ``random, train 0.4, trials 5`` (`kind` has no key); nested ones in parentheses."""
     if not isinstance(mapping, Mapping):
         return "" if mapping is None else value_text(mapping)
@@ -636,7 +636,7 @@ def facts(mapping: Any) -> str:
     )
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """Write one value of a configuration."""
     if isinstance(value, Mapping):
         return f"({facts(value)})"
@@ -666,7 +666,7 @@ def grid_text(grid: Mapping[str, Any] | None) -> str:
     return "; ".join(parts)
 
 
-def _listed(value: Any) -> str:
+def _listed(value: object) -> str:
     if isinstance(value, list | tuple):
         return "; ".join(map(value_text, value)) or "-"
     return "-" if value is None else value_text(value)

@@ -639,7 +639,7 @@ def print_sections(console: Console, sections: Iterable[Section]) -> None:
             console.print(text, soft_wrap=not console.is_terminal)
 
 
-def _style(value: Any) -> str:
+def _style(value: object) -> str:
     """Return the style of a table's entry: heads and the best numbers are bold, a printed one as its verdict."""
     if isinstance(value, Column) or (isinstance(value, Styled) and value.bold):
         return "bold"

@@ -8,7 +8,6 @@ A *measure* calls a function. `mtlrun.runs.fit` says what each of them does.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +33,15 @@ class DatasetRef:
     options: dict[str, Any]
     fingerprint: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are not empty."""
+        fields = {
+            "id": self.id,
+            "options": self.options,
+            "fingerprint": self.fingerprint,
+        }
+        return _without_empty(fields)
+
 
 @dataclass(frozen=True)
 class Split:
@@ -47,6 +55,19 @@ class Split:
     name: str | None = None
     validation: float | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are given."""
+        fields = {
+            "kind": self.kind,
+            "trial": self.trial,
+            "seed": self.seed,
+            "train": self.train,
+            "folds": self.folds,
+            "name": self.name,
+            "validation": self.validation,
+        }
+        return _without_empty(fields)
+
 
 @dataclass(frozen=True)
 class Features:
@@ -56,6 +77,16 @@ class Features:
     degree: int | None = None
     normalize: bool | None = None
     hash_bits: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are given."""
+        fields = {
+            "kind": self.kind,
+            "degree": self.degree,
+            "normalize": self.normalize,
+            "hash_bits": self.hash_bits,
+        }
+        return _without_empty(fields)
 
 
 @dataclass(frozen=True)
@@ -71,6 +102,16 @@ class Method:
     measure: str = ""
     params: dict[str, Any] = field(default_factory=dict)
     published: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are not empty."""
+        fields = {
+            "estimator": self.estimator,
+            "measure": self.measure,
+            "params": self.params,
+            "published": self.published,
+        }
+        return _without_empty(fields)
 
 
 HALVING = "halving"
@@ -92,6 +133,18 @@ class Search:
     on: str = "folds"
     versions: dict[str, int | str] = field(default_factory=dict)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are not empty, without the versions."""
+        fields = {
+            "grid": self.grid,
+            "folds": self.folds,
+            "metric": self.metric,
+            "seed": self.seed,
+            "method": self.method.to_dict(),
+            "on": self.on,
+        }
+        return _without_empty(fields)
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -100,6 +153,14 @@ class Timing:
     repeats: int = 1
     threads: int = 1
     warmup: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields."""
+        return {
+            "repeats": self.repeats,
+            "threads": self.threads,
+            "warmup": self.warmup,
+        }
 
 
 @dataclass(frozen=True)
@@ -110,6 +171,16 @@ class Scoring:
     average: str = "task"
     keep: tuple[str, ...] = ()
     timing: Timing | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are not empty."""
+        fields = {
+            "metrics": list(self.metrics),
+            "average": self.average,
+            "keep": list(self.keep),
+            "timing": _dict_of(self.timing),
+        }
+        return _without_empty(fields)
 
 
 @dataclass(frozen=True)
@@ -153,15 +224,31 @@ class Cell:
         return self.scoring.timing is not None
 
     def content(self) -> dict[str, Any]:
-        """Return everything that the number depends on beside the versions, as plain data without empty fields."""
-        plain = _plain(replace(self, versions={}))
-        if self.search is not None:
-            plain["search"].pop("versions", None)
-            if self.fold is not None:
-                plain["search"].pop("method")  # that of the fold itself
-            else:
-                plain["search"]["keys"] = [fold.key for fold in self.folds]
-        return {"schema": SCHEMA, "family": self.family, **plain}
+        """Return everything that the number depends on except the versions.
+
+        The keys of all stored results depend on this dictionary, but not on its order.
+        """
+        fields = {
+            "dataset": _dict_of(self.dataset),
+            "split": self.split.to_dict(),
+            "method": self.method.to_dict(),
+            "scoring": self.scoring.to_dict(),
+            "features": _dict_of(self.features),
+            "search": self._search_dict(),
+            "fold": self.fold,
+        }
+        return {"schema": SCHEMA, "family": self.family, **_without_empty(fields)}
+
+    def _search_dict(self) -> dict[str, Any] | None:
+        if self.search is None:
+            return None
+        fields = self.search.to_dict()
+        if self.fold is None:
+            fields["keys"] = [fold.key for fold in self.folds]
+        else:
+            # A fold fits the method of the search: it is the method of the cell.
+            del fields["method"]
+        return fields
 
     @cached_property
     def key(self) -> str:
@@ -246,7 +333,7 @@ def cell_from(
     )
 
 
-def is_nested(value: Any) -> TypeGuard[Mapping[str, Any]]:
+def is_nested(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether a parameter value stands for an estimator."""
     return (
         isinstance(value, Mapping)
@@ -273,15 +360,16 @@ def with_params(
     return result
 
 
-def _plain(value: Any) -> Any:
-    """Return dataclasses as mappings of those fields that are not empty; parameters stay as they are."""
-    if not dataclasses.is_dataclass(value):
-        return list(value) if isinstance(value, tuple) else value
-    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+def _dict_of(part: DatasetRef | Features | Timing | None) -> dict[str, Any] | None:
+    return None if part is None else part.to_dict()
+
+
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dictionary without None and without empty texts, lists and mappings."""
     return {
-        name: _plain(item)
-        for name, item in fields.items()
-        if item is not None and item not in ("", (), {})
+        name: value
+        for name, value in fields.items()
+        if value is not None and value not in ("", (), [], {})
     }
 
 
@@ -304,7 +392,7 @@ def strong_to_weak(found: Sequence[Mapping[str, Any]]) -> list[int]:
         if value not in places.setdefault(name, []):
             places[name].append(value)
 
-    def strength(name: str, value: Any) -> float:
+    def strength(name: str, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return places[name].index(value)
         return value if name.rpartition("__")[2] in WEAKENING else -value

@@ -6,9 +6,9 @@ known of an estimator here except what its constructor can be given (`mtlrun.int
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -49,6 +49,10 @@ from mtlrun.utils.yaml import (
     rendered,
     schema_findings,
 )
+
+#: What a question about a name, or an option, gets and returns.
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
 ANY = "*"
@@ -137,7 +141,7 @@ def _measures(data: dict[str, Any]) -> bool:
     return data.get("kind") in MEASURE_KINDS
 
 
-def _at(data: Any, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
+def _at(data: object, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
     """Yield (path, value) of what stands at some steps of the data, `ANY` being all entries of a list."""
     if not steps:
         yield (), data
@@ -153,7 +157,7 @@ def _at(data: Any, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
             yield from (((name, *path), value) for path, value in _at(entry, *rest))
 
 
-def _values(data: Any, *steps: str | int) -> list[Any]:
+def _values(data: object, *steps: str | int) -> list[Any]:
     """Return what stands at some steps of the data."""
     return [value for _, value in _at(data, *steps)]
 
@@ -322,7 +326,9 @@ def _method(
         )
 
 
-def _estimator(name: Any, params: dict[str, Any], path: KeyPath) -> Iterator[Finding]:
+def _estimator(
+    name: object, params: dict[str, Any], path: KeyPath
+) -> Iterator[Finding]:
     """Check the name of an estimator, its parameters and those of estimators inside them."""
     if not isinstance(name, str):
         return
@@ -337,14 +343,17 @@ def _estimator(name: Any, params: dict[str, Any], path: KeyPath) -> Iterator[Fin
 
 
 def _parameter(
-    estimator: Any, params: dict[str, Any], name: str, path: KeyPath
+    estimator: object, params: dict[str, Any], name: str, path: KeyPath
 ) -> Iterator[Finding]:
     """Check one parameter name; ``base__alpha`` is `alpha` of the estimator given as `base`."""
     known = _asked(parameter_names, estimator)
     first, _, rest = name.partition("__")
+    if not isinstance(estimator, str):
+        # The schema refuses other names.
+        return
     if known is not None and first not in known:
         yield _no_parameter(estimator, first, known, path)
-    elif rest and isinstance(estimator, str):
+    elif rest:
         inner = complete(estimator, params).get(first)
         if is_nested(inner):
             yield from _parameter(
@@ -356,7 +365,7 @@ def _parameter(
 
 
 def _value(
-    estimator: Any, params: dict[str, Any], name: str, value: Any, path: KeyPath
+    estimator: object, params: dict[str, Any], name: str, value: object, path: KeyPath
 ) -> Iterator[Finding]:
     """Check the value of one parameter by the rule that its class has for it."""
     rule = None if is_nested(value) else _asked(parameter_rule, estimator, params, name)
@@ -399,7 +408,9 @@ def _no_parameter(what: str, name: str, known: Iterable[str], path: KeyPath) -> 
     return path, True, f"{what} has no parameter {name!r}", hint
 
 
-def _asked(question: Any, name: Any, *more: Any) -> Any:
+def _asked(
+    question: Callable[..., Answer], name: object, *more: object
+) -> Answer | None:
     """Return the answer about an estimator or a measure; None for one that does not exist, which is reported once."""
     try:
         return question(name, *more) if isinstance(name, str) else None
@@ -407,7 +418,9 @@ def _asked(question: Any, name: Any, *more: Any) -> Any:
         return None
 
 
-def _refused(question: Any, name: Any, path: KeyPath) -> Iterator[Finding]:
+def _refused(
+    question: Callable[[Question], object], name: Question, path: KeyPath
+) -> Iterator[Finding]:
     """Yield the error that a question about a name, or an option, ends with."""
     try:
         question(name)
@@ -627,7 +640,7 @@ def read_curves(name: str) -> dict[str, Any]:
 
 
 def _known(
-    name: Any, known: Iterable[Any], path: KeyPath, what: str
+    name: object, known: Iterable[Any], path: KeyPath, what: str
 ) -> Iterator[Finding]:
     """Check a name, or every name in a list; what is not a string is left to the schema."""
     if isinstance(name, list):
@@ -657,5 +670,5 @@ def _duplicates(
             yield (section, i), True, f"two entries for {what} {name!r}", remedy
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -6,7 +6,6 @@ checks and records what it returns; none knows experiment files.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import inspect
 import math
@@ -16,12 +15,13 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
@@ -121,7 +121,7 @@ def fit_cell(
             "total": time.perf_counter() - started,
         },
         solver={**solver, **_truth_error(fitted.model, part)},
-        environment={**asdict(timing), **host_facts()},
+        environment={**timing.to_dict(), **host_facts()},
         result={"tasks": list(data.tasks)},
     )
     return Fitted(fitted.model, step, part, predicted, record)
@@ -167,9 +167,7 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
 
 def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:
     """Return the rows that a fit or a fold trains on and is scored on, and its feature step fitted on the former."""
-    split = {
-        name: value for name, value in asdict(cell.split).items() if value is not None
-    }
+    split = cell.split.to_dict()
     train, validation, test = split_rows(data, **split)
     if cell.fold is not None and cell.search is not None:
         if cell.search.on == "validation":
@@ -257,11 +255,8 @@ def make_step(features: Features, data: Dataset) -> Any:
         return _SCALERS[features.kind]().set_output(transform="default")
     if features.kind == "one-hot":
         return WeightedDegree(degree=1).set_output(transform="default")
-    options = {
-        name: value
-        for name, value in asdict(features).items()
-        if name != "kind" and value is not None
-    }
+    options = features.to_dict()
+    del options["kind"]
     return WeightedDegree(**options).set_output(transform="default")
 
 
@@ -425,7 +420,7 @@ def _visit_all(
 
 
 def _visit(
-    cell: Cell, part: Part, values: Mapping[str, Any], model: Any, warm: bool
+    cell: Cell, part: Part, values: Mapping[str, Any], model: BaseEstimator, warm: bool
 ) -> tuple[Any, dict[str, Any]]:
     """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
     assert cell.search is not None
@@ -454,7 +449,9 @@ def _visit(
     return model if warm and model is made else None, result
 
 
-def _next_model(cell: Cell, values: Mapping[str, Any], model: Any, warm: bool) -> Any:
+def _next_model(
+    cell: Cell, values: Mapping[str, Any], model: BaseEstimator, warm: bool
+) -> Any:
     if model is not None:
         return model.set_params(**values)
     params = with_params(cell.method.params, values)
@@ -476,7 +473,7 @@ def _counts(part: Part, scores: Mapping[str, Scores]) -> dict[str, int]:
     }
 
 
-def _blocks(model: Any) -> dict[str, float]:
+def _blocks(model: BaseEstimator) -> dict[str, float]:
     """Return the seconds of a block method: one block after the other, and each on a worker of its own."""
     seconds = getattr(model, "block_seconds_", None)
     return (
@@ -489,7 +486,7 @@ def _blocks(model: Any) -> dict[str, float]:
     )
 
 
-def _truth_error(model: Any, part: Part) -> dict[str, float]:
+def _truth_error(model: BaseEstimator, part: Part) -> dict[str, float]:
     """Return the relative error of the coefficients of a regression with known truth, else nothing."""
     truth, coef = part.train.truth.get("W"), getattr(model, "coef_", None)
     if (
@@ -594,7 +591,7 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     )
 
 
-def _check(found: Any, path: str, declaration: Declaration | None) -> None:
+def _check(found: object, path: str, declaration: Declaration | None) -> None:
     """Refuse what is no measurement, and quantities that the measure does not declare."""
     if not isinstance(found, Measurement):
         raise TypeError(f"{path} returned a {type(found).__name__}, not a Measurement")
@@ -612,13 +609,9 @@ def _check(found: Any, path: str, declaration: Declaration | None) -> None:
 def _result(found: Measurement) -> dict[str, Any]:
     """Return curves, matrices, rankings, lines and tables as plain data, without those that are empty."""
     plain: dict[str, Any] = {
-        "curves": {
-            name: dataclasses.asdict(curve) for name, curve in found.curves.items()
-        },
-        "matrices": {
-            name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()
-        },
-        "rankings": [dataclasses.asdict(scores) for scores in found.rankings],
+        "curves": {name: curve.to_dict() for name, curve in found.curves.items()},
+        "matrices": {name: matrix.to_dict() for name, matrix in found.matrices.items()},
+        "rankings": [scores.to_dict() for scores in found.rankings],
         "lines": list(found.lines),
         "tables": dict(found.tables),
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -444,7 +444,11 @@ def _expand_references(document: Document, folder: Path, name: str) -> None:
         if isinstance(profiles, dict)
         else {}
     )
-    axis = data["sweep"].get("name") if isinstance(data.get("sweep"), dict) else None
+    sweep = data.get("sweep")
+    axis = sweep.get("name") if isinstance(sweep, dict) else None
+    if not isinstance(axis, str):
+        # The schema refuses other names later.
+        axis = None
     for path, section in sections.items():
         if isinstance(section, dict) and any(
             _is_file(entry) for entry in as_list(section.get("reference"))
@@ -452,7 +456,7 @@ def _expand_references(document: Document, folder: Path, name: str) -> None:
             _expand(document, section, (*path, "reference"), folder, name, axis)
 
 
-def _is_file(entry: Any) -> bool:
+def _is_file(entry: object) -> bool:
     return isinstance(entry, dict) and "file" in entry
 
 
@@ -462,7 +466,7 @@ def _expand(
     here: KeyPath,
     folder: Path,
     name: str,
-    axis: Any,
+    axis: str | None,
 ) -> None:
     """Replace the entries of one section; each number then stands where the table is named."""
     listed = isinstance(section["reference"], list)
@@ -487,14 +491,14 @@ def _expand(
 
 
 def _numbers(
-    entry: dict[str, Any], folder: Path, name: str, axis: Any
+    entry: dict[str, Any], folder: Path, name: str, axis: str | None
 ) -> list[dict[str, Any]] | None:
     """Return the numbers of a printed table as entries of their own; None if the schema refuses the entry."""
     try:
         spec = ReferenceFile.model_validate(entry)
     except ValidationError:
         return None
-    keys = [*KEYS, *[axis] * isinstance(axis, str)]
+    keys = [*KEYS] if axis is None else [*KEYS, axis]
     table = read_printed(folder / spec.file, f"{name}/{spec.file}", keys)
     shared = {field: entry[field] for field in _SHARED if entry.get(field) is not None}
     found = []
@@ -502,7 +506,7 @@ def _numbers(
         place = number.where.get("data set", "")
         if place in spec.leave_out:
             continue
-        if axis in number.where:
+        if axis is not None and axis in number.where:
             place = f"{place} ({axis} {number.where[axis]})"
         quantity = number.where.get("quantity") or spec.quantity or number.head
         new: dict[str, Any] = {
@@ -635,14 +639,19 @@ class Layers:
                 self.problem(place, error.message.partition(": ")[2])
 
     def _no_entry(
-        self, place: Position, name: Any, known: Sequence[str], *, at_key: bool = False
+        self,
+        place: Position,
+        name: object,
+        known: Sequence[str],
+        *,
+        at_key: bool = False,
     ) -> None:
         """Note that a list has no entry of a name, with the nearest one."""
         near = suggest(str(name), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
         self.problem(place, f"no entry {str(name)!r} in this list", hint, at_key=at_key)
 
-    def put(self, path: KeyPath, value: Any, place: Position) -> None:
+    def put(self, path: KeyPath, value: object, place: Position) -> None:
         """Set one value; mappings around it that are missing are added."""
         target: Any = self.data
         for i, step in enumerate(path):
@@ -687,7 +696,7 @@ class Layers:
                 self.places[(section, key)] = self.place((section,))
 
     def _merge(
-        self, value: Any, path: KeyPath, place: KeyPath, source: Document
+        self, value: object, path: KeyPath, place: KeyPath, source: Document
     ) -> None:
         """Merge a value, which stands at `place` of a source, into the data at `path`."""
         current = self._get(path)
@@ -718,8 +727,8 @@ class Layers:
 
     def _merge_entry(
         self,
-        name: Any,
-        item: Any,
+        name: object,
+        item: object,
         path: KeyPath,
         place: KeyPath,
         source: Document,
@@ -824,7 +833,7 @@ def _at(value: Any, path: KeyPath) -> Any:
     return value
 
 
-def _names(entry: Any) -> list[str]:
+def _names(entry: object) -> list[str]:
     """Return the label and the id of an entry of a list, or its text."""
     names = (
         (entry.get("label"), entry.get("id")) if isinstance(entry, dict) else (entry,)
@@ -832,12 +841,14 @@ def _names(entry: Any) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def _matches(names: list[str], pattern: Any) -> bool:
+def _matches(names: list[str], pattern: object) -> bool:
     """Whether one of some names is the pattern, or is matched by it (``*RMTL*``)."""
     return any(name == pattern or fnmatchcase(name, str(pattern)) for name in names)
 
 
-def _targets(entry: Any, changes: Any, path: KeyPath) -> list[tuple[KeyPath, KeyPath]]:
+def _targets(
+    entry: object, changes: object, path: KeyPath
+) -> list[tuple[KeyPath, KeyPath]]:
     """Return where in an entry of a list its changes belong, each with its place in the changes.
 
     A parameter that a method does not have goes to the estimator inside it that has it; a field that a claim does not
@@ -873,7 +884,7 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> list[tuple[KeyPath, Key
     return found
 
 
-def _home(method: Any, name: Any) -> KeyPath | None:
+def _home(method: Mapping[str, Any], name: str) -> KeyPath | None:
     """Return the path of a parameter in a method, or in an estimator inside it; None where nothing has it."""
     params = method.get("params") or {}
     try:

@@ -146,7 +146,7 @@ def settings(spec: Spec) -> list[Setting]:
     return found
 
 
-def _at(setting: Setting, sweep: Sweep, value: Any) -> Setting:
+def _at(setting: Setting, sweep: Sweep, value: object) -> Setting:
     """Return a setting at one value of the axis."""
     dataset, split = setting.dataset, setting.split
     if sweep.option is not None and dataset is not None:
@@ -167,7 +167,7 @@ def _at(setting: Setting, sweep: Sweep, value: Any) -> Setting:
     )
 
 
-def _changed(method: MethodSpec, names: list[str], value: Any) -> MethodSpec:
+def _changed(method: MethodSpec, names: list[str], value: object) -> MethodSpec:
     """Return a method with the value in those of the parameters that it has."""
     if method.measure:
         known = measure_parameters(method.measure)
@@ -592,7 +592,7 @@ def _dataset_facts(
     return about, source_name(card)
 
 
-def _given(**fields: Any) -> dict[str, Any]:
+def _given(**fields: object) -> dict[str, Any]:
     return {
         name: value for name, value in fields.items() if value not in (None, "", {})
     }
@@ -936,7 +936,7 @@ def _raised(name: str, old: Record, new: Record) -> str:
     )  # else another method or reader: the inputs say so
 
 
-def _differences(path: str, old: Any, new: Any) -> list[str]:
+def _differences(path: str, old: object, new: object) -> list[str]:
     """Describe the values that differ; the keys of folds are left out."""
     if old == new or path in ("schema", "search.keys"):
         return []
@@ -944,7 +944,8 @@ def _differences(path: str, old: Any, new: Any) -> list[str]:
         return ["data changed"]
     if not all(value is None or isinstance(value, Mapping) for value in (old, new)):
         return [f"{path} {_short(old)} -> {_short(new)}"]
-    before, after = old or {}, new or {}
+    before: Mapping[str, object] = old if isinstance(old, Mapping) else {}
+    after: Mapping[str, object] = new if isinstance(new, Mapping) else {}
     names = sorted({*before, *after})
     return [
         d
@@ -953,6 +954,6 @@ def _differences(path: str, old: Any, new: Any) -> list[str]:
     ]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = "none" if value is None else str(value)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -15,7 +15,7 @@ from mtlrun.report.stored import PROVENANCE, read_json
 from mtlrun.runs.catalogue import CatalogueEntry, catalogue
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
-from mtlrun.runs.pool import Progress
+from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import NO_ROOM, run, todo
 from mtlrun.runs.spec import TRAIN, Experiment
 from mtlrun.runs.store import Store

@@ -27,6 +27,8 @@ from mtlrun.record import (
     source_facts,
 )
 from mtlrun.runs.cell import Cell, choice_of, search_key
+from mtlrun.runs.compute import compute_cells
+from mtlrun.runs.outcome import Outcome
 from mtlrun.runs.plan import (
     Plan,
     other_settings,
@@ -35,7 +37,8 @@ from mtlrun.runs.plan import (
     survey,
     write_plan,
 )
-from mtlrun.runs.pool import Outcome, Pool, Progress, compute_cells
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.progress import Progress
 from mtlrun.runs.store import Store, settled
 from mtlrun.utils.processes import exclusive_lock, tidy_folders, timing_lock
 

@@ -164,7 +164,7 @@ class FeatureStep(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, value: Any) -> Any:
+    def _from_text(cls, value: object) -> Any:
         return {"kind": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
@@ -199,7 +199,7 @@ class DatasetSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, value: Any) -> Any:
+    def _from_text(cls, value: object) -> Any:
         return {"id": value} if isinstance(value, str) else value
 
     @property
@@ -298,7 +298,7 @@ class ReferenceFile(Tolerance):
     source: Literal["paper", "stored"] | None = None
 
 
-def _reference_kind(entry: Any) -> str:
+def _reference_kind(entry: object) -> str:
     in_file = isinstance(entry, ReferenceFile) or (
         isinstance(entry, dict) and "file" in entry
     )
@@ -505,8 +505,13 @@ def plain(spec: Spec) -> dict[str, Any]:
     if spec.selection is not None:
         config["selection"] = _plain_selection(spec, spec.selection)
     config["metrics"] = spec.all_metrics
-    for name in ("timing", "limits", "statistics", "table"):
-        section = getattr(spec, name)
+    sections = {
+        "timing": spec.timing,
+        "limits": spec.limits,
+        "statistics": spec.statistics,
+        "table": spec.table,
+    }
+    for name, section in sections.items():
         if section is not None:
             config[name] = section.model_dump(exclude_none=True)
     if spec.measures:
@@ -548,6 +553,7 @@ def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
             "params": method.params,
             **where,
         }
+    flags = {"halving": method.halving, "scored": method.scored}
     return {
         "label": method.label,
         "estimator": method.estimator,
@@ -557,7 +563,7 @@ def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
             for k, v in method.grid.items()
         },
         "select_with": method.select_with,
-        **{name: True for name in ("halving", "scored") if getattr(method, name)},
+        **{name: True for name, is_set in flags.items() if is_set},
         **where,
     }
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
@@ -34,9 +34,10 @@ from mtlrun.report.grid import Column, Grid, Section, show
 from mtlrun.runs.cell import Cell, with_params
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
 from mtlrun.runs.plan import plan
-from mtlrun.runs.pool import Pool, Progress
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
-from mtlrun.runs.spec import Experiment
+from mtlrun.runs.spec import ChunkTraining, Experiment
 from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic, writing
 from mtlrun.utils.outputs import publish
@@ -300,7 +301,9 @@ def save_training(trained: Trained, folder: Path) -> None:
         save_model(new, trained.model)
 
 
-def check_settings(folder: Path, training: Any, force: bool) -> None:
+def check_settings(
+    folder: Path, training: Experiment | ChunkTraining, force: bool
+) -> None:
     """Refuse a folder with a model that was trained with other settings (`training.config`), unless by force.
 
     Raises
@@ -362,29 +365,23 @@ def load_trained(folder: Path, training: Experiment, cell: Cell) -> Trained | No
 
 def _result(training: Experiment, record: Record) -> dict[str, Any]:
     """Return the content of `metrics.json`."""
-    names = (
-        "status",
-        "params",
-        "metrics",
-        "per_task",
-        "counts",
-        "seconds",
-        "solver",
-        "environment",
-        "log",
-    )
-    known = asdict(record)
-    head = {"schema": SCHEMA, "id": training.id, "dataset": training.spec.dataset.name}
-    more = {
+    return {
+        "schema": SCHEMA,
+        "id": training.id,
+        "dataset": training.spec.dataset.name,
+        "method": training.spec.method.estimator,
+        "status": record.status,
+        "params": record.params,
+        "metrics": record.metrics,
+        "per_task": record.per_task,
+        "counts": record.counts,
+        "seconds": record.seconds,
+        "solver": record.solver,
+        "environment": record.environment,
+        "log": record.log,
         "selection": record.selection,
         "refit": training.spec.refit,
         "cell": record.key,
-    }
-    return {
-        **head,
-        "method": training.spec.method.estimator,
-        **{name: known[name] for name in names},
-        **more,
     }
 
 
@@ -392,7 +389,7 @@ def _facts(
     training: Experiment,
     cell: Cell,
     dataset: Dataset,
-    estimator: Any,
+    estimator: BaseEstimator,
     result: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from mtlrun.record import MEASURE, Record, host_facts, made_by, now
 from mtlrun.report.cells import Run, read_run
 from mtlrun.report.stored import VERIFIED, read_sound
 from mtlrun.runs.cell import Method, cell_from, choice_of
+from mtlrun.runs.compute import compute_cell
 from mtlrun.runs.methods import declared, method_paths, versions_of
-from mtlrun.runs.pool import compute_cell
 from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import file_json, sealed, write_atomic
 

@@ -8,7 +8,8 @@ import pytest
 
 from mtlrun.errors import MemoryLimitError
 from mtlrun.problem.memory import free_bytes, require
-from mtlrun.runs.pool import Pool, end_with
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.worker import end_with
 
 
 def table(folder):
@@ -76,7 +77,7 @@ def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(
 @pytest.mark.slow
 def test_processes_share_the_memory(monkeypatch):
     monkeypatch.setattr(
-        "mtlrun.runs.pool._prepare", end_with
+        "mtlrun.runs.worker._prepare", end_with
     )  # which spares the workers the import of the solvers
     pool = Pool(jobs=2)
     shares = [

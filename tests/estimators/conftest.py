@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,24 +29,34 @@ SETTINGS = {
 
 
 def pytest_generate_tests(metafunc):
-    """Marker ``cover(names, argument=values, each=n)``: every name (of all methods) with n of the values in rotation.
+    """Combine methods with values: marker ``rotate(names, argument=values, each=n)``.
 
-    Every value has its turn with many methods, every method with some values; ``--all-pairs`` combines them all.
+    Each method (default: all) has its turn with n of the values, the next method with
+    the next n. A method that is new or has changed is combined with all values, and
+    with ``--all-pairs`` all methods are.
     """
-    for mark in metafunc.definition.iter_markers("cover"):
-        names = list(*mark.args or [METHODS])
-        options = dict(mark.kwargs)
+    for marker in metafunc.definition.iter_markers("rotate"):
+        names = marker.args[0] if marker.args else METHODS
+        options = dict(marker.kwargs)
         each = options.pop("each")
         ((argument, values),) = options.items()
-        values = list(values)
-        if metafunc.config.getoption("all_pairs"):
-            each = len(values)
-        turns = [
-            (name, values[(each * k + j) % len(values)])
-            for k, name in enumerate(names)
-            for j in range(each)
-        ]
-        metafunc.parametrize(("name", argument), turns)
+        combinations = []
+        for position, name in enumerate(names):
+            chosen = list(values)
+            if can_sample(metafunc.config, name):
+                chosen = take_in_turn(chosen, each, position)
+            combinations += [(name, value) for value in chosen]
+        metafunc.parametrize(("name", argument), combinations)
+
+
+def can_sample(config, name):
+    """Whether a method need not be combined with everything."""
+    return name in config.settled_methods and not config.getoption("all_pairs")
+
+
+def take_in_turn(values, n, position):
+    """n of the values, those that follow on what the positions before have taken."""
+    return [values[(n * position + k) % len(values)] for k in range(n)]
 
 
 def make(name):
@@ -134,8 +143,20 @@ def digest(*values):
     return total.hexdigest()
 
 
+class Matrix:
+    """The functions of this file, for the test modules."""
+
+    make = staticmethod(make)
+    targets = staticmethod(targets)
+    arrange = staticmethod(arrange)
+    problem = staticmethod(problem)
+    fit = staticmethod(fit)
+    scores = staticmethod(scores)
+    plain = staticmethod(plain)
+    digest = staticmethod(digest)
+
+
 @pytest.fixture(scope="session")
 def matrix():
-    """The functions of this file."""
-    functions = (make, targets, arrange, problem, fit, scores, plain, digest)
-    return SimpleNamespace(**{function.__name__: function for function in functions})
+    """The functions that make all methods, data for them, and fits."""
+    return Matrix

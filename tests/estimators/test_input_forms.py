@@ -1,6 +1,6 @@
 """Every registered method on the same data in other forms: dense, sparse, frames, and ids of all types.
 
-A new method is covered as soon as it is in the registry: by some of the forms in slow tests, by all with --all-pairs.
+A new method is covered as soon as it is in the registry: by all forms until its solutions are stored, then by some.
 All forms hold exactly the same numbers (X of zeros and ones, whole targets), so that every dense one must give the same
 predictions to the last digits.
 """
@@ -24,7 +24,6 @@ from sklearn.preprocessing import StandardScaler
 from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.registry import METHODS
 
-pytestmark = pytest.mark.methods
 LAYOUTS = ["shared", "ragged"]
 every_method = pytest.mark.parametrize("name", METHODS)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)
@@ -108,8 +107,9 @@ DENSE = {
 }
 
 
+@pytest.mark.every(3)
 @every_layout
-@pytest.mark.cover(form=DENSE, each=3)
+@pytest.mark.rotate(form=DENSE, each=3)
 def test_dense_forms_of_the_same_numbers_give_the_same_model(
     matrix, name, layout, form
 ):
@@ -185,8 +185,9 @@ SPARSE = {
 }
 
 
+@pytest.mark.every(3)
 @every_layout
-@pytest.mark.cover(form=SPARSE, each=3)
+@pytest.mark.rotate(form=SPARSE, each=3)
 def test_sparse_forms_of_the_same_numbers_give_the_same_model(
     matrix, name, layout, form
 ):
@@ -228,7 +229,7 @@ IDS = {
 }
 
 
-@pytest.mark.cover(kind=IDS, each=2)
+@pytest.mark.rotate(kind=IDS, each=2)
 def test_task_ids_may_be_of_any_sortable_type(matrix, name, kind):
     data = matrix.arrange(name, "ragged", *matrix.problem())
     data["task_id"] = IDS[kind][data["task_id"]]

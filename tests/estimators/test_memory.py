@@ -112,7 +112,6 @@ def data_of(X, y, ids):
 
 
 @pytest.mark.every(3)
-@pytest.mark.methods
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("shape", ["tall", "wide", "labels", "ragged", "sparse"])
 @pytest.mark.parametrize("model", MODELS, ids=str)

@@ -8,7 +8,6 @@ from sklearn.exceptions import NotFittedError
 
 from mtlrun.estimators.registry import METHODS
 
-pytestmark = pytest.mark.methods
 every_method = pytest.mark.parametrize("name", METHODS)
 REGRESSORS = [name for name, info in METHODS.items() if info.kind == "regressor"]
 every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])
@@ -43,8 +42,9 @@ CORNERS = {
 }
 
 
+@pytest.mark.every(3)
 @every_layout
-@pytest.mark.cover(corner=CORNERS, each=3)
+@pytest.mark.rotate(corner=CORNERS, each=3)
 def test_degenerate_data_give_finite_models_and_true_certificates(
     matrix, name, layout, corner
 ):
@@ -55,7 +55,7 @@ def test_degenerate_data_give_finite_models_and_true_certificates(
 
 
 @every_layout
-@pytest.mark.cover(factor=[1e8, 1e-8, 1e14, 1e-70], each=1)
+@pytest.mark.rotate(factor=[1e8, 1e-8, 1e14, 1e-70], each=1)
 def test_features_of_any_scale(matrix, name, layout, factor):
     X, Y = matrix.problem(30, 4, 3)
     data = matrix.arrange(name, layout, X + 0.1 * np.arange(4), Y)
@@ -63,7 +63,7 @@ def test_features_of_any_scale(matrix, name, layout, factor):
 
 
 @every_layout
-@pytest.mark.cover(REGRESSORS, factor=[1e8, 1e-8, 1e55, 1e-70], each=2)
+@pytest.mark.rotate(REGRESSORS, factor=[1e8, 1e-8, 1e55, 1e-70], each=2)
 def test_targets_of_any_scale(matrix, name, layout, factor):
     data = matrix.arrange(name, layout, *matrix.problem(30, 4, 3))
     assert not defects(matrix, name, data | {"y": factor * data["y"]})
@@ -195,7 +195,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.cover(case=REFUSED, each=5)
+@pytest.mark.every(3)
+@pytest.mark.rotate(case=REFUSED, each=5)
 def test_what_cannot_be_fitted_is_refused_by_name(matrix, name, case):
     change, message = REFUSED[case]
     data = matrix.arrange(name, "ragged", *matrix.problem())

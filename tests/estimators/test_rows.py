@@ -56,7 +56,6 @@ def check(model, X, y, ids, weights):
             np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
 
 
-@pytest.mark.methods
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "name",

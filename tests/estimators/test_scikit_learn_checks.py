@@ -70,40 +70,77 @@ VARIANTS = [
 ]
 
 
-#: Representatives go through all checks, the others through one in so many, with --all-pairs through all.
-PART = 12
+#: Checks of every method in `make test`: its interface as an estimator.
+ESSENTIAL = {
+    "check_dict_unchanged",
+    "check_estimators_dtypes",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_estimators_unfitted",
+    "check_fit_score_takes_y",
+    "check_get_params_invariance",
+    "check_methods_subset_invariance",
+    "check_parameters_default_constructible",
+    "check_readonly_memmap_input",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_set_params",
+}
+#: Of its other checks, a method goes through the first of so many in `make test`.
+OTHER_CHECKS = 12
+
+
+def names_of_checks(estimator):
+    generator = estimator_checks_generator(estimator, mark=None)
+    return {check.func.__name__ for _, check in generator}
+
+
+def checks_of(estimator, position, always):
+    """Test cases of an estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+    position : int
+        Place among the estimators, which go through different checks in `make test`.
+    always : collection of str
+        Names of the checks that `make test` does not leave out.
+    """
+    generator = estimator_checks_generator(estimator, mark=None)
+    for number, (model, check) in enumerate(generator):
+        name = check.func.__name__
+        is_due = number % OTHER_CHECKS == position % OTHER_CHECKS
+        is_slow = name not in always and not is_due
+        yield pytest.param(
+            model,
+            check,
+            id=f"{model}-{name}{position}-{number}",
+            marks=[pytest.mark.slow] if is_slow else [],
+        )
 
 
 def pytest_generate_tests(metafunc):
     if "check" not in metafunc.fixturenames:
         return
-    estimators = [
-        build({"estimator": name, "params": SETTINGS.get(name, {})})
-        for name in REGISTERED
-    ] + VARIANTS
-    every, pairs = metafunc.config.getoption("all_pairs"), []
-    full = {*metafunc.config.representatives, "PerTask"}
-    for k, estimator in enumerate(estimators):
-        name = type(estimator).__name__
-        checks = list(estimator_checks_generator(estimator, mark=None))
-        in_full = every or name in full
-        if name != "PerTask":  # of the variants only a part
-            full.discard(name)
-        pairs += [
-            pytest.param(
-                estimator, check, id=f"{estimator}-{check.func.__name__}{k}-{j}"
-            )
-            for j, (estimator, check) in enumerate(checks)
-            if in_full or j % PART == k % PART
-        ]
-    metafunc.parametrize(("estimator", "check"), pairs)
+    cases = []
+    for position, name in enumerate(REGISTERED):
+        model = build({"estimator": name, "params": SETTINGS.get(name, {})})
+        is_settled = name in metafunc.config.settled_methods
+        always = ESSENTIAL if is_settled else names_of_checks(model)
+        cases += checks_of(model, position, always)
+    for position, model in enumerate(VARIANTS, len(REGISTERED)):
+        cases += checks_of(model, position, always=())
+    metafunc.parametrize(("estimator", "check"), cases)
 
 
-@pytest.mark.every(2)
-@pytest.mark.methods
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+def test_the_essential_checks_are_checks_of_scikit_learn():
+    assert names_of_checks(build("TraceNormMTL")) >= ESSENTIAL
+    assert names_of_checks(build("TraceNormMTLClassifier")) >= ESSENTIAL
 
 
 def test_no_method_is_left_out():

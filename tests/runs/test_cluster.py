@@ -240,7 +240,7 @@ def test_blocks_of_one_fit_go_to_the_cluster_through_joblib(cluster):
 
 
 def test_workers_with_other_sources_are_refused(cluster, monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.pool.sources", os.getpid)
+    monkeypatch.setattr("mtlrun.runs.cluster.sources", os.getpid)
     with pytest.raises(ConfigError, match="different version of the mtlrun sources"):
         next(Pool(backend="dask", scheduler=cluster).run(len, iter([(0, ("x",))])))
 
@@ -357,7 +357,7 @@ def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(clus
 
 
 def test_where_no_scheduler_answers(monkeypatch, lacking):
-    monkeypatch.setattr("mtlrun.runs.pool.PATIENCE", 0.2)
+    monkeypatch.setattr("mtlrun.runs.cluster.SCHEDULER_TIMEOUT_S", 0.2)
     with pytest.raises(ConfigError) as refused:
         next(
             Pool(backend="dask", scheduler="tcp://127.0.0.1:9").run(
@@ -368,7 +368,7 @@ def test_where_no_scheduler_answers(monkeypatch, lacking):
 
 
 def test_a_cluster_without_workers_or_with_threads_is_refused(monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.pool.PATIENCE", 0.2)
+    monkeypatch.setattr("mtlrun.runs.cluster.SCHEDULER_TIMEOUT_S", 0.2)
     options = {"processes": False, "dashboard_address": None}
     with (
         distributed.LocalCluster(n_workers=0, **options) as empty,

@@ -10,8 +10,8 @@ from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.errors import DataError
 from mtlrun.evaluation import Diverged, Part
+from mtlrun.runs.compute import loaded
 from mtlrun.runs.fit import noted_warnings
-from mtlrun.runs.pool import loaded
 
 RAGGED = Dataset(
     X=np.arange(40.0).reshape(20, 2),

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.runs.plan import plan, survey
-from mtlrun.runs.pool import Plain
+from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import Runner, run
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.processes import is_locked, timing_lock

@@ -57,7 +57,6 @@ class Foreign(Ridge):
     """An estimator that mtlrun knows nothing of."""
 
 
-@pytest.mark.methods
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_method_survives_a_round_trip(tmp_path, name):

@@ -10,13 +10,15 @@ from joblib.externals.loky import process_executor
 
 from mtlrun.errors import ConfigError, DataError
 from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.runs.pool import Pool, attempt, end_with
+from mtlrun.runs.outcome import attempt
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.worker import end_with
 
 
 @pytest.fixture(autouse=True)
 def workers_that_prepare_for_nothing(monkeypatch):
     """What is worked on here needs no solver: importing them takes seconds."""
-    monkeypatch.setattr("mtlrun.runs.pool._prepare", prepare)
+    monkeypatch.setattr("mtlrun.runs.worker._prepare", prepare)
 
 
 def prepare(parent):
@@ -169,7 +171,7 @@ def test_dask_without_its_package_is_a_user_error(monkeypatch):
 
 def test_a_process_that_starts_too_slowly_ends_with_the_time_of_the_pool(monkeypatch):
     monkeypatch.setattr(
-        "mtlrun.runs.pool._prepare", time.sleep
+        "mtlrun.runs.worker._prepare", time.sleep
     )  # as many seconds as its argument, a process id, says
     started = time.monotonic()
     with Pool(1, until=started + 1, stops=True).keeping() as pool:

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from mtlrun.runs.pool import Live, Plain, Progress, cell_line, make_progress
+from mtlrun.runs.progress import Live, Plain, Progress, cell_line, make_progress
 
 
 class Terminal(io.StringIO):

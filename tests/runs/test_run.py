@@ -10,7 +10,7 @@ import pytest
 
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan, survey
-from mtlrun.runs.pool import Plain
+from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import run
 from mtlrun.utils.processes import is_locked
 
@@ -26,7 +26,7 @@ import sys
 from mtlrun.runs.run import run
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
-from mtlrun.runs.pool import Plain
+from mtlrun.runs.progress import Plain
 from mtlrun.utils.processes import is_locked
 
 summary = run(plan(load_experiment("tiny.yaml"), output="runs"), progress=Plain(sys.stdout))
@@ -263,7 +263,7 @@ def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
     class Impatient(Plain):
         def cell(self, name, status, seconds, note):
             super().cell(name, status, seconds, note)
-            if self.done == 6:
+            if self.n_finished == 6:
                 raise KeyboardInterrupt
 
     summary = run(lab.plan(), progress=Impatient(io.StringIO()))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from mtlrun.record import FOLD
 from mtlrun.report.build import build_report, render
+from mtlrun.runs.compute import compute_cell
 from mtlrun.runs.fit import score_candidates
 from mtlrun.runs.plan import survey
-from mtlrun.runs.pool import Plain, compute_cell
+from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import run, todo
 from mtlrun.runs.store import Store
 from mtlrun.utils.processes import exclusive_lock, is_locked

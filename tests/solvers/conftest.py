@@ -2,7 +2,8 @@
 
 import contextlib
 import warnings
-from types import SimpleNamespace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
@@ -129,7 +130,15 @@ def one_blas_thread():
         yield
 
 
+@dataclass(frozen=True)
+class SmallProblems:
+    """Functions that make small problems and solve them with a conic solver."""
+
+    make: Callable
+    optimum: Callable
+
+
 @pytest.fixture(scope="session")
 def small():
     """The helpers of this file, for the test modules."""
-    return SimpleNamespace(make=make, optimum=optimum)
+    return SmallProblems(make=make, optimum=optimum)

@@ -8,6 +8,7 @@ import io
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,27 +143,8 @@ def read_text(
         "low_memory": False,
         **_EXACT,
     }
-    _, cells = next(_rows(content, name, delimiter, start), (0, columns))
-    if (
-        len(cells) != width
-    ):  # pandas would take cells too many as an index, column by column
-        _refuse_unequal_rows(content, name, delimiter, start, width)
-    try:
-        frame = pd.read_csv(
-            io.BytesIO(content[begin:].encode()),
-            dtype=dict.fromkeys([*texts, *known], str),
-            na_values={
-                k: _missing(known.get(k, ())) for k in range(width) if k not in texts
-            },
-            **options,
-        )
-    except (ValueError, pd.errors.ParserError) as error:
-        _refuse_unequal_rows(content, name, delimiter, start, width)
-        raise DataError(f"{name}: {error}") from None
-    if frame.empty:
-        raise DataError(f"{name}: no rows below the header", COMPLETE)
-    if frame.iloc[:, -1].isin([np.nan, None, ""]).any():  # pandas fills short rows
-        _refuse_unequal_rows(content, name, delimiter, start, width)
+    body = _Body(content, name, delimiter, start, begin, width, options)
+    frame = body.read(texts, known)
     frame.columns = pd.Index(columns)
     for k in texts:
         frame[columns[k]] = frame[columns[k]].fillna("").str.strip()
@@ -174,20 +156,106 @@ def read_text(
         frame[columns[k]] = frame[columns[k]].map(
             functools.partial(with_point, known=words), na_action="ignore"
         )
+    return TextTable(
+        frame,
+        header,
+        body.locate,
+        lambda column: body.read_as_written(columns.index(column)).rename(column),
+    )
 
-    def locate(row: int) -> str:
-        places = (line for line, _ in _rows(content, name, delimiter, start))
-        return f"{name}:{next(itertools.islice(places, row, None))}"
 
-    def written(column: str) -> pd.Series:
-        k = columns.index(column)
-        body = io.BytesIO(content[begin:].encode())
-        found = pd.read_csv(
-            body, usecols=[k], dtype=str, na_values=_missing(), **options
+@dataclass(frozen=True)
+class _Body:
+    """The rows of a text file, without its header, and how pandas reads them.
+
+    Attributes
+    ----------
+    content : str
+        The file.
+    name : str
+        Name of the file in messages.
+    delimiter : str or None
+        One character; None stands for blanks.
+    first_line : int
+        Index of the first line of the body.
+    first_character : int
+        Index of its first character in `content`.
+    width : int
+        Number of columns.
+    options : dict
+        Arguments of `pandas.read_csv`.
+    """
+
+    content: str
+    name: str
+    delimiter: str | None
+    first_line: int
+    first_character: int
+    width: int
+    options: dict[str, Any]
+
+    def read(
+        self, texts: Sequence[int], known: Mapping[int, Collection[str]]
+    ) -> pd.DataFrame:
+        """Return all columns by position.
+
+        Parameters
+        ----------
+        texts : sequence of int
+            Columns that are kept as texts.
+        known : mapping of int to collection of str
+            Columns of names, and the known names of each.
+        """
+        rows = _rows(self.content, self.name, self.delimiter, self.first_line)
+        _, cells = next(rows, (0, [""] * self.width))
+        if len(cells) != self.width:
+            # pandas would use surplus cells as an index and shift all columns.
+            self._refuse_unequal_rows()
+        try:
+            frame = pd.read_csv(
+                self._file(),
+                dtype=dict.fromkeys([*texts, *known], str),
+                na_values={
+                    k: _missing(known.get(k, ()))
+                    for k in range(self.width)
+                    if k not in texts
+                },
+                **self.options,
+            )
+        except (ValueError, pd.errors.ParserError) as error:
+            self._refuse_unequal_rows()
+            raise DataError(f"{self.name}: {error}") from None
+        if frame.empty:
+            raise DataError(f"{self.name}: no rows below the header", COMPLETE)
+        if frame.iloc[:, -1].isin([np.nan, None, ""]).any():
+            # pandas fills the missing cells of short rows.
+            self._refuse_unequal_rows()
+        return frame
+
+    def read_as_written(self, column: int) -> pd.Series:
+        """Return the texts of a column, such as ``01`` of a number."""
+        frame = pd.read_csv(
+            self._file(),
+            usecols=[column],
+            dtype=str,
+            na_values=_missing(),
+            **self.options,
         )
-        return as_written(found[k], options["decimal"]).rename(column)
+        return as_written(frame[column], self.options["decimal"])
 
-    return TextTable(frame, header, locate, written)
+    def locate(self, row: int) -> str:
+        """Return the file and line of a row."""
+        rows = _rows(self.content, self.name, self.delimiter, self.first_line)
+        line, _ = next(itertools.islice(rows, row, None))
+        return f"{self.name}:{line}"
+
+    def _file(self) -> io.BytesIO:
+        return io.BytesIO(self.content[self.first_character :].encode())
+
+    def _refuse_unequal_rows(self) -> None:
+        _refuse_unequal_rows(
+            self.content, self.name, self.delimiter, self.first_line, self.width
+        )
 
 
 def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:

@@ -13,10 +13,11 @@ Only the epochs are compiled, as plain loops: they take half a second to compile
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from mtlrun.problem.taskdata import Design
 from mtlrun.utils.jit import summing as compiled
 
 #: Changes of iterates that an extrapolation combines.
@@ -375,7 +376,7 @@ class DesignColumns(NamedTuple):
 
 def descend_residual(
     A: DesignColumns,
-    X: Any,
+    X: Design,
     W: np.ndarray,
     F: np.ndarray,
     alpha: float,
@@ -521,7 +522,12 @@ def _objective(
 
 
 def _residual_gap(
-    A: DesignColumns, X: Any, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float
+    A: DesignColumns,
+    X: Design,
+    W: np.ndarray,
+    F: np.ndarray,
+    s: np.ndarray,
+    alpha: float,
 ) -> float:
     """Return the gap to the dual point that is the residual, scaled down until it is feasible; F is (n, T)."""
     Z = X.T @ F - np.outer(A.means, s)

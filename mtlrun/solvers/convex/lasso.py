@@ -29,6 +29,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import keeps_digits, take_back
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, rotation_bytes
+from mtlrun.problem.taskdata import Design as DesignMatrix
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
 from mtlrun.solvers.convex.cd import (
@@ -338,7 +339,7 @@ class Design:
             R -= np.outer(self._ones, self._means[used] @ W[used])
         return self._B[:, tasks] - R
 
-    def _columns(self, chosen: np.ndarray, X: Any) -> DesignColumns:
+    def _columns(self, chosen: np.ndarray, X: DesignMatrix) -> DesignColumns:
         means = np.zeros(len(chosen)) if self._means is None else self._means[chosen]
         total = float(self._ones @ self._ones)
         none, whole = np.empty(0), np.empty(0, dtype=np.int64)
@@ -368,7 +369,7 @@ class Design:
         Z = self._X.T @ R
         return Z if self._means is None else Z - np.outer(self._means, self._ones @ R)
 
-    def _gram(self, chosen: Any) -> np.ndarray:
+    def _gram(self, chosen: np.ndarray | slice) -> np.ndarray:
         X = self._X[:, chosen]
         G = X.T @ X
         G = G.toarray() if sp.issparse(G) else G
@@ -521,7 +522,7 @@ class _LassoIteration:
         return np.sort(possible[np.argpartition(distance[possible], size)[:size]])
 
 
-def _scaled(X: Any, root: np.ndarray | None) -> Any:
+def _scaled(X: DesignMatrix, root: np.ndarray | None) -> Any:
     """Return X, rows times `root`."""
     if root is None:
         return X

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import gap_scale, null_objective, relative_gap
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Design, TaskData
 from mtlrun.utils.jit import summing
 
 # Eigenvalues of the Hessian that many times above its mean are deflated, at most so many.
@@ -143,7 +144,7 @@ class WideProblem:
         """Features and tasks."""
         return self.A.shape[1], self.Y.shape[1]
 
-    def astype(self, dtype: Any) -> WideProblem:
+    def astype(self, dtype: DTypeLike) -> WideProblem:
         """Return the problem in another precision."""
         A = self.A.astype(dtype)
         mean = None if self.mean is None else self.mean.astype(dtype)
@@ -267,7 +268,7 @@ class WideProblem:
         )
 
 
-def _product(A: Any, B: Array) -> Array:
+def _product(A: Design, B: Array) -> Array:
     if not sp.issparse(A):
         return A @ B
     B = np.ascontiguousarray(B)
@@ -276,7 +277,7 @@ def _product(A: Any, B: Array) -> Array:
     return out
 
 
-def _squares(A: Any) -> float:
+def _squares(A: Design) -> float:
     values = A.data if sp.issparse(A) else A.ravel()
     return float(np.vdot(values, values))
 

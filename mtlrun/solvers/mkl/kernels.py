@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from mtlrun.errors import suggest
-from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
+from mtlrun.problem.taskdata import Design, as_array, as_design, check_finite, is_sparse
 
 # Eigenvalues of a precomputed kernel above minus this times the largest count as rounding.
 _INDEFINITE = 1e-8
@@ -31,7 +31,7 @@ class Kernel(ABC):
 
     normalise: bool = True
 
-    def __call__(self, X: Any, Z: Any = None) -> np.ndarray:
+    def __call__(self, X: Design, Z: Design = None) -> np.ndarray:
         """Return the kernel of all rows of X with all rows of Z (default X), shape (n, m).
 
         Parameters
@@ -60,7 +60,7 @@ class Kernel(ABC):
         """Return the kernel before it is normalised, a new array."""
 
     @abstractmethod
-    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
         """Return k(x, x) of all rows, given their squared norms, before it is normalised."""
 
 
@@ -79,7 +79,7 @@ class InnerProducts:
         Squared norms of the rows.
     """
 
-    def __init__(self, X: Any, Z: Any = None) -> None:
+    def __init__(self, X: Design, Z: Design = None) -> None:
         # Sparse, with duplicate entries summed: norms of rows would take them one by one.
         X = as_design(X) if is_sparse(X) else X
         Z = as_design(Z) if is_sparse(Z) else Z
@@ -103,7 +103,7 @@ class InnerProducts:
         return squares
 
 
-def kernel_stack(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> np.ndarray:
+def kernel_stack(kernels: Sequence[Kernel], X: Design, Z: Design = None) -> np.ndarray:
     """Return the matrices of several kernels, shape (M, n, m)."""
     products = InnerProducts(X, Z)
     stack = np.empty((len(kernels), products.X.shape[0], products.Z.shape[0]))
@@ -119,7 +119,7 @@ class LinearKernel(Kernel):
     def _raw(self, products: InnerProducts) -> np.ndarray:
         return products.inner.copy()
 
-    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
         return squares
 
 
@@ -155,7 +155,7 @@ class PolynomialKernel(LinearKernel):
     def _raw(self, products: InnerProducts) -> np.ndarray:
         return np.asarray((products.inner + self.shift) ** self.degree)
 
-    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
         return np.asarray((squares + self.shift) ** self.degree)
 
 
@@ -184,7 +184,7 @@ class GaussianKernel(Kernel):
         K = products.distances * (-0.5 / self.spread**2)
         return np.asarray(np.exp(K, out=K))
 
-    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
         return np.ones(len(squares))
 
 
@@ -237,10 +237,10 @@ class PrecomputedKernel(Kernel):
             ]
         )
 
-    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
         return np.asarray(np.diag(self.matrix)[self._positions(X)])
 
-    def _positions(self, X: Any) -> np.ndarray:
+    def _positions(self, X: Design) -> np.ndarray:
         values = X[:, [self.column]]
         values = np.asarray(
             values.toarray() if hasattr(values, "toarray") else values
@@ -273,7 +273,7 @@ class MeanKernel(Kernel):
         members = self.members
         return np.asarray(sum(kernel.of(products) for kernel in members) / len(members))
 
-    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+    def _diagonal(self, X: Design, squares: np.ndarray) -> np.ndarray:
         parts = [kernel._diagonal(X, squares) for kernel in self.members]
         unit = [
             (part > 0).astype(float) if k.normalise else part

@@ -11,7 +11,7 @@ import numpy as np
 
 from mtlrun.data.groups import group_split, strata_of
 from mtlrun.errors import ConfigError
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Design, TaskData, dense
 from mtlrun.solvers.relationship.fetr import (
     Precision,
     exact_precision,
@@ -72,7 +72,7 @@ def load_torch() -> ModuleType:
     return torch
 
 
-def forward(layers: list[Layer], X: Any) -> np.ndarray:
+def forward(layers: list[Layer], X: Design) -> np.ndarray:
     """Return the outputs of a network for the rows of X (dense or sparse), shape (n, T)."""
     for weights, biases in layers[:-1]:
         X = np.maximum(np.asarray(X @ weights) + biases, 0.0)
@@ -233,7 +233,7 @@ class _Batches:
         )
         self.count = int(data.sizes.sum())
 
-    def loss(self, parameters: list[Any], rows: Any) -> Any:
+    def loss(self, parameters: list[Any], rows: np.ndarray) -> Any:
         """Return the sum of squares over observed entries of some rows."""
         out = self._X[rows]
         for weights, biases in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):

@@ -17,6 +17,7 @@ from mtlrun.features.dna import StringDesign
 from mtlrun.features.rows import make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.result import Callback, SolverResult, Tracker
+from mtlrun.problem.taskdata import Design
 from mtlrun.utils.jit import comparing, compiled, inner
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -65,7 +66,7 @@ def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
     return Z
 
 
-def stored(X: Any) -> Any:
+def stored(X: Design) -> Any:
     """Return a design that is an array or a sparse matrix: the features of strings are written out."""
     return X.tocsr() if isinstance(X, StringDesign) else X
 
@@ -468,7 +469,7 @@ def greedy_bytes(n: int, cache_size: float) -> float:
     return 3 * 8.0 * min(n, _MOST) ** 2 + min(8.0 * float(n) ** 2, cache_size * 2**20)
 
 
-def _norms(X: Any) -> Array:
+def _norms(X: Design) -> Array:
     """Return the squared norms of the rows."""
     out = np.empty(X.shape[0])
     squared_norms(make_rows(X), out, np.zeros((1, X.shape[1])))
@@ -516,7 +517,7 @@ def _make_kernel(
     )
 
 
-def _arrays(X: Any) -> tuple[Array, Array, Array]:
+def _arrays(X: Design) -> tuple[Array, Array, Array]:
     return (
         X.data,
         X.indices.astype(np.int32, copy=False),

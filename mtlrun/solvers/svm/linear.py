@@ -17,7 +17,7 @@ from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from mtlrun.problem.objective import null_objective
 from mtlrun.problem.result import Callback, SolverResult, Tracker
-from mtlrun.problem.taskdata import TaskData, dense, is_sparse
+from mtlrun.problem.taskdata import Design, TaskData, dense, is_sparse
 from mtlrun.solvers.svm.kernel import certify_kernel, polish
 from mtlrun.solvers.svm.sweeps import (
     HINGE,
@@ -65,7 +65,7 @@ def costs(data: TaskData, C: float) -> Array:
     return np.full(data.targets.shape, float(C)) if weights is None else C * weights
 
 
-def start_alpha(start: Any, cap: Array, loss: str) -> Array:
+def start_alpha(start: Array | None, cap: Array, loss: str) -> Array:
     """Return dual variables to start from: those given, moved into their bounds, or zeros.
 
     Raises
@@ -121,7 +121,7 @@ def step_cost(p: Problem, n_free: int) -> float:
     return products / (2.0 * p.row_cost * _BLAS)
 
 
-def climb(X: Any, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> None:
+def climb(X: Design, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> None:
     """Increase the dual in the variables `free`, the others fixed; V must belong to alpha, which changes.
 
     Two-metric projection: Newton's direction in the variables that no bound stops, clipped, halved until it gains.
@@ -161,7 +161,7 @@ def climb(X: Any, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> 
 
 
 def _kernel(
-    X: Any, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling
+    X: Design, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling
 ) -> tuple[Array, Array]:
     """Return the kernel matrix of the free rows, labels included, and their margins."""
     rows = X[p.row[free]]
@@ -293,12 +293,12 @@ def solve_block_dcd(
 
 
 def _ascend(
-    X: Any,
+    X: Design,
     coupling: TaskCoupling,
     p: Problem,
     s: State,
     tracker: Tracker,
-    sweep: Any,
+    sweep: Design,
     fast: bool,
 ) -> None:
     """Alternate sweeps and certificates until the tracker says stop; in between exact steps where they are cheap."""
@@ -418,7 +418,7 @@ def _prepare(
     return problem, state
 
 
-def _squared_norms(X: Any, rows: Rows, width: int) -> Array:
+def _squared_norms(X: Design, rows: Rows, width: int) -> Array:
     """Return the squared norms of the rows, the constant feature included."""
     if rows.kind != STRINGS:
         return np.asarray(row_norms(X, squared=True)) + rows.bias**2
