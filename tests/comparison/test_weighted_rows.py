@@ -32,9 +32,6 @@ from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 from mtlrun.evaluation import Part
 from mtlrun.metrics import METRICS
 
-#: What is still to be done where weights are handled.
-WEIGHTS_IGNORED = pytest.mark.xfail(strict=False, reason="weights are ignored here")
-
 N = 60
 N_TASKS = 3
 RNG = np.random.default_rng(0)
@@ -102,7 +99,7 @@ def test_whole_weights_are_repeated_rows_in_a_gain_of_the_auc(is_ragged):
         assert found[0].tasks[task] == pytest.approx(by_hand[0] - by_hand[1])
 
 
-@pytest.mark.parametrize("measure", [pytest.param(NMSE, marks=WEIGHTS_IGNORED), AUC])
+@pytest.mark.parametrize("measure", [NMSE, AUC])
 def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
     y = RNG.normal(size=N) + IDS
     if measure == AUC:
@@ -141,7 +138,6 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
     )
 
 
-@WEIGHTS_IGNORED
 @pytest.mark.parametrize("is_ragged", [True, False])
 def test_a_weight_of_0_is_no_row_in_a_gain(is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
@@ -156,7 +152,6 @@ def test_a_weight_of_0_is_no_row_in_a_gain(is_ragged):
     assert_same_gain(found, expected, with_error=True)
 
 
-@WEIGHTS_IGNORED
 @pytest.mark.parametrize("is_ragged", [True, False])
 def test_a_weight_of_0_is_no_row_in_a_gain_of_the_auc(is_ragged):
     shape = (N,) if is_ragged else (N, N_TASKS)
@@ -216,7 +211,6 @@ def test_whole_weights_are_repeated_rows_in_all_scores(needs, is_ragged):
         np.testing.assert_allclose(weighted[name].per_task, repeated[name].per_task)
 
 
-@WEIGHTS_IGNORED
 def test_whole_weights_are_repeated_rows_in_the_error_by_the_variance_of_all_rows():
     y = RNG.normal(size=N) * (1 + IDS)
     scores = y + RNG.normal(size=N)
@@ -301,9 +295,7 @@ def test_the_weights_and_groups_of_a_table_reach_the_verdict():
 TUNED = [
     (TunedRidge([0.01, 1.0, 100.0]), False),
     (TunedKernelRidge([0.1, 1.0, 10.0], [0.5, 1.0]), False),
-    pytest.param(
-        TunedLogistic([0.01, 1.0, 100.0], tol=1e-8), True, marks=WEIGHTS_IGNORED
-    ),
+    (TunedLogistic([0.01, 1.0, 100.0], tol=1e-8), True),
 ]
 
 

@@ -322,10 +322,6 @@ for change in (
     EXCEPTIONS["MTNetwork", None, change] = BATCHES
 
 
-#: Failures that are mended on their own: (method, parameter and value or None, change).
-MENDED = [("HierarchicalMTL", ("prior", "student"), another_unit_of_y)]
-
-
 def reason_of(case, change):
     """Return why a change may change the model of a case, None where it may not."""
     for choice in (None, *case.params):
@@ -357,19 +353,8 @@ def trials():
             if not changes:
                 continue
             name = "+".join(change.__name__ for change in changes)
-            trial = pytest.param(
-                case, changes, id=f"{case}-{name}", marks=marks_of(case, changes)
-            )
-            everything.append(trial)
+            everything.append(pytest.param(case, changes, id=f"{case}-{name}"))
     return everything
-
-
-def marks_of(case, changes):
-    for method, choice, change in MENDED:
-        is_choice = choice is None or choice in case.params
-        if method == case.method and is_choice and change in changes:
-            return [pytest.mark.xfail(strict=False, reason="mended on its own")]
-    return []
 
 
 @functools.cache
