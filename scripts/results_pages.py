@@ -94,14 +94,14 @@ def outcome(
             0,
             f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}",
         )
-    counts = counts_line(theirs)
+    counts = counts_line(theirs) if theirs else ""
     if audits := overview.audits(entries):
         # Audits reproduce nothing: they have a count of their own.
         counts += (
             f" Audits of its printed numbers and of its authors' files: "
             f"{counts_text(claim for _, claim in audits)}."
         )
-    return [counts, *(f"{text[0].upper()}{text[1:]}." for text in told)]
+    return [counts.strip(), *(f"{text[0].upper()}{text[1:]}." for text in told)]
 
 
 def _holding(

@@ -241,13 +241,15 @@ def _check_address(url: str, first: str) -> None:
             (parts.scheme, parts.hostname in _LOOPBACK)
             for parts in map(urlsplit, (url, first))
         ]
-        _check_host(urlsplit(url).hostname or "")
+        is_fetched = local[0][0] == "https" or local == [("http", True)] * 2
+        if is_fetched:
+            _check_host(urlsplit(url).hostname or "")
     except ValueError as error:
         raise DataError(
             f"{shown}: no address ({error})",
             "Give an address that starts with https://.",
         ) from None
-    if local[0][0] != "https" and local != [("http", True)] * 2:
+    if not is_fetched:
         remedy = "Download the file yourself and use `mtlrun data add`."
         raise DataError(f"{shown}: only https addresses are fetched", remedy)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
 from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
@@ -502,7 +503,11 @@ class _Logistic(ClassifierMTL):
             max_iter=self.max_iter,
             solver=solver,
         )
-        return fit_sklearn(model, data.X, data.targets[:, 0], data.weights)
+        with warnings.catch_warnings():
+            # Newton's method falls back to L-BFGS where its linear system is singular.
+            # Whether the result is good enough is decided by the duality gap.
+            warnings.simplefilter("ignore", LinAlgWarning)
+            return fit_sklearn(model, data.X, data.targets[:, 0], data.weights)
 
     def _gap(self, fit: Solo, data: TaskData) -> float:
         """Return the relative duality gap of the solution of one task."""

@@ -523,8 +523,9 @@ def training_lines(result: Mapping[str, Any]) -> list[str]:
             lines.append(
                 f"  {name} is at the {end} end of its grid: consider widening it"
             )
-    if isinstance(result["refit"], dict):
-        refitted = ", ".join(f"{k}={value}" for k, value in result["refit"].items())
+    refit = result.get("refit")  # results of earlier versions do not have it
+    if isinstance(refit, dict):
+        refitted = ", ".join(f"{name}={value}" for name, value in refit.items())
         lines.append(f"the saved model is fitted to all rows with: {refitted}")
     width = max(len(name) for name in result["metrics"])
     for name, mean in result["metrics"].items():

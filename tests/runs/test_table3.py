@@ -32,6 +32,7 @@ def test_the_protocol_is_that_of_table_2(profile):
         "dcrmtl-7-hinge",
         "dcrmtl-11-hinge",
         "dcrmtl-12-hinge",
+        "dcrmtl-12-hinge-ten",
         "dcrmtl-8-apg",
         "dcrmtl-8-ladm",
     ]
