@@ -69,6 +69,7 @@ from mtlrun.estimators.robust import DivideAndConquerRMTL as DivideAndConquerRMT
 from mtlrun.estimators.robust import DivideAndConquerRMTLClassifier as DivideAndConquerRMTLClassifier
 from mtlrun.estimators.robust import RobustMTL as RobustMTL
 from mtlrun.estimators.robust import RobustMTLClassifier as RobustMTLClassifier
+from mtlrun.estimators.smooth import SmoothMTL as SmoothMTL
 from mtlrun.estimators.svm import GraphSVC as GraphSVC
 from mtlrun.estimators.svm import MultiTaskKernelSVC as MultiTaskKernelSVC
 from mtlrun.estimators.temporal import FusedMTL as FusedMTL

@@ -1,0 +1,380 @@
+"""Variances of a smooth hierarchical model: Newton's method on the criterion with a prior, certified.
+
+Minimizes over theta >= 0, the variances of the parts in units of the noise variance::
+
+    F(theta) = D(theta) + sum over parts of 2 rate_i sqrt(theta_i) + precision_i theta_i
+
+D is minus twice the logarithm of the marginal likelihood (`smooth_marginal`, `smooth_labels`). The prior
+with a rate is exponential in the standard deviation. It changes nothing on large tables, and keeps small
+ones from fitting curves to noise. The prior with a precision is half normal in the standard deviation.
+
+Every step minimizes a quadratic model over theta >= 0, so zeros are exact. The expected second
+derivatives make the right step from far away; the exact ones take over near the minimum, where they are
+positive definite. The root in the prior is replaced by its tangent, which lies above it.
+
+A rate makes a variance of zero a local minimum. So the fit starts twice, with all parts and with the
+linear ones only, and a part that is zero is added, or one that is not is dropped, where that lowers F.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.optimize import nnls
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Variance of every part at the start, in units of the noise variance.
+START = 0.1
+#: Halvings of a step before it is given up.
+MAX_HALVINGS = 20
+#: Largest variance of a part in units of the noise variance.
+MAX_THETA = 1e7
+#: Curved parts below this variance are dropped if that lowers F.
+SMALL_THETA = 1e-8
+#: Expected second derivatives below this, in units of 1 / theta^2 at the start, are rounding: the rows say nothing.
+MIN_CURVATURE = 1e-8
+#: Share of |D| below which a predicted reduction is rounding.
+ROUNDING = 1e-12
+#: A predicted reduction below this is rounding if no step lowers F.
+STALLED = 1e-4
+#: A step that is predicted to lower F by less than this uses exact second derivatives.
+NEAR = 1.0
+#: A part whose removal raises F by less than this is fitted again without it.
+DROP_SLACK = 3.0
+#: Rounds of adding and dropping parts.
+MAX_ROUNDS = 3
+
+
+class Value(Protocol):
+    """A criterion at one theta."""
+
+    @property
+    def theta(self) -> Array:
+        """Variances of the parts."""
+
+    @property
+    def criterion(self) -> float:
+        """D."""
+
+    @property
+    def gradient(self) -> Array:
+        """Derivative of D in theta."""
+
+
+class Criterion(Protocol):
+    """D with its derivatives."""
+
+    n_evaluations: int
+
+    def __call__(self, theta: Array) -> Any:
+        """Return a `Value`."""
+
+    def curvature(
+        self, value: Any, parts: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return expected and exact second derivatives of some parts at the theta evaluated last."""
+
+
+@dataclass(frozen=True)
+class VariancePrior:
+    """Prior of the standard deviations of the parts, sqrt(theta).
+
+    Attributes
+    ----------
+    rate : ndarray of shape (n_parts,)
+        Rates of exponential priors.
+    precision : ndarray of shape (n_parts,)
+        Precisions of half-normal priors.
+    """
+
+    rate: Array
+    precision: Array
+
+    def value(self, theta: Array) -> float:
+        """Return minus twice the logarithm of the density, up to a constant."""
+        return float(2 * self.rate @ np.sqrt(theta) + self.precision @ theta)
+
+    def gradient(self, theta: Array) -> Array:
+        """Return the derivative in theta where theta > 0; a rate adds nothing at zero."""
+        std = np.sqrt(np.where(theta > 0, theta, np.inf))
+        return self.rate / std + self.precision
+
+    def curvature(self, theta: Array) -> Array:
+        """Return the diagonal of the second derivative in theta; it is not positive."""
+        std = np.sqrt(np.where(theta > 0, theta, np.inf))
+        return np.asarray(-0.5 * self.rate / std**3)
+
+
+@dataclass(frozen=True)
+class VarianceFit:
+    """Where the search for the variances ended.
+
+    Attributes
+    ----------
+    value : Value
+    objective : float
+        F.
+    path : list of float
+        F of every accepted point; it never rises.
+    predicted_reduction : float
+        By how much a further step, or adding a part, would lower F, as the quadratic model says.
+    converged : bool
+    is_identified : ndarray of bool
+        Whether the rows say something about the variance of a part; it is zero where they do not.
+    """
+
+    value: Any
+    objective: float
+    path: list[float]
+    predicted_reduction: float
+    converged: bool
+    is_identified: Array
+
+    @property
+    def theta(self) -> Array:
+        """Variances of the parts in units of the noise variance."""
+        return np.asarray(self.value.theta)
+
+
+def fit_variances(
+    criterion: Criterion,
+    prior: VariancePrior,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    is_forced_zero: Array | None = None,
+    start: Array | None = None,
+) -> VarianceFit:
+    """Minimize F from two starts, then add and drop parts while that lowers it.
+
+    Parameters
+    ----------
+    criterion : Criterion
+    prior : VariancePrior
+    tol : float
+        Ends when a step is predicted to lower F by less.
+    max_iter : int
+        Newton steps of every search.
+    is_forced_zero : ndarray of bool, optional
+        Parts that are left out.
+    start : ndarray, optional
+        Where to start in place of the two starts.
+    """
+    n_parts = len(prior.rate)
+    search = _Search(criterion, prior, tol, max_iter)
+    allowed = np.ones(n_parts, dtype=bool)
+    if is_forced_zero is not None:
+        allowed = ~is_forced_zero
+    search.identify(allowed)
+    if start is not None:
+        search.descend(np.where(search.is_identified, start, 0.0))
+    else:
+        is_curved = prior.rate > 0
+        everything = np.where(search.is_identified, START, 0.0)
+        search.descend(everything)
+        if (is_curved & search.is_identified).any():
+            search.descend(np.where(is_curved, 0.0, everything))
+    for _ in range(MAX_ROUNDS):
+        if not search.exchange():
+            break
+    return search.result()
+
+
+class _Search:
+    """The best point so far, and the moves from it."""
+
+    def __init__(
+        self, criterion: Criterion, prior: VariancePrior, tol: float, max_iter: int
+    ) -> None:
+        self.criterion = criterion
+        self.prior = prior
+        self.tol = tol
+        self.max_iter = max_iter
+        self.is_identified = np.zeros(len(prior.rate), dtype=bool)
+        self.best: Any = None
+        self.objective = np.inf
+        self._diagonal: Array | None = None
+        self.path: list[float] = []
+        self.reduction = 0.0
+        self.has_stalled = False
+
+    def identify(self, allowed: Array) -> None:
+        """Find out about which variances the rows say something."""
+        value = self.criterion(np.where(allowed, START, 0.0))
+        expected = self.criterion.curvature(value)[0]
+        self.is_identified = allowed & (np.diag(expected) * START**2 > MIN_CURVATURE)
+
+    def _objective(self, value: Any) -> float:
+        return float(value.criterion + self.prior.value(value.theta))
+
+    def descend(self, theta: Array) -> bool:
+        """Take Newton steps from theta; keep the end if it is better than the best point. Returns whether it is."""
+        value = self.criterion(theta)
+        objective = self._objective(value)
+        path = [objective]
+        reduction = np.inf
+        has_stalled = False
+        for _ in range(self.max_iter):
+            step, reduction = self._step(value)
+            if reduction < self.tolerance(objective):
+                break
+            shorter = self._shorter(value, objective, step)
+            if shorter is None:
+                has_stalled = reduction < STALLED
+                break
+            value, objective = shorter
+            path.append(objective)
+        if self.best is not None and objective >= self.objective - self.tol:
+            return False
+        # Starts and exchanges are compared by their ends; the path keeps what lowers the best value.
+        self.path += [point for point in path if point < self.objective]
+        self.best = value
+        self._diagonal = None
+        self.objective = objective
+        self.reduction = float(reduction)
+        self.has_stalled = has_stalled
+        return True
+
+    def tolerance(self, objective: float) -> float:
+        """Return the predicted reduction at which a search ends."""
+        return max(self.tol, ROUNDING * abs(objective))
+
+    def _step(self, value: Any) -> tuple[Array, float]:
+        """Return a step and the reduction of F that its quadratic model predicts."""
+        step = np.zeros(len(value.theta))
+        # A curved part at zero stays there: zero is a local minimum.
+        is_free = self.is_identified & ((value.theta > 0) | (self.prior.rate == 0))
+        free = np.flatnonzero(is_free)
+        if not len(free):
+            return step, 0.0
+        theta = value.theta[free]
+        gradient = (value.gradient + self.prior.gradient(value.theta))[free]
+        expected, exact = self.criterion.curvature(value, free)
+        step[free], reduction = minimize_model(expected, gradient, theta)
+        if reduction >= NEAR:
+            return step, reduction
+        exact = exact + np.diag(self.prior.curvature(value.theta)[free])
+        # On the face on which the minimum seems to be, the exact model is the better one.
+        inside = theta + step[free] > 0
+        face = np.ix_(inside, inside)
+        if not inside.any() or not _is_positive_definite(exact[face]):
+            return step, reduction
+        refined = np.where(inside, 0.0, -theta)
+        onto_face = float(gradient @ refined + 0.5 * refined @ exact @ refined)
+        slope = (gradient + exact @ refined)[inside]
+        refined[inside], refined_reduction = minimize_model(
+            exact[face], slope, theta[inside]
+        )
+        refined_reduction -= onto_face
+        if refined_reduction > 0:
+            step[free] = refined
+            return step, refined_reduction
+        return step, reduction
+
+    def _shorter(
+        self, value: Any, objective: float, step: Array
+    ) -> tuple[Any, float] | None:
+        """Return the point after the first of shorter and shorter steps that lowers F, None if none does."""
+        for halving in range(MAX_HALVINGS):
+            theta = np.clip(value.theta + 0.5**halving * step, 0.0, MAX_THETA)
+            theta[(self.prior.rate > 0) & (theta < SMALL_THETA)] = 0.0
+            new = self.criterion(theta)
+            new_objective = self._objective(new)
+            if new_objective < objective:
+                return new, new_objective
+        # The evaluation before is that of the shortest step.
+        self.criterion(value.theta)
+        return None
+
+    def exchange(self) -> bool:
+        """Drop or add curved parts where that lowers F; return whether any was."""
+        changed = False
+        for part in np.flatnonzero((self.prior.rate > 0) & self.is_identified):
+            if self.best.theta[part] > 0:
+                changed |= self._drop(int(part))
+            else:
+                changed |= self._add(int(part))
+        return changed
+
+    def _drop(self, part: int) -> bool:
+        """Leave a part out if that lowers F."""
+        theta = self.best.theta.copy()
+        theta[part] = 0.0
+        without = self._objective(self.criterion(theta))
+        return without < self.objective + DROP_SLACK and self.descend(theta)
+
+    def _add(self, part: int) -> bool:
+        """Let a part in if that lowers F."""
+        theta, reduction = self._addition(part)
+        if theta == 0 or reduction < -DROP_SLACK:
+            return False
+        trial = self.best.theta.copy()
+        trial[part] = theta
+        within = self._objective(self.criterion(trial))
+        return within < self.objective + DROP_SLACK and self.descend(trial)
+
+    def _addition(self, part: int) -> tuple[float, float]:
+        """Return the variance at which a part that is zero would enter, and the predicted reduction of F."""
+        slope = float(self.best.gradient[part] + self.prior.precision[part])
+        if slope >= 0:
+            return 0.0, 0.0
+        curvature = max(float(self._expected_diagonal()[part]), 1e-300)
+        theta = min(-slope / curvature, MAX_THETA)
+        rate = float(self.prior.rate[part])
+        # Along the model slope t + curvature t^2 / 2 + 2 rate sqrt(t).
+        return theta, 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
+
+    def _expected_diagonal(self) -> Array:
+        """Return the expected second derivatives of D at the best point."""
+        if self._diagonal is None:
+            self.best = self.criterion(self.best.theta)
+            self._diagonal = np.diag(self.criterion.curvature(self.best)[0])
+        return self._diagonal
+
+    def result(self) -> VarianceFit:
+        """Return the best point with its certificate."""
+        is_zero = (self.best.theta == 0) & (self.prior.rate > 0) & self.is_identified
+        additions = [self._addition(int(part))[1] for part in np.flatnonzero(is_zero)]
+        reduction = max([self.reduction, 0.0, *additions])
+        limit = STALLED if self.has_stalled else self.tolerance(self.objective)
+        # What follows uses the blocks as the last evaluation leaves them.
+        self.best = self.criterion(self.best.theta)
+        return VarianceFit(
+            value=self.best,
+            objective=self.objective,
+            path=self.path,
+            predicted_reduction=reduction,
+            converged=bool(reduction < limit),
+            is_identified=self.is_identified,
+        )
+
+
+def _is_positive_definite(H: Array) -> bool:
+    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(H)), 1e-300))
+    return bool(np.linalg.eigvalsh(H * np.outer(scale, scale))[0] >= 1e-6)
+
+
+def minimize_model(H: Array, gradient: Array, theta: Array) -> tuple[Array, float]:
+    """Minimize g'd + d'Hd / 2 subject to theta + d >= 0.
+
+    Returns
+    -------
+    step : ndarray
+        d, exactly -theta where the bound holds.
+    reduction : float
+        By how much the model falls.
+    """
+    # In units in which H has a diagonal of ones: variances differ by many orders of magnitude.
+    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(H)), 1e-300))
+    eigenvalues, vectors = np.linalg.eigh(H * np.outer(scale, scale))
+    size = np.sqrt(np.maximum(eigenvalues, 1e-8 * max(eigenvalues[-1], 1e-300)))
+    root = size[:, None] * vectors.T
+    target = root @ (theta / scale) - vectors.T @ (gradient * scale) / size
+    scaled, _ = nnls(root, target, maxiter=100 * len(theta))
+    d = scaled - theta / scale
+    image = root @ d
+    step = np.where(scaled > 0, d * scale, -theta)
+    return step, float(-(gradient * scale) @ d - 0.5 * image @ image)
