@@ -7,8 +7,17 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from mtlrun.estimators import HierarchicalMTL, SmoothMTL
+from mtlrun.estimators import (
+    HierarchicalMTL,
+    SmoothIndependent,
+    SmoothIndependentClassifier,
+    SmoothMTL,
+    SmoothMTLClassifier,
+    SmoothPooled,
+    SmoothPooledClassifier,
+)
 from mtlrun.solvers.hierarchical import smooth, smooth_blocks
+from mtlrun.solvers.hierarchical.smooth_labels import PRIOR_STD, LabelMarginal
 from mtlrun.solvers.hierarchical.smooth_marginal import NOISE_FLOOR
 
 COMMON = ("linear", "additive", "wide", "narrow")
@@ -92,7 +101,7 @@ def test_predictions_and_their_deviations_are_those_of_dense_algebra(fitted):
     task_new = np.array([0, 1, 2, 3, 4, 5, 6, 7, 99])
     V = dense_covariance(model, np.vstack([X, X_new]), np.append(task, task_new))
     n = len(y)
-    P, mean_weights, inverse = dense_projection(V[:n, :n], w)
+    _, mean_weights, inverse = dense_projection(V[:n, :n], w)
     mu = mean_weights @ y
     k = V[n:, :n]
     mean = mu + k @ inverse @ (y - mu)
@@ -187,7 +196,9 @@ def test_large_tasks_have_features_that_predict_as_kernels_do(monkeypatch):
     y = np.sin(2 * X[:, 0] + task) + 0.2 * rng.normal(size=170)
     exact = SmoothMTL().fit(X, y, task_id=task)
     monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 50)
-    monkeypatch.setattr("mtlrun.solvers.hierarchical.smooth_posterior.MAX_EXACT_ROWS", 50)
+    monkeypatch.setattr(
+        "mtlrun.solvers.hierarchical.smooth_posterior.MAX_EXACT_ROWS", 50
+    )
     about = SmoothMTL().fit(X, y, task_id=task)
     for found, expected in zip(
         about.predict(X, task_id=task, return_std=True),
@@ -324,7 +335,7 @@ def test_a_constant_factor_on_all_weights_changes_nothing(factor):
 
 
 def test_rows_without_weight_have_no_influence():
-    X, y, task, weight = table()
+    X, y, task, _ = table()
     kept = np.arange(len(y)) % 4 > 0
     expected = SmoothMTL().fit(X[kept], y[kept], task_id=task[kept])
     wrong = np.where(kept, y, 1e3)
@@ -491,9 +502,7 @@ def test_levels_of_further_groups_are_those_of_dense_algebra(nested):
     V = V / model.noise_variance_
     P, mean_weights, _ = dense_projection(V, np.ones(len(y)))
     mu = mean_weights @ y
-    assert_allclose(
-        model.predict(frame, task_id=task), mu + V @ P @ y, atol=1e-6
-    )
+    assert_allclose(model.predict(frame, task_id=task), mu + V @ P @ y, atol=1e-6)
     assert_allclose(model.loo_, y - P @ y / np.diag(P), atol=1e-6)
 
 
@@ -511,13 +520,200 @@ def test_groups_of_arrays_are_named_by_position():
     X = np.column_stack([task, pupil, frame["x"]])
     model = SmoothMTL(levels=(1,), task_column=0).fit(X, y)
     expected = SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
-    assert_allclose(
-        model.predict(X), expected.predict(frame, task_id=task), atol=1e-6
-    )
+    assert_allclose(model.predict(X), expected.predict(frame, task_id=task), atol=1e-6)
 
 
 def test_too_many_crossed_groups_are_refused_with_the_limit(monkeypatch):
     frame, y, task, _ = grouped_table(nested=False)
     monkeypatch.setattr("mtlrun.estimators.smooth.MAX_CROSSED_LEVELS", 10)
-    with pytest.raises(ValueError, match="25 groups .* at most 10"):
+    with pytest.raises(ValueError, match=r"25 groups .* at most 10"):
         SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
+
+
+# ---------------------------------------------------------------- what people see
+
+
+def test_the_tests_of_parts_say_which_parts_are_needed():
+    rng = np.random.default_rng(10)
+    task = np.repeat(np.arange(20), 20)
+    X = rng.uniform(-2, 2, size=(400, 2))
+    y = np.sin(2 * X[:, 0]) + rng.normal(size=20)[task] + 0.3 * rng.normal(size=400)
+    model = SmoothMTL().fit(X, y, task_id=task)
+    tests = {test.part: test for test in model.part_tests()}
+    assert list(tests) == list(model.variances_)
+    assert tests["task level"].p_value < 1e-6
+    assert tests["additive"].p_value < 1e-6
+    for part, variance in model.variances_.items():
+        assert (tests[part].p_value == 1.0) == (variance == 0.0)
+        assert tests[part].share == model.variance_shares_[part]
+        assert tests[part].sentence
+
+
+def test_the_statistic_of_a_part_is_that_of_a_model_without_it():
+    X, y, task, _ = table()
+    parts = (("linear",), ("level", "slopes"))
+    model = SmoothMTL(*parts, tol=1e-9).fit(X, y, task_id=task)
+    without = SmoothMTL(("linear",), ("slopes",), tol=1e-9).fit(X, y, task_id=task)
+    level = next(test for test in model.part_tests() if test.part == "task level")
+    expected = without.objective_[-1] - model.objective_[-1]
+    assert level.statistic == pytest.approx(expected, abs=1e-5)
+
+
+def test_shares_of_the_variance_add_up():
+    X, y, task, _ = table()
+    shares = SmoothMTL().fit(X, y, task_id=task).variance_shares_
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert list(shares)[-1] == "noise"
+    assert min(shares.values()) >= 0.0
+
+
+def test_partial_dependence_is_the_average_prediction():
+    X, y, task, _ = table()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = SmoothMTL(unseen="mean").fit(frame, y, task_id=task)
+    curve = model.partial_dependence("b", task=6, values=[-1.0, 0.5], n_rows=len(X))
+    for value, mean in zip(curve.values, curve.mean, strict=True):
+        rows = frame.assign(b=value)
+        predicted = model.predict(rows, task_id=np.full(len(X), 6))
+        assert mean == pytest.approx(predicted.mean())
+    common = model.partial_dependence("b", values=[0.5], n_rows=len(X))
+    new = model.predict(frame.assign(b=0.5), task_id=np.full(len(X), 99))
+    assert common.mean[0] == pytest.approx(new.mean())
+    lower, upper = common.interval()
+    assert lower < common.mean < upper
+
+
+def test_the_deviation_of_one_row_is_that_of_its_prediction():
+    X, y, task, _ = table()
+    model = SmoothMTL().fit(X[:, :1], y, task_id=task)
+    curve = model.partial_dependence(0, task=3, values=[0.3], n_rows=1)
+    std = model.predict([[0.3]], task_id=[3], return_std=True)[1]
+    assert curve.std[0] ** 2 + model.noise_variance_ == pytest.approx(std[0] ** 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "task"), [("d", None), (7, None), ("constant", None), ("a", 99)]
+)
+def test_what_has_no_curve_is_refused_by_name(column, task):
+    X, y, ids, _ = table()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(constant=1.0)
+    model = SmoothMTL().fit(frame, y, task_id=ids)
+    with pytest.raises(ValueError, match=str(task or column)):
+        model.partial_dependence(column, task=task)
+
+
+# ---------------------------------------------------------------- without partial sharing
+
+
+def test_baselines_share_all_or_nothing():
+    X, y, task, _ = table()
+    pooled = SmoothPooled().fit(X, y, task_id=task)
+    assert [part for part in pooled.variances_ if "task" in part] == ["task level"]
+    independent = SmoothIndependent().fit(X, y, task_id=task)
+    assert all(part.startswith("task") for part in independent.variances_)
+    # Beside its level a pooled function is the same for all tasks.
+    first, second = (pooled.predict(X, task_id=np.full(len(X), t)) for t in (2, 5))
+    assert np.ptp(first - second) < 1e-9
+
+
+# ---------------------------------------------------------------- labels
+
+
+def labelled_table(seed=11, n_tasks=15, n=20):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(n_tasks), n)
+    X = rng.uniform(-2, 2, size=(len(task), 2))
+    score = 3 * np.cos(2 * X[:, 0]) + rng.normal(size=n_tasks)[task]
+    y = (score + rng.logistic(size=len(task)) > 0).astype(int)
+    return X, y, task, rng.uniform(0.5, 2.0, len(task))
+
+
+@pytest.mark.parametrize("max_exact_rows", [400, 10])
+def test_the_gradient_of_laplaces_criterion_is_that_of_differences(
+    monkeypatch, max_exact_rows
+):
+    X, y, task, weight = labelled_table()
+    model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
+    monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", max_exact_rows)
+    criterion = LabelMarginal(model._training)
+    theta = np.random.default_rng(12).uniform(0.2, 1.0, len(model.variances_))
+    gradient = criterion(theta).gradient
+    for i, step in enumerate(1e-4 * np.eye(len(theta))):
+        rise = criterion(theta + step).criterion - criterion(theta - step).criterion
+        assert gradient[i] == pytest.approx(rise / 2e-4, abs=2e-5)
+
+
+def test_laplaces_criterion_is_that_of_dense_algebra():
+    X, y, task, weight = labelled_table()
+    model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
+    data = model._training
+    criterion = LabelMarginal(data)
+    theta = np.full(len(model.variances_), 0.5)
+    value = criterion(theta).criterion
+    design, groups = data.design, data.design.groups
+    A = design.common_features(data.rows)
+    same = data.codes[:, None] == data.codes[None]
+    K = (
+        0.5 * A @ A.T
+        + 0.5 * design.own_kernels(data.rows, data.rows).sum(axis=0) * same
+    )
+    K = K + PRIOR_STD**2
+    assert len(groups) == A.shape[1]
+    labels = data.target
+    w = 1 / data.noise
+    eta = np.zeros(len(labels))
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-eta))
+        W = w * p * (1 - p)
+        z = eta + w * (labels - p) / W
+        eta = K @ np.linalg.solve(K + np.diag(1 / W), z)
+    p = 1 / (1 + np.exp(-eta))
+    W = w * p * (1 - p)
+    likelihood = w @ (labels * eta - np.logaddexp(0, eta))
+    quadratic = eta @ np.linalg.solve(K + 1e-10 * np.eye(len(K)), eta)
+    logdet = np.linalg.slogdet(np.eye(len(K)) + K * W)[1]
+    expected = -2 * likelihood + quadratic + logdet
+    # The constant is the variance of the prior of the mean.
+    assert value + np.log(PRIOR_STD**2) == pytest.approx(expected, abs=1e-5)
+
+
+def test_weights_of_labels_are_numbers_of_rows():
+    X, y, task, _ = labelled_table()
+    counts = np.random.default_rng(13).integers(0, 3, len(y))
+    rows = np.repeat(np.arange(len(y)), counts)
+    precise = SmoothMTLClassifier(tol=1e-10)
+    weighted = precise.fit(X, y, task_id=task, sample_weight=counts)
+    expected = weighted.decision_function(X, task_id=task)
+    repeated = SmoothMTLClassifier(tol=1e-10).fit(X[rows], y[rows], task_id=task[rows])
+    assert_allclose(repeated.decision_function(X, task_id=task), expected, atol=1e-3)
+
+
+def test_probabilities_are_averaged_over_the_posterior():
+    X, y, task, _ = labelled_table()
+    model = SmoothMTLClassifier(unseen="mean").fit(X, y, task_id=task)
+    assert model.converged_
+    rows = model._rows(X)
+    mean, variance = model._posterior.moments(rows, -1)
+    new = model.predict_proba(X, task_id=np.full(len(X), 99))[:, 1]
+    draws = mean + np.sqrt(variance) * np.random.default_rng(14).normal(
+        size=(4000, len(X))
+    )
+    assert_allclose(new, (1 / (1 + np.exp(-draws))).mean(axis=0), atol=0.03)
+    assert np.abs(new - 0.5).max() < 0.5 - 1e-6
+
+
+def test_tasks_of_one_class_are_fitted():
+    X, y, task, _ = labelled_table()
+    y = np.where(task < 3, 1, y)
+    proba = SmoothMTLClassifier().fit(X, y, task_id=task).predict_proba(X, task_id=task)
+    assert np.isfinite(proba).all()
+    alone = SmoothMTLClassifier().fit(X, np.ones(len(y)), task_id=task)
+    assert alone.predict(X, task_id=task).tolist() == [1.0] * len(y)
+
+
+def test_baselines_of_labels_share_all_or_nothing():
+    X, y, task, _ = labelled_table()
+    pooled = SmoothPooledClassifier().fit(X, y, task_id=task)
+    assert [part for part in pooled.variances_ if "task" in part] == ["task level"]
+    independent = SmoothIndependentClassifier().fit(X, y, task_id=task)
+    assert all(part.startswith("task") for part in independent.variances_)

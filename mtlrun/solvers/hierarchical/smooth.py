@@ -20,6 +20,7 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
     TaskRows,
 )
 from mtlrun.solvers.hierarchical.smooth_fit import (
+    Criterion,
     VarianceFit,
     VariancePrior,
     fit_variances,
@@ -91,7 +92,10 @@ def fit_smooth(data: TaskRows, options: SmoothOptions) -> SmoothFit:
     subset = data if len(index) == len(data.codes) else data.take(index)
     marginal = SmoothMarginal(BlockList(subset))
     fit = fit_variances(
-        marginal, smooth_prior(data, options), tol=options.tol, max_iter=options.max_iter
+        marginal,
+        smooth_prior(data, options),
+        tol=options.tol,
+        max_iter=options.max_iter,
     )
     n_evaluations = marginal.n_evaluations
     solution = fit.value
@@ -126,34 +130,39 @@ def estimation_rows(data: TaskRows, options: SmoothOptions) -> Array:
     return np.flatnonzero(np.isin(data.codes, chosen))
 
 
-def part_ratio(data: TaskRows, fit: SmoothFit, options: SmoothOptions, part: int) -> float:
-    """Return by how much minus twice the log-likelihood rises without one part.
+def part_statistic(
+    criterion: Criterion,
+    prior: VariancePrior,
+    theta: Array,
+    part: int,
+    options: SmoothOptions,
+) -> float:
+    """Return by how much minus twice the log-likelihood rises without one part, the others fitted again.
 
     Parameters
     ----------
-    data : TaskRows
-        All rows; those that the variances were estimated from are used.
-    fit : SmoothFit
-    options : SmoothOptions
+    criterion : SmoothMarginal or LabelMarginal
+        Of the rows that the variances were estimated from.
+    prior : VariancePrior
+    theta : ndarray
+        The estimated variances.
     part : int
         Position of the part.
+    options : SmoothOptions
     """
-    theta = fit.variances.theta
     if theta[part] == 0:
         return 0.0
-    index = fit.estimation_rows
-    subset = data if len(index) == len(data.codes) else data.take(index)
+    with_part = float(criterion(theta).criterion)
     is_removed = np.arange(len(theta)) == part
     without = fit_variances(
-        SmoothMarginal(BlockList(subset)),
-        smooth_prior(data, options),
+        criterion,
+        prior,
         tol=options.tol,
         max_iter=options.max_iter,
         is_forced_zero=is_removed,
         start=np.where(is_removed, 0.0, theta),
     )
-    with_part = fit.variances.value.criterion
-    return max(float(without.value.criterion - with_part), 0.0)
+    return max(float(without.value.criterion) - with_part, 0.0)
 
 
 def standardized(data: TaskRows) -> tuple[TaskRows, float, float]:

@@ -16,7 +16,7 @@ B^-1 - U U' = P, and a = P y.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -181,16 +181,21 @@ class KernelBlock:
         y = np.zeros(self.index.shape)
         x[self.is_row] = left
         y[self.is_row] = right
-        return np.asarray(
-            np.einsum("bi,kbij,bj->k", x, self.kernels, y, optimize=True)
-        )
+        return np.asarray(np.einsum("bi,kbij,bj->k", x, self.kernels, y, optimize=True))
 
-    def own_product(self, theta: Array, values: Array) -> Array:
-        """Return sum over own parts of theta_k K_k values for the rows of the block."""
+    def solve(self, values: Array) -> Array:
+        """Return B^-1 values for values of the rows of the block, (n_rows,)."""
         x = np.zeros(self.index.shape)
         x[self.is_row] = values
-        product = np.tensordot(theta, self.kernels, 1) @ x[:, :, None]
-        return np.asarray(product[:, :, 0][self.is_row])
+        return np.asarray((self.inverse @ x[:, :, None])[:, :, 0][self.is_row])
+
+    def image(self, values: Array) -> Array:
+        """Return C' B^-1 values, (m + 2,)."""
+        return np.asarray(self.solved[self.is_row].T @ values)
+
+    def common_sums(self, values: Array) -> Array:
+        """Return A' values, (m,)."""
+        return np.asarray(self.rows[self.is_row][:, :-2].T @ values)
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -320,11 +325,13 @@ class FeatureBlock:
         products = (self.features.T @ left) * (self.features.T @ right)
         return self._sum_by_part(products)
 
-    def own_product(self, theta: Array, values: Array) -> Array:
-        """Return sum over own parts of theta_k K_k values."""
-        return np.asarray(
-            self.features @ (theta[self.groups] * (self.features.T @ values))
-        )
+    def image(self, values: Array) -> Array:
+        """Return C' B^-1 values, (m + 2,)."""
+        return np.asarray(self.rows.T @ self.solve(values))
+
+    def common_sums(self, values: Array) -> Array:
+        """Return A' values, (m,)."""
+        return np.asarray(self.rows[:, :-2].T @ values)
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -423,6 +430,12 @@ class BlockList:
         for make in self._makers:
             yield make()
 
+    def set_target(self, target: Array, noise: Array) -> None:
+        """Replace target and noise of all rows."""
+        self.data = replace(self.data, target=target, noise=noise)
+        for block in self._kept or []:
+            block.set_target(target, noise)
+
     @property
     def is_kept(self) -> bool:
         """Whether the blocks of a pass are those of the pass before."""
@@ -432,9 +445,7 @@ class BlockList:
         """Return C = [A 1 y] for some rows."""
         data = self.data
         features = data.design.common_features(data.rows.take(index))
-        return np.hstack(
-            [features, np.ones((len(index), 1)), data.target[index, None]]
-        )
+        return np.hstack([features, np.ones((len(index), 1)), data.target[index, None]])
 
     def _feature_block(self, task: int) -> FeatureBlock:
         positions = np.arange(self.starts[task], self.starts[task + 1])

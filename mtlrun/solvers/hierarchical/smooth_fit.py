@@ -44,6 +44,8 @@ STALLED = 1e-4
 NEAR = 1.0
 #: A part whose removal raises F by less than this is fitted again without it.
 DROP_SLACK = 3.0
+#: Steps whose differences of gradients correct second derivatives that are not exact.
+MAX_DIFFERENCES = 6
 #: Rounds of adding and dropping parts.
 MAX_ROUNDS = 3
 
@@ -65,16 +67,22 @@ class Value(Protocol):
 
 
 class Criterion(Protocol):
-    """D with its derivatives."""
+    """D with its derivatives.
+
+    Attributes
+    ----------
+    n_evaluations : int
+    is_curvature_exact : bool
+        Whether the second derivatives are exact; else they are corrected by differences of gradients.
+    """
 
     n_evaluations: int
+    is_curvature_exact: bool
 
     def __call__(self, theta: Array) -> Any:
         """Return a `Value`."""
 
-    def curvature(
-        self, value: Any, parts: Array | None = None
-    ) -> tuple[Array, Array]:
+    def curvature(self, value: Any, parts: Array | None = None) -> tuple[Array, Array]:
         """Return expected and exact second derivatives of some parts at the theta evaluated last."""
 
 
@@ -120,7 +128,8 @@ class VarianceFit:
     path : list of float
         F of every accepted point; it never rises.
     predicted_reduction : float
-        By how much a further step, or adding a part, would lower F, as the quadratic model says.
+        By how much a further step, or adding a part, would lower F, as the quadratic model says. Parts whose
+        addition was tried in vain do not count.
     converged : bool
     is_identified : ndarray of bool
         Whether the rows say something about the variance of a part; it is zero where they do not.
@@ -200,6 +209,10 @@ class _Search:
         self.path: list[float] = []
         self.reduction = 0.0
         self.has_stalled = False
+        # Parts whose addition to the best point was tried in vain.
+        self._rejected: set[int] = set()
+        # Steps and the changes of the gradient of F along them.
+        self._differences: list[tuple[Array, Array]] = []
 
     def identify(self, allowed: Array) -> None:
         """Find out about which variances the rows say something."""
@@ -217,6 +230,7 @@ class _Search:
         path = [objective]
         reduction = np.inf
         has_stalled = False
+        self._differences.clear()
         for _ in range(self.max_iter):
             step, reduction = self._step(value)
             if reduction < self.tolerance(objective):
@@ -225,6 +239,12 @@ class _Search:
             if shorter is None:
                 has_stalled = reduction < STALLED
                 break
+            if not self.criterion.is_curvature_exact:
+                slope = value.gradient + self.prior.gradient(value.theta)
+                new_slope = shorter[0].gradient
+                new_slope = new_slope + self.prior.gradient(shorter[0].theta)
+                moved = shorter[0].theta - value.theta
+                self._differences.append((moved, new_slope - slope))
             value, objective = shorter
             path.append(objective)
         if self.best is not None and objective >= self.objective - self.tol:
@@ -233,6 +253,7 @@ class _Search:
         self.path += [point for point in path if point < self.objective]
         self.best = value
         self._diagonal = None
+        self._rejected.clear()
         self.objective = objective
         self.reduction = float(reduction)
         self.has_stalled = has_stalled
@@ -257,6 +278,9 @@ class _Search:
         if reduction >= NEAR:
             return step, reduction
         exact = exact + np.diag(self.prior.curvature(value.theta)[free])
+        if not self.criterion.is_curvature_exact:
+            start = exact if _is_positive_definite(exact) else expected
+            exact = self._corrected(start, free)
         # On the face on which the minimum seems to be, the exact model is the better one.
         inside = theta + step[free] > 0
         face = np.ix_(inside, inside)
@@ -273,6 +297,21 @@ class _Search:
             step[free] = refined
             return step, refined_reduction
         return step, reduction
+
+    def _corrected(self, H: Array, free: Array) -> Array:
+        """Return H after BFGS updates with the last differences of gradients of the free parts."""
+        is_free = np.zeros(len(self.prior.rate), dtype=bool)
+        is_free[free] = True
+        for moved, change in self._differences[-MAX_DIFFERENCES:]:
+            if moved[~is_free].any():
+                continue
+            s = moved[free]
+            y = change[free]
+            image = H @ s
+            if s @ y <= 1e-8 * abs(s @ image):
+                continue
+            H = H + np.outer(y, y) / (s @ y) - np.outer(image, image) / (s @ image)
+        return H
 
     def _shorter(
         self, value: Any, objective: float, step: Array
@@ -314,7 +353,10 @@ class _Search:
         trial = self.best.theta.copy()
         trial[part] = theta
         within = self._objective(self.criterion(trial))
-        return within < self.objective + DROP_SLACK and self.descend(trial)
+        is_better = within < self.objective + DROP_SLACK and self.descend(trial)
+        if not is_better:
+            self._rejected.add(part)
+        return is_better
 
     def _addition(self, part: int) -> tuple[float, float]:
         """Return the variance at which a part that is zero would enter, and the predicted reduction of F."""
@@ -337,6 +379,8 @@ class _Search:
     def result(self) -> VarianceFit:
         """Return the best point with its certificate."""
         is_zero = (self.best.theta == 0) & (self.prior.rate > 0) & self.is_identified
+        # The model of an addition is rough: where one was tried, the trial counts.
+        is_zero[list(self._rejected)] = False
         additions = [self._addition(int(part))[1] for part in np.flatnonzero(is_zero)]
         reduction = max([self.reduction, 0.0, *additions])
         limit = STALLED if self.has_stalled else self.tolerance(self.objective)

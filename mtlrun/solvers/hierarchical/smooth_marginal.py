@@ -110,6 +110,8 @@ class SmoothMarginal:
     n_evaluations : int
     """
 
+    is_curvature_exact = True
+
     def __init__(
         self,
         blocks: BlockList,
@@ -303,6 +305,41 @@ class SmoothMarginal:
             removed = np.square(block.applied(value.U)).sum(axis=1)
             diagonal[positions] = block.inverse_diagonal() - removed
         return a, diagonal
+
+    def rows_of(self, solution: SmoothSolution) -> Array:
+        """Return a = P y for all rows."""
+        a = np.empty(self.n_rows)
+        for block in self.blocks:
+            if not self.blocks.is_kept:
+                block.factorize(solution.theta[self.n_common :])
+            a[block.positions] = block.applied(solution.a)
+        return a
+
+    def apply_projection(self, value: SmoothValue, values: Array) -> Array:
+        """Return P values, for values of all rows."""
+        inside = np.zeros(self.m + 2)
+        for block in self._factorized():
+            inside += block.image(values[block.positions])
+        coefficients = value.U @ (value.U.T @ inside)
+        out = np.empty(self.n_rows)
+        for block in self._factorized():
+            solved = block.solve(values[block.positions])
+            out[block.positions] = solved - block.applied(coefficients)
+        return out
+
+    def bilinear(self, left: Array, right: Array) -> Array:
+        """Return left' V_i right for all parts, left and right having values for all rows."""
+        left_sums = np.zeros(self.m)
+        right_sums = np.zeros(self.m)
+        own = np.zeros(self.n_own)
+        for block in self._factorized():
+            x = left[block.positions]
+            y = right[block.positions]
+            left_sums += block.common_sums(x)
+            right_sums += block.common_sums(y)
+            own += block.own_bilinear(x, y)
+        common = np.bincount(self.groups, left_sums * right_sums, self.n_common)
+        return np.concatenate([common, own])
 
     def spread(self, value: SmoothSolution) -> Array:
         """Return the covariance of (u, mu) given y and theta, in units of s2, (m + 1, m + 1)."""

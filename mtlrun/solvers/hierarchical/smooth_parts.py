@@ -134,7 +134,9 @@ def additive_kernel(A: Array, B: Array) -> Array:
 class FeatureMap(Protocol):
     """Features of rows whose products are the kernel of a part."""
 
-    n_features: int
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
 
     def __call__(self, rows: SmoothRows) -> Array:
         """Return the features (n, n_features)."""
@@ -278,7 +280,9 @@ class CommonPart:
 class TaskPart(Protocol):
     """A function that every task has for itself, drawn from the same Gaussian process."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name of the part."""
 
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
         """Return the covariances between rows of one task, (..., n, k)."""
@@ -361,7 +365,9 @@ class AdditivePart:
 
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
         """Return the mean of the kernels of single columns."""
-        return additive_kernel(a.clipped[..., self.columns], b.clipped[..., self.columns])
+        return additive_kernel(
+            a.clipped[..., self.columns], b.clipped[..., self.columns]
+        )
 
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return ones."""
@@ -417,7 +423,8 @@ class SmoothDesign:
     @property
     def is_curved(self) -> Array:
         """Whether the functions of a part are curves, for all parts."""
-        names = [part.name for part in (*self.common, *self.own)]
+        names = [part.name for part in self.common]
+        names += [part.name for part in self.own]
         return np.isin(names, CURVED_PARTS)
 
     @property

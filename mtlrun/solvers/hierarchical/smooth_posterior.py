@@ -113,7 +113,12 @@ class SmoothPosterior:
         return np.asarray(mean + kernel @ a)
 
     def moments(
-        self, rows: SmoothRows, task: int, n_averaged: int = 1
+        self,
+        rows: SmoothRows,
+        task: int,
+        *,
+        n_averaged: int = 1,
+        is_common: bool = False,
     ) -> tuple[Array, Array]:
         """Return mean and variance of the function of a task, without noise.
 
@@ -124,6 +129,8 @@ class SmoothPosterior:
             -1 for a task without rows.
         n_averaged : int
             Consecutive rows whose function values are averaged.
+        is_common : bool
+            Whether to return the common function, without the parts of a task.
 
         Returns
         -------
@@ -139,9 +146,11 @@ class SmoothPosterior:
         features = average(design.common_features(rows))
         mean = self.mu + features @ self.u
         contrast = np.hstack([features, np.ones((len(features), 1))])
-        variance = self._prior_variance(rows, n_averaged)
+        variance = self._missed_variance(rows, n_averaged)
+        if not is_common:
+            variance += self._own_variance(rows, n_averaged)
         own = self.task_rows(task)
-        if len(own.codes) and len(design.own):
+        if len(own.codes) and len(design.own) and not is_common:
             block = make_block(own)
             block.factorize(self.own_theta)
             positions = np.searchsorted(self.data.codes, task) + block.positions
@@ -165,26 +174,31 @@ class SmoothPosterior:
         variance += ((contrast @ self.spread) * contrast).sum(axis=1)
         return mean, np.maximum(variance, 0.0) * self.s2
 
-    def _prior_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
-        """Return the prior variance of averages of the parts of a task and of unknown levels."""
-        design = self.data.design
+    def _missed_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
+        """Return the prior variance of averages that the common features miss: unknown levels."""
         n = len(rows) // n_averaged
         variance = np.zeros(n)
-        for theta, part in zip(self.theta, design.common, strict=False):
+        for theta, part in zip(self.theta, self.data.design.common, strict=False):
             missed = part.unseen_variance(rows).reshape(n, n_averaged)
             variance += theta * missed.mean(axis=1)
+        return variance
+
+    def _own_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
+        """Return the prior variance of averages of the parts of a task."""
+        design = self.data.design
+        n = len(rows) // n_averaged
         if not len(design.own):
-            return variance
+            return np.zeros(n)
         if n_averaged == 1:
-            return np.asarray(variance + self.own_theta @ design.own_diagonals(rows))
+            return np.asarray(self.own_theta @ design.own_diagonals(rows))
         grouped = SmoothRows(
             rows.z.reshape(n, n_averaged, -1), rows.levels.reshape(n, n_averaged, -1)
         )
         kernels = design.own_kernels(grouped, grouped).mean(axis=(2, 3))
-        return np.asarray(variance + self.own_theta @ kernels)
+        return np.asarray(self.own_theta @ kernels)
 
     def part_variances(self) -> Array:
-        """Return the expected variance of every part over the rows of training, and of the noise.
+        """Return the expected variance of every part over the rows of training, (J + K,).
 
         For part i this is s2 theta_i (mean K(x, x) - mean K(x, x')) over rows x, x'.
         """
@@ -201,8 +215,7 @@ class SmoothPosterior:
                 part_ones = ones[block.positions]
                 own -= block.own_bilinear(part_ones, part_ones) / n**2
             spread.extend(np.maximum(own, 0.0))
-        variances = self.s2 * self.theta * np.array(spread)
-        return np.append(variances, self.s2 * self.data.noise.mean())
+        return np.asarray(self.s2 * self.theta * np.array(spread))
 
 
 def make_block(own: TaskRows) -> Block:

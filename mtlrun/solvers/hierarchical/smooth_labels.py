@@ -1,0 +1,218 @@
+"""Smooth hierarchical models of labels: Laplace's marginal likelihood with its exact gradient.
+
+The labels y (0 or 1) are Bernoulli with log-odds eta = mu 1 + A u + g, where mu ~ N(0, 1 / precision),
+and the parts A u and g are those of `smooth_marginal` with s2 = 1; K is the covariance of eta. With
+weights w, probabilities p = expit(eta) and W = w p (1 - p) at the mode of eta::
+
+    a = w (y - p) = K^-1 eta,  V = W^-1 + K,  P = V^-1
+    D = -2 sum w log p(y | eta) + a'eta + log|V| + sum log W
+
+At the mode V, P and a are those of a model of numbers with the targets z = eta + W^-1 a and noise of
+known variance W^-1, so the same blocks serve both. With W' = w p (1 - p) (1 - 2 p) and
+c = W' (W^-1 - W^-2 diag P) / W::
+
+    dD/dtheta_i = tr(P V_i) - a'V_i a + (P c)'V_i a
+    second derivative, without the change of W = 2 a'V_i P V_j a - tr(P V_i P V_j)
+
+The last term of the gradient is due to the mode, which moves with theta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from mtlrun.solvers.hierarchical.smooth import (
+    SmoothFit,
+    SmoothOptions,
+    estimation_rows,
+)
+from mtlrun.solvers.hierarchical.smooth_blocks import BlockList, TaskRows
+from mtlrun.solvers.hierarchical.smooth_fit import (
+    VarianceFit,
+    VariancePrior,
+    fit_variances,
+)
+from mtlrun.solvers.hierarchical.smooth_marginal import (
+    SmoothMarginal,
+    SmoothSolution,
+    SmoothValue,
+)
+from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Standard deviation, in log-odds, of the priors of the mean and of the standard deviations of parts.
+PRIOR_STD = 5.0
+#: That of the slopes of tasks: in tasks of few labels Laplace's approximation finds them too large.
+SLOPES_PRIOR_STD = 1.0
+#: Information of a row in units of its weight, at least.
+MIN_INFORMATION = 1e-6
+#: Newton steps for the mode, halvings of each, and the relative fall at which it is found.
+MAX_MODE_STEPS = 100
+MAX_HALVINGS = 30
+MODE_TOL = 1e-13
+
+
+@dataclass(frozen=True)
+class LabelValue:
+    """The criterion at one theta.
+
+    Attributes
+    ----------
+    theta, gradient : ndarray of shape (J + K,)
+    criterion : float
+        D.
+    gaussian : SmoothSolution
+        The model of numbers at the mode.
+    """
+
+    theta: Array
+    criterion: float
+    gradient: Array
+    gaussian: SmoothSolution
+
+
+class LabelMarginal:
+    """D as a function of theta.
+
+    Parameters
+    ----------
+    data : TaskRows
+        Targets are 0 and 1; noise is 1 / weight.
+    """
+
+    is_curvature_exact = False
+
+    def __init__(self, data: TaskRows) -> None:
+        self.labels = data.target
+        self.weights = 1 / data.noise
+        self.blocks = BlockList(data)
+        self.marginal = SmoothMarginal(
+            self.blocks, knows_noise=True, mean_precision=1 / PRIOR_STD**2
+        )
+        self.n_evaluations = 0
+        # The mode of the evaluation before is where the next search starts.
+        self._eta = np.zeros(len(self.labels))
+
+    def _log_likelihood(self, eta: Array) -> float:
+        log_p = self.labels * eta - np.logaddexp(0.0, eta)
+        return float(self.weights @ log_p)
+
+    def _linearize(self, eta: Array) -> tuple[Array, Array]:
+        """Give the blocks targets and noise at eta; return residuals a and information W."""
+        p = expit(eta)
+        residual = self.weights * (self.labels - p)
+        information = self.weights * np.maximum(p * (1 - p), MIN_INFORMATION)
+        self.blocks.set_target(eta + residual / information, 1 / information)
+        return residual, information
+
+    def _full_step(self, theta: Array) -> tuple[Array, Array, SmoothSolution]:
+        """Return eta and K^-1 eta at the mode of the model of numbers that the blocks hold."""
+        solution = self.marginal.solve(theta)
+        a = self.marginal.rows_of(solution)
+        data = self.blocks.data
+        return data.target - data.noise * a, a, solution
+
+    def find_mode(self, theta: Array) -> SmoothSolution:
+        """Leave the blocks at the mode of eta, and return the model of numbers there."""
+        eta = self._eta
+        a: Array | None = None
+        objective = np.inf
+        for _ in range(MAX_MODE_STEPS):
+            self._linearize(eta)
+            full_eta, full_a, solution = self._full_step(theta)
+            if a is None:
+                # The start belongs to another theta: only its linearization is used.
+                eta = full_eta
+                a = full_a
+                objective = float(a @ eta) - 2 * self._log_likelihood(eta)
+                continue
+            length = 1.0
+            rounding = MODE_TOL * (1 + abs(objective))
+            for _ in range(MAX_HALVINGS):
+                new_eta = eta + length * (full_eta - eta)
+                new_a = a + length * (full_a - a)
+                new = float(new_a @ new_eta)
+                new -= 2 * self._log_likelihood(new_eta)
+                # At the mode a full step changes the objective by rounding.
+                if new <= objective + rounding:
+                    break
+                length *= 0.5
+            fall = objective - new
+            # The last step counts: its error is the square of the one before.
+            eta = new_eta
+            a = new_a
+            objective = new
+            if fall <= rounding:
+                break
+        self._eta = eta
+        self._linearize(eta)
+        return solution
+
+    def __call__(self, theta: Array) -> LabelValue:
+        """Evaluate D and its gradient at theta (J + K,)."""
+        self.n_evaluations += 1
+        self.find_mode(theta)
+        eta = self._eta
+        gaussian: SmoothValue = self.marginal(theta)
+        a, diagonal = self.marginal.weights_of_rows(gaussian)
+        p = expit(eta)
+        information = 1 / self.blocks.data.noise
+        change = self.weights * p * (1 - p) * (1 - 2 * p)
+        change[p * (1 - p) < MIN_INFORMATION] = 0.0
+        variance = 1 / information - diagonal / information**2
+        moved = self.marginal.apply_projection(
+            gaussian, change * variance / information
+        )
+        gradient = gaussian.gradient + self.marginal.bilinear(moved, a)
+        fit = a @ eta - 2 * self._log_likelihood(eta)
+        criterion = fit + gaussian.logdet + np.log(information).sum()
+        return LabelValue(theta, float(criterion), gradient, gaussian)
+
+    def curvature(
+        self, value: LabelValue, parts: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return expected and second derivatives of some parts at the theta evaluated last, W fixed."""
+        assert isinstance(value.gaussian, SmoothValue)
+        return self.marginal.curvature(value.gaussian, parts)
+
+
+def label_prior(data: TaskRows, options: SmoothOptions) -> VariancePrior:
+    """Return the prior of the variances: a rate for curves, and weak half-normal ones for all parts."""
+    design = data.design
+    precision = np.full(len(design.names), 1 / PRIOR_STD**2)
+    precision[np.array(design.names) == "task slopes"] = 1 / SLOPES_PRIOR_STD**2
+    return VariancePrior(options.prior_rate * design.is_curved, precision)
+
+
+def fit_smooth_labels(data: TaskRows, options: SmoothOptions) -> SmoothFit:
+    """Estimate the variances and the functions of a model of labels.
+
+    Parameters
+    ----------
+    data : TaskRows
+        Targets are 0 and 1; noise is 1 / weight.
+    options : SmoothOptions
+    """
+    index = estimation_rows(data, options)
+    subset = data if len(index) == len(data.codes) else data.take(index)
+    criterion = LabelMarginal(subset)
+    fit: VarianceFit = fit_variances(
+        criterion,
+        label_prior(data, options),
+        tol=options.tol,
+        max_iter=options.max_iter,
+    )
+    n_evaluations = criterion.n_evaluations
+    if subset is not data:
+        criterion = LabelMarginal(data)
+    criterion.find_mode(fit.theta)
+    solution = criterion.marginal.solve(fit.theta)
+    posterior, diagonal = SmoothPosterior.fit(criterion.marginal, solution)
+    target = criterion.blocks.data.target
+    leave_one_out = target - posterior.a / np.maximum(diagonal, 1e-12)
+    return SmoothFit(fit, posterior, leave_one_out, index, n_evaluations)
