@@ -1,11 +1,13 @@
-"""Smooth hierarchical models against their rivals on tables with groups: errors, processor seconds, peak memory.
+"""Smooth hierarchical models and their rivals on tables with groups.
 
-Every table is split inside its tasks in two settings: "half" trains on half of the rows of each task (at most 1,500
-rows), "few" on 3 to 9 rows of each. All methods run in one process on the same encoded columns. The output has the mean
-gain in squared error over `HierarchicalMTL()`; CatBoost, LightGBM and GPBoost take part where they are installed.
+Every table is split inside its tasks in two settings: "half" trains on half of the rows
+of each task (at most 1,500 rows), "few" on 3 to 9 rows of each. All methods run in one
+process on the same encoded columns. The output has the mean gain in squared error over
+`HierarchicalMTL()`; CatBoost, LightGBM and GPBoost take part where they are installed.
 
-Run with: python benchmarks/smooth.py FOLDER [--tables Milk Exam] [--methods ...] [--splits 4] [--output smooth.jsonl].
-FOLDER holds grouped/, school/ and sarcos/. With --coverage it prints how many new targets the 95% intervals hold.
+Run with: python benchmarks/smooth.py FOLDER [--tables Milk Exam] [--methods ...]
+[--splits 4] [--output smooth.jsonl]. FOLDER holds grouped/, school/ and sarcos/. With
+--coverage it prints how many new targets the 95% intervals hold.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from mtlrun.estimators import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Table -> file, target, task, columns that are dropped beside the row number, tasks at most.
+#: Table -> file, target, task, columns that are dropped, tasks at most.
 GROUPED: dict[str, tuple[str, str, str, list[str], int]] = {
     "Milk": ("Milk", "protein", "Cow", [], 79),
     "egsingle by child": ("egsingle", "math", "childid", ["schoolid"], 250),
@@ -119,7 +121,7 @@ def keep_tasks(table: Table, n_tasks: int) -> Table:
 
 
 def simulate(name: str) -> Table:
-    """Return 40 tasks of 40 rows that share curves, have curves of their own, or share nothing."""
+    """Return 40 tasks that share curves, have curves of their own, or share nothing."""
     rng = np.random.default_rng(7)
     task = np.repeat(np.arange(40), 40)
     X = rng.uniform(-1.7, 1.7, (1600, 6))
@@ -162,7 +164,7 @@ def split_rows(task: Array, setting: str, seed: int) -> tuple[Array, Array]:
 
 
 def encode(train: pd.DataFrame, test: pd.DataFrame) -> tuple[Array, Array]:
-    """Return standardized numbers, missing ones by the median with a flag, and one-hot texts."""
+    """Return standardized numbers (missing: median and flag) and one-hot texts."""
     columns: list[tuple[Array, Array]] = []
     for name in train.columns:
         if pd.api.types.is_numeric_dtype(train[name]):
@@ -239,7 +241,7 @@ def with_task(X: Array, task: Array) -> Array:
 
 
 def predict_trees(data: Split) -> Array:
-    """Fit boosted trees with the task as a category, 4 or 16 leaves by threefold cross-validation."""
+    """Fit boosted trees with the task as a category; leaves by cross-validation."""
     codes = np.unique(np.concatenate([data.task_train, data.task_test]))
     train = with_task(data.X_train, np.searchsorted(codes, data.task_train))
     test = with_task(data.X_test, np.searchsorted(codes, data.task_test))
@@ -295,7 +297,7 @@ def predict_catboost(data: Split) -> Array:
 
 
 def predict_gpboost(data: Split) -> Array:
-    """Fit GPBoost with random levels of the tasks; the number of rounds by cross-validation."""
+    """Fit GPBoost with random levels of the tasks; rounds by cross-validation."""
     import gpboost
 
     params = {"learning_rate": 0.1, "num_leaves": 8, "min_data_in_leaf": 5}
@@ -365,7 +367,7 @@ def installed_methods() -> list[str]:
 
 
 def measure(name: str, data: Split) -> dict[str, float]:
-    """Return the mean squared error of a method, and the processor seconds of fit and prediction."""
+    """Return mean squared error, and processor seconds of fit and prediction."""
     started = time.process_time()
     predicted = METHODS[name](data)
     seconds = time.process_time() - started
@@ -374,7 +376,7 @@ def measure(name: str, data: Split) -> dict[str, float]:
 
 
 def peak_megabytes(name: str, data: Split) -> float:
-    """Return the peak memory that a method takes beside the data; a run of its own, since tracing takes time."""
+    """Return the peak memory of a method, from a run of its own."""
     tracemalloc.start()
     METHODS[name](data)
     peak = tracemalloc.get_traced_memory()[1]
@@ -406,7 +408,7 @@ def run(folder: Path, tables: list[str], methods: list[str], splits: range) -> A
 
 
 def coverage(folder: Path, tables: list[str], splits: range) -> Any:
-    """Yield per table how many of the new targets lie in 95% intervals, for known and for new tasks."""
+    """Yield the share of new targets inside 95% intervals, for known and new tasks."""
     for name in tables:
         table = read_table(name, folder)
         known, new = [], []
@@ -435,7 +437,7 @@ def coverage(folder: Path, tables: list[str], splits: range) -> Any:
 
 
 def summary(records: list[dict[str, Any]]) -> str:
-    """Return tables of mean gains over the reference, processor seconds and peak memory."""
+    """Return tables of mean gains, processor seconds and peak memory."""
     frame = pd.DataFrame(records)
     keys = ["table", "setting", "split"]
     reference = frame[frame["method"] == REFERENCE].set_index(keys)["mse"]

@@ -125,10 +125,11 @@ class PartTest:
     part : str
         Its name in `variances_`.
     statistic : float
-        By how much minus twice the log-likelihood rises without the part, all other variances estimated again.
+        By how much minus twice the log-likelihood rises without the part, all other
+        variances estimated again.
     p_value : float
-        Under half a chi-square of one degree of freedom; 1 for a variance of zero. The prior of curves makes it
-        rather too large.
+        Under half a chi-square of one degree of freedom; 1 for a variance of zero. The
+        prior of curves makes it rather too large.
     share : float
         Expected share of the part in the variance of the targets.
     sentence : str
@@ -165,7 +166,7 @@ class PartialDependence:
     std: Array
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return the lower and upper ends of a pointwise interval that holds the function with this probability."""
+        """Return the ends of pointwise intervals of this probability."""
         width = float(norm.ppf(0.5 + level / 2)) * self.std
         return self.mean - width, self.mean + width
 
@@ -183,8 +184,8 @@ def format_part_test(part: str, statistic: float, p_value: float, share: float) 
     if p_value > 0.05:
         start = f"It is not clear whether {statement}"
     return (
-        f"{start} ({p_text}): without this part minus twice the log-likelihood rises by "
-        f"{statistic:.1f}. It explains {share:.0%} of the variance."
+        f"{start} ({p_text}): without this part minus twice the log-likelihood "
+        f"rises by {statistic:.1f}. It explains {share:.0%} of the variance."
     )
 
 
@@ -227,51 +228,62 @@ class _Smooth(BaseMTL):
     n_centers : int, default 150
         Rows at which kernels of several columns are exact for the common parts.
     prior_rate : float, default 1.0
-        Rate of an exponential prior of the standard deviation of every curved part, relative to the noise. It keeps
-        tables of less than a hundred rows from fitting curves to noise; 0 is plain restricted likelihood.
+        Rate of an exponential prior of the standard deviation of every curved part,
+        relative to the noise. It keeps tables of less than a hundred rows from fitting
+        curves to noise; 0 is plain restricted likelihood.
     max_rows : int, default 4000
-        With more rows the variances are estimated from whole tasks with about so many rows, chosen by their content
-        and `random_state`; the functions are estimated from all rows.
+        With more rows the variances are estimated from whole tasks with about so many
+        rows, chosen by their content and `random_state`; the functions are estimated
+        from all rows.
     tol : float, default 1e-6
-        The solver stops when a further step is predicted to lower minus twice the log-likelihood by less.
+        The solver stops when a further step is predicted to lower minus twice the
+        log-likelihood by less.
     max_iter : int, default 100
         Newton steps at most, of every start.
     random_state : int, default 0
         Chooses the centers, and the tasks that the variances are estimated from.
     levels : tuple of columns, default ()
-        Columns of X, by name or position, that hold further groups: each gets a level per group with one variance. A
-        column is nested if every group occurs in one task only, otherwise crossed with the tasks (at most 2,000
-        groups). They are no features. A group without training rows has level zero, with its variance.
+        Columns of X, by name or position, that hold further groups: each gets a level
+        per group with one variance. A column is nested if every group occurs in one
+        task only, otherwise crossed with the tasks (at most 2,000 groups). They are no
+        features. A group without training rows has level zero, with its variance.
     unseen : {"error", "mean"}, default "error"
-        What `predict` does for a task without training data: raise an error, or predict the common function.
+        What `predict` does for a task without training data: raise an error, or predict
+        the common function.
 
     Attributes
     ----------
     variances_ : dict of str to float
-        Variance of every part at a standardized row, in squared units of the targets. Parts that all tasks share have
-        the names of `common_parts`; those of single tasks are ``task level`` and so on; further groups are ``levels of
-        COLUMN``. Zero: the part is not needed, as far as the rows can tell.
+        Variance of every part at a standardized row, in squared units of the targets.
+        Parts that all tasks share have the names of `common_parts`; those of single
+        tasks are ``task level`` and so on; further groups are ``levels of COLUMN``.
+        Zero: the part is not needed, as far as the rows can tell.
     variance_shares_ : dict of str to float
-        Expected share of every part, and of the ``noise``, in the variance of the targets.
+        Expected share of every part, and of the ``noise``, in the variance of the
+        targets.
     objective_ : list of float
-        Minus twice the restricted log-likelihood and log prior along the accepted steps; it never rises.
+        Minus twice the restricted log-likelihood and log prior along the accepted
+        steps; it never rises.
     gap_ : float
-        By how much a further step, or a part that is zero, would lower the last value, as its quadratic model says.
-        Equal to `stop_crit_`.
+        By how much a further step, or a part that is zero, would lower the last value,
+        as its quadratic model says. Equal to `stop_crit_`.
     n_iter_ : int
         Evaluations of the likelihood.
 
     Notes
     -----
-    A weight is a precision: the noise of a row has variance s2 / weight. A constant factor on all weights changes
-    nothing. A model keeps its standardized rows, which its functions are made of.
+    A weight is a precision: the noise of a row has variance s2 / weight. A constant
+    factor on all weights changes nothing. A model keeps its standardized rows, which
+    its functions are made of.
 
-    Curves interpolate; they do not extrapolate. Beyond the range of the training rows they return to the linear parts.
+    Curves interpolate; they do not extrapolate. Beyond the range of the training rows
+    they return to the linear parts.
 
     References
     ----------
-    C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press, 2006.
-    A. R. Gilmour, R. Thompson and B. R. Cullis, "Average information REML", Biometrics, 1995.
+    C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning",
+    MIT Press, 2006. A. R. Gilmour, R. Thompson and B. R. Cullis, "Average information
+    REML", Biometrics, 1995.
     """
 
     _without = ("coef_", "intercept_")
@@ -293,7 +305,7 @@ class _Smooth(BaseMTL):
     # ---------------------------------------------------------------- reading
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
-        """Return X with the codes of groups in place of the columns `levels`, and the task ids."""
+        """Return X with codes in the columns `levels`, and the task ids."""
         if len(self.levels):
             X = self._with_codes(X, reset)
         elif reset:
@@ -303,7 +315,7 @@ class _Smooth(BaseMTL):
         return X, ids
 
     def _with_codes(self, X: Any, reset: bool) -> Any:
-        """Return a copy of X with codes in the columns of groups; -1 is an unknown group."""
+        """Return a copy of X with codes of groups; -1 is an unknown group."""
         if is_sparse(X):
             X = X.toarray()
         groups: list[dict[Any, int]] = [] if reset else self._level_groups
@@ -315,7 +327,8 @@ class _Smooth(BaseMTL):
             if is_missing.any():
                 raise ValueError(
                     f"levels: column {name!r} has no value in {is_missing.sum()} rows, "
-                    f"the first is row {is_missing.argmax()}; give these rows a group of their own"
+                    f"the first is row {is_missing.argmax()}; "
+                    "give these rows a group of their own"
                 )
             if reset:
                 distinct = np.unique(values).tolist()
@@ -330,7 +343,8 @@ class _Smooth(BaseMTL):
             task_position = take_column(X, self.task_column)[1]
         if task_position in columns:
             raise ValueError(
-                f"levels names the task column {self.task_column!r}; tasks have levels anyway"
+                f"levels names the task column {self.task_column!r}; "
+                "tasks have levels anyway"
             )
         if reset:
             self._level_groups = groups
@@ -357,7 +371,7 @@ class _Smooth(BaseMTL):
         return SmoothRows(self._standardizer.transform(X), levels)
 
     def _factors(self, rows: SmoothRows, code: Array) -> tuple[LevelFactor, ...]:
-        """Return the further grouping factors: nested in the tasks, or crossed with them."""
+        """Return the further grouping factors, nested in the tasks or crossed."""
         names = getattr(self, "feature_names_in_", None)
         factors = []
         for number, position in enumerate(self._level_positions):
@@ -368,9 +382,10 @@ class _Smooth(BaseMTL):
             is_nested = len(pairs) == len(np.unique(groups))
             if not is_nested and n_levels > MAX_CROSSED_LEVELS:
                 raise ValueError(
-                    f"levels: column {name!r} has {n_levels} groups that are crossed with the tasks, "
-                    f"at most {MAX_CROSSED_LEVELS} are possible. Make it the task column and the tasks "
-                    "the levels, merge rare groups, or leave it out"
+                    f"levels: column {name!r} has {n_levels} groups that are crossed "
+                    f"with the tasks, at most {MAX_CROSSED_LEVELS} are possible. Make "
+                    "it the task column and the tasks the levels, merge rare groups, or leave "
+                    "it out"
                 )
             factors.append(LevelFactor(name, is_nested, n_levels))
         return tuple(factors)
@@ -419,7 +434,7 @@ class _Smooth(BaseMTL):
     # ---------------------------------------------------------------- results
 
     def _publish(self, result: SolverResult) -> None:
-        """Set the fitted attributes and warn when the solver did not converge; there are no coefficients."""
+        """Set the fitted attributes; warn when the solver did not converge."""
         self.n_iter_ = result.n_iter
         self.converged_ = result.converged
         self.objective_ = list(result.objective)
@@ -447,7 +462,7 @@ class _Smooth(BaseMTL):
         return self._posterior.data.design
 
     def _publish_fit(self, fit: SmoothFit, noise: float) -> None:
-        """Set the posterior and the variances of the parts, in squared units of the targets.
+        """Set the posterior, and the variances in squared units of the targets.
 
         `noise` is the mean variance of the noise, in the units of the solver.
         """
@@ -474,7 +489,8 @@ class _Smooth(BaseMTL):
     def part_tests(self) -> list[PartTest]:
         """Test for every part whether its variance is zero, by likelihood ratios.
 
-        The model is fitted again without each part, on the rows that the variances were estimated from.
+        The model is fitted again without each part, on the rows that the variances were
+        estimated from.
 
         Returns
         -------
@@ -513,7 +529,8 @@ class _Smooth(BaseMTL):
     ) -> PartialDependence:
         """Return how the function depends on one column, with its standard deviation.
 
-        The function is averaged over rows of training in which the column takes each of the values.
+        The function is averaged over rows of training in which the column takes each of
+        the values.
 
         Parameters
         ----------
@@ -522,7 +539,8 @@ class _Smooth(BaseMTL):
         task : object, optional
             A task of `tasks_`; default: the function that all tasks share.
         values : array-like of shape (n_values,), optional
-            Default: 30 values between the quantiles 0.02 and 0.98 of the column in training.
+            Default: 30 values between the quantiles 0.02 and 0.98 of the column in
+            training.
         n_rows : int, default 50
             Rows to average over, chosen by their content; the same for all tasks.
 
@@ -533,14 +551,16 @@ class _Smooth(BaseMTL):
         Raises
         ------
         ValueError
-            For an unknown column or task, a column of groups, or one that is constant in training.
+            For an unknown column or task, a column of groups, or one that is constant
+            in training.
         """
         check_is_fitted(self, "_posterior")
         position, name = self._column(column)
         place = np.flatnonzero(self._standardizer.columns == position)
         if not len(place):
             raise ValueError(
-                f"column {name!r} is constant in training, or holds groups; choose one that varies"
+                f"column {name!r} is constant in training, or holds groups; "
+                "choose one that varies"
             )
         j = int(place[0])
         center = self._standardizer.mean[j]
@@ -560,7 +580,7 @@ class _Smooth(BaseMTL):
             matches = np.flatnonzero(self.tasks_ == task)
             if not len(matches):
                 raise ValueError(
-                    f"task={task!r} is not a task of the model; see its attribute tasks_"
+                    f"task={task!r} is not a task of the model; see tasks_"
                 )
             code = int(matches[0])
         mean, variance = self._posterior.moments(
@@ -625,8 +645,8 @@ class _SmoothRegressor(RegressorMTL, _Smooth):
     noise_variance_ : float
         Variance of the noise of a row of average weight.
     loo_ : ndarray of shape (n_samples,) or (n_samples, n_tasks)
-        Leave-one-out predictions of the training targets at the estimated variances, in the order of `fit`: an honest
-        error before any test.
+        Leave-one-out predictions of the training targets at the estimated variances, in
+        the order of `fit`: an honest error before any test.
     """
 
     def _fit_data(self, data: TaskData) -> SolverResult:
@@ -651,10 +671,13 @@ class _SmoothRegressor(RegressorMTL, _Smooth):
         return smooth_prior(data, self._options())
 
     def _leave_one_out(self, data: TaskData, flat: FlatRows, fit: SmoothFit) -> Array:
-        """Return the leave-one-out predictions in the shape of y; predictions where a target has no weight."""
+        """Return leave-one-out predictions in the shape of y.
+
+        Targets without weight have plain predictions.
+        """
         values = self._center + self._unit * fit.leave_one_out
         if data.shared:
-            loo = np.full(data.targets.shape, np.nan)
+            loo: Array = np.full(data.targets.shape, np.nan)
             loo[flat.row, flat.code] = values
             unused = ~(data.full_weights() > 0)
             for task in np.flatnonzero(unused.any(axis=0)):
@@ -677,14 +700,16 @@ class _SmoothRegressor(RegressorMTL, _Smooth):
         ----------
         X : array-like, sparse matrix or DataFrame, as in `fit`
         task_id : array-like of shape (n_samples,), optional
-            Required after a fit with task ids; after a fit on a 2-D `y` it picks one column per row.
+            Required after a fit with task ids; after a fit on a 2-D `y` it picks one
+            column per row.
         return_std : bool, default False
-            Also return the standard deviation of a new target of average weight, noise included, given the variances.
-            For a task without training rows (``unseen="mean"``) it has the variance between tasks in it.
+            Also return the standard deviation of a new target of average weight, noise
+            included, given the variances. For a task without training rows
+            (``unseen="mean"``) it has the variance between tasks in it.
 
         Returns
         -------
-        y : ndarray of shape (n_samples, n_tasks) for a shared design without task ids, else (n_samples,)
+        y : ndarray of shape (n_samples,), or (n_samples, n_tasks) after a 2-D `y`
         std : ndarray of the same shape
             Only with `return_std`.
 
@@ -720,31 +745,32 @@ class _SmoothRegressor(RegressorMTL, _Smooth):
 
 
 class SmoothMTL(_SmoothRegressor):
-    """Smooth hierarchical regression: levels, slopes and curves with partial pooling, variances by REML.
+    """Smooth hierarchical regression: partially pooled levels, slopes and curves.
 
-    The function of task t is a common one and one of its own, both sums of Gaussian processes (parts) on standardized
-    columns. Each part has one variance; all variances minimize minus twice the restricted log-likelihood and a weak
-    prior, so there is no strength to choose::
+    The function of task t is a common one and one of its own, both sums of Gaussian
+    processes (parts) on standardized columns. Each part has one variance; all variances
+    minimize minus twice the restricted log-likelihood and a weak prior, so there is no
+    strength to choose::
 
-        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd / sd of the noise,
+        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd / sd(e),
             where y = mu + f(x) + h_t(x) + e,  e ~ N(0, s2 / weight)
 
-    A variance of zero is a result, not an error: the part is not needed, as far as the rows can tell. With
-    ``common_parts=("linear",)`` and ``task_parts=("level", "slopes")`` this is a linear mixed model,
-    ``HierarchicalMTL(covariance="scalar", mean="ridge")``. With `levels` it has further grouping factors, nested or
-    crossed.
+    A variance of zero is a result, not an error: the part is not needed, as far as the
+    rows can tell. With ``common_parts=("linear",)`` and ``task_parts=("level",
+    "slopes")`` this is a linear mixed model, ``HierarchicalMTL(covariance="scalar",
+    mean="ridge")``. With `levels` it has further grouping factors, nested or crossed.
 
-    Made for tasks that have rows of their own. Targets with several columns are accepted: every column is a task with
-    the same rows.
+    Made for tasks that have rows of their own. Targets with several columns are
+    accepted: every column is a task with the same rows.
 
     Parameters
     ----------
     common_parts : tuple of str, default ("linear", "additive", "wide", "narrow")
-        Parts that all tasks share: a linear function; one curve per column (at most 40 columns); functions of all
-        columns together, that vary slowly or fast.
+        Parts that all tasks share: a linear function; one curve per column (at most 40
+        columns); functions of all columns together, that vary slowly or fast.
     task_parts : tuple of str, default ("level", "slopes", "smooth", "additive")
-        Parts that every task has for itself: a level; slopes; a function of all columns together; one curve per
-        column.
+        Parts that every task has for itself: a level; slopes; a function of all columns
+        together; one curve per column.
 
     Examples
     --------
@@ -762,7 +788,10 @@ class SmoothMTL(_SmoothRegressor):
 
     facts: ClassVar = Facts(
         cite=("rasmussen2006", "gilmour1995"),
-        complexity="N m^2 + sum of n_t^3 per evaluation of 15 to 50, m = 10 d + 2 n_centers features at most",
+        complexity=(
+            "N m^2 + sum of n_t^3 per evaluation of 15 to 50, "
+            "m = 10 d + 2 n_centers features at most"
+        ),
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
     )
@@ -779,9 +808,10 @@ class SmoothMTL(_SmoothRegressor):
 class SmoothPooled(_SmoothRegressor):
     """Smooth regression with one function for all tasks, and a level per task.
 
-    `SmoothMTL` with the level as the only part of a task, as a baseline: what curves gain without tasks of their own::
+    `SmoothMTL` with the level as the only part of a task, as a baseline: what curves
+    gain without tasks of their own::
 
-        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd / sd of the noise,
+        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd / sd(e),
             where y = mu + f(x) + b_t + e,  e ~ N(0, s2 / weight)
 
     Examples
@@ -791,7 +821,8 @@ class SmoothPooled(_SmoothRegressor):
     >>> rng = np.random.default_rng(0)
     >>> task, X = np.repeat([0, 1], 50), rng.uniform(-2, 2, size=(100, 1))
     >>> y = np.sin(2 * X[:, 0]) + task + 0.1 * rng.normal(size=100)
-    >>> SmoothPooled().fit(X, y, task_id=task).predict([[0.8]], task_id=[1]).round(1).tolist()
+    >>> model = SmoothPooled().fit(X, y, task_id=task)
+    >>> model.predict([[0.8]], task_id=[1]).round(1).tolist()
     [2.0]
     """
 
@@ -802,11 +833,12 @@ class SmoothPooled(_SmoothRegressor):
 
 
 class SmoothIndependent(_SmoothRegressor):
-    """Smooth regression of every task by itself, with the same variances for all tasks.
+    """Smooth regression of every task by itself, with common variances.
 
-    `SmoothMTL` without a common function, as a baseline: what curves gain without a common one::
+    `SmoothMTL` without a common function, as a baseline: what curves gain without a
+    common one::
 
-        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd / sd of the noise,
+        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd / sd(e),
             where y = mu + h_t(x) + e,  e ~ N(0, s2 / weight)
 
     Examples
@@ -816,7 +848,8 @@ class SmoothIndependent(_SmoothRegressor):
     >>> rng = np.random.default_rng(0)
     >>> task, X = np.repeat([0, 1], 50), rng.uniform(-2, 2, size=(100, 1))
     >>> y = np.sin(2 * X[:, 0] + task) + 0.1 * rng.normal(size=100)
-    >>> SmoothIndependent().fit(X, y, task_id=task).predict([[0.8]], task_id=[0]).round(1).tolist()
+    >>> model = SmoothIndependent().fit(X, y, task_id=task)
+    >>> model.predict([[0.8]], task_id=[0]).round(1).tolist()
     [1.0]
     """
 
@@ -848,7 +881,7 @@ class _SmoothClassifier(ClassifierMTL, _Smooth):
         return label_prior(data, self._options())
 
     def _task_scores(self, rows: SmoothRows, task: int) -> Array:
-        """Return the log-odds of the probabilities averaged over the posterior (MacKay's approximation)."""
+        """Return the log-odds of probabilities averaged over the posterior (MacKay)."""
         mean, variance = self._posterior.moments(rows, task)
         return np.asarray(mean / np.sqrt(1 + np.pi * variance / 8))
 
@@ -857,33 +890,39 @@ class _SmoothClassifier(ClassifierMTL, _Smooth):
 
 
 class SmoothMTLClassifier(_SmoothClassifier):
-    """Smooth hierarchical classification: log-odds with levels, slopes and curves, partially pooled.
+    """Smooth hierarchical classification: partially pooled levels, slopes and curves.
 
-    The log-odds of task t are a common function and one of its own, both sums of Gaussian processes (parts) on
-    standardized columns, as in `SmoothMTL`. Each part has one variance. The variances minimize minus twice the log
-    marginal likelihood by Laplace's approximation, and weak priors::
+    The log-odds of task t are a common function and one of its own, both sums of
+    Gaussian processes (parts) on standardized columns, as in `SmoothMTL`. Each part has
+    one variance. The variances minimize minus twice the log marginal likelihood by
+    Laplace's approximation, and weak priors::
 
-        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd + sum over parts of variance / prior_variance,
+        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd
+            + sum over parts of variance / prior variance,
             where log-odds of y_t = mu + f(x) + h_t(x),  mu ~ N(0, 25)
 
-    The prior variance of the standard deviation of a part is 25, of the slopes of tasks 1. `predict_proba` averages the probabilities over the posterior; `decision_function` is their log-odds.
+    The prior variance of the standard deviation of a part is 25, of the slopes of tasks
+    1. `predict_proba` averages the probabilities over the posterior;
+    `decision_function` is their log-odds.
 
-    With two or three rows per task Laplace's approximation finds variances that are too small.
+    With two or three rows per task Laplace's approximation finds variances that are too
+    small.
 
     Parameters
     ----------
     common_parts : tuple of str, default ("linear", "additive", "wide", "narrow")
-        Parts that all tasks share: a linear function; one curve per column (at most 40 columns); functions of all
-        columns together, that vary slowly or fast.
+        Parts that all tasks share: a linear function; one curve per column (at most 40
+        columns); functions of all columns together, that vary slowly or fast.
     task_parts : tuple of str, default ("level", "slopes", "smooth", "additive")
-        Parts that every task has for itself: a level; slopes; a function of all columns together; one curve per
-        column.
+        Parts that every task has for itself: a level; slopes; a function of all columns
+        together; one curve per column.
 
     Notes
     -----
     A weight multiplies the log-likelihood of a row: a weight of k counts as k rows.
 
-    Curves interpolate; they do not extrapolate. Beyond the range of the training rows they return to the linear parts.
+    Curves interpolate; they do not extrapolate. Beyond the range of the training rows
+    they return to the linear parts.
 
     Examples
     --------
@@ -901,7 +940,10 @@ class SmoothMTLClassifier(_SmoothClassifier):
 
     facts: ClassVar = Facts(
         cite=("rasmussen2006", "breslow1993"),
-        complexity="N m^2 + sum of n_t^3 per Newton step of the mode, about 5 per evaluation of 15 to 50",
+        complexity=(
+            "N m^2 + sum of n_t^3 per Newton step of the mode, "
+            "about 5 per evaluation of 15 to 50"
+        ),
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
         losses=("logistic",),
@@ -921,7 +963,8 @@ class SmoothPooledClassifier(_SmoothClassifier):
 
     `SmoothMTLClassifier` with the level as the only part of a task, as a baseline::
 
-        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd + sum over parts of variance / prior_variance,
+        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd
+            + sum over parts of variance / prior variance,
             where log-odds of y_t = mu + f(x) + b_t,  mu ~ N(0, 25)
     """
 
@@ -932,11 +975,12 @@ class SmoothPooledClassifier(_SmoothClassifier):
 
 
 class SmoothIndependentClassifier(_SmoothClassifier):
-    """Smooth classification of every task by itself, with the same variances for all tasks.
+    """Smooth classification of every task by itself, with common variances.
 
     `SmoothMTLClassifier` without a common function, as a baseline::
 
-        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd + sum over parts of variance / prior_variance,
+        -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd
+            + sum over parts of variance / prior variance,
             where log-odds of y_t = mu + h_t(x),  mu ~ N(0, 25)
     """
 

@@ -1,4 +1,4 @@
-"""Smooth hierarchical models against dense linear algebra, their invariances, and degenerate data."""
+"""Smooth hierarchical models: dense algebra, invariances and degenerate data."""
 
 import pickle
 
@@ -37,7 +37,7 @@ def table(n_tasks=8, p=3, seed=0, sizes=(3, 5, 8, 9, 12, 4, 30, 17)):
 
 
 def dense_covariance(model, X, task, levels=None):
-    """Covariance of the functions at rows in units of s2, from the definitions of the kernels."""
+    """Covariance of the functions in units of s2, by the definitions of the kernels."""
     z = (X - model._standardizer.mean) / model._standardizer.std
     clipped = np.clip(z, -3, 3)
     p = z.shape[1]
@@ -129,7 +129,7 @@ def test_leave_one_out_predictions_are_those_of_fits_without_the_row(fitted):
 
 @pytest.fixture(params=["kernels", "features"])
 def marginal(request, monkeypatch):
-    """A criterion whose larger tasks have kernels or features, and its dense matrices."""
+    """A criterion whose larger tasks have kernels or features; its dense matrices."""
     if request.param == "features":
         monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 10)
     X, y, task, weight = table()
@@ -213,7 +213,7 @@ def test_large_tasks_have_features_that_predict_as_kernels_do(monkeypatch):
     )
 
 
-# ---------------------------------------------------------------- what it is a special case of
+# ---------------------------------------------------------------- special cases
 
 
 def test_with_linear_parts_only_it_is_the_hierarchical_model():
@@ -530,7 +530,7 @@ def test_too_many_crossed_groups_are_refused_with_the_limit(monkeypatch):
         SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
 
 
-# ---------------------------------------------------------------- what people see
+# ---------------------------------------------------------------- attributes
 
 
 def test_the_tests_of_parts_say_which_parts_are_needed():
@@ -602,7 +602,7 @@ def test_what_has_no_curve_is_refused_by_name(column, task):
         model.partial_dependence(column, task=task)
 
 
-# ---------------------------------------------------------------- without partial sharing
+# ---------------------------------------------------------------- baselines
 
 
 def test_baselines_share_all_or_nothing():

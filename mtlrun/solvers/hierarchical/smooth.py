@@ -2,9 +2,10 @@
 
     y = mu + f(x) + h_t(x) + e,   e ~ N(0, s2 / weight)
 
-f is common to all tasks, h_t belongs to task t; both are sums of parts (`smooth_parts`) whose variances
-maximize the restricted likelihood (`smooth_marginal`) times a weak prior (`smooth_fit`). Tables with many
-rows: the variances are estimated from whole tasks, and the functions from all rows.
+f is common to all tasks, h_t belongs to task t; both are sums of parts (`smooth_parts`)
+whose variances maximize the restricted likelihood (`smooth_marginal`) times a weak
+prior (`smooth_fit`). Tables with many rows: the variances are estimated from whole
+tasks, and the functions from all rows.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class SmoothOptions:
     Attributes
     ----------
     prior_rate : float
-        Rate of the exponential prior of the standard deviations of curved parts, relative to the noise.
+        Rate of the exponential prior of the standard deviations of curved parts,
+        relative to the noise.
     max_rows : int
         The variances are estimated from whole tasks with about so many rows.
     tol : float
@@ -114,9 +116,10 @@ def smooth_prior(data: TaskRows, options: SmoothOptions) -> VariancePrior:
 
 
 def estimation_rows(data: TaskRows, options: SmoothOptions) -> Array:
-    """Return the rows of whole tasks, by their content and the seed, with about `max_rows` rows.
+    """Return the rows of whole tasks with about `max_rows` rows, by their content.
 
-    A task with many rows costs no more than one with `MAX_EXACT_ROWS`, and counts as such.
+    A task with many rows costs no more than one with `MAX_EXACT_ROWS`, and counts as
+    such.
     """
     sizes = np.minimum(data.sizes, MAX_EXACT_ROWS)
     if sizes.sum() <= options.max_rows:
@@ -137,7 +140,9 @@ def part_statistic(
     part: int,
     options: SmoothOptions,
 ) -> float:
-    """Return by how much minus twice the log-likelihood rises without one part, the others fitted again.
+    """Return by how much minus twice the log-likelihood rises without one part.
+
+    The variances of the other parts are fitted again.
 
     Parameters
     ----------
@@ -166,7 +171,7 @@ def part_statistic(
 
 
 def standardized(data: TaskRows) -> tuple[TaskRows, float, float]:
-    """Return the rows with targets of mean 0 and variance 1, that mean and that standard deviation."""
+    """Return rows with targets of mean 0 and variance 1, the mean and the std."""
     weights = 1 / data.noise
     total = weights.sum()
     # The middle of the range is subtracted first: means of large numbers lose digits.

@@ -1,22 +1,24 @@
-"""Blocks of the covariance of a smooth model: the rows of single tasks, with their own parts.
+"""Blocks of the covariance of a smooth model: the rows of single tasks.
 
 Within task t the covariance in units of s2, without the common parts, is::
 
-    B_t = W_t^-1 + sum over own parts k of theta_k K_kt        (W the weights of the rows)
+    B_t = W_t^-1 + sum over own parts k of theta_k K_kt,   W the weights of the rows
 
-`KernelBlock` holds the matrices K_kt of tasks of about the same size, padded by rows of zeros, which
-change nothing. `FeatureBlock` holds one task with many rows through features, K_kt = F_k F_k', so that
-after one pass over its rows an evaluation costs q^3 for q features (Woodbury's identity).
+`KernelBlock` holds the matrices K_kt of tasks of about the same size, padded by rows of
+zeros, which change nothing. `FeatureBlock` holds one task with many rows through
+features, K_kt = F_k F_k', so that after one pass over its rows an evaluation costs q^3
+for q features (Woodbury's identity).
 
-Notation: C = [A 1 y] are the rows of a block: common features, a column of ones, and the target. Every
-vector of interest is B^-1 C times a matrix of coefficients that is the same for all blocks: U with
-B^-1 - U U' = P, and a = P y.
+Notation: C = [A 1 y] are the rows of a block: common features, a column of ones, and
+the target. Every vector of interest is B^-1 C times a matrix of coefficients that is
+the same for all blocks: U with B^-1 - U U' = P, and a = P y.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,7 @@ MAX_BLOCK_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class OwnSums:
-    """Sums over the tasks of a block that the derivatives in theta need, for K own parts.
+    """Sums over the tasks of a block for the derivatives in theta of K own parts.
 
     Attributes
     ----------
@@ -57,8 +59,8 @@ class OwnSums:
 class CurvatureSums:
     """Sums over the tasks of a block that the second derivatives in theta need.
 
-    K is the number of own parts that were asked for, r the number of columns of U, and c the number
-    of common features that were asked for.
+    K is the number of own parts that were asked for, r the number of columns of U, and
+    c the number of common features that were asked for.
 
     Attributes
     ----------
@@ -116,7 +118,7 @@ class KernelBlock:
     solved: Array = field(init=False, repr=False)
 
     def factorize(self, theta: Array) -> tuple[float, Array]:
-        """Set B^-1 and B^-1 C for own variances theta (K,); return log|B| and C' B^-1 C."""
+        """Set B^-1 and B^-1 C for theta (K,); return log|B| and C' B^-1 C."""
         B = np.tensordot(theta, self.kernels, 1)
         diagonal = np.arange(B.shape[1])
         B[:, diagonal, diagonal] += self.noise
@@ -128,7 +130,10 @@ class KernelBlock:
         return float(logdet), flat.T @ self.solved.reshape(flat.shape)
 
     def own_sums(self, U: Array, a: Array) -> OwnSums:
-        """Return the sums for the gradient; U (m + 2, r) and a (m + 2,) are coefficients of B^-1 C."""
+        """Return the sums for the gradient.
+
+        U (m + 2, r) and a (m + 2,) are coefficients of B^-1 C.
+        """
         u = self.solved @ U
         P = self.inverse - u @ u.transpose(0, 2, 1)
         v = self.solved @ a
@@ -141,7 +146,8 @@ class KernelBlock:
     ) -> CurvatureSums:
         """Return the sums for second derivatives of some own parts.
 
-        PA (m + 2, c) are coefficients of P A for c common features; `parts` are positions of own parts.
+        PA (m + 2, c) are coefficients of P A for c common features; `parts` are
+        positions of own parts.
         """
         kernels = self.kernels[parts]
         u = self.solved @ U
@@ -168,7 +174,7 @@ class KernelBlock:
         return CurvatureSums(pairs, inner, common, products, linear)
 
     def applied(self, coefficients: Array) -> Array:
-        """Return B^-1 C coefficients for the rows that are not padding, (n_rows, ...)."""
+        """Return B^-1 C coefficients for the rows that are not padding."""
         return np.asarray((self.solved @ coefficients)[self.is_row])
 
     def inverse_diagonal(self) -> Array:
@@ -176,7 +182,7 @@ class KernelBlock:
         return np.asarray(np.diagonal(self.inverse, axis1=1, axis2=2)[self.is_row])
 
     def own_bilinear(self, left: Array, right: Array) -> Array:
-        """Return left' K_k right for every own part; both have values for the rows of the block."""
+        """Return left' K_k right for every own part and values of the rows."""
         x = np.zeros(self.index.shape)
         y = np.zeros(self.index.shape)
         x[self.is_row] = left
@@ -242,7 +248,7 @@ class FeatureBlock:
     gram: Array = field(init=False, repr=False)
     #: [F C]' B^-1 [F C].
     solved_gram: Array = field(init=False, repr=False)
-    #: The roots of theta of the features times the inverse of the Cholesky factor of I + S F'WF S.
+    #: L^-1 S with L L' = I + S F'WF S, S the roots of theta of the features.
     root: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -253,7 +259,7 @@ class FeatureBlock:
         self.gram = joint.T @ (joint / self.noise[:, None])
 
     def factorize(self, theta: Array) -> tuple[float, Array]:
-        """Set [F C]' B^-1 [F C] for own variances theta (K,); return log|B| and C' B^-1 C."""
+        """Set [F C]' B^-1 [F C] for theta (K,); return log|B| and C' B^-1 C."""
         q = self.features.shape[1]
         scale = np.sqrt(theta)[self.groups]
         M = scale[:, None] * self.gram[:q, :q] * scale
@@ -382,7 +388,7 @@ class TaskRows:
 
 
 class BlockList:
-    """The blocks of all tasks; made again at every pass where they would take too much memory.
+    """The blocks of all tasks, made again at every pass if they take too much memory.
 
     Parameters
     ----------
@@ -405,7 +411,7 @@ class BlockList:
         makers: list[Callable[[], Block]] = []
         is_large = sizes > MAX_EXACT_ROWS
         for task in np.flatnonzero(is_large):
-            makers.append(lambda task=task: self._feature_block(int(task)))  # type: ignore[misc]
+            makers.append(partial(self._feature_block, int(task)))
         small = np.flatnonzero(~is_large)
         padded = np.where(sizes <= 8, -(-sizes // 2) * 2, -(-sizes // 8) * 8)
         for length in np.unique(padded[small]):
@@ -414,11 +420,7 @@ class BlockList:
             step = max(1, int(MAX_BLOCK_BYTES // per_task))
             for start in range(0, len(tasks), step):
                 part = tasks[start : start + step]
-                makers.append(
-                    lambda part=part, length=length: self._kernel_block(  # type: ignore[misc]
-                        part, int(length)
-                    )
-                )
+                makers.append(partial(self._kernel_block, part, int(length)))
         return makers
 
     def __iter__(self) -> Iterator[Block]:

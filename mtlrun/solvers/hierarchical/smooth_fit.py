@@ -1,19 +1,22 @@
-"""Variances of a smooth hierarchical model: Newton's method on the criterion with a prior, certified.
+"""Variances of a smooth hierarchical model: Newton's method with a certificate.
 
 Minimizes over theta >= 0, the variances of the parts in units of the noise variance::
 
     F(theta) = D(theta) + sum over parts of 2 rate_i sqrt(theta_i) + precision_i theta_i
 
-D is minus twice the logarithm of the marginal likelihood (`smooth_marginal`, `smooth_labels`). The prior
-with a rate is exponential in the standard deviation. It changes nothing on large tables, and keeps small
-ones from fitting curves to noise. The prior with a precision is half normal in the standard deviation.
+D is minus twice the logarithm of the marginal likelihood (`smooth_marginal`,
+`smooth_labels`). The prior with a rate is exponential in the standard deviation. It
+changes nothing on large tables, and keeps small ones from fitting curves to noise. The
+prior with a precision is half normal in the standard deviation.
 
-Every step minimizes a quadratic model over theta >= 0, so zeros are exact. The expected second
-derivatives make the right step from far away; the exact ones take over near the minimum, where they are
-positive definite. The root in the prior is replaced by its tangent, which lies above it.
+Every step minimizes a quadratic model over theta >= 0, so zeros are exact. The expected
+second derivatives make the right step from far away; the exact ones take over near the
+minimum, where they are positive definite. The root in the prior is replaced by its
+tangent, which lies above it.
 
-A rate makes a variance of zero a local minimum. So the fit starts twice, with all parts and with the
-linear ones only, and a part that is zero is added, or one that is not is dropped, where that lowers F.
+A rate makes a variance of zero a local minimum. So the fit starts twice, with all parts
+and with the linear ones only, and a part that is zero is added, or one that is not is
+dropped, where that lowers F.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ MAX_HALVINGS = 20
 MAX_THETA = 1e7
 #: Curved parts below this variance are dropped if that lowers F.
 SMALL_THETA = 1e-8
-#: Expected second derivatives below this, in units of 1 / theta^2 at the start, are rounding: the rows say nothing.
+#: Expected second derivatives below this, in units of 1 / theta^2 at the start, are
+#: rounding: the rows say nothing about the variance.
 MIN_CURVATURE = 1e-8
 #: Share of |D| below which a predicted reduction is rounding.
 ROUNDING = 1e-12
@@ -73,7 +77,8 @@ class Criterion(Protocol):
     ----------
     n_evaluations : int
     is_curvature_exact : bool
-        Whether the second derivatives are exact; else they are corrected by differences of gradients.
+        Whether the second derivatives are exact; else they are corrected by differences
+        of gradients.
     """
 
     n_evaluations: int
@@ -83,7 +88,7 @@ class Criterion(Protocol):
         """Return a `Value`."""
 
     def curvature(self, value: Any, parts: Array | None = None) -> tuple[Array, Array]:
-        """Return expected and exact second derivatives of some parts at the theta evaluated last."""
+        """Return expected and exact second derivatives at the theta evaluated last."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class VariancePrior:
         return float(2 * self.rate @ np.sqrt(theta) + self.precision @ theta)
 
     def gradient(self, theta: Array) -> Array:
-        """Return the derivative in theta where theta > 0; a rate adds nothing at zero."""
+        """Return the derivative in theta; a rate adds nothing at zero."""
         std = np.sqrt(np.where(theta > 0, theta, np.inf))
         return self.rate / std + self.precision
 
@@ -128,11 +133,12 @@ class VarianceFit:
     path : list of float
         F of every accepted point; it never rises.
     predicted_reduction : float
-        By how much a further step, or adding a part, would lower F, as the quadratic model says. Parts whose
-        addition was tried in vain do not count.
+        By how much a further step, or adding a part, would lower F, as the quadratic
+        model says. Parts whose addition was tried in vain do not count.
     converged : bool
     is_identified : ndarray of bool
-        Whether the rows say something about the variance of a part; it is zero where they do not.
+        Whether the rows say something about the variance of a part; it is zero where
+        they do not.
     """
 
     value: Any
@@ -224,7 +230,7 @@ class _Search:
         return float(value.criterion + self.prior.value(value.theta))
 
     def descend(self, theta: Array) -> bool:
-        """Take Newton steps from theta; keep the end if it is better than the best point. Returns whether it is."""
+        """Take Newton steps from theta; keep the end and return True if it is better."""
         value = self.criterion(theta)
         objective = self._objective(value)
         path = [objective]
@@ -249,7 +255,7 @@ class _Search:
             path.append(objective)
         if self.best is not None and objective >= self.objective - self.tol:
             return False
-        # Starts and exchanges are compared by their ends; the path keeps what lowers the best value.
+        # Searches are compared by their ends; the path keeps what lowers F.
         self.path += [point for point in path if point < self.objective]
         self.best = value
         self._diagonal = None
@@ -281,7 +287,7 @@ class _Search:
         if not self.criterion.is_curvature_exact:
             start = exact if _is_positive_definite(exact) else expected
             exact = self._corrected(start, free)
-        # On the face on which the minimum seems to be, the exact model is the better one.
+        # On the face that seems to hold the minimum the exact model is the better one.
         inside = theta + step[free] > 0
         face = np.ix_(inside, inside)
         if not inside.any() or not _is_positive_definite(exact[face]):
@@ -299,7 +305,7 @@ class _Search:
         return step, reduction
 
     def _corrected(self, H: Array, free: Array) -> Array:
-        """Return H after BFGS updates with the last differences of gradients of the free parts."""
+        """Return H after BFGS updates with the last differences of gradients."""
         is_free = np.zeros(len(self.prior.rate), dtype=bool)
         is_free[free] = True
         for moved, change in self._differences[-MAX_DIFFERENCES:]:
@@ -316,7 +322,7 @@ class _Search:
     def _shorter(
         self, value: Any, objective: float, step: Array
     ) -> tuple[Any, float] | None:
-        """Return the point after the first of shorter and shorter steps that lowers F, None if none does."""
+        """Return the end of the first of shorter and shorter steps that lowers F."""
         for halving in range(MAX_HALVINGS):
             theta = np.clip(value.theta + 0.5**halving * step, 0.0, MAX_THETA)
             theta[(self.prior.rate > 0) & (theta < SMALL_THETA)] = 0.0
@@ -359,7 +365,7 @@ class _Search:
         return is_better
 
     def _addition(self, part: int) -> tuple[float, float]:
-        """Return the variance at which a part that is zero would enter, and the predicted reduction of F."""
+        """Return the variance at which a part would enter, and the fall of F."""
         slope = float(self.best.gradient[part] + self.prior.precision[part])
         if slope >= 0:
             return 0.0, 0.0
@@ -411,7 +417,7 @@ def minimize_model(H: Array, gradient: Array, theta: Array) -> tuple[Array, floa
     reduction : float
         By how much the model falls.
     """
-    # In units in which H has a diagonal of ones: variances differ by many orders of magnitude.
+    # H gets a diagonal of ones: variances differ by many orders of magnitude.
     scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(H)), 1e-300))
     eigenvalues, vectors = np.linalg.eigh(H * np.outer(scale, scale))
     size = np.sqrt(np.maximum(eigenvalues, 1e-8 * max(eigenvalues[-1], 1e-300)))

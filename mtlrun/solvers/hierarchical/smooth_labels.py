@@ -1,15 +1,16 @@
-"""Smooth hierarchical models of labels: Laplace's marginal likelihood with its exact gradient.
+"""Smooth hierarchical models of labels, by Laplace's marginal likelihood.
 
-The labels y (0 or 1) are Bernoulli with log-odds eta = mu 1 + A u + g, where mu ~ N(0, 1 / precision),
-and the parts A u and g are those of `smooth_marginal` with s2 = 1; K is the covariance of eta. With
-weights w, probabilities p = expit(eta) and W = w p (1 - p) at the mode of eta::
+The labels y (0 or 1) are Bernoulli with log-odds eta = mu 1 + A u + g, where mu ~ N(0,
+1 / precision), and the parts A u and g are those of `smooth_marginal` with s2 = 1; K is
+the covariance of eta. With weights w, probabilities p = expit(eta) and W = w p (1 - p)
+at the mode of eta::
 
     a = w (y - p) = K^-1 eta,  V = W^-1 + K,  P = V^-1
     D = -2 sum w log p(y | eta) + a'eta + log|V| + sum log W
 
-At the mode V, P and a are those of a model of numbers with the targets z = eta + W^-1 a and noise of
-known variance W^-1, so the same blocks serve both. With W' = w p (1 - p) (1 - 2 p) and
-c = W' (W^-1 - W^-2 diag P) / W::
+At the mode V, P and a are those of a model of numbers with the targets z = eta + W^-1 a
+and noise of known variance W^-1, so the same blocks serve both. With W' = w p (1 - p)
+(1 - 2 p) and c = W' (W^-1 - W^-2 diag P) / W::
 
     dD/dtheta_i = tr(P V_i) - a'V_i a + (P c)'V_i a
     second derivative, without the change of W = 2 a'V_i P V_j a - tr(P V_i P V_j)
@@ -45,13 +46,15 @@ from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Standard deviation, in log-odds, of the priors of the mean and of the standard deviations of parts.
+#: Standard deviation, in log-odds, of the priors of the mean and of the standard
+#: deviations of parts.
 PRIOR_STD = 5.0
-#: That of the slopes of tasks: in tasks of few labels Laplace's approximation finds them too large.
+#: Standard deviation of the prior of the slopes of tasks: in tasks of few labels
+#: Laplace's approximation finds slopes that are too large.
 SLOPES_PRIOR_STD = 1.0
 #: Information of a row in units of its weight, at least.
 MIN_INFORMATION = 1e-6
-#: Newton steps for the mode, halvings of each, and the relative fall at which it is found.
+#: Newton steps for the mode, halvings of each, and the relative fall that ends them.
 MAX_MODE_STEPS = 100
 MAX_HALVINGS = 30
 MODE_TOL = 1e-13
@@ -103,7 +106,7 @@ class LabelMarginal:
         return float(self.weights @ log_p)
 
     def _linearize(self, eta: Array) -> tuple[Array, Array]:
-        """Give the blocks targets and noise at eta; return residuals a and information W."""
+        """Give the blocks targets and noise at eta."""
         p = expit(eta)
         residual = self.weights * (self.labels - p)
         information = self.weights * np.maximum(p * (1 - p), MIN_INFORMATION)
@@ -111,14 +114,14 @@ class LabelMarginal:
         return residual, information
 
     def _full_step(self, theta: Array) -> tuple[Array, Array, SmoothSolution]:
-        """Return eta and K^-1 eta at the mode of the model of numbers that the blocks hold."""
+        """Return eta and K^-1 eta at the mode of the model of numbers in the blocks."""
         solution = self.marginal.solve(theta)
         a = self.marginal.rows_of(solution)
         data = self.blocks.data
         return data.target - data.noise * a, a, solution
 
     def find_mode(self, theta: Array) -> SmoothSolution:
-        """Leave the blocks at the mode of eta, and return the model of numbers there."""
+        """Leave the blocks at the mode of eta."""
         eta = self._eta
         a: Array | None = None
         objective = np.inf
@@ -176,13 +179,13 @@ class LabelMarginal:
     def curvature(
         self, value: LabelValue, parts: Array | None = None
     ) -> tuple[Array, Array]:
-        """Return expected and second derivatives of some parts at the theta evaluated last, W fixed."""
+        """Return expected and second derivatives at the last theta, W fixed."""
         assert isinstance(value.gaussian, SmoothValue)
         return self.marginal.curvature(value.gaussian, parts)
 
 
 def label_prior(data: TaskRows, options: SmoothOptions) -> VariancePrior:
-    """Return the prior of the variances: a rate for curves, and weak half-normal ones for all parts."""
+    """Return the prior: a rate for curves, and half-normal ones for all parts."""
     design = data.design
     precision = np.full(len(design.names), 1 / PRIOR_STD**2)
     precision[np.array(design.names) == "task slopes"] = 1 / SLOPES_PRIOR_STD**2

@@ -1,30 +1,34 @@
-"""Restricted marginal likelihood of a smooth hierarchical model, with first and second derivatives.
+"""Restricted marginal likelihood of a smooth hierarchical model.
 
 The model of the targets y of N rows, A (N, m) the features of the common parts::
 
     y = mu 1 + A u + g + e,   u_j ~ N(0, s2 theta_j),   e ~ N(0, s2 W^-1),
-    g = sum over own parts k of g_k,   g_k ~ N(0, s2 theta_k K_k),   K_k block diagonal over tasks
+    g = sum over own parts k of g_k,   g_k ~ N(0, s2 theta_k K_k),
+    K_k block diagonal over tasks
 
-    V = B + A S^2 A',   B = W^-1 + sum_k theta_k K_k,   S = diag(sqrt theta_j) of the features
+    V = B + A S^2 A',   B = W^-1 + sum_k theta_k K_k,
+    S the roots of theta_j of the features
 
-Minus twice the logarithm of the restricted likelihood, up to a constant, with s2 profiled out and
-nu = N - 1::
+Minus twice the logarithm of the restricted likelihood, up to a constant, with s2
+profiled out and nu = N - 1::
 
-    G = [A 1 y]' B^-1 [A 1 y],  M = I + S G_AA S = L L',  R = L^-1 S G_A,  H = G_[1 y] - R'R
+    G = [A 1 y]' B^-1 [A 1 y],  M = I + S G_AA S = L L',
+    R = L^-1 S G_A,  H = G_[1 y] - R'R
     f = 1'V^-1 1 = H_11,  mu = H_1y / f,  nu s2 = H_yy - H_1y^2 / f
     D = nu log s2 + log|B| + log|M| + log f
 
 With P = V^-1 - V^-1 1 1'V^-1 / f, a = P y and V_i the derivative of V in theta_i::
 
-    dD/dtheta_i                    = tr(P V_i) - a'V_i a / s2
-    expected second derivative     = tr(P V_i P V_j) - tr(P V_i) tr(P V_j) / nu
-    second derivative              = 2 a'V_i P V_j a / s2 - tr(P V_i P V_j) - q_i q_j / nu,  q_i = a'V_i a / s2
+    q_i = a'V_i a / s2
+    dD/dtheta_i = tr(P V_i) - q_i
+    second derivative = 2 a'V_i P V_j a / s2 - tr(P V_i P V_j) - q_i q_j / nu
+    expected one = tr(P V_i P V_j) - tr(P V_i) tr(P V_j) / nu
 
-P = B^-1 - U U' with U = B^-1 [A 1] times small matrices, so nothing of size N x N is formed: an
-evaluation costs N m^2 and the cubes of the sizes of the tasks.
+P = B^-1 - U U' with U = B^-1 [A 1] times small matrices, so nothing of size N x N is
+formed: an evaluation costs N m^2 and the cubes of the sizes of the tasks.
 
-Labels use the same formulas with the noise known, s2 = 1, and with a normal prior of the mean, whose
-precision is added to f (`smooth_labels`).
+Labels use the same formulas with the noise known, s2 = 1, and with a normal prior of
+the mean, whose precision is added to f (`smooth_labels`).
 """
 
 from __future__ import annotations
@@ -170,7 +174,7 @@ class SmoothMarginal:
             fit = self.nu * np.log(s2)
         logdet += 2 * np.log(np.diag(L)).sum() + np.log(f)
 
-        # Columns of B^-1 [A 1 y] times these: first V^-1 = B^-1 - U U', then the column of the mean.
+        # Coefficients of B^-1 [A 1 y]: first V^-1 = B^-1 - U U', then the mean.
         T = solve_triangular(L, np.diag(scale), lower=True)
         ones = np.zeros(m + 2)
         ones[:m] = -T.T @ R[:, m]
@@ -220,10 +224,10 @@ class SmoothMarginal:
     def curvature(
         self, value: SmoothValue, parts: Array | None = None
     ) -> tuple[Array, Array]:
-        """Return the expected and the exact second derivatives of D at the theta evaluated last.
+        """Return expected and exact second derivatives at the theta evaluated last.
 
-        The traces of own parts leave out directions of the common features about which the rows say
-        less than `MIN_INFORMATION` of what the prior says.
+        The traces of own parts leave out directions of the common features about which
+        the rows say less than `MIN_INFORMATION` of what the prior says.
 
         Parameters
         ----------
@@ -328,7 +332,7 @@ class SmoothMarginal:
         return out
 
     def bilinear(self, left: Array, right: Array) -> Array:
-        """Return left' V_i right for all parts, left and right having values for all rows."""
+        """Return left' V_i right for all parts and values of all rows."""
         left_sums = np.zeros(self.m)
         right_sums = np.zeros(self.m)
         own = np.zeros(self.n_own)
@@ -342,7 +346,7 @@ class SmoothMarginal:
         return np.concatenate([common, own])
 
     def spread(self, value: SmoothSolution) -> Array:
-        """Return the covariance of (u, mu) given y and theta, in units of s2, (m + 1, m + 1)."""
+        """Return the covariance of (u, mu) given y and theta, in units of s2."""
         m = self.m
         scale = np.sqrt(value.theta[: self.n_common])[self.groups]
         scale = np.append(scale, 1.0)

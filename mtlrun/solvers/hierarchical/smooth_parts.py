@@ -1,23 +1,23 @@
-"""Parts of a smooth hierarchical model: kernels between rows, and features whose products are kernels.
+"""Parts of a smooth hierarchical model: kernels between rows, and their features.
 
-A function of the columns is a sum of Gaussian processes, its parts. Part k has the covariance
-theta_k K_k(a, b) between the rows a and b. Rows are standardized, z = (x - mean) / std::
+A function of the columns is a sum of Gaussian processes, its parts. Part k has the
+covariance theta_k K_k(a, b) between the rows a and b. Rows are standardized, z = (x -
+mean) / std::
 
-    part               K(a, b)                                                        form
-    linear, slopes     a'b / p                                                        features
-    level              1                                                              kernel
-    additive           mean over curved columns j of exp(-(a_j - b_j)^2 / (2 l^2))    both
-    wide, narrow       exp(-|a - b|^2 / (2 l^2 p))                                    features
-    smooth             exp(-|a - b|^2 / (2 l^2 p))                                    both
-    levels of COLUMN   1 if a and b have the same value of COLUMN, else 0             both
+    part                   K(a, b)
+    linear, slopes         a'b / p
+    level                  1
+    additive               mean over curved columns j of exp(-(a_j - b_j)^2 / (2 l^2))
+    wide, narrow, smooth   exp(-|a - b|^2 / (2 l^2 p))
+    levels of COLUMN       1 if a and b have the same value of COLUMN, else 0
 
-Gaussian kernels see z clipped at +-CLIP, so that rare categories and outliers are not isolated.
-The lengths l are in `LENGTHS`. Parts that all tasks share are features F with F F' = K, at
-`n_centers` rows (Nystroem's approximation). Parts of a task are exact kernels between its rows,
-or the same kind of features in tasks with many rows.
+Gaussian kernels see z clipped at +-CLIP, so that rare categories and outliers are not
+isolated. The lengths l are in `LENGTHS`. Parts that all tasks share are features F with
+F F' = K, at `n_centers` rows (Nystroem's approximation). Parts of a task are exact
+kernels between its rows, or the same kind of features in tasks with many rows.
 
-Centers are chosen by the content of the rows and a seed, so that the order of rows, tasks and
-columns does not matter.
+Centers are chosen by the content of the rows and a seed, so that the order of rows,
+tasks and columns does not matter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMMON_PARTS = ("linear", "additive", "wide", "narrow")
 TASK_PARTS = ("level", "slopes", "smooth", "additive")
 #: Parts whose functions are not linear.
 CURVED_PARTS = ("additive", "wide", "narrow", "smooth")
-#: Lengths of the Gaussian kernels, in root mean square distances of standardized columns.
+#: Lengths of Gaussian kernels, in root mean square distances of columns.
 LENGTHS = {"additive": 0.8, "wide": 2.0, "narrow": 0.7, "smooth": 1.5}
 #: Standardized columns are clipped at plus and minus this value in Gaussian kernels.
 CLIP = 3.0
@@ -112,7 +112,7 @@ class Standardizer:
 
 
 def gaussian_kernel(A: Array, B: Array, length: float) -> Array:
-    """Return exp(-|a - b|^2 / (2 length^2 p)) for the rows of A (..., n, p) and B (..., k, p)."""
+    """Return exp(-|a - b|^2 / (2 length^2 p)) for rows of A (..., n, p) and B."""
     squares_a = np.square(A).sum(axis=-1)[..., :, None]
     squares_b = np.square(B).sum(axis=-1)[..., None, :]
     squared = squares_a + squares_b - 2 * A @ np.swapaxes(B, -1, -2)
@@ -176,7 +176,7 @@ class LinearFeatures:
 
 @dataclass(frozen=True)
 class NystroemFeatures:
-    """Centered features of some columns whose products are a Gaussian kernel, exact at the centers.
+    """Centered features whose products are a Gaussian kernel, exact at the centers.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ class CommonPart:
         return np.hstack([feature_map(rows) for feature_map in self.maps])
 
     def unseen_variance(self, rows: SmoothRows) -> Array:
-        """Return the prior variance of rows that the features miss, that of unknown levels, (n,)."""
+        """Return the prior variance that the features miss: unknown levels, (n,)."""
         missed = np.zeros(len(rows))
         for feature_map in self.maps:
             if isinstance(feature_map, IndicatorFeatures):
@@ -278,7 +278,7 @@ class CommonPart:
 
 
 class TaskPart(Protocol):
-    """A function that every task has for itself, drawn from the same Gaussian process."""
+    """A function of single tasks, drawn from the same Gaussian process for all."""
 
     @property
     def name(self) -> str:
@@ -331,7 +331,7 @@ class SlopesPart:
         return np.asarray(np.square(rows.z).mean(axis=-1))
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
-        """Return the columns, or their scores in a task with fewer rows than columns."""
+        """Return the columns, or their scores if there are fewer rows."""
         return LinearFeatures.fit(reference.z)(rows)
 
 
@@ -386,7 +386,7 @@ class NestedLevelPart:
     name: str
 
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
-        """Return 1 for rows of the same level; an unknown level is that of no other row."""
+        """Return 1 for rows of the same known level, else 0."""
         left = a.levels[..., :, None, self.factor]
         right = b.levels[..., None, :, self.factor]
         return ((left == right) & (left >= 0)).astype(float)
@@ -447,7 +447,7 @@ class SmoothDesign:
         return kernels
 
     def own_diagonals(self, rows: SmoothRows) -> Array:
-        """Return the prior variances of all parts of a task in units of theta, (K, n)."""
+        """Return prior variances of all parts of a task in units of theta, (K, n)."""
         diagonals = np.empty((len(self.own), len(rows)))
         for k, part in enumerate(self.own):
             diagonals[k] = part.diagonal(rows)
@@ -456,7 +456,7 @@ class SmoothDesign:
     def own_features(
         self, rows: SmoothRows, reference: SmoothRows
     ) -> tuple[Array, Array]:
-        """Return the features of all parts of a task (n, q), and the part of every feature (q,)."""
+        """Return the features of all parts of a task (n, q), and their parts (q,)."""
         features = [part.features(rows, reference) for part in self.own]
         sizes = [part.shape[1] for part in features]
         groups = np.repeat(np.arange(len(sizes)), np.array(sizes, dtype=int))
@@ -469,8 +469,8 @@ class SmoothDesign:
 def content_keys(z: Array, y: Array | None, seed: int) -> Array:
     """Return a pseudo-random number in [0, 1) for every row, by its content and a seed.
 
-    The numbers depend neither on the order of rows nor on the order of columns, and only by rounding on
-    shifts and scales of the columns. Equal rows have equal numbers.
+    The numbers depend neither on the order of rows nor on the order of columns, and
+    only by rounding on shifts and scales of the columns. Equal rows have equal numbers.
 
     Parameters
     ----------
@@ -492,7 +492,7 @@ def content_keys(z: Array, y: Array | None, seed: int) -> Array:
 
 
 def select_centers(z: Array, n_centers: int, seed: int) -> Array:
-    """Return at most `n_centers` distinct rows of z (n, p), by their content and a seed."""
+    """Return at most `n_centers` distinct rows of z (n, p), by their content."""
     distinct = np.unique(z, axis=0)
     order = np.argsort(content_keys(distinct, None, seed), kind="stable")
     return np.asarray(distinct[order[:n_centers]])
@@ -540,7 +540,8 @@ def make_design(
     weights : ndarray of shape (n,)
         They center the features.
     common_parts, task_parts : tuple of str
-        Names out of `COMMON_PARTS` and `TASK_PARTS`. Parts that need other columns are left out.
+        Names out of `COMMON_PARTS` and `TASK_PARTS`. Parts that need other columns are
+        left out.
     factors : tuple of LevelFactor
         Further grouping factors, in the order of ``rows.levels``.
     n_centers, seed : int

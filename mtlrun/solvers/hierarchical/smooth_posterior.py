@@ -1,13 +1,15 @@
-"""Posterior of a smooth hierarchical model: means, standard deviations and shares of the variance.
+"""Posterior of a smooth hierarchical model: means and standard deviations.
 
-Given the variances, the function of task t at a row x has, in units of s2, with F the common features
-of x, k its covariances with the rows of the task, and S_u the covariance of (u, mu)::
+Given the variances, the function of task t at a row x has, in units of s2, with F the
+common features of x, k its covariances with the rows of the task, and S_u the
+covariance of (u, mu)::
 
     mean      = mu + F u + k'a_t,                a = P y,  u = S^2 A'a
     variance  = k(x, x) - k'B_t^-1 k + c S_u c',   c = [F 1] - k'B_t^-1 [A 1]
 
-A task without rows has k = 0: the common function, and the variance between tasks. A new target has s2
-more. Averages over several rows, for curves of one column, use the same formulas with averaged F and k.
+A task without rows has k = 0: the common function, and the variance between tasks. A
+new target has s2 more. Averages over several rows, for curves of one column, use the
+same formulas with averaged F and k.
 """
 
 from __future__ import annotations
@@ -175,7 +177,7 @@ class SmoothPosterior:
         return mean, np.maximum(variance, 0.0) * self.s2
 
     def _missed_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
-        """Return the prior variance of averages that the common features miss: unknown levels."""
+        """Return the prior variance of averages that the common features miss."""
         n = len(rows) // n_averaged
         variance = np.zeros(n)
         for theta, part in zip(self.theta, self.data.design.common, strict=False):
@@ -198,7 +200,7 @@ class SmoothPosterior:
         return np.asarray(self.own_theta @ kernels)
 
     def part_variances(self) -> Array:
-        """Return the expected variance of every part over the rows of training, (J + K,).
+        """Return the expected variance of every part over the rows of training.
 
         For part i this is s2 theta_i (mean K(x, x) - mean K(x, x')) over rows x, x'.
         """
