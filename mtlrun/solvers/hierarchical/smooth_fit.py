@@ -31,6 +31,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Variance of every part at the start, in units of the noise variance.
 START = 0.1
+#: A search whose steps are predicted to lower F by less than this is given up if ten
+#: such steps would not reach the best point.
+HOPELESS = 0.03
 #: Halvings of a step before it is given up.
 MAX_HALVINGS = 20
 #: Largest variance of a part in units of the noise variance.
@@ -54,7 +57,7 @@ MAX_DIFFERENCES = 6
 MAX_ROUNDS = 3
 
 
-class Value(Protocol):
+class Solution(Protocol):
     """A criterion at one theta."""
 
     @property
@@ -64,6 +67,10 @@ class Value(Protocol):
     @property
     def criterion(self) -> float:
         """D."""
+
+
+class Value(Solution, Protocol):
+    """A criterion at one theta with its gradient."""
 
     @property
     def gradient(self) -> Array:
@@ -86,6 +93,12 @@ class Criterion(Protocol):
 
     def __call__(self, theta: Array) -> Any:
         """Return a `Value`."""
+
+    def solve(self, theta: Array) -> Any:
+        """Return a `Solution`, which costs less."""
+
+    def differentiate(self, solution: Any) -> Any:
+        """Return the `Value` of the solution found last."""
 
     def curvature(self, value: Any, parts: Array | None = None) -> tuple[Array, Array]:
         """Return expected and exact second derivatives at the theta evaluated last."""
@@ -241,6 +254,9 @@ class _Search:
             step, reduction = self._step(value)
             if reduction < self.tolerance(objective):
                 break
+            # A search that is going to end above the best point is given up.
+            if reduction < HOPELESS and objective - 10 * reduction > self.objective:
+                return False
             shorter = self._shorter(value, objective, step)
             if shorter is None:
                 has_stalled = reduction < STALLED
@@ -326,12 +342,10 @@ class _Search:
         for halving in range(MAX_HALVINGS):
             theta = np.clip(value.theta + 0.5**halving * step, 0.0, MAX_THETA)
             theta[(self.prior.rate > 0) & (theta < SMALL_THETA)] = 0.0
-            new = self.criterion(theta)
+            new = self.criterion.solve(theta)
             new_objective = self._objective(new)
             if new_objective < objective:
-                return new, new_objective
-        # The evaluation before is that of the shortest step.
-        self.criterion(value.theta)
+                return self.criterion.differentiate(new), new_objective
         return None
 
     def exchange(self) -> bool:
@@ -348,7 +362,7 @@ class _Search:
         """Leave a part out if that lowers F."""
         theta = self.best.theta.copy()
         theta[part] = 0.0
-        without = self._objective(self.criterion(theta))
+        without = self._objective(self.criterion.solve(theta))
         return without < self.objective + DROP_SLACK and self.descend(theta)
 
     def _add(self, part: int) -> bool:
@@ -358,7 +372,7 @@ class _Search:
             return False
         trial = self.best.theta.copy()
         trial[part] = theta
-        within = self._objective(self.criterion(trial))
+        within = self._objective(self.criterion.solve(trial))
         is_better = within < self.objective + DROP_SLACK and self.descend(trial)
         if not is_better:
             self._rejected.add(part)
@@ -376,10 +390,13 @@ class _Search:
         return theta, 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
 
     def _expected_diagonal(self) -> Array:
-        """Return the expected second derivatives of D at the best point."""
+        """Return expected second derivatives at the best point for parts that are zero."""
         if self._diagonal is None:
             self.best = self.criterion(self.best.theta)
-            self._diagonal = np.diag(self.criterion.curvature(self.best)[0])
+            zero = np.flatnonzero((self.best.theta == 0) & self.is_identified)
+            self._diagonal = np.zeros(len(self.best.theta))
+            expected = self.criterion.curvature(self.best, zero)[0]
+            self._diagonal[zero] = np.diag(expected)
         return self._diagonal
 
     def result(self) -> VarianceFit:

@@ -61,22 +61,31 @@ MODE_TOL = 1e-13
 
 
 @dataclass(frozen=True)
-class LabelValue:
+class LabelSolution:
     """The criterion at one theta.
 
     Attributes
     ----------
-    theta, gradient : ndarray of shape (J + K,)
+    theta : ndarray of shape (J + K,)
     criterion : float
         D.
     gaussian : SmoothSolution
         The model of numbers at the mode.
+    a : ndarray of shape (N,)
+        K^-1 eta at the mode.
     """
 
     theta: Array
     criterion: float
-    gradient: Array
     gaussian: SmoothSolution
+    a: Array
+
+
+@dataclass(frozen=True)
+class LabelValue(LabelSolution):
+    """The criterion at one theta with its gradient (J + K,)."""
+
+    gradient: Array
 
 
 class LabelMarginal:
@@ -158,12 +167,24 @@ class LabelMarginal:
 
     def __call__(self, theta: Array) -> LabelValue:
         """Evaluate D and its gradient at theta (J + K,)."""
+        return self.differentiate(self.solve(theta))
+
+    def solve(self, theta: Array) -> LabelSolution:
+        """Evaluate D at theta (J + K,), without its gradient."""
         self.n_evaluations += 1
         self.find_mode(theta)
-        eta = self._eta
-        gaussian: SmoothValue = self.marginal(theta)
-        a, diagonal = self.marginal.weights_of_rows(gaussian)
-        p = expit(eta)
+        gaussian = self.marginal.solve(theta)
+        a = self.marginal.rows_of(gaussian)
+        fit = float(a @ self._eta) - 2 * self._log_likelihood(self._eta)
+        information = 1 / self.blocks.data.noise
+        criterion = fit + gaussian.logdet + np.log(information).sum()
+        return LabelSolution(theta, float(criterion), gaussian, a)
+
+    def differentiate(self, solution: LabelSolution) -> LabelValue:
+        """Return D with its gradient at the theta evaluated last."""
+        gaussian = self.marginal.differentiate(solution.gaussian)
+        _, diagonal = self.marginal.weights_of_rows(gaussian)
+        p = expit(self._eta)
         information = 1 / self.blocks.data.noise
         change = self.weights * p * (1 - p) * (1 - 2 * p)
         change[p * (1 - p) < MIN_INFORMATION] = 0.0
@@ -171,10 +192,14 @@ class LabelMarginal:
         moved = self.marginal.apply_projection(
             gaussian, change * variance / information
         )
-        gradient = gaussian.gradient + self.marginal.bilinear(moved, a)
-        fit = a @ eta - 2 * self._log_likelihood(eta)
-        criterion = fit + gaussian.logdet + np.log(information).sum()
-        return LabelValue(theta, float(criterion), gradient, gaussian)
+        gradient = gaussian.gradient + self.marginal.bilinear(moved, solution.a)
+        return LabelValue(
+            theta=solution.theta,
+            criterion=solution.criterion,
+            gaussian=gaussian,
+            a=solution.a,
+            gradient=gradient,
+        )
 
     def curvature(
         self, value: LabelValue, parts: Array | None = None

@@ -45,7 +45,9 @@ from mtlrun.solvers.hierarchical.smooth_blocks import BlockList
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Mean square of standardized targets that counts as noise whatever the rows say.
+#: Variance of the noise of standardized targets below which the criterion levels off: a
+#: perfect fit has no likelihood. It enters as the root of a sum of squares, so that it
+#: changes nothing where the noise is larger.
 NOISE_FLOOR = 1e-7
 #: Eigenvalues of S G_AA S below this are left out of second derivatives of own parts.
 MIN_INFORMATION = 1e-4
@@ -62,6 +64,8 @@ class SmoothSolution:
     criterion : float
         D.
     mu, s2, f : float
+    rest : float
+        H_yy - H_1y^2 / f, which is nu s2 but for the smallest noise.
     G : ndarray of shape (m + 2, m + 2)
     U : ndarray of shape (m + 2, m + 1)
         Coefficients of B^-1 [A 1 y] for U, B^-1 - U U' = P.
@@ -75,6 +79,7 @@ class SmoothSolution:
     criterion: float
     mu: float
     s2: float
+    rest: float
     f: float
     G: Array
     U: Array
@@ -137,9 +142,12 @@ class SmoothMarginal:
 
     def __call__(self, theta: Array) -> SmoothValue:
         """Evaluate D and its gradient at theta (J + K,)."""
-        solution = self.solve(theta)
+        return self.differentiate(self.solve(theta))
+
+    def differentiate(self, solution: SmoothSolution) -> SmoothValue:
+        """Return D with its gradient at the theta evaluated last."""
         traces, squares = self._first_order(solution)
-        squares = squares / solution.s2
+        squares = squares * self._precision(solution)
         return SmoothValue(
             **vars(solution),
             gradient=traces - squares,
@@ -147,8 +155,14 @@ class SmoothMarginal:
             squares=squares,
         )
 
+    def _precision(self, solution: SmoothSolution) -> float:
+        """Return the derivative of nu log s2 in nu s2, 1 / s2 but for the smallest noise."""
+        if self.knows_noise:
+            return 1.0
+        return solution.rest / (self.nu * solution.s2**2)
+
     def solve(self, theta: Array) -> SmoothSolution:
-        """Evaluate D at theta (J + K,)."""
+        """Evaluate D at theta (J + K,), without its gradient."""
         self.n_evaluations += 1
         m = self.m
         G = np.zeros((m + 2, m + 2))
@@ -170,7 +184,7 @@ class SmoothMarginal:
         s2 = 1.0
         fit = rest
         if not self.knows_noise:
-            s2 = (rest + NOISE_FLOOR * self.n_rows) / self.nu
+            s2 = float(np.hypot(rest, NOISE_FLOOR * self.n_rows)) / self.nu
             fit = self.nu * np.log(s2)
         logdet += 2 * np.log(np.diag(L)).sum() + np.log(f)
 
@@ -192,6 +206,7 @@ class SmoothMarginal:
             criterion=float(fit + logdet),
             mu=mu,
             s2=s2,
+            rest=rest,
             f=f,
             G=G,
             U=U,
@@ -273,7 +288,7 @@ class SmoothMarginal:
             projected = projection[:-1].T @ sums.images
             quadratic[own, common] = projected.T @ weighted
             quadratic[common, own] = quadratic[own, common].T
-        quadratic = quadratic / value.s2
+        quadratic = quadratic * self._precision(value)
         if self.knows_noise:
             return traces, 2 * quadratic - traces
         mean = value.traces[chosen]
