@@ -38,7 +38,7 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
     MAX_EXACT_ROWS,
     MAX_KEPT_BYTES,
     BlockList,
-    TaskRows,
+    SmoothData,
 )
 from mtlrun.solvers.hierarchical.smooth_fit import Criterion, VariancePrior
 from mtlrun.solvers.hierarchical.smooth_labels import (
@@ -220,7 +220,7 @@ class FlatRows:
         return cls(row, code[row], data.targets[row], weights[row])
 
 
-class _Smooth(BaseMTL):
+class _SmoothModel(BaseMTL):
     """What smooth hierarchical models share.
 
     Parameters
@@ -321,6 +321,12 @@ class _Smooth(BaseMTL):
         groups: list[dict[Any, int]] = [] if reset else self._level_groups
         columns = {}
         for number, name in enumerate(self.levels):
+            names = column_names(X)
+            if isinstance(name, str) and (names is None or name not in names):
+                shown = "no names" if names is None else ", ".join(map(str, names[:10]))
+                raise ValueError(
+                    f"levels: X has no column {name!r}; its columns have {shown}"
+                )
             values, position = take_column(X, name)
             values = np.asarray(values)
             is_missing = np.array([value is None or value != value for value in values])
@@ -384,13 +390,13 @@ class _Smooth(BaseMTL):
                 raise ValueError(
                     f"levels: column {name!r} has {n_levels} groups that are crossed "
                     f"with the tasks, at most {MAX_CROSSED_LEVELS} are possible. Make "
-                    "it the task column and the tasks the levels, merge rare groups, or leave "
-                    "it out"
+                    "it the task column and the tasks the levels, merge rare groups, "
+                    "or leave it out"
                 )
             factors.append(LevelFactor(name, is_nested, n_levels))
         return tuple(factors)
 
-    def _task_rows(self, data: TaskData, flat: FlatRows) -> TaskRows:
+    def _task_rows(self, data: TaskData, flat: FlatRows) -> SmoothData:
         """Return the rows as the solver needs them; sets how new rows are read."""
         X = dense(data.X)
         total = np.bincount(flat.row, flat.weight, len(X))
@@ -411,7 +417,7 @@ class _Smooth(BaseMTL):
             n_centers=self.n_centers,
             seed=int(self.random_state),
         )
-        return TaskRows(design, rows, flat.code, flat.target, 1 / flat.weight)
+        return SmoothData(design, rows, flat.code, flat.target, 1 / flat.weight)
 
     def _options(self) -> SmoothOptions:
         return SmoothOptions(
@@ -478,11 +484,11 @@ class _Smooth(BaseMTL):
             zip([*names, "noise"], shares.tolist(), strict=True)
         )
 
-    def _criterion(self, data: TaskRows) -> Criterion:
+    def _criterion(self, data: SmoothData) -> Criterion:
         """Return minus twice the log-likelihood of rows."""
         raise NotImplementedError
 
-    def _prior(self, data: TaskRows) -> VariancePrior:
+    def _prior(self, data: SmoothData) -> VariancePrior:
         """Return the prior of the variances."""
         raise NotImplementedError
 
@@ -637,7 +643,7 @@ class _Smooth(BaseMTL):
         return np.asarray(self._center + self._unit * mean)
 
 
-class _SmoothRegressor(RegressorMTL, _Smooth):
+class _SmoothRegressor(RegressorMTL, _SmoothModel):
     """Smooth models of numbers.
 
     Attributes
@@ -664,10 +670,10 @@ class _SmoothRegressor(RegressorMTL, _Smooth):
         self.loo_ = self._leave_one_out(data, flat, fit)
         return self._result(fit)
 
-    def _criterion(self, data: TaskRows) -> Criterion:
+    def _criterion(self, data: SmoothData) -> Criterion:
         return SmoothMarginal(BlockList(data))
 
-    def _prior(self, data: TaskRows) -> VariancePrior:
+    def _prior(self, data: SmoothData) -> VariancePrior:
         return smooth_prior(data, self._options())
 
     def _leave_one_out(self, data: TaskData, flat: FlatRows, fit: SmoothFit) -> Array:
@@ -781,8 +787,8 @@ class SmoothMTL(_SmoothRegressor):
     >>> X = rng.uniform(-2, 2, size=(300, 2))
     >>> y = np.sin(2 * X[:, 0]) + rng.normal(size=20)[task] + 0.3 * rng.normal(size=300)
     >>> model = SmoothMTL(unseen="mean").fit(X, y, task_id=task)
-    >>> model.variances_["task slopes"]
-    0.0
+    >>> round(model.variances_["task level"], 1)
+    1.0
     >>> mean, std = model.predict([[0.8, 0.0]], task_id=[99], return_std=True)
     """
 
@@ -859,7 +865,7 @@ class SmoothIndependent(_SmoothRegressor):
         return (), TASK_PARTS
 
 
-class _SmoothClassifier(ClassifierMTL, _Smooth):
+class _SmoothClassifier(ClassifierMTL, _SmoothModel):
     """Smooth models of labels."""
 
     def _fit_data(self, data: TaskData) -> SolverResult:
@@ -874,10 +880,10 @@ class _SmoothClassifier(ClassifierMTL, _Smooth):
             self._publish_fit(fit, LOGISTIC_VARIANCE)
         return self._result(fit)
 
-    def _criterion(self, data: TaskRows) -> Criterion:
+    def _criterion(self, data: SmoothData) -> Criterion:
         return LabelMarginal(data)
 
-    def _prior(self, data: TaskRows) -> VariancePrior:
+    def _prior(self, data: SmoothData) -> VariancePrior:
         return label_prior(data, self._options())
 
     def _task_scores(self, rows: SmoothRows, task: int) -> Array:

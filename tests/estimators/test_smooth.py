@@ -1,6 +1,8 @@
 """Smooth hierarchical models: dense algebra, invariances and degenerate data."""
 
+import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -503,6 +505,42 @@ def test_levels_of_further_groups_are_those_of_dense_algebra(nested):
     mu = mean_weights @ y
     assert_allclose(model.predict(frame, task_id=task), mu + V @ P @ y, atol=1e-6)
     assert_allclose(model.loo_, y - P @ y / np.diag(P), atol=1e-6)
+
+
+#: REML criterion of lme4 1.1-31 for the formula
+#: y ~ 1 + (0 + z | one) + (1 | task) + (0 + z | task) + (1 | group),
+#: z a standardized column and `one` a factor of one level; then the variances of tasks,
+#: of groups and of the noise.
+LME4 = {
+    "ScotsSec": (
+        ["attain", "verbal", "primary", "second"],
+        [14858.31292462, 0.2747917, 0.01441621, 4.254541],
+    ),
+    "egsingle": (
+        ["math", "year", "schoolid", "childid"],
+        [16496.92640844, 0.18105518, 0.67221155, 0.32447884],
+    ),
+}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", LME4)
+def test_crossed_and_nested_groups_have_the_criterion_of_lme4(name):
+    path = Path(os.environ.get("MTLRUN_DATA") or "absent") / f"grouped/{name}.csv.gz"
+    if not path.exists():
+        pytest.skip(f"MTLRUN_DATA does not hold grouped/{name}.csv.gz")
+    (target, column, task, group), expected = LME4[name]
+    frame = pd.read_csv(path).astype({task: str, group: str})
+    model = SmoothMTL(("linear",), ("level", "slopes"), levels=(group,), max_rows=10**6)
+    model.fit(frame[[column, group]], frame[target], task_id=frame[task])
+    variances = model.variances_
+    n = len(frame)
+    unit = frame[target].std(ddof=0)
+    criterion = model.objective_[-1] + (n - 1) * (1 + np.log(2 * np.pi * unit**2))
+    levels = next(value for part, value in variances.items() if "levels" in part)
+    found = [criterion, variances["task level"], levels, model.noise_variance_]
+    assert found[0] == pytest.approx(expected[0], abs=1e-4)
+    assert found[1:] == pytest.approx(expected[1:], rel=1e-3)
 
 
 def test_an_unknown_group_has_level_zero_and_its_variance():

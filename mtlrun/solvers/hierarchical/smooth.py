@@ -18,7 +18,7 @@ import numpy as np
 from mtlrun.solvers.hierarchical.smooth_blocks import (
     MAX_EXACT_ROWS,
     BlockList,
-    TaskRows,
+    SmoothData,
 )
 from mtlrun.solvers.hierarchical.smooth_fit import (
     Criterion,
@@ -81,12 +81,12 @@ class SmoothFit:
     n_evaluations: int
 
 
-def fit_smooth(data: TaskRows, options: SmoothOptions) -> SmoothFit:
+def fit_smooth(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     """Estimate the variances and the functions of a model of numbers.
 
     Parameters
     ----------
-    data : TaskRows
+    data : SmoothData
         Targets with mean 0 and variance 1; noise of mean 1.
     options : SmoothOptions
     """
@@ -109,13 +109,13 @@ def fit_smooth(data: TaskRows, options: SmoothOptions) -> SmoothFit:
     return SmoothFit(fit, posterior, data.target - errors, index, n_evaluations)
 
 
-def smooth_prior(data: TaskRows, options: SmoothOptions) -> VariancePrior:
+def smooth_prior(data: SmoothData, options: SmoothOptions) -> VariancePrior:
     """Return the prior of the variances of the parts: curves have a rate."""
     is_curved = data.design.is_curved
     return VariancePrior(options.prior_rate * is_curved, np.zeros(len(is_curved)))
 
 
-def estimation_rows(data: TaskRows, options: SmoothOptions) -> Array:
+def estimation_rows(data: SmoothData, options: SmoothOptions) -> Array:
     """Return the rows of whole tasks with about `max_rows` rows, by their content.
 
     A task with many rows costs no more than one with `MAX_EXACT_ROWS`, and counts as
@@ -170,7 +170,7 @@ def part_statistic(
     return max(float(without.value.criterion) - with_part, 0.0)
 
 
-def standardized(data: TaskRows) -> tuple[TaskRows, float, float]:
+def standardized(data: SmoothData) -> tuple[SmoothData, float, float]:
     """Return rows with targets of mean 0 and variance 1, the mean and the std."""
     weights = 1 / data.noise
     total = weights.sum()

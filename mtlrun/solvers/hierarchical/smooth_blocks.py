@@ -350,7 +350,7 @@ Block = KernelBlock | FeatureBlock
 
 
 @dataclass(frozen=True)
-class TaskRows:
+class SmoothData:
     """Rows of all tasks with targets.
 
     Attributes
@@ -370,10 +370,10 @@ class TaskRows:
     target: Array
     noise: Array
 
-    def take(self, index: Array) -> TaskRows:
+    def take(self, index: Array) -> SmoothData:
         """Return some of the rows, tasks numbered anew."""
         codes = np.unique(self.codes[index], return_inverse=True)[1]
-        return TaskRows(
+        return SmoothData(
             self.design,
             self.rows.take(index),
             codes,
@@ -392,10 +392,10 @@ class BlockList:
 
     Parameters
     ----------
-    data : TaskRows
+    data : SmoothData
     """
 
-    def __init__(self, data: TaskRows) -> None:
+    def __init__(self, data: SmoothData) -> None:
         self.data = data
         self.starts = np.concatenate([[0], np.cumsum(data.sizes)])
         n_columns = int(data.design.groups.size) + 2

@@ -57,7 +57,7 @@ MAX_DIFFERENCES = 6
 MAX_ROUNDS = 3
 
 
-class Solution(Protocol):
+class CriterionSolution(Protocol):
     """A criterion at one theta."""
 
     @property
@@ -69,7 +69,7 @@ class Solution(Protocol):
         """D."""
 
 
-class Value(Solution, Protocol):
+class Value(CriterionSolution, Protocol):
     """A criterion at one theta with its gradient."""
 
     @property
@@ -95,7 +95,7 @@ class Criterion(Protocol):
         """Return a `Value`."""
 
     def solve(self, theta: Array) -> Any:
-        """Return a `Solution`, which costs less."""
+        """Return a `CriterionSolution`, which costs less."""
 
     def differentiate(self, solution: Any) -> Any:
         """Return the `Value` of the solution found last."""
@@ -192,7 +192,7 @@ def fit_variances(
         Where to start in place of the two starts.
     """
     n_parts = len(prior.rate)
-    search = _Search(criterion, prior, tol, max_iter)
+    search = _VarianceSearch(criterion, prior, tol, max_iter)
     allowed = np.ones(n_parts, dtype=bool)
     if is_forced_zero is not None:
         allowed = ~is_forced_zero
@@ -211,7 +211,7 @@ def fit_variances(
     return search.result()
 
 
-class _Search:
+class _VarianceSearch:
     """The best point so far, and the moves from it."""
 
     def __init__(
@@ -243,7 +243,7 @@ class _Search:
         return float(value.criterion + self.prior.value(value.theta))
 
     def descend(self, theta: Array) -> bool:
-        """Take Newton steps from theta; keep the end and return True if it is better."""
+        """Take Newton steps from theta; return True if the end is kept as better."""
         value = self.criterion(theta)
         objective = self._objective(value)
         path = [objective]
@@ -390,7 +390,7 @@ class _Search:
         return theta, 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
 
     def _expected_diagonal(self) -> Array:
-        """Return expected second derivatives at the best point for parts that are zero."""
+        """Return expected second derivatives of parts that are zero at the best point."""
         if self._diagonal is None:
             self.best = self.criterion(self.best.theta)
             zero = np.flatnonzero((self.best.theta == 0) & self.is_identified)

@@ -31,7 +31,7 @@ from mtlrun.solvers.hierarchical.smooth import (
     SmoothOptions,
     estimation_rows,
 )
-from mtlrun.solvers.hierarchical.smooth_blocks import BlockList, TaskRows
+from mtlrun.solvers.hierarchical.smooth_blocks import BlockList, SmoothData
 from mtlrun.solvers.hierarchical.smooth_fit import (
     VarianceFit,
     VariancePrior,
@@ -93,13 +93,13 @@ class LabelMarginal:
 
     Parameters
     ----------
-    data : TaskRows
+    data : SmoothData
         Targets are 0 and 1; noise is 1 / weight.
     """
 
     is_curvature_exact = False
 
-    def __init__(self, data: TaskRows) -> None:
+    def __init__(self, data: SmoothData) -> None:
         self.labels = data.target
         self.weights = 1 / data.noise
         self.blocks = BlockList(data)
@@ -209,7 +209,7 @@ class LabelMarginal:
         return self.marginal.curvature(value.gaussian, parts)
 
 
-def label_prior(data: TaskRows, options: SmoothOptions) -> VariancePrior:
+def label_prior(data: SmoothData, options: SmoothOptions) -> VariancePrior:
     """Return the prior: a rate for curves, and half-normal ones for all parts."""
     design = data.design
     precision = np.full(len(design.names), 1 / PRIOR_STD**2)
@@ -217,12 +217,12 @@ def label_prior(data: TaskRows, options: SmoothOptions) -> VariancePrior:
     return VariancePrior(options.prior_rate * design.is_curved, precision)
 
 
-def fit_smooth_labels(data: TaskRows, options: SmoothOptions) -> SmoothFit:
+def fit_smooth_labels(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     """Estimate the variances and the functions of a model of labels.
 
     Parameters
     ----------
-    data : TaskRows
+    data : SmoothData
         Targets are 0 and 1; noise is 1 / weight.
     options : SmoothOptions
     """

@@ -156,7 +156,7 @@ class SmoothMarginal:
         )
 
     def _precision(self, solution: SmoothSolution) -> float:
-        """Return the derivative of nu log s2 in nu s2, 1 / s2 but for the smallest noise."""
+        """Return the derivative of nu log s2 in nu s2, about 1 / s2."""
         if self.knows_noise:
             return 1.0
         return solution.rest / (self.nu * solution.s2**2)

@@ -23,7 +23,6 @@ tasks and columns does not matter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,10 +64,10 @@ class SmoothRows:
     z: Array
     levels: Array
 
-    @cached_property
+    @property
     def clipped(self) -> Array:
         """Columns as Gaussian kernels see them."""
-        return np.clip(self.z, -CLIP, CLIP)
+        return np.asarray(np.clip(self.z, -CLIP, CLIP))
 
     def take(self, index: Any) -> SmoothRows:
         """Return some of the rows, in the shape of `index`."""

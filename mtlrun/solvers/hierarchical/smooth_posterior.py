@@ -24,7 +24,7 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
     Block,
     BlockList,
     FeatureBlock,
-    TaskRows,
+    SmoothData,
 )
 from mtlrun.solvers.hierarchical.smooth_marginal import SmoothMarginal, SmoothSolution
 from mtlrun.solvers.hierarchical.smooth_parts import SmoothRows
@@ -38,7 +38,7 @@ class SmoothPosterior:
 
     Attributes
     ----------
-    data : TaskRows
+    data : SmoothData
         Rows of training.
     theta : ndarray of shape (J + K,)
         Variances in units of s2.
@@ -53,7 +53,7 @@ class SmoothPosterior:
         Covariance of (u, mu) in units of s2.
     """
 
-    data: TaskRows
+    data: SmoothData
     theta: Array
     s2: float
     mu: float
@@ -92,7 +92,7 @@ class SmoothPosterior:
         """Variances of the parts of a task."""
         return self.theta[self.n_common :]
 
-    def task_rows(self, task: int) -> TaskRows:
+    def task_rows(self, task: int) -> SmoothData:
         """Return the rows of one task, -1 for a task without rows."""
         start, stop = np.searchsorted(self.data.codes, [task, task + 1])
         return self.data.take(np.arange(start, stop))
@@ -220,6 +220,6 @@ class SmoothPosterior:
         return np.asarray(self.s2 * self.theta * np.array(spread))
 
 
-def make_block(own: TaskRows) -> Block:
+def make_block(own: SmoothData) -> Block:
     """Return the block of one task."""
     return next(iter(BlockList(own)))
