@@ -68,6 +68,25 @@ TRUSTED = frozenset(
         for name in ("LabelPosterior", "TaskRoots")
     }
     | {
+        f"mtlrun.solvers.hierarchical.smooth_parts.{name}"
+        for name in (
+            "AdditivePart",
+            "CommonPart",
+            "IndicatorFeatures",
+            "LevelPart",
+            "LinearFeatures",
+            "NestedLevelPart",
+            "NystroemFeatures",
+            "SlopesPart",
+            "SmoothDesign",
+            "SmoothPart",
+            "SmoothRows",
+            "Standardizer",
+        )
+    }
+    | {
+        "mtlrun.solvers.hierarchical.smooth_blocks.SmoothData",
+        "mtlrun.solvers.hierarchical.smooth_posterior.SmoothPosterior",
         "mtlrun.solvers.hierarchical.posterior.Posterior",
         "mtlrun.estimators.hierarchical.Estimates",
     }

@@ -69,6 +69,12 @@ from mtlrun.estimators.robust import DivideAndConquerRMTL as DivideAndConquerRMT
 from mtlrun.estimators.robust import DivideAndConquerRMTLClassifier as DivideAndConquerRMTLClassifier
 from mtlrun.estimators.robust import RobustMTL as RobustMTL
 from mtlrun.estimators.robust import RobustMTLClassifier as RobustMTLClassifier
+from mtlrun.estimators.smooth import SmoothIndependent as SmoothIndependent
+from mtlrun.estimators.smooth import SmoothIndependentClassifier as SmoothIndependentClassifier
+from mtlrun.estimators.smooth import SmoothMTL as SmoothMTL
+from mtlrun.estimators.smooth import SmoothMTLClassifier as SmoothMTLClassifier
+from mtlrun.estimators.smooth import SmoothPooled as SmoothPooled
+from mtlrun.estimators.smooth import SmoothPooledClassifier as SmoothPooledClassifier
 from mtlrun.estimators.svm import GraphSVC as GraphSVC
 from mtlrun.estimators.svm import MultiTaskKernelSVC as MultiTaskKernelSVC
 from mtlrun.estimators.temporal import FusedMTL as FusedMTL

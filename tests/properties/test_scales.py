@@ -171,7 +171,7 @@ def test_what_has_converged_is_near_the_optimum(model, powers, layout, seed):
     "name", [m for m in METHODS if METHODS[m].kind == "regressor" and m not in STRONG]
 )
 def test_weak_penalties_lead_to_least_squares(name, scales):
-    if name.startswith("Pooled"):
+    if "Pooled" in name:
         pytest.skip("one model for all tasks")
     powers, cell = SCALES[scales]
     X, Y = _made(powers, cell)

@@ -1,0 +1,488 @@
+"""Smooth hierarchical models and their rivals on tables with groups.
+
+Every table is split inside its tasks in two settings: "half" trains on half of the rows
+of each task (at most 1,500 rows), "few" on 3 to 9 rows of each. All methods run in one
+process on the same encoded columns. The output has the mean gain in squared error over
+`HierarchicalMTL()`; CatBoost, LightGBM and GPBoost take part where they are installed.
+
+Run with: python benchmarks/smooth.py FOLDER [--tables Milk Exam] [--methods ...]
+[--splits 4] [--output smooth.jsonl]. FOLDER holds grouped/, school/ and sarcos/. With
+--coverage it prints how many new targets the 95% intervals hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.io import loadmat
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import RidgeCV
+
+from mtlrun.estimators import (
+    HierarchicalMTL,
+    SmoothIndependent,
+    SmoothMTL,
+    SmoothPooled,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Table -> file, target, task, columns that are dropped, tasks at most.
+GROUPED: dict[str, tuple[str, str, str, list[str], int]] = {
+    "Milk": ("Milk", "protein", "Cow", [], 79),
+    "egsingle by child": ("egsingle", "math", "childid", ["schoolid"], 250),
+    "ScotsSec": ("ScotsSec", "attain", "primary", ["second"], 80),
+    "egsingle by school": ("egsingle", "math", "schoolid", ["childid"], 60),
+    "Socatt": ("Socatt", "numpos", "district", ["respond"], 54),
+    "sleepstudy": ("sleepstudy", "Reaction", "Subject", [], 18),
+    "Exam": ("Exam", "normexam", "school", ["student"], 40),
+    "Hsb82": ("Hsb82", "mAch", "school", [], 60),
+    "radon": ("radon", "log.radon", "county", ["county.name"], 85),
+    "Machines": ("Machines", "score", "Worker", [], 6),
+    "Orthodont": ("Orthodont", "distance", "Subject", [], 27),
+    "cake": ("cake", "angle", "replicate", [], 15),
+}
+SIMULATED = ("simulated mixed", "simulated smooth", "simulated unrelated")
+TABLES = [*GROUPED, "School", "SARCOS", *SIMULATED]
+SETTINGS = ("half", "few")
+#: Rows of training at most.
+MAX_TRAIN_ROWS = 1500
+#: Tasks need so many rows.
+MIN_TASK_ROWS = 4
+#: One-hot columns of a text column at most.
+MAX_CATEGORIES = 50
+STRENGTHS = np.logspace(-2, 4, 13)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns, targets, and the number of the task of every row."""
+
+    columns: pd.DataFrame
+    y: Array
+    task: Array
+
+
+@dataclass(frozen=True)
+class Split:
+    """Encoded rows of training and test."""
+
+    X_train: Array
+    y_train: Array
+    task_train: Array
+    X_test: Array
+    y_test: Array
+    task_test: Array
+
+
+def read_table(name: str, folder: Path) -> Table:
+    """Return a table by name."""
+    if name in SIMULATED:
+        return simulate(name)
+    if name == "SARCOS":
+        values = pd.read_csv(folder / "sarcos" / "sub_sarcos.csv.gz", header=None)
+        data = values.to_numpy()
+        return Table(pd.DataFrame(data[:, :21]), data[:, 21], data[:, 22].astype(int))
+    if name == "School":
+        cells = loadmat(folder / "school" / "school.mat")
+        designs = [design.astype(float) for design in cells["X"].ravel()]
+        targets = [target.ravel().astype(float) for target in cells["Y"].ravel()]
+        task = np.repeat(np.arange(len(designs)), [len(y) for y in targets])
+        columns = pd.DataFrame(np.vstack(designs)[:, :-1])
+        return keep_tasks(Table(columns, np.concatenate(targets), task), 60)
+    file, target, group, dropped, n_tasks = GROUPED[name]
+    frame = pd.read_csv(folder / "grouped" / f"{file}.csv.gz")
+    frame = frame.drop(columns=["rownames", *dropped])
+    frame = frame[frame[target].notna() & frame[group].notna()]
+    task = pd.factorize(frame[group])[0]
+    columns = frame.drop(columns=[target, group])
+    return keep_tasks(Table(columns, frame[target].to_numpy(float), task), n_tasks)
+
+
+def keep_tasks(table: Table, n_tasks: int) -> Table:
+    """Return the rows of at most so many tasks that have enough rows."""
+    codes, counts = np.unique(table.task, return_counts=True)
+    codes = np.random.default_rng(0).permutation(codes[counts >= MIN_TASK_ROWS])
+    rows = np.isin(table.task, codes[:n_tasks])
+    task = np.unique(table.task[rows], return_inverse=True)[1]
+    return Table(table.columns[rows].reset_index(drop=True), table.y[rows], task)
+
+
+def simulate(name: str) -> Table:
+    """Return 40 tasks that share curves, have curves of their own, or share nothing."""
+    rng = np.random.default_rng(7)
+    task = np.repeat(np.arange(40), 40)
+    X = rng.uniform(-1.7, 1.7, (1600, 6))
+    if name == "simulated smooth":
+        common = 2 * np.sin(1.5 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] * X[:, 3]
+        level = rng.normal(size=40)[task]
+        slopes = 0.5 * rng.normal(size=(40, 2))[task]
+        y = common + level + (slopes * X[:, 4:6]).sum(axis=1)
+    elif name == "simulated mixed":
+        phase = rng.normal(size=40)[task]
+        y = 2 * np.sin(1.5 * X[:, 0] + 0.6 * phase) + X[:, 1]
+        y = y + rng.normal(size=40)[task]
+    else:
+        y = (rng.normal(size=(40, 6))[task] * X).sum(axis=1)
+    return Table(pd.DataFrame(X), y + rng.normal(size=1600), task)
+
+
+def split_rows(task: Array, setting: str, seed: int) -> tuple[Array, Array]:
+    """Return rows of training and of test, some of each from every task."""
+    rng = np.random.default_rng([seed, 11])
+    train, test = [], []
+    for code in np.unique(task):
+        rows = rng.permutation(np.flatnonzero(task == code))
+        if setting == "half":
+            n_train = (len(rows) + int(rng.integers(2))) // 2
+        else:
+            n_train = int(rng.integers(3, 10))
+        n_train = max(1, min(n_train, len(rows) - 1))
+        train.append(rows[:n_train])
+        test.append(rows[n_train:])
+    train_rows = np.concatenate(train)
+    test_rows = np.concatenate(test)
+    if len(train_rows) > MAX_TRAIN_ROWS:
+        train_rows = rng.permutation(train_rows)[:MAX_TRAIN_ROWS]
+        seen = np.unique(task[train_rows])
+        test_rows = test_rows[np.isin(task[test_rows], seen)]
+    if len(test_rows) > 2 * MAX_TRAIN_ROWS:
+        test_rows = rng.permutation(test_rows)[: 2 * MAX_TRAIN_ROWS]
+    return np.sort(train_rows), np.sort(test_rows)
+
+
+def encode(train: pd.DataFrame, test: pd.DataFrame) -> tuple[Array, Array]:
+    """Return standardized numbers (missing: median and flag) and one-hot texts."""
+    columns: list[tuple[Array, Array]] = []
+    for name in train.columns:
+        if pd.api.types.is_numeric_dtype(train[name]):
+            values = [part[name].to_numpy(float) for part in (train, test)]
+            median = np.nanmedian(values[0])
+            filled = [np.where(np.isnan(part), median, part) for part in values]
+            columns.append((filled[0], filled[1]))
+            if np.isnan(values[0]).any():
+                flags = [np.isnan(part).astype(float) for part in values]
+                columns.append((flags[0], flags[1]))
+            continue
+        words = [part[name].astype(str) for part in (train, test)]
+        levels = words[0].value_counts().index[:MAX_CATEGORIES].tolist()
+        if len(levels) == 2:
+            levels = levels[1:]
+        for level in levels:
+            columns.append(
+                (
+                    (words[0] == level).to_numpy(float),
+                    (words[1] == level).to_numpy(float),
+                )
+            )
+    X_train, X_test = (np.column_stack(part) for part in zip(*columns, strict=True))
+    mean = X_train.mean(axis=0)
+    std = X_train.std(axis=0)
+    varies = std > 1e-9
+    mean = mean[varies]
+    std = std[varies]
+    return (X_train[:, varies] - mean) / std, (X_test[:, varies] - mean) / std
+
+
+def make_split(table: Table, setting: str, seed: int) -> Split:
+    """Split and encode a table."""
+    train, test = split_rows(table.task, setting, seed)
+    X_train, X_test = encode(table.columns.iloc[train], table.columns.iloc[test])
+    return Split(
+        X_train,
+        table.y[train],
+        table.task[train],
+        X_test,
+        table.y[test],
+        table.task[test],
+    )
+
+
+# ---------------------------------------------------------------------- methods
+
+
+def predict_by_task(model: Any, data: Split) -> Array:
+    """Fit a model of mtlrun, and predict."""
+    model.fit(data.X_train, data.y_train, task_id=data.task_train)
+    return np.asarray(model.predict(data.X_test, task_id=data.task_test))
+
+
+def predict_ridge(data: Split) -> Array:
+    """Fit a ridge regression per task, its strength by leave-one-out errors."""
+    predicted = np.full(len(data.y_test), data.y_train.mean())
+    for task in np.unique(data.task_train):
+        rows = data.task_train == task
+        test = data.task_test == task
+        if not test.any():
+            continue
+        if rows.sum() < 2:
+            predicted[test] = data.y_train[rows].mean()
+            continue
+        model = RidgeCV(STRENGTHS).fit(data.X_train[rows], data.y_train[rows])
+        predicted[test] = model.predict(data.X_test[test])
+    return predicted
+
+
+def with_task(X: Array, task: Array) -> Array:
+    """Return X with the task as the last column."""
+    return np.column_stack([X, task])
+
+
+def predict_trees(data: Split) -> Array:
+    """Fit boosted trees with the task as a category; leaves by cross-validation."""
+    codes = np.unique(np.concatenate([data.task_train, data.task_test]))
+    train = with_task(data.X_train, np.searchsorted(codes, data.task_train))
+    test = with_task(data.X_test, np.searchsorted(codes, data.task_test))
+    # Boosted trees take at most 255 categories; more tasks are a number.
+    is_category = len(codes) <= 255
+    fold = np.random.default_rng(0).permutation(len(train)) % 3
+
+    def make(n_leaves: int) -> HistGradientBoostingRegressor:
+        return HistGradientBoostingRegressor(
+            max_leaf_nodes=n_leaves,
+            min_samples_leaf=5,
+            categorical_features=[train.shape[1] - 1] if is_category else None,
+        )
+
+    errors = {}
+    for n_leaves in (4, 16):
+        errors[n_leaves] = 0.0
+        for k in range(3):
+            model = make(n_leaves).fit(train[fold != k], data.y_train[fold != k])
+            residual = model.predict(train[fold == k]) - data.y_train[fold == k]
+            errors[n_leaves] += float(residual @ residual)
+    best = min(errors, key=lambda n_leaves: errors[n_leaves])
+    return np.asarray(make(best).fit(train, data.y_train).predict(test))
+
+
+def predict_lightgbm(data: Split) -> Array:
+    """Fit LightGBM with the task as a category."""
+    import lightgbm
+
+    model = lightgbm.LGBMRegressor(verbose=-1, n_jobs=1)
+    train = with_task(data.X_train, data.task_train)
+    model.fit(train, data.y_train, categorical_feature=[train.shape[1] - 1])
+    return np.asarray(model.predict(with_task(data.X_test, data.task_test)))
+
+
+def predict_catboost(data: Split) -> Array:
+    """Fit CatBoost with the task as a category."""
+    import catboost
+
+    def frame(X: Array, task: Array) -> pd.DataFrame:
+        columns = pd.DataFrame(X).rename(columns=str)
+        return columns.assign(task=pd.Series(task).astype(str))
+
+    model = catboost.CatBoostRegressor(
+        iterations=300,
+        verbose=0,
+        thread_count=1,
+        allow_writing_files=False,
+        cat_features=["task"],
+    )
+    model.fit(frame(data.X_train, data.task_train), data.y_train)
+    return np.asarray(model.predict(frame(data.X_test, data.task_test)))
+
+
+def predict_gpboost(data: Split) -> Array:
+    """Fit GPBoost with random levels of the tasks; rounds by cross-validation."""
+    import gpboost
+
+    params = {"learning_rate": 0.1, "num_leaves": 8, "min_data_in_leaf": 5}
+    params |= {"verbose": -1, "num_threads": 1}
+
+    def effects() -> Any:
+        groups = data.task_train.astype(str)
+        return gpboost.GPModel(group_data=groups, likelihood="gaussian")
+
+    scores = gpboost.cv(
+        params,
+        gpboost.Dataset(data.X_train, data.y_train),
+        gp_model=effects(),
+        num_boost_round=150,
+        nfold=3,
+        early_stopping_rounds=10,
+        metric="mse",
+        verbose_eval=False,
+        use_gp_model_for_validation=True,
+    )
+    n_rounds = int(np.argmin(next(iter(scores.values())))) + 1
+    model_of_groups = effects()
+    booster = gpboost.train(
+        params,
+        gpboost.Dataset(data.X_train, data.y_train),
+        gp_model=model_of_groups,
+        num_boost_round=n_rounds,
+    )
+    found = booster.predict(
+        data.X_test,
+        group_data_pred=data.task_test.astype(str),
+        predict_var=False,
+        pred_latent=False,
+    )
+    return np.asarray(found["response_mean"])
+
+
+REFERENCE = "HierarchicalMTL"
+METHODS: dict[str, Callable[[Split], Array]] = {
+    REFERENCE: lambda data: predict_by_task(HierarchicalMTL(), data),
+    "SmoothMTL": lambda data: predict_by_task(SmoothMTL(), data),
+    "SmoothMTL, other centers": lambda data: predict_by_task(
+        SmoothMTL(random_state=1), data
+    ),
+    "SmoothPooled": lambda data: predict_by_task(SmoothPooled(), data),
+    "SmoothIndependent": lambda data: predict_by_task(SmoothIndependent(), data),
+    "ridge per task": predict_ridge,
+    "boosted trees + task": predict_trees,
+    "LightGBM": predict_lightgbm,
+    "CatBoost": predict_catboost,
+    "GPBoost": predict_gpboost,
+}
+#: Methods of packages that need not be there.
+PACKAGES = {"LightGBM": "lightgbm", "CatBoost": "catboost", "GPBoost": "gpboost"}
+
+
+def installed_methods() -> list[str]:
+    """Return the methods whose packages are installed."""
+    return [
+        name
+        for name in METHODS
+        if name not in PACKAGES or importlib.util.find_spec(PACKAGES[name])
+    ]
+
+
+# ---------------------------------------------------------------------- measurement
+
+
+def measure(name: str, data: Split) -> dict[str, float]:
+    """Return mean squared error, and processor seconds of fit and prediction."""
+    started = time.process_time()
+    predicted = METHODS[name](data)
+    seconds = time.process_time() - started
+    error = float(np.mean(np.square(predicted - data.y_test)))
+    return {"mse": error, "cpu_seconds": round(seconds, 3)}
+
+
+def peak_megabytes(name: str, data: Split) -> float:
+    """Return the peak memory of a method, from a run of its own."""
+    tracemalloc.start()
+    METHODS[name](data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return round(peak / 1e6, 1)
+
+
+def run(folder: Path, tables: list[str], methods: list[str], splits: range) -> Any:
+    """Yield a record per table, setting, split and method."""
+    for seed in splits:
+        for name in tables:
+            table = read_table(name, folder)
+            for setting in SETTINGS:
+                data = make_split(table, setting, seed)
+                for method in methods:
+                    record: dict[str, Any] = {
+                        "table": name,
+                        "setting": setting,
+                        "split": seed,
+                        "method": method,
+                        "rows": len(data.y_train),
+                        "tasks": len(np.unique(data.task_train)),
+                        "columns": data.X_train.shape[1],
+                    }
+                    record |= measure(method, data)
+                    if seed == splits[0]:
+                        record["peak_megabytes"] = peak_megabytes(method, data)
+                    yield record
+
+
+def coverage(folder: Path, tables: list[str], splits: range) -> Any:
+    """Yield the share of new targets inside 95% intervals, for known and new tasks."""
+    for name in tables:
+        table = read_table(name, folder)
+        known, new = [], []
+        for seed in splits:
+            data = make_split(table, "half", seed)
+            codes = np.unique(table.task)
+            n_new = max(1, len(codes) // 5)
+            left_out = np.random.default_rng(seed).permutation(codes)[:n_new]
+            kept = ~np.isin(data.task_train, left_out)
+            model = SmoothMTL(unseen="mean")
+            model.fit(
+                data.X_train[kept], data.y_train[kept], task_id=data.task_train[kept]
+            )
+            mean, std = model.predict(
+                data.X_test, task_id=data.task_test, return_std=True
+            )
+            is_inside = np.abs(mean - data.y_test) < 1.96 * std
+            is_new = np.isin(data.task_test, left_out)
+            known.append(is_inside[~is_new].mean())
+            new.append(is_inside[is_new].mean())
+        yield {
+            "table": name,
+            "known tasks": round(float(np.mean(known)), 3),
+            "new tasks": round(float(np.mean(new)), 3),
+        }
+
+
+def summary(records: list[dict[str, Any]]) -> str:
+    """Return tables of mean gains, processor seconds and peak memory."""
+    frame = pd.DataFrame(records)
+    keys = ["table", "setting", "split"]
+    reference = frame[frame["method"] == REFERENCE].set_index(keys)["mse"]
+    frame["gain"] = 100 * (
+        1 - frame["mse"] / frame.set_index(keys).index.map(reference)
+    )
+    parts = []
+    for value, title, digits in (
+        ("gain", f"Gain in squared error over {REFERENCE} in %", 1),
+        ("cpu_seconds", "Processor seconds of fit and prediction", 2),
+        ("peak_megabytes", "Peak memory in MB", 0),
+    ):
+        wide = frame.pivot_table(
+            index=["table", "setting"], columns="method", values=value, sort=False
+        )
+        parts.append(f"{title}\n{wide.round(digits).to_string()}")
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Run the benchmark from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder of the data sets")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
+    parser.add_argument("--methods", nargs="+", default=installed_methods())
+    parser.add_argument("--splits", type=int, default=4, help="splits of every table")
+    parser.add_argument("--output", type=Path, help="file for a JSON line per fit")
+    parser.add_argument("--coverage", action="store_true")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    splits = range(options.splits)
+    if options.coverage:
+        for record in coverage(options.folder, options.tables, splits):
+            sys.stdout.write(json.dumps(record) + "\n")
+            sys.stdout.flush()
+        return
+    methods = list(dict.fromkeys([REFERENCE, *options.methods]))
+    records = []
+    for record in run(options.folder, options.tables, methods, splits):
+        records.append(record)
+        if options.output:
+            with options.output.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+    sys.stdout.write(summary(records))
+
+
+if __name__ == "__main__":
+    main()

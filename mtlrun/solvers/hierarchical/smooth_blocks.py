@@ -1,0 +1,479 @@
+"""Blocks of the covariance of a smooth model: the rows of single tasks.
+
+Within task t the covariance in units of s2, without the common parts, is::
+
+    B_t = W_t^-1 + sum over own parts k of theta_k K_kt,   W the weights of the rows
+
+`KernelBlock` holds the matrices K_kt of tasks of about the same size, padded by rows of
+zeros, which change nothing. `FeatureBlock` holds one task with many rows through
+features, K_kt = F_k F_k', so that after one pass over its rows an evaluation costs q^3
+for q features (Woodbury's identity).
+
+Notation: C = [A 1 y] are the rows of a block: common features, a column of ones, and
+the target. Every vector of interest is B^-1 C times a matrix of coefficients that is
+the same for all blocks: U with B^-1 - U U' = P, and a = P y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign, SmoothRows
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Tasks with more rows have features in place of exact kernels.
+MAX_EXACT_ROWS = 400
+#: Bytes of blocks that are kept between evaluations; beyond, they are made again.
+MAX_KEPT_BYTES = 1 << 30
+#: Bytes of one block of many small tasks.
+MAX_BLOCK_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class OwnSums:
+    """Sums over the tasks of a block for the derivatives in theta of K own parts.
+
+    Attributes
+    ----------
+    traces : ndarray of shape (K,)
+        tr(K_k P).
+    squares : ndarray of shape (K,)
+        a' K_k a.
+    """
+
+    traces: Array
+    squares: Array
+
+    def __add__(self, other: OwnSums) -> OwnSums:
+        return OwnSums(self.traces + other.traces, self.squares + other.squares)
+
+
+@dataclass(frozen=True)
+class CurvatureSums:
+    """Sums over the tasks of a block that the second derivatives in theta need.
+
+    K is the number of own parts that were asked for, r the number of columns of U, and
+    c the number of common features that were asked for.
+
+    Attributes
+    ----------
+    pairs : ndarray of shape (K, K)
+        tr(B^-1 K_k B^-1 K_l) - 2 tr(U' K_k B^-1 K_l U).
+    inner : ndarray of shape (K, r, r)
+        U' K_k U.
+    common : ndarray of shape (K, c)
+        Diagonal of (P A)' K_k P A.
+    products : ndarray of shape (K, K)
+        a' K_k B^-1 K_l a.
+    images : ndarray of shape (m + 1, K)
+        [A 1]' B^-1 K_k a.
+    """
+
+    pairs: Array
+    inner: Array
+    common: Array
+    products: Array
+    images: Array
+
+    def __add__(self, other: CurvatureSums) -> CurvatureSums:
+        return CurvatureSums(
+            self.pairs + other.pairs,
+            self.inner + other.inner,
+            self.common + other.common,
+            self.products + other.products,
+            self.images + other.images,
+        )
+
+
+@dataclass
+class KernelBlock:
+    """Tasks of about the same number of rows, with exact kernels.
+
+    Attributes
+    ----------
+    tasks : ndarray of int, shape (b,)
+        Positions of the tasks.
+    index : ndarray of int, shape (b, n)
+        Position of every row in the arrays of the model; -1 for padding.
+    kernels : ndarray of shape (K, b, n, n)
+    rows : ndarray of shape (b, n, m + 2)
+        C = [A 1 y].
+    noise : ndarray of shape (b, n)
+        Variance of the noise in units of s2; 1 for padding.
+    """
+
+    tasks: Array
+    index: Array
+    kernels: Array
+    rows: Array
+    noise: Array
+    inverse: Array = field(init=False, repr=False)
+    solved: Array = field(init=False, repr=False)
+
+    def factorize(self, theta: Array) -> tuple[float, Array]:
+        """Set B^-1 and B^-1 C for theta (K,); return log|B| and C' B^-1 C."""
+        B = np.tensordot(theta, self.kernels, 1)
+        diagonal = np.arange(B.shape[1])
+        B[:, diagonal, diagonal] += self.noise
+        factor = np.linalg.cholesky(B)
+        logdet = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum()
+        self.inverse = np.linalg.inv(B)
+        self.solved = self.inverse @ self.rows
+        flat = self.rows.reshape(-1, self.rows.shape[2])
+        return float(logdet), flat.T @ self.solved.reshape(flat.shape)
+
+    def own_sums(self, U: Array, a: Array) -> OwnSums:
+        """Return the sums for the gradient.
+
+        U (m + 2, r) and a (m + 2,) are coefficients of B^-1 C.
+        """
+        u = self.solved @ U
+        P = self.inverse - u @ u.transpose(0, 2, 1)
+        v = self.solved @ a
+        traces = np.tensordot(self.kernels, P, ([1, 2, 3], [0, 1, 2]))
+        squares = np.einsum("bi,kbij,bj->k", v, self.kernels, v, optimize=True)
+        return OwnSums(traces, squares)
+
+    def curvature_sums(
+        self, U: Array, PA: Array, a: Array, parts: Array
+    ) -> CurvatureSums:
+        """Return the sums for second derivatives of some own parts.
+
+        PA (m + 2, c) are coefficients of P A for c common features; `parts` are
+        positions of own parts.
+        """
+        kernels = self.kernels[parts]
+        u = self.solved @ U
+        projected = self.solved @ PA
+        images = np.matmul(kernels, (self.solved @ a)[:, :, None])[:, :, :, 0]
+        solved_images = np.matmul(self.inverse, images[..., None])[..., 0]
+        solved_kernels = self.inverse @ kernels
+        kernel_u = kernels @ u
+        solved_u = self.inverse @ kernel_u
+        n_parts = len(parts)
+        pairs = np.empty((n_parts, n_parts))
+        for k in range(n_parts):
+            for j in range(n_parts):
+                pairs[k, j] = np.vdot(
+                    solved_kernels[k], solved_kernels[j].transpose(0, 2, 1)
+                ) - 2 * np.vdot(kernel_u[k], solved_u[j])
+        inner = np.einsum("bnr,kbns->krs", u, kernel_u, optimize=True)
+        common = np.empty((n_parts, projected.shape[2]))
+        for k in range(n_parts):
+            product = kernels[k] @ projected
+            common[k] = np.einsum("bnm,bnm->m", projected, product)
+        products = np.einsum("kbn,jbn->kj", images, solved_images)
+        linear = np.einsum("bnm,kbn->mk", self.solved[:, :, :-1], images, optimize=True)
+        return CurvatureSums(pairs, inner, common, products, linear)
+
+    def applied(self, coefficients: Array) -> Array:
+        """Return B^-1 C coefficients for the rows that are not padding."""
+        return np.asarray((self.solved @ coefficients)[self.is_row])
+
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of B^-1 for the rows that are not padding."""
+        return np.asarray(np.diagonal(self.inverse, axis1=1, axis2=2)[self.is_row])
+
+    def own_bilinear(self, left: Array, right: Array) -> Array:
+        """Return left' K_k right for every own part and values of the rows."""
+        x = np.zeros(self.index.shape)
+        y = np.zeros(self.index.shape)
+        x[self.is_row] = left
+        y[self.is_row] = right
+        return np.asarray(np.einsum("bi,kbij,bj->k", x, self.kernels, y, optimize=True))
+
+    def solve(self, values: Array) -> Array:
+        """Return B^-1 values for values of the rows of the block, (n_rows,)."""
+        x = np.zeros(self.index.shape)
+        x[self.is_row] = values
+        return np.asarray((self.inverse @ x[:, :, None])[:, :, 0][self.is_row])
+
+    def image(self, values: Array) -> Array:
+        """Return C' B^-1 values, (m + 2,)."""
+        return np.asarray(self.solved[self.is_row].T @ values)
+
+    def common_sums(self, values: Array) -> Array:
+        """Return A' values, (m,)."""
+        return np.asarray(self.rows[self.is_row][:, :-2].T @ values)
+
+    def set_target(self, target: Array, noise: Array) -> None:
+        """Replace target and noise, arrays over all rows of the model."""
+        self.rows[self.is_row, -1] = target[self.positions]
+        self.noise[self.is_row] = noise[self.positions]
+
+    @property
+    def is_row(self) -> Array:
+        """Whether a place holds a row and not padding, (b, n)."""
+        return self.index >= 0
+
+    @property
+    def positions(self) -> Array:
+        """Positions of the rows of the block in the arrays of the model."""
+        return np.asarray(self.index[self.is_row])
+
+
+@dataclass
+class FeatureBlock:
+    """One task with many rows, through features of its own parts.
+
+    Attributes
+    ----------
+    tasks : ndarray of int, shape (1,)
+    positions : ndarray of int, shape (n,)
+        Position of every row in the arrays of the model.
+    features : ndarray of shape (n, q)
+    groups : ndarray of int, shape (q,)
+        Own part of every feature.
+    n_parts : int
+        Number K of own parts.
+    rows : ndarray of shape (n, m + 2)
+        C = [A 1 y].
+    noise : ndarray of shape (n,)
+    """
+
+    tasks: Array
+    positions: Array
+    features: Array
+    groups: Array
+    n_parts: int
+    rows: Array
+    noise: Array
+    gram: Array = field(init=False, repr=False)
+    #: [F C]' B^-1 [F C].
+    solved_gram: Array = field(init=False, repr=False)
+    #: L^-1 S with L L' = I + S F'WF S, S the roots of theta of the features.
+    root: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._sum_products()
+
+    def _sum_products(self) -> None:
+        joint = np.hstack([self.features, self.rows])
+        self.gram = joint.T @ (joint / self.noise[:, None])
+
+    def factorize(self, theta: Array) -> tuple[float, Array]:
+        """Set [F C]' B^-1 [F C] for theta (K,); return log|B| and C' B^-1 C."""
+        q = self.features.shape[1]
+        scale = np.sqrt(theta)[self.groups]
+        M = scale[:, None] * self.gram[:q, :q] * scale
+        M[np.diag_indices(q)] += 1.0
+        factor = np.linalg.cholesky(M)
+        self.root = solve_triangular(factor, np.diag(scale), lower=True)
+        half = self.root @ self.gram[:q]
+        self.solved_gram = self.gram - half.T @ half
+        logdet = np.log(self.noise).sum() + 2 * np.log(np.diag(factor)).sum()
+        return float(logdet), self.solved_gram[q:, q:]
+
+    def _sum_by_part(self, values: Array) -> Array:
+        """Return sums of values (q, ...) over the features of every part, (K, ...)."""
+        out = np.zeros((self.n_parts, *values.shape[1:]))
+        np.add.at(out, self.groups, values)
+        return out
+
+    def own_sums(self, U: Array, a: Array) -> OwnSums:
+        """Return the sums for the gradient (see `KernelBlock.own_sums`)."""
+        q = self.features.shape[1]
+        mixed = self.solved_gram[:q, q:]
+        diagonal = np.diag(self.solved_gram)[:q] - np.square(mixed @ U).sum(axis=1)
+        squares = np.square(mixed @ a)
+        return OwnSums(self._sum_by_part(diagonal), self._sum_by_part(squares))
+
+    def curvature_sums(
+        self, U: Array, PA: Array, a: Array, parts: Array
+    ) -> CurvatureSums:
+        """Return the sums for second derivatives (see `KernelBlock.curvature_sums`)."""
+        q = self.features.shape[1]
+        inside = self.solved_gram[:q, :q]
+        mixed = self.solved_gram[:q, q:]
+        u = mixed @ U
+        v = mixed @ a
+        columns = [np.flatnonzero(self.groups == part) for part in parts]
+        n_parts = len(columns)
+        inner = np.array([u[part].T @ u[part] for part in columns])
+        inner = inner.reshape(n_parts, U.shape[1], U.shape[1])
+        pairs = np.empty((n_parts, n_parts))
+        products = np.empty((n_parts, n_parts))
+        for k, left in enumerate(columns):
+            for j, right in enumerate(columns):
+                between = inside[np.ix_(left, right)]
+                crossed = (u[left] * (between @ u[right])).sum()
+                pairs[k, j] = np.square(between).sum() - 2 * crossed
+                products[k, j] = v[left] @ between @ v[right]
+        common = self._sum_by_part(np.square(mixed @ PA))[parts]
+        linear = self._sum_by_part(mixed[:, :-1] * v[:, None])[parts].T
+        return CurvatureSums(pairs, inner, common, products, linear)
+
+    def applied(self, coefficients: Array) -> Array:
+        """Return B^-1 C coefficients for the rows, (n, ...)."""
+        return self.solve(self.rows @ coefficients)
+
+    def solve(self, values: Array) -> Array:
+        """Return B^-1 values, values of shape (n, ...)."""
+        noise = self.noise.reshape(-1, *np.ones(values.ndim - 1, dtype=int))
+        weighted = values / noise
+        inner = self.root.T @ (self.root @ (self.features.T @ weighted))
+        return np.asarray(weighted - (self.features @ inner) / noise)
+
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of B^-1."""
+        half = (self.features @ self.root.T) / self.noise[:, None]
+        return np.asarray(1 / self.noise - np.square(half).sum(axis=1))
+
+    def own_bilinear(self, left: Array, right: Array) -> Array:
+        """Return left' K_k right for every own part."""
+        products = (self.features.T @ left) * (self.features.T @ right)
+        return self._sum_by_part(products)
+
+    def image(self, values: Array) -> Array:
+        """Return C' B^-1 values, (m + 2,)."""
+        return np.asarray(self.rows.T @ self.solve(values))
+
+    def common_sums(self, values: Array) -> Array:
+        """Return A' values, (m,)."""
+        return np.asarray(self.rows[:, :-2].T @ values)
+
+    def set_target(self, target: Array, noise: Array) -> None:
+        """Replace target and noise, arrays over all rows of the model."""
+        self.rows[:, -1] = target[self.positions]
+        self.noise = noise[self.positions]
+        self._sum_products()
+
+
+Block = KernelBlock | FeatureBlock
+
+
+@dataclass(frozen=True)
+class SmoothData:
+    """Rows of all tasks with targets.
+
+    Attributes
+    ----------
+    design : SmoothDesign
+    rows : SmoothRows of n rows
+    codes : ndarray of int, shape (n,)
+        Position of the task of every row, in ascending order.
+    target : ndarray of shape (n,)
+    noise : ndarray of shape (n,)
+        Variance of the noise of every row in units of s2.
+    """
+
+    design: SmoothDesign
+    rows: SmoothRows
+    codes: Array
+    target: Array
+    noise: Array
+
+    def take(self, index: Array) -> SmoothData:
+        """Return some of the rows, tasks numbered anew."""
+        codes = np.unique(self.codes[index], return_inverse=True)[1]
+        return SmoothData(
+            self.design,
+            self.rows.take(index),
+            codes,
+            self.target[index],
+            self.noise[index],
+        )
+
+    @property
+    def sizes(self) -> Array:
+        """Number of rows of every task, (T,)."""
+        return np.bincount(self.codes)
+
+
+class BlockList:
+    """The blocks of all tasks, made again at every pass if they take too much memory.
+
+    Parameters
+    ----------
+    data : SmoothData
+    """
+
+    def __init__(self, data: SmoothData) -> None:
+        self.data = data
+        self.starts = np.concatenate([[0], np.cumsum(data.sizes)])
+        n_columns = int(data.design.groups.size) + 2
+        self._makers = self._plan(n_columns)
+        sizes = np.minimum(data.sizes, MAX_EXACT_ROWS).astype(float)
+        per_row = 2 * n_columns + (len(data.design.own) + 1) * sizes
+        self.n_bytes = 8.0 * float(data.sizes @ per_row)
+        self._kept: list[Block] | None = None
+
+    def _plan(self, n_columns: int) -> list[Callable[[], Block]]:
+        """Return functions that make the blocks: tasks of similar sizes together."""
+        sizes = self.data.sizes
+        makers: list[Callable[[], Block]] = []
+        is_large = sizes > MAX_EXACT_ROWS
+        for task in np.flatnonzero(is_large):
+            makers.append(partial(self._feature_block, int(task)))
+        small = np.flatnonzero(~is_large)
+        padded = np.where(sizes <= 8, -(-sizes // 2) * 2, -(-sizes // 8) * 8)
+        for length in np.unique(padded[small]):
+            tasks = small[padded[small] == length]
+            per_task = 8 * length * (3 * length + 2 * n_columns)
+            step = max(1, int(MAX_BLOCK_BYTES // per_task))
+            for start in range(0, len(tasks), step):
+                part = tasks[start : start + step]
+                makers.append(partial(self._kernel_block, part, int(length)))
+        return makers
+
+    def __iter__(self) -> Iterator[Block]:
+        if self._kept is None and self.n_bytes <= MAX_KEPT_BYTES:
+            self._kept = [make() for make in self._makers]
+        if self._kept is not None:
+            yield from self._kept
+            return
+        for make in self._makers:
+            yield make()
+
+    def set_target(self, target: Array, noise: Array) -> None:
+        """Replace target and noise of all rows."""
+        self.data = replace(self.data, target=target, noise=noise)
+        for block in self._kept or []:
+            block.set_target(target, noise)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the blocks of a pass are those of the pass before."""
+        return self.n_bytes <= MAX_KEPT_BYTES
+
+    def _matrix(self, index: Array) -> Array:
+        """Return C = [A 1 y] for some rows."""
+        data = self.data
+        features = data.design.common_features(data.rows.take(index))
+        return np.hstack([features, np.ones((len(index), 1)), data.target[index, None]])
+
+    def _feature_block(self, task: int) -> FeatureBlock:
+        positions = np.arange(self.starts[task], self.starts[task + 1])
+        rows = self.data.rows.take(positions)
+        features, groups = self.data.design.own_features(rows, rows)
+        return FeatureBlock(
+            tasks=np.array([task]),
+            positions=positions,
+            features=features,
+            groups=groups,
+            n_parts=len(self.data.design.own),
+            rows=self._matrix(positions),
+            noise=self.data.noise[positions],
+        )
+
+    def _kernel_block(self, tasks: Array, length: int) -> KernelBlock:
+        within = np.arange(length)
+        is_row = within < self.data.sizes[tasks, None]
+        index = np.where(is_row, self.starts[tasks, None] + within, -1)
+        padded = self.data.rows.take(np.maximum(index, 0))
+        kernels = self.data.design.own_kernels(padded, padded)
+        kernels *= is_row[:, :, None] & is_row[:, None, :]
+        positions = index[is_row]
+        matrix = self._matrix(positions)
+        rows = np.zeros((*index.shape, matrix.shape[1]))
+        rows[is_row] = matrix
+        noise = np.ones(index.shape)
+        noise[is_row] = self.data.noise[positions]
+        return KernelBlock(tasks, index, kernels, rows, noise)

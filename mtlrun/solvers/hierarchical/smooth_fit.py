@@ -1,0 +1,447 @@
+"""Variances of a smooth hierarchical model: Newton's method with a certificate.
+
+Minimizes over theta >= 0, the variances of the parts in units of the noise variance::
+
+    F(theta) = D(theta) + sum over parts of 2 rate_i sqrt(theta_i) + precision_i theta_i
+
+D is minus twice the logarithm of the marginal likelihood (`smooth_marginal`,
+`smooth_labels`). The prior with a rate is exponential in the standard deviation. It
+changes nothing on large tables, and keeps small ones from fitting curves to noise. The
+prior with a precision is half normal in the standard deviation.
+
+Every step minimizes a quadratic model over theta >= 0, so zeros are exact. The expected
+second derivatives make the right step from far away; the exact ones take over near the
+minimum, where they are positive definite. The root in the prior is replaced by its
+tangent, which lies above it.
+
+A rate makes a variance of zero a local minimum. So the fit starts twice, with all parts
+and with the linear ones only, and a part that is zero is added, or one that is not is
+dropped, where that lowers F.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.optimize import nnls
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Variance of every part at the start, in units of the noise variance.
+START = 0.1
+#: A search whose steps are predicted to lower F by less than this is given up if ten
+#: such steps would not reach the best point.
+HOPELESS = 0.03
+#: Halvings of a step before it is given up.
+MAX_HALVINGS = 20
+#: Largest variance of a part in units of the noise variance.
+MAX_THETA = 1e7
+#: Curved parts below this variance are dropped if that lowers F.
+SMALL_THETA = 1e-8
+#: Expected second derivatives below this, in units of 1 / theta^2 at the start, are
+#: rounding: the rows say nothing about the variance.
+MIN_CURVATURE = 1e-8
+#: Share of |D| below which a predicted reduction is rounding.
+ROUNDING = 1e-12
+#: A predicted reduction below this is rounding if no step lowers F.
+STALLED = 1e-4
+#: A step that is predicted to lower F by less than this uses exact second derivatives.
+NEAR = 1.0
+#: A part whose removal raises F by less than this is fitted again without it.
+DROP_SLACK = 3.0
+#: Steps whose differences of gradients correct second derivatives that are not exact.
+MAX_DIFFERENCES = 6
+#: Rounds of adding and dropping parts.
+MAX_ROUNDS = 3
+
+
+class CriterionSolution(Protocol):
+    """A criterion at one theta."""
+
+    @property
+    def theta(self) -> Array:
+        """Variances of the parts."""
+
+    @property
+    def criterion(self) -> float:
+        """D."""
+
+
+class Value(CriterionSolution, Protocol):
+    """A criterion at one theta with its gradient."""
+
+    @property
+    def gradient(self) -> Array:
+        """Derivative of D in theta."""
+
+
+class Criterion(Protocol):
+    """D with its derivatives.
+
+    Attributes
+    ----------
+    n_evaluations : int
+    is_curvature_exact : bool
+        Whether the second derivatives are exact; else they are corrected by differences
+        of gradients.
+    """
+
+    n_evaluations: int
+    is_curvature_exact: bool
+
+    def __call__(self, theta: Array) -> Any:
+        """Return a `Value`."""
+
+    def solve(self, theta: Array) -> Any:
+        """Return a `CriterionSolution`, which costs less."""
+
+    def differentiate(self, solution: Any) -> Any:
+        """Return the `Value` of the solution found last."""
+
+    def curvature(self, value: Any, parts: Array | None = None) -> tuple[Array, Array]:
+        """Return expected and exact second derivatives at the theta evaluated last."""
+
+
+@dataclass(frozen=True)
+class VariancePrior:
+    """Prior of the standard deviations of the parts, sqrt(theta).
+
+    Attributes
+    ----------
+    rate : ndarray of shape (n_parts,)
+        Rates of exponential priors.
+    precision : ndarray of shape (n_parts,)
+        Precisions of half-normal priors.
+    """
+
+    rate: Array
+    precision: Array
+
+    def value(self, theta: Array) -> float:
+        """Return minus twice the logarithm of the density, up to a constant."""
+        return float(2 * self.rate @ np.sqrt(theta) + self.precision @ theta)
+
+    def gradient(self, theta: Array) -> Array:
+        """Return the derivative in theta; a rate adds nothing at zero."""
+        std = np.sqrt(np.where(theta > 0, theta, np.inf))
+        return self.rate / std + self.precision
+
+    def curvature(self, theta: Array) -> Array:
+        """Return the diagonal of the second derivative in theta; it is not positive."""
+        std = np.sqrt(np.where(theta > 0, theta, np.inf))
+        return np.asarray(-0.5 * self.rate / std**3)
+
+
+@dataclass(frozen=True)
+class VarianceFit:
+    """Where the search for the variances ended.
+
+    Attributes
+    ----------
+    value : Value
+    objective : float
+        F.
+    path : list of float
+        F of every accepted point; it never rises.
+    predicted_reduction : float
+        By how much a further step, or adding a part, would lower F, as the quadratic
+        model says. Parts whose addition was tried in vain do not count.
+    converged : bool
+    is_identified : ndarray of bool
+        Whether the rows say something about the variance of a part; it is zero where
+        they do not.
+    """
+
+    value: Any
+    objective: float
+    path: list[float]
+    predicted_reduction: float
+    converged: bool
+    is_identified: Array
+
+    @property
+    def theta(self) -> Array:
+        """Variances of the parts in units of the noise variance."""
+        return np.asarray(self.value.theta)
+
+
+def fit_variances(
+    criterion: Criterion,
+    prior: VariancePrior,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    is_forced_zero: Array | None = None,
+    start: Array | None = None,
+) -> VarianceFit:
+    """Minimize F from two starts, then add and drop parts while that lowers it.
+
+    Parameters
+    ----------
+    criterion : Criterion
+    prior : VariancePrior
+    tol : float
+        Ends when a step is predicted to lower F by less.
+    max_iter : int
+        Newton steps of every search.
+    is_forced_zero : ndarray of bool, optional
+        Parts that are left out.
+    start : ndarray, optional
+        Where to start in place of the two starts.
+    """
+    n_parts = len(prior.rate)
+    search = _VarianceSearch(criterion, prior, tol, max_iter)
+    allowed = np.ones(n_parts, dtype=bool)
+    if is_forced_zero is not None:
+        allowed = ~is_forced_zero
+    search.identify(allowed)
+    if start is not None:
+        search.descend(np.where(search.is_identified, start, 0.0))
+    else:
+        is_curved = prior.rate > 0
+        everything = np.where(search.is_identified, START, 0.0)
+        search.descend(everything)
+        if (is_curved & search.is_identified).any():
+            search.descend(np.where(is_curved, 0.0, everything))
+    for _ in range(MAX_ROUNDS):
+        if not search.exchange():
+            break
+    return search.result()
+
+
+class _VarianceSearch:
+    """The best point so far, and the moves from it."""
+
+    def __init__(
+        self, criterion: Criterion, prior: VariancePrior, tol: float, max_iter: int
+    ) -> None:
+        self.criterion = criterion
+        self.prior = prior
+        self.tol = tol
+        self.max_iter = max_iter
+        self.is_identified = np.zeros(len(prior.rate), dtype=bool)
+        self.best: Any = None
+        self.objective = np.inf
+        self._diagonal: Array | None = None
+        self.path: list[float] = []
+        self.reduction = 0.0
+        self.has_stalled = False
+        # Parts whose addition to the best point was tried in vain.
+        self._rejected: set[int] = set()
+        # Steps and the changes of the gradient of F along them.
+        self._differences: list[tuple[Array, Array]] = []
+
+    def identify(self, allowed: Array) -> None:
+        """Find out about which variances the rows say something."""
+        value = self.criterion(np.where(allowed, START, 0.0))
+        expected = self.criterion.curvature(value)[0]
+        self.is_identified = allowed & (np.diag(expected) * START**2 > MIN_CURVATURE)
+
+    def _objective(self, value: Any) -> float:
+        return float(value.criterion + self.prior.value(value.theta))
+
+    def descend(self, theta: Array) -> bool:
+        """Take Newton steps from theta; return True if the end is kept as better."""
+        value = self.criterion(theta)
+        objective = self._objective(value)
+        path = [objective]
+        reduction = np.inf
+        has_stalled = False
+        self._differences.clear()
+        for _ in range(self.max_iter):
+            step, reduction = self._step(value)
+            if reduction < self.tolerance(objective):
+                break
+            # A search that is going to end above the best point is given up.
+            if reduction < HOPELESS and objective - 10 * reduction > self.objective:
+                return False
+            shorter = self._shorter(value, objective, step)
+            if shorter is None:
+                has_stalled = reduction < STALLED
+                break
+            if not self.criterion.is_curvature_exact:
+                slope = value.gradient + self.prior.gradient(value.theta)
+                new_slope = shorter[0].gradient
+                new_slope = new_slope + self.prior.gradient(shorter[0].theta)
+                moved = shorter[0].theta - value.theta
+                self._differences.append((moved, new_slope - slope))
+            value, objective = shorter
+            path.append(objective)
+        if self.best is not None and objective >= self.objective - self.tol:
+            return False
+        # Searches are compared by their ends; the path keeps what lowers F.
+        self.path += [point for point in path if point < self.objective]
+        self.best = value
+        self._diagonal = None
+        self._rejected.clear()
+        self.objective = objective
+        self.reduction = float(reduction)
+        self.has_stalled = has_stalled
+        return True
+
+    def tolerance(self, objective: float) -> float:
+        """Return the predicted reduction at which a search ends."""
+        return max(self.tol, ROUNDING * abs(objective))
+
+    def _step(self, value: Any) -> tuple[Array, float]:
+        """Return a step and the reduction of F that its quadratic model predicts."""
+        step = np.zeros(len(value.theta))
+        # A curved part at zero stays there: zero is a local minimum.
+        is_free = self.is_identified & ((value.theta > 0) | (self.prior.rate == 0))
+        free = np.flatnonzero(is_free)
+        if not len(free):
+            return step, 0.0
+        theta = value.theta[free]
+        gradient = (value.gradient + self.prior.gradient(value.theta))[free]
+        expected, exact = self.criterion.curvature(value, free)
+        step[free], reduction = minimize_model(expected, gradient, theta)
+        if reduction >= NEAR:
+            return step, reduction
+        exact = exact + np.diag(self.prior.curvature(value.theta)[free])
+        if not self.criterion.is_curvature_exact:
+            start = exact if _is_positive_definite(exact) else expected
+            exact = self._corrected(start, free)
+        # On the face that seems to hold the minimum the exact model is the better one.
+        inside = theta + step[free] > 0
+        face = np.ix_(inside, inside)
+        if not inside.any() or not _is_positive_definite(exact[face]):
+            return step, reduction
+        refined = np.where(inside, 0.0, -theta)
+        onto_face = float(gradient @ refined + 0.5 * refined @ exact @ refined)
+        slope = (gradient + exact @ refined)[inside]
+        refined[inside], refined_reduction = minimize_model(
+            exact[face], slope, theta[inside]
+        )
+        refined_reduction -= onto_face
+        if refined_reduction > 0:
+            step[free] = refined
+            return step, refined_reduction
+        return step, reduction
+
+    def _corrected(self, H: Array, free: Array) -> Array:
+        """Return H after BFGS updates with the last differences of gradients."""
+        is_free = np.zeros(len(self.prior.rate), dtype=bool)
+        is_free[free] = True
+        for moved, change in self._differences[-MAX_DIFFERENCES:]:
+            if moved[~is_free].any():
+                continue
+            s = moved[free]
+            y = change[free]
+            image = H @ s
+            if s @ y <= 1e-8 * abs(s @ image):
+                continue
+            H = H + np.outer(y, y) / (s @ y) - np.outer(image, image) / (s @ image)
+        return H
+
+    def _shorter(
+        self, value: Any, objective: float, step: Array
+    ) -> tuple[Any, float] | None:
+        """Return the end of the first of shorter and shorter steps that lowers F."""
+        for halving in range(MAX_HALVINGS):
+            theta = np.clip(value.theta + 0.5**halving * step, 0.0, MAX_THETA)
+            theta[(self.prior.rate > 0) & (theta < SMALL_THETA)] = 0.0
+            new = self.criterion.solve(theta)
+            new_objective = self._objective(new)
+            if new_objective < objective:
+                return self.criterion.differentiate(new), new_objective
+        return None
+
+    def exchange(self) -> bool:
+        """Drop or add curved parts where that lowers F; return whether any was."""
+        changed = False
+        for part in np.flatnonzero((self.prior.rate > 0) & self.is_identified):
+            if self.best.theta[part] > 0:
+                changed |= self._drop(int(part))
+            else:
+                changed |= self._add(int(part))
+        return changed
+
+    def _drop(self, part: int) -> bool:
+        """Leave a part out if that lowers F."""
+        theta = self.best.theta.copy()
+        theta[part] = 0.0
+        without = self._objective(self.criterion.solve(theta))
+        return without < self.objective + DROP_SLACK and self.descend(theta)
+
+    def _add(self, part: int) -> bool:
+        """Let a part in if that lowers F."""
+        theta, reduction = self._addition(part)
+        if theta == 0 or reduction < -DROP_SLACK:
+            return False
+        trial = self.best.theta.copy()
+        trial[part] = theta
+        within = self._objective(self.criterion.solve(trial))
+        is_better = within < self.objective + DROP_SLACK and self.descend(trial)
+        if not is_better:
+            self._rejected.add(part)
+        return is_better
+
+    def _addition(self, part: int) -> tuple[float, float]:
+        """Return the variance at which a part would enter, and the fall of F."""
+        slope = float(self.best.gradient[part] + self.prior.precision[part])
+        if slope >= 0:
+            return 0.0, 0.0
+        curvature = max(float(self._expected_diagonal()[part]), 1e-300)
+        theta = min(-slope / curvature, MAX_THETA)
+        rate = float(self.prior.rate[part])
+        # Along the model slope t + curvature t^2 / 2 + 2 rate sqrt(t).
+        return theta, 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
+
+    def _expected_diagonal(self) -> Array:
+        """Return expected second derivatives of parts that are zero at the best point."""
+        if self._diagonal is None:
+            self.best = self.criterion(self.best.theta)
+            zero = np.flatnonzero((self.best.theta == 0) & self.is_identified)
+            self._diagonal = np.zeros(len(self.best.theta))
+            expected = self.criterion.curvature(self.best, zero)[0]
+            self._diagonal[zero] = np.diag(expected)
+        return self._diagonal
+
+    def result(self) -> VarianceFit:
+        """Return the best point with its certificate."""
+        is_zero = (self.best.theta == 0) & (self.prior.rate > 0) & self.is_identified
+        # The model of an addition is rough: where one was tried, the trial counts.
+        is_zero[list(self._rejected)] = False
+        additions = [self._addition(int(part))[1] for part in np.flatnonzero(is_zero)]
+        reduction = max([self.reduction, 0.0, *additions])
+        limit = STALLED if self.has_stalled else self.tolerance(self.objective)
+        # What follows uses the blocks as the last evaluation leaves them.
+        self.best = self.criterion(self.best.theta)
+        return VarianceFit(
+            value=self.best,
+            objective=self.objective,
+            path=self.path,
+            predicted_reduction=reduction,
+            converged=bool(reduction < limit),
+            is_identified=self.is_identified,
+        )
+
+
+def _is_positive_definite(H: Array) -> bool:
+    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(H)), 1e-300))
+    return bool(np.linalg.eigvalsh(H * np.outer(scale, scale))[0] >= 1e-6)
+
+
+def minimize_model(H: Array, gradient: Array, theta: Array) -> tuple[Array, float]:
+    """Minimize g'd + d'Hd / 2 subject to theta + d >= 0.
+
+    Returns
+    -------
+    step : ndarray
+        d, exactly -theta where the bound holds.
+    reduction : float
+        By how much the model falls.
+    """
+    # H gets a diagonal of ones: variances differ by many orders of magnitude.
+    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(H)), 1e-300))
+    eigenvalues, vectors = np.linalg.eigh(H * np.outer(scale, scale))
+    size = np.sqrt(np.maximum(eigenvalues, 1e-8 * max(eigenvalues[-1], 1e-300)))
+    root = size[:, None] * vectors.T
+    target = root @ (theta / scale) - vectors.T @ (gradient * scale) / size
+    scaled, _ = nnls(root, target, maxiter=100 * len(theta))
+    d = scaled - theta / scale
+    image = root @ d
+    step = np.where(scaled > 0, d * scale, -theta)
+    return step, float(-(gradient * scale) @ d - 0.5 * image @ image)

@@ -1,0 +1,246 @@
+"""Smooth hierarchical models of labels, by Laplace's marginal likelihood.
+
+The labels y (0 or 1) are Bernoulli with log-odds eta = mu 1 + A u + g, where mu ~ N(0,
+1 / precision), and the parts A u and g are those of `smooth_marginal` with s2 = 1; K is
+the covariance of eta. With weights w, probabilities p = expit(eta) and W = w p (1 - p)
+at the mode of eta::
+
+    a = w (y - p) = K^-1 eta,  V = W^-1 + K,  P = V^-1
+    D = -2 sum w log p(y | eta) + a'eta + log|V| + sum log W
+
+At the mode V, P and a are those of a model of numbers with the targets z = eta + W^-1 a
+and noise of known variance W^-1, so the same blocks serve both. With W' = w p (1 - p)
+(1 - 2 p) and c = W' (W^-1 - W^-2 diag P) / W::
+
+    dD/dtheta_i = tr(P V_i) - a'V_i a + (P c)'V_i a
+    second derivative, without the change of W = 2 a'V_i P V_j a - tr(P V_i P V_j)
+
+The last term of the gradient is due to the mode, which moves with theta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from mtlrun.solvers.hierarchical.smooth import (
+    SmoothFit,
+    SmoothOptions,
+    estimation_rows,
+)
+from mtlrun.solvers.hierarchical.smooth_blocks import BlockList, SmoothData
+from mtlrun.solvers.hierarchical.smooth_fit import (
+    VarianceFit,
+    VariancePrior,
+    fit_variances,
+)
+from mtlrun.solvers.hierarchical.smooth_marginal import (
+    SmoothMarginal,
+    SmoothSolution,
+    SmoothValue,
+)
+from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Standard deviation, in log-odds, of the priors of the mean and of the standard
+#: deviations of parts.
+PRIOR_STD = 5.0
+#: Standard deviation of the prior of the slopes of tasks: in tasks of few labels
+#: Laplace's approximation finds slopes that are too large.
+SLOPES_PRIOR_STD = 1.0
+#: Information of a row in units of its weight, at least.
+MIN_INFORMATION = 1e-6
+#: Newton steps for the mode, halvings of each, and the relative fall that ends them.
+MAX_MODE_STEPS = 100
+MAX_HALVINGS = 30
+MODE_TOL = 1e-13
+
+
+@dataclass(frozen=True)
+class LabelSolution:
+    """The criterion at one theta.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (J + K,)
+    criterion : float
+        D.
+    gaussian : SmoothSolution
+        The model of numbers at the mode.
+    a : ndarray of shape (N,)
+        K^-1 eta at the mode.
+    """
+
+    theta: Array
+    criterion: float
+    gaussian: SmoothSolution
+    a: Array
+
+
+@dataclass(frozen=True)
+class LabelValue(LabelSolution):
+    """The criterion at one theta with its gradient (J + K,)."""
+
+    gradient: Array
+
+
+class LabelMarginal:
+    """D as a function of theta.
+
+    Parameters
+    ----------
+    data : SmoothData
+        Targets are 0 and 1; noise is 1 / weight.
+    """
+
+    is_curvature_exact = False
+
+    def __init__(self, data: SmoothData) -> None:
+        self.labels = data.target
+        self.weights = 1 / data.noise
+        self.blocks = BlockList(data)
+        self.marginal = SmoothMarginal(
+            self.blocks, knows_noise=True, mean_precision=1 / PRIOR_STD**2
+        )
+        self.n_evaluations = 0
+        # The mode of the evaluation before is where the next search starts.
+        self._eta = np.zeros(len(self.labels))
+
+    def _log_likelihood(self, eta: Array) -> float:
+        log_p = self.labels * eta - np.logaddexp(0.0, eta)
+        return float(self.weights @ log_p)
+
+    def _linearize(self, eta: Array) -> tuple[Array, Array]:
+        """Give the blocks targets and noise at eta."""
+        p = expit(eta)
+        residual = self.weights * (self.labels - p)
+        information = self.weights * np.maximum(p * (1 - p), MIN_INFORMATION)
+        self.blocks.set_target(eta + residual / information, 1 / information)
+        return residual, information
+
+    def _full_step(self, theta: Array) -> tuple[Array, Array, SmoothSolution]:
+        """Return eta and K^-1 eta at the mode of the model of numbers in the blocks."""
+        solution = self.marginal.solve(theta)
+        a = self.marginal.rows_of(solution)
+        data = self.blocks.data
+        return data.target - data.noise * a, a, solution
+
+    def find_mode(self, theta: Array) -> SmoothSolution:
+        """Leave the blocks at the mode of eta."""
+        eta = self._eta
+        a: Array | None = None
+        objective = np.inf
+        for _ in range(MAX_MODE_STEPS):
+            self._linearize(eta)
+            full_eta, full_a, solution = self._full_step(theta)
+            if a is None:
+                # The start belongs to another theta: only its linearization is used.
+                eta = full_eta
+                a = full_a
+                objective = float(a @ eta) - 2 * self._log_likelihood(eta)
+                continue
+            length = 1.0
+            rounding = MODE_TOL * (1 + abs(objective))
+            for _ in range(MAX_HALVINGS):
+                new_eta = eta + length * (full_eta - eta)
+                new_a = a + length * (full_a - a)
+                new = float(new_a @ new_eta)
+                new -= 2 * self._log_likelihood(new_eta)
+                # At the mode a full step changes the objective by rounding.
+                if new <= objective + rounding:
+                    break
+                length *= 0.5
+            fall = objective - new
+            # The last step counts: its error is the square of the one before.
+            eta = new_eta
+            a = new_a
+            objective = new
+            if fall <= rounding:
+                break
+        self._eta = eta
+        self._linearize(eta)
+        return solution
+
+    def __call__(self, theta: Array) -> LabelValue:
+        """Evaluate D and its gradient at theta (J + K,)."""
+        return self.differentiate(self.solve(theta))
+
+    def solve(self, theta: Array) -> LabelSolution:
+        """Evaluate D at theta (J + K,), without its gradient."""
+        self.n_evaluations += 1
+        self.find_mode(theta)
+        gaussian = self.marginal.solve(theta)
+        a = self.marginal.rows_of(gaussian)
+        fit = float(a @ self._eta) - 2 * self._log_likelihood(self._eta)
+        information = 1 / self.blocks.data.noise
+        criterion = fit + gaussian.logdet + np.log(information).sum()
+        return LabelSolution(theta, float(criterion), gaussian, a)
+
+    def differentiate(self, solution: LabelSolution) -> LabelValue:
+        """Return D with its gradient at the theta evaluated last."""
+        gaussian = self.marginal.differentiate(solution.gaussian)
+        _, diagonal = self.marginal.weights_of_rows(gaussian)
+        p = expit(self._eta)
+        information = 1 / self.blocks.data.noise
+        change = self.weights * p * (1 - p) * (1 - 2 * p)
+        change[p * (1 - p) < MIN_INFORMATION] = 0.0
+        variance = 1 / information - diagonal / information**2
+        moved = self.marginal.apply_projection(
+            gaussian, change * variance / information
+        )
+        gradient = gaussian.gradient + self.marginal.bilinear(moved, solution.a)
+        return LabelValue(
+            theta=solution.theta,
+            criterion=solution.criterion,
+            gaussian=gaussian,
+            a=solution.a,
+            gradient=gradient,
+        )
+
+    def curvature(
+        self, value: LabelValue, parts: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return expected and second derivatives at the last theta, W fixed."""
+        assert isinstance(value.gaussian, SmoothValue)
+        return self.marginal.curvature(value.gaussian, parts)
+
+
+def label_prior(data: SmoothData, options: SmoothOptions) -> VariancePrior:
+    """Return the prior: a rate for curves, and half-normal ones for all parts."""
+    design = data.design
+    precision = np.full(len(design.names), 1 / PRIOR_STD**2)
+    precision[np.array(design.names) == "task slopes"] = 1 / SLOPES_PRIOR_STD**2
+    return VariancePrior(options.prior_rate * design.is_curved, precision)
+
+
+def fit_smooth_labels(data: SmoothData, options: SmoothOptions) -> SmoothFit:
+    """Estimate the variances and the functions of a model of labels.
+
+    Parameters
+    ----------
+    data : SmoothData
+        Targets are 0 and 1; noise is 1 / weight.
+    options : SmoothOptions
+    """
+    index = estimation_rows(data, options)
+    subset = data if len(index) == len(data.codes) else data.take(index)
+    criterion = LabelMarginal(subset)
+    fit: VarianceFit = fit_variances(
+        criterion,
+        label_prior(data, options),
+        tol=options.tol,
+        max_iter=options.max_iter,
+    )
+    n_evaluations = criterion.n_evaluations
+    if subset is not data:
+        criterion = LabelMarginal(data)
+    criterion.find_mode(fit.theta)
+    solution = criterion.marginal.solve(fit.theta)
+    posterior, diagonal = SmoothPosterior.fit(criterion.marginal, solution)
+    target = criterion.blocks.data.target
+    leave_one_out = target - posterior.a / np.maximum(diagonal, 1e-12)
+    return SmoothFit(fit, posterior, leave_one_out, index, n_evaluations)

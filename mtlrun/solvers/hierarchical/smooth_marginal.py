@@ -1,0 +1,371 @@
+"""Restricted marginal likelihood of a smooth hierarchical model.
+
+The model of the targets y of N rows, A (N, m) the features of the common parts::
+
+    y = mu 1 + A u + g + e,   u_j ~ N(0, s2 theta_j),   e ~ N(0, s2 W^-1),
+    g = sum over own parts k of g_k,   g_k ~ N(0, s2 theta_k K_k),
+    K_k block diagonal over tasks
+
+    V = B + A S^2 A',   B = W^-1 + sum_k theta_k K_k,
+    S the roots of theta_j of the features
+
+Minus twice the logarithm of the restricted likelihood, up to a constant, with s2
+profiled out and nu = N - 1::
+
+    G = [A 1 y]' B^-1 [A 1 y],  M = I + S G_AA S = L L',
+    R = L^-1 S G_A,  H = G_[1 y] - R'R
+    f = 1'V^-1 1 = H_11,  mu = H_1y / f,  nu s2 = H_yy - H_1y^2 / f
+    D = nu log s2 + log|B| + log|M| + log f
+
+With P = V^-1 - V^-1 1 1'V^-1 / f, a = P y and V_i the derivative of V in theta_i::
+
+    q_i = a'V_i a / s2
+    dD/dtheta_i = tr(P V_i) - q_i
+    second derivative = 2 a'V_i P V_j a / s2 - tr(P V_i P V_j) - q_i q_j / nu
+    expected one = tr(P V_i P V_j) - tr(P V_i) tr(P V_j) / nu
+
+P = B^-1 - U U' with U = B^-1 [A 1] times small matrices, so nothing of size N x N is
+formed: an evaluation costs N m^2 and the cubes of the sizes of the tasks.
+
+Labels use the same formulas with the noise known, s2 = 1, and with a normal prior of
+the mean, whose precision is added to f (`smooth_labels`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from mtlrun.solvers.hierarchical.smooth_blocks import BlockList
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Variance of the noise of standardized targets below which the criterion levels off: a
+#: perfect fit has no likelihood. It enters as the root of a sum of squares, so that it
+#: changes nothing where the noise is larger.
+NOISE_FLOOR = 1e-7
+#: Eigenvalues of S G_AA S below this are left out of second derivatives of own parts.
+MIN_INFORMATION = 1e-4
+
+
+@dataclass(frozen=True)
+class SmoothSolution:
+    """The criterion at one theta, and what the other quantities are made of.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (J + K,)
+        Variances in units of s2, common parts first.
+    criterion : float
+        D.
+    mu, s2, f : float
+    rest : float
+        H_yy - H_1y^2 / f, which is nu s2 but for the smallest noise.
+    G : ndarray of shape (m + 2, m + 2)
+    U : ndarray of shape (m + 2, m + 1)
+        Coefficients of B^-1 [A 1 y] for U, B^-1 - U U' = P.
+    a : ndarray of shape (m + 2,)
+        Coefficients of B^-1 [A 1 y] for a = P y.
+    logdet : float
+        log|V| + log f.
+    """
+
+    theta: Array
+    criterion: float
+    mu: float
+    s2: float
+    rest: float
+    f: float
+    G: Array
+    U: Array
+    a: Array
+    logdet: float
+
+
+@dataclass(frozen=True)
+class SmoothValue(SmoothSolution):
+    """The criterion at one theta with its gradient.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (J + K,)
+    traces, squares : ndarray of shape (J + K,)
+        tr(P V_i), and a'V_i a / s2.
+    """
+
+    gradient: Array
+    traces: Array
+    squares: Array
+
+
+class SmoothMarginal:
+    """D as a function of theta.
+
+    Parameters
+    ----------
+    blocks : BlockList
+    knows_noise : bool
+        Whether s2 is 1 instead of profiled out.
+    mean_precision : float
+        Precision of the normal prior of mu in units of 1 / s2; 0 is a flat prior.
+
+    Attributes
+    ----------
+    n_evaluations : int
+    """
+
+    is_curvature_exact = True
+
+    def __init__(
+        self,
+        blocks: BlockList,
+        *,
+        knows_noise: bool = False,
+        mean_precision: float = 0.0,
+    ) -> None:
+        self.blocks = blocks
+        self.knows_noise = knows_noise
+        self.mean_precision = mean_precision
+        design = blocks.data.design
+        self.groups = design.groups
+        self.m = len(self.groups)
+        self.n_common = len(design.common)
+        self.n_own = len(design.own)
+        self.n_rows = len(blocks.data.codes)
+        self.nu = max(self.n_rows - 1, 1)
+        self.n_evaluations = 0
+
+    def __call__(self, theta: Array) -> SmoothValue:
+        """Evaluate D and its gradient at theta (J + K,)."""
+        return self.differentiate(self.solve(theta))
+
+    def differentiate(self, solution: SmoothSolution) -> SmoothValue:
+        """Return D with its gradient at the theta evaluated last."""
+        traces, squares = self._first_order(solution)
+        squares = squares * self._precision(solution)
+        return SmoothValue(
+            **vars(solution),
+            gradient=traces - squares,
+            traces=traces,
+            squares=squares,
+        )
+
+    def _precision(self, solution: SmoothSolution) -> float:
+        """Return the derivative of nu log s2 in nu s2, about 1 / s2."""
+        if self.knows_noise:
+            return 1.0
+        return solution.rest / (self.nu * solution.s2**2)
+
+    def solve(self, theta: Array) -> SmoothSolution:
+        """Evaluate D at theta (J + K,), without its gradient."""
+        self.n_evaluations += 1
+        m = self.m
+        G = np.zeros((m + 2, m + 2))
+        logdet = 0.0
+        for block in self.blocks:
+            block_logdet, products = block.factorize(theta[self.n_common :])
+            logdet += block_logdet
+            G += products
+
+        scale = np.sqrt(theta[: self.n_common])[self.groups]
+        M = scale[:, None] * G[:m, :m] * scale
+        M[np.diag_indices(m)] += 1.0
+        L = cholesky(M, lower=True)
+        R = solve_triangular(L, scale[:, None] * G[:m], lower=True)
+        H = G[m:, m:] - R[:, m:].T @ R[:, m:]
+        f = float(H[0, 0] + self.mean_precision)
+        mu = float(H[0, 1] / f)
+        rest = max(float(H[1, 1] - H[0, 1] ** 2 / f), 0.0)
+        s2 = 1.0
+        fit = rest
+        if not self.knows_noise:
+            s2 = float(np.hypot(rest, NOISE_FLOOR * self.n_rows)) / self.nu
+            fit = self.nu * np.log(s2)
+        logdet += 2 * np.log(np.diag(L)).sum() + np.log(f)
+
+        # Coefficients of B^-1 [A 1 y]: first V^-1 = B^-1 - U U', then the mean.
+        T = solve_triangular(L, np.diag(scale), lower=True)
+        ones = np.zeros(m + 2)
+        ones[:m] = -T.T @ R[:, m]
+        ones[m] = 1.0
+        a = np.zeros(m + 2)
+        a[:m] = -T.T @ R[:, m + 1]
+        a[m + 1] = 1.0
+        a = a - mu * ones
+        U = np.zeros((m + 2, m + 1))
+        U[:m, :m] = T.T
+        U[:, m] = ones / np.sqrt(f)
+
+        return SmoothSolution(
+            theta=theta,
+            criterion=float(fit + logdet),
+            mu=mu,
+            s2=s2,
+            rest=rest,
+            f=f,
+            G=G,
+            U=U,
+            a=a,
+            logdet=float(logdet),
+        )
+
+    def _first_order(self, solution: SmoothSolution) -> tuple[Array, Array]:
+        """Return tr(P V_i) and a'V_i a for all parts."""
+        m, G, U, a = self.m, solution.G, solution.U, solution.a
+        diagonal = np.diag(G)[:m] - np.square(G[:m] @ U).sum(axis=1)
+        traces = np.bincount(self.groups, diagonal, self.n_common)
+        squares = np.bincount(self.groups, np.square(G[:m] @ a), self.n_common)
+        if not self.n_own:
+            return traces, squares
+        sums = reduce(add, (block.own_sums(U, a) for block in self._factorized()))
+        return (
+            np.concatenate([traces, sums.traces]),
+            np.concatenate([squares, sums.squares]),
+        )
+
+    def _factorized(self) -> Any:
+        """Return the blocks as the evaluation before left them."""
+        if not self.blocks.is_kept:
+            raise MemoryError("derivatives need blocks that fit into memory")
+        return self.blocks
+
+    # ------------------------------------------------------------------ second order
+
+    def curvature(
+        self, value: SmoothValue, parts: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return expected and exact second derivatives at the theta evaluated last.
+
+        The traces of own parts leave out directions of the common features about which
+        the rows say less than `MIN_INFORMATION` of what the prior says.
+
+        Parameters
+        ----------
+        value : SmoothValue
+        parts : ndarray of int, optional
+            Positions of some parts; default: all.
+        """
+        n_parts = self.n_common + self.n_own
+        chosen = np.arange(n_parts) if parts is None else parts
+        common_parts = chosen[chosen < self.n_common]
+        own_parts = chosen[chosen >= self.n_common] - self.n_common
+        m, G, a = self.m, value.G, value.a
+        columns = np.flatnonzero(np.isin(self.groups, common_parts))
+        # P A = B^-1 [A 1 y] projection for the features of these parts.
+        projection = np.eye(m + 2)[:, columns] - value.U @ (value.U.T @ G[:, columns])
+        C = G[columns] @ projection
+        indicator = (self.groups[columns, None] == common_parts).astype(float)
+        weighted = (G[columns] @ a)[:, None] * indicator
+
+        traces = np.zeros((len(chosen), len(chosen)))
+        quadratic = np.zeros((len(chosen), len(chosen)))
+        common = slice(0, len(common_parts))
+        own = slice(len(common_parts), None)
+        traces[common, common] = indicator.T @ np.square(C) @ indicator
+        quadratic[common, common] = weighted.T @ C @ weighted
+        if len(own_parts):
+            U = self._informative(value)
+            sums = reduce(
+                add,
+                (
+                    block.curvature_sums(U, projection, a, own_parts)
+                    for block in self._factorized()
+                ),
+            )
+            flat = sums.inner.reshape(len(own_parts), -1)
+            transposed = sums.inner.transpose(0, 2, 1).reshape(len(own_parts), -1)
+            traces[own, own] = sums.pairs + flat @ transposed.T
+            traces[own, common] = sums.common @ indicator
+            traces[common, own] = traces[own, common].T
+            # The images are [A 1]' B^-1 K_k a; U has no coefficients of y.
+            inside = value.U[:-1].T @ sums.images
+            quadratic[own, own] = sums.products - inside.T @ inside
+            projected = projection[:-1].T @ sums.images
+            quadratic[own, common] = projected.T @ weighted
+            quadratic[common, own] = quadratic[own, common].T
+        quadratic = quadratic * self._precision(value)
+        if self.knows_noise:
+            return traces, 2 * quadratic - traces
+        mean = value.traces[chosen]
+        seen = value.squares[chosen]
+        expected = traces - np.outer(mean, mean) / self.nu
+        return expected, 2 * quadratic - traces - np.outer(seen, seen) / self.nu
+
+    def _informative(self, value: SmoothValue) -> Array:
+        """Return the columns of U about whose directions the rows say something."""
+        m = self.m
+        scale = np.sqrt(value.theta[: self.n_common])[self.groups]
+        active = np.flatnonzero(scale > 0)
+        inner = scale[active, None] * value.G[np.ix_(active, active)] * scale[active]
+        eigenvalues, vectors = np.linalg.eigh(inner)
+        kept = eigenvalues > MIN_INFORMATION
+        U = np.zeros((m + 2, int(kept.sum()) + 1))
+        size = np.sqrt(1 + eigenvalues[kept])
+        U[active, :-1] = scale[active, None] * vectors[:, kept] / size
+        U[:, -1] = value.U[:, -1]
+        return U
+
+    # ------------------------------------------------------------------ rows
+
+    def weights_of_rows(self, value: SmoothSolution) -> tuple[Array, Array]:
+        """Return a = P y, and the diagonal of P, for all rows."""
+        a = np.empty(self.n_rows)
+        diagonal = np.empty(self.n_rows)
+        for block in self.blocks:
+            if not self.blocks.is_kept:
+                block.factorize(value.theta[self.n_common :])
+            positions = block.positions
+            a[positions] = block.applied(value.a)
+            removed = np.square(block.applied(value.U)).sum(axis=1)
+            diagonal[positions] = block.inverse_diagonal() - removed
+        return a, diagonal
+
+    def rows_of(self, solution: SmoothSolution) -> Array:
+        """Return a = P y for all rows."""
+        a = np.empty(self.n_rows)
+        for block in self.blocks:
+            if not self.blocks.is_kept:
+                block.factorize(solution.theta[self.n_common :])
+            a[block.positions] = block.applied(solution.a)
+        return a
+
+    def apply_projection(self, value: SmoothValue, values: Array) -> Array:
+        """Return P values, for values of all rows."""
+        inside = np.zeros(self.m + 2)
+        for block in self._factorized():
+            inside += block.image(values[block.positions])
+        coefficients = value.U @ (value.U.T @ inside)
+        out = np.empty(self.n_rows)
+        for block in self._factorized():
+            solved = block.solve(values[block.positions])
+            out[block.positions] = solved - block.applied(coefficients)
+        return out
+
+    def bilinear(self, left: Array, right: Array) -> Array:
+        """Return left' V_i right for all parts and values of all rows."""
+        left_sums = np.zeros(self.m)
+        right_sums = np.zeros(self.m)
+        own = np.zeros(self.n_own)
+        for block in self._factorized():
+            x = left[block.positions]
+            y = right[block.positions]
+            left_sums += block.common_sums(x)
+            right_sums += block.common_sums(y)
+            own += block.own_bilinear(x, y)
+        common = np.bincount(self.groups, left_sums * right_sums, self.n_common)
+        return np.concatenate([common, own])
+
+    def spread(self, value: SmoothSolution) -> Array:
+        """Return the covariance of (u, mu) given y and theta, in units of s2."""
+        m = self.m
+        scale = np.sqrt(value.theta[: self.n_common])[self.groups]
+        scale = np.append(scale, 1.0)
+        precision = scale[:, None] * value.G[: m + 1, : m + 1] * scale
+        precision[np.arange(m), np.arange(m)] += 1.0
+        precision[m, m] = value.G[m, m] + self.mean_precision
+        return np.asarray(scale[:, None] * np.linalg.inv(precision) * scale)

@@ -1,0 +1,756 @@
+"""Smooth hierarchical models: dense algebra, invariances and degenerate data."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from mtlrun.estimators import (
+    HierarchicalMTL,
+    SmoothIndependent,
+    SmoothIndependentClassifier,
+    SmoothMTL,
+    SmoothMTLClassifier,
+    SmoothPooled,
+    SmoothPooledClassifier,
+)
+from mtlrun.solvers.hierarchical import smooth, smooth_blocks
+from mtlrun.solvers.hierarchical.smooth_labels import PRIOR_STD, LabelMarginal
+
+COMMON = ("linear", "additive", "wide", "narrow")
+OWN = ("level", "slopes", "smooth", "additive")
+
+
+def table(n_tasks=8, p=3, seed=0, sizes=(3, 5, 8, 9, 12, 4, 30, 17)):
+    """Rows of tasks that differ in level, slope and curve."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(n_tasks), sizes)
+    X = rng.normal(size=(len(task), p))
+    shift = rng.normal(size=n_tasks)[task]
+    y = np.sin(2 * X[:, 0] + shift) + shift + 0.3 * rng.normal(size=len(task))
+    weight = rng.uniform(0.5, 2.0, len(task))
+    order = rng.permutation(len(task))
+    return X[order], y[order], task[order], weight[order]
+
+
+def dense_covariance(model, X, task, levels=None):
+    """Covariance of the functions in units of s2, by the definitions of the kernels."""
+    z = (X - model._standardizer.mean) / model._standardizer.std
+    clipped = np.clip(z, -3, 3)
+    p = z.shape[1]
+    squared = np.square(clipped[:, None] - clipped[None]).sum(axis=2)
+    single = np.exp(-np.square(clipped[:, None] - clipped[None]) / (2 * 0.8**2))
+    own = {
+        "task level": np.ones((len(X), len(X))),
+        "task slopes": z @ z.T / p,
+        "task smooth": np.exp(-squared / (2 * 1.5**2 * p)),
+        "task additive": single.mean(axis=2),
+    }
+    V = np.zeros((len(X), len(X)))
+    rows = model._rows(X)
+    for part in model._design.common:
+        F = part.features(rows)
+        V += model.variances_[part.name] / model.noise_variance_ * F @ F.T
+    for name, kernel in own.items():
+        same = task[:, None] == task[None]
+        V += model.variances_[name] / model.noise_variance_ * kernel * same
+    return V
+
+
+def dense_projection(V, weight):
+    """P and V^-1 1 / f of V + diag(1 / weight)."""
+    inverse = np.linalg.inv(V + np.diag(1 / weight))
+    ones = inverse.sum(axis=1)
+    return inverse - np.outer(ones, ones) / ones.sum(), ones / ones.sum(), inverse
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, task, weight = table()
+    model = SmoothMTL(unseen="mean", prior_rate=0.0, tol=1e-9)
+    return model.fit(X, y, task_id=task, sample_weight=weight), X, y, task, weight
+
+
+# ---------------------------------------------------------------- dense algebra
+
+
+def test_the_criterion_is_that_of_dense_algebra(fitted):
+    model, X, y, task, weight = fitted
+    w = weight / weight.mean()
+    v = (y - np.average(y, weights=w)) / np.sqrt(
+        np.average((y - np.average(y, weights=w)) ** 2, weights=w)
+    )
+    V = dense_covariance(model, X, task)
+    P, _, inverse = dense_projection(V, w)
+    n = len(y)
+    s2 = v @ P @ v / (n - 1)
+    logdet = np.linalg.slogdet(V + np.diag(1 / w))[1] + np.log(inverse.sum())
+    assert model.objective_[-1] == pytest.approx(
+        (n - 1) * np.log(s2) + logdet, abs=1e-8
+    )
+
+
+def test_predictions_and_their_deviations_are_those_of_dense_algebra(fitted):
+    model, X, y, task, weight = fitted
+    w = weight / weight.mean()
+    rng = np.random.default_rng(1)
+    X_new = rng.normal(size=(9, 3))
+    task_new = np.array([0, 1, 2, 3, 4, 5, 6, 7, 99])
+    V = dense_covariance(model, np.vstack([X, X_new]), np.append(task, task_new))
+    n = len(y)
+    _, mean_weights, inverse = dense_projection(V[:n, :n], w)
+    mu = mean_weights @ y
+    k = V[n:, :n]
+    mean = mu + k @ inverse @ (y - mu)
+    gap = 1 - k @ inverse.sum(axis=1)
+    variance = np.diag(V[n:, n:]) - np.einsum("ij,jk,ik->i", k, inverse, k)
+    variance += gap**2 / inverse.sum() + 1
+    found, std = model.predict(X_new, task_id=task_new, return_std=True)
+    assert_allclose(found, mean, atol=1e-8)
+    assert_allclose(std, np.sqrt(variance * model.noise_variance_), atol=1e-8)
+    assert_allclose(model.predict(X_new, task_id=task_new), mean, atol=1e-8)
+
+
+def test_leave_one_out_predictions_are_those_of_fits_without_the_row(fitted):
+    model, X, y, task, weight = fitted
+    w = weight / weight.mean()
+    V = dense_covariance(model, X, task)
+    P, _, _ = dense_projection(V, w)
+    assert_allclose(model.loo_, y - P @ y / np.diag(P), atol=1e-8)
+    rest = np.arange(1, len(y))
+    _, mean_weights, inverse = dense_projection(V[1:, 1:], w[rest])
+    mu = mean_weights @ y[rest]
+    alone = mu + V[0, 1:] @ inverse @ (y[rest] - mu)
+    assert model.loo_[0] == pytest.approx(alone, abs=1e-8)
+
+
+@pytest.fixture(params=["kernels", "features"])
+def marginal(request, monkeypatch):
+    """A criterion whose larger tasks have kernels or features; its dense matrices."""
+    if request.param == "features":
+        monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 10)
+    X, y, task, weight = table()
+    model = SmoothMTL(max_iter=1)
+    with pytest.warns(match="converge"):
+        model.fit(X, y, task_id=task, sample_weight=weight)
+    data = model._posterior.data
+    design, rows, codes = data.design, data.rows, data.codes
+    A = design.common_features(rows)
+    parts = [A[:, design.groups == j] for j in range(len(design.common))]
+    matrices = [F @ F.T for F in parts]
+    same = codes[:, None] == codes[None]
+    matrices += [kernel * same for kernel in design.own_kernels(rows, rows)]
+    if request.param == "features":
+        for t in np.flatnonzero(data.sizes > 10):
+            index = np.flatnonzero(codes == t)
+            F, groups = design.own_features(rows.take(index), rows.take(index))
+            for k in range(len(design.own)):
+                block = F[:, groups == k] @ F[:, groups == k].T
+                matrices[len(design.common) + k][np.ix_(index, index)] = block
+    made = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
+    return made, matrices, data
+
+
+def test_derivatives_are_those_of_dense_algebra(marginal):
+    criterion, matrices, data = marginal
+    theta = np.random.default_rng(2).uniform(0.1, 1.0, len(matrices))
+    value = criterion(theta)
+    expected, exact = criterion.curvature(value)
+    n = len(data.target)
+    V = np.tensordot(theta, matrices, 1)
+    P, _, _ = dense_projection(V, 1 / data.noise)
+    a = P @ data.target
+    s2 = data.target @ a / (n - 1)
+    squares = np.array([a @ K @ a for K in matrices]) / s2
+    traces = np.array([np.trace(P @ K) for K in matrices])
+    assert_allclose(value.gradient, traces - squares, atol=1e-9)
+    pairs = np.array([[np.trace(P @ K @ P @ L) for L in matrices] for K in matrices])
+    inner = np.array([[a @ K @ P @ L @ a for L in matrices] for K in matrices]) / s2
+    assert_allclose(
+        expected, pairs - np.outer(traces, traces) / (n - 1), rtol=1e-3, atol=1e-3
+    )
+    assert_allclose(
+        exact,
+        2 * inner - pairs - np.outer(squares, squares) / (n - 1),
+        rtol=1e-3,
+        atol=1e-3,
+    )
+
+
+def test_the_gradient_is_that_of_differences(marginal):
+    criterion, matrices, _ = marginal
+    theta = np.random.default_rng(3).uniform(0.1, 1.0, len(matrices))
+    gradient = criterion(theta).gradient
+    for i, step in enumerate(1e-5 * np.eye(len(theta))):
+        rise = criterion(theta + step).criterion - criterion(theta - step).criterion
+        assert gradient[i] == pytest.approx(rise / 2e-5, abs=1e-6)
+
+
+def test_large_tasks_have_features_that_predict_as_kernels_do(monkeypatch):
+    rng = np.random.default_rng(0)
+    task = np.repeat([0, 1, 2], [90, 60, 20])
+    X = rng.uniform(-2, 2, size=(170, 2))
+    y = np.sin(2 * X[:, 0] + task) + 0.2 * rng.normal(size=170)
+    exact = SmoothMTL().fit(X, y, task_id=task)
+    monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 50)
+    monkeypatch.setattr(
+        "mtlrun.solvers.hierarchical.smooth_posterior.MAX_EXACT_ROWS", 50
+    )
+    about = SmoothMTL().fit(X, y, task_id=task)
+    for found, expected in zip(
+        about.predict(X, task_id=task, return_std=True),
+        exact.predict(X, task_id=task, return_std=True),
+        strict=True,
+    ):
+        assert_allclose(found, expected, atol=0.03)
+    assert_allclose(
+        about.predict(X, task_id=task),
+        about.predict(X, task_id=task, return_std=True)[0],
+        atol=1e-9,
+    )
+
+
+# ---------------------------------------------------------------- special cases
+
+
+def test_with_linear_parts_only_it_is_the_hierarchical_model():
+    rng = np.random.default_rng(4)
+    task = np.repeat(np.arange(30), 12)
+    X = rng.normal(size=(360, 3))
+    slopes = 0.6 * rng.normal(size=(30, 3))
+    y = X @ [1.0, 0.5, -0.5] + (X * slopes[task]).sum(axis=1)
+    y += rng.normal(size=30)[task] + rng.normal(size=360)
+    model = SmoothMTL(("linear",), ("level", "slopes"), tol=1e-10)
+    model.fit(X, y, task_id=task)
+    hierarchical = HierarchicalMTL("scalar", mean="ridge", integrate=False, tol=1e-12)
+    hierarchical.fit(X, y, task_id=task)
+    assert_allclose(
+        model.predict(X, task_id=task),
+        hierarchical.predict(X, task_id=task),
+        atol=2e-3 * y.std(),
+    )
+
+
+def test_curves_of_tasks_are_found():
+    rng = np.random.default_rng(5)
+    task = np.repeat(np.arange(20), 30)
+    X = rng.uniform(-1.7, 1.7, size=(600, 2))
+    phase = rng.normal(size=20)[task]
+    truth = np.sin(1.5 * X[:, 0] + phase) * 2 + X[:, 1]
+    y = truth + 0.5 * rng.normal(size=600)
+    smooth_error = SmoothMTL().fit(X, y, task_id=task).predict(X, task_id=task) - truth
+    linear = HierarchicalMTL().fit(X, y, task_id=task)
+    linear_error = linear.predict(X, task_id=task) - truth
+    assert np.mean(smooth_error**2) < 0.4 * np.mean(linear_error**2)
+
+
+# ---------------------------------------------------------------- certificate
+
+
+def test_the_objective_never_rises_and_the_gap_says_what_is_left():
+    X, y, task, weight = table()
+    rough = SmoothMTL(tol=0.5).fit(X, y, task_id=task, sample_weight=weight)
+    fine = SmoothMTL(tol=1e-9).fit(X, y, task_id=task, sample_weight=weight)
+    assert np.all(np.diff(fine.objective_) < 0)
+    assert fine.converged_
+    assert fine.gap_ <= 1e-9
+    assert rough.objective_[-1] - fine.objective_[-1] < 1.0
+
+
+def test_no_single_variance_can_be_changed_for_a_lower_objective(fitted):
+    X, y, task, _ = table()
+    model = SmoothMTL().fit(X, y, task_id=task)
+    fit_of = model._posterior
+    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(fit_of.data))
+    prior = smooth.smooth_prior(fit_of.data, model._options())
+
+    def objective(theta):
+        return criterion.solve(theta).criterion + prior.value(theta)
+
+    best = objective(fit_of.theta)
+    for part in range(len(fit_of.theta)):
+        for value in [0.0, 1e-3, 0.03, 0.3, 3.0, 1.1 * fit_of.theta[part]]:
+            theta = fit_of.theta.copy()
+            theta[part] = value
+            assert objective(theta) >= best - 1e-5
+
+
+# ---------------------------------------------------------------- invariances
+
+
+def same_predictions(model, X, task, expected, atol=1e-6):
+    assert_allclose(model.predict(X, task_id=task), expected, atol=atol)
+
+
+@pytest.mark.parametrize("max_rows", [4000, 40])
+def test_the_order_of_rows_columns_and_tasks_does_not_matter(max_rows):
+    X, y, task, weight = table()
+    expected = SmoothMTL(max_rows=max_rows, n_centers=20)
+    expected.fit(X, y, task_id=task, sample_weight=weight)
+    rng = np.random.default_rng(6)
+    rows = rng.permutation(len(y))
+    names = np.array(["h", "b", "z", "a", "q", "c", "y", "g"])
+    model = SmoothMTL(max_rows=max_rows, n_centers=20)
+    model.fit(
+        X[rows][:, [2, 0, 1]],
+        y[rows],
+        task_id=names[task[rows]],
+        sample_weight=weight[rows],
+    )
+    same_predictions(
+        model, X[:, [2, 0, 1]], names[task], expected.predict(X, task_id=task)
+    )
+    assert_allclose(model.loo_, expected.loo_[rows], atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [-3.0, 1e-6, 1e6])
+def test_scale_and_shift_of_the_targets_do_not_matter(factor):
+    X, y, task, _ = table()
+    expected = SmoothMTL().fit(X, y, task_id=task)
+    model = SmoothMTL().fit(X, factor * (y + 5.0), task_id=task)
+    found, std = model.predict(X, task_id=task, return_std=True)
+    mean, expected_std = expected.predict(X, task_id=task, return_std=True)
+    assert_allclose(found / factor - 5.0, mean, atol=1e-6)
+    assert_allclose(std / abs(factor), expected_std, atol=1e-6)
+
+
+def test_scale_and_shift_of_the_columns_do_not_matter():
+    X, y, task, _ = table()
+    expected = SmoothMTL().fit(X, y, task_id=task)
+    moved = X * [10.0, 0.1, 3.0] + [100.0, -5.0, 0.0]
+    model = SmoothMTL().fit(moved, y, task_id=task)
+    same_predictions(model, moved, task, expected.predict(X, task_id=task))
+
+
+@pytest.mark.parametrize("factor", [0.01, 1.0, 7.0])
+def test_a_constant_factor_on_all_weights_changes_nothing(factor):
+    X, y, task, weight = table()
+    expected = SmoothMTL().fit(X, y, task_id=task, sample_weight=weight)
+    model = SmoothMTL().fit(X, y, task_id=task, sample_weight=factor * weight)
+    same_predictions(model, X, task, expected.predict(X, task_id=task), atol=1e-8)
+    assert model.noise_variance_ == pytest.approx(expected.noise_variance_)
+
+
+def test_rows_without_weight_have_no_influence():
+    X, y, task, _ = table()
+    kept = np.arange(len(y)) % 4 > 0
+    expected = SmoothMTL().fit(X[kept], y[kept], task_id=task[kept])
+    wrong = np.where(kept, y, 1e3)
+    model = SmoothMTL().fit(X, wrong, task_id=task, sample_weight=kept.astype(float))
+    same_predictions(model, X, task, expected.predict(X, task_id=task))
+    assert_allclose(model.loo_[~kept], model.predict(X[~kept], task_id=task[~kept]))
+
+
+def test_columns_of_targets_are_tasks_with_the_same_rows():
+    X, _, _, _ = table()
+    Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] + 1, X[:, 2] ** 2])
+    Y[4, 1] = np.nan
+    wide = SmoothMTL().fit(X, Y)
+    observed = ~np.isnan(Y)
+    rows, codes = np.nonzero(observed)
+    long = SmoothMTL().fit(X[rows], Y[observed], task_id=codes)
+    assert wide.loo_.shape == Y.shape
+    assert_allclose(wide.loo_[observed], long.loo_, atol=1e-6)
+    assert_allclose(
+        wide.predict(X)[:, 1], long.predict(X, task_id=np.ones(len(X), int)), atol=1e-6
+    )
+
+
+def test_another_choice_of_centers_hardly_changes_the_predictions():
+    X, y, task, _ = table()
+    models = [
+        SmoothMTL(n_centers=40, random_state=seed).fit(X, y, task_id=task)
+        for seed in (0, 1)
+    ]
+    first, second = (model.predict(X, task_id=task) for model in models)
+    assert np.std(first - second) < 0.1 * np.std(y)
+
+
+def test_a_pickled_model_predicts_the_same(fitted):
+    model, X, _, task, _ = fitted
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(
+        again.predict(X, task_id=task, return_std=True),
+        model.predict(X, task_id=task, return_std=True),
+    )
+
+
+# ---------------------------------------------------------------- large tables
+
+
+def test_variances_of_large_tables_come_from_whole_tasks():
+    X, y, task, _ = table()
+    model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
+    data = model._posterior.data
+    index = smooth.estimation_rows(data, model._options())
+    kept = np.unique(data.codes[index])
+    assert len(index) <= 40
+    assert len(index) == data.sizes[kept].sum()
+    assert len(model.loo_) == len(y)
+    assert np.isfinite(model.predict(X, task_id=task, return_std=True)).all()
+
+
+def test_blocks_that_do_not_fit_into_memory_are_made_again(monkeypatch):
+    X, y, task, _ = table()
+    expected = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
+    n_bytes = smooth_blocks.BlockList(expected._posterior.data).n_bytes
+    monkeypatch.setattr(smooth_blocks, "MAX_KEPT_BYTES", n_bytes - 1)
+    model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
+    assert_allclose(model.loo_, expected.loo_, atol=1e-9)
+
+
+# ---------------------------------------------------------------- degenerate data
+
+CORNERS = {
+    "one task": (np.zeros(40, int), None),
+    "one row per task": (np.arange(40), None),
+    "a single row": (np.zeros(1, int), None),
+    "two rows": (np.zeros(2, int), None),
+    "constant columns": (np.arange(40) % 4, lambda X: np.zeros_like(X)),
+    "a duplicate column": (np.arange(40) % 4, lambda X: X[:, [0, 0, 1]]),
+    "many columns": (
+        np.arange(40) % 4,
+        lambda X: np.hstack([X, np.random.default_rng(0).normal(size=(len(X), 100))]),
+    ),
+    "binary columns": (np.arange(40) % 4, lambda X: (X > 0).astype(float)),
+}
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_degenerate_tables_give_finite_predictions(corner):
+    task, change = CORNERS[corner]
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(len(task), 3))
+    y = X[:, 0] + rng.normal(size=len(task))
+    X = X if change is None else change(X)
+    model = SmoothMTL().fit(X, y, task_id=task)
+    assert np.isfinite(model.predict(X, task_id=task, return_std=True)).all()
+    assert np.isfinite(model.loo_).all()
+    assert model.converged_
+
+
+def test_constant_targets_are_predicted_with_no_deviation():
+    X, y, task, _ = table()
+    model = SmoothMTL().fit(X, np.full(len(y), 1e6), task_id=task)
+    mean, std = model.predict(X, task_id=task, return_std=True)
+    assert_allclose(mean, 1e6)
+    assert std.max() < 1e-2
+
+
+def test_targets_without_noise_are_interpolated():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(60, 2))
+    task = np.arange(60) % 3
+    y = X @ [1.0, 2.0] + task
+    model = SmoothMTL().fit(X, y, task_id=task)
+    assert_allclose(model.predict(X, task_id=task), y, atol=0.02)
+
+
+def test_a_new_task_is_less_certain_than_a_known_one():
+    X, y, task, _ = table()
+    model = SmoothMTL(unseen="mean").fit(X, y, task_id=task)
+    known = model.predict(X, task_id=np.full(len(X), 6), return_std=True)[1]
+    new = model.predict(X, task_id=np.full(len(X), 99), return_std=True)[1]
+    assert np.all(new > known)
+
+
+def test_an_unknown_part_is_refused_by_name():
+    X, y, task, _ = table()
+    with pytest.raises(ValueError, match="task_parts must be"):
+        SmoothMTL(task_parts=("levels",)).fit(X, y, task_id=task)
+
+
+# ---------------------------------------------------------------- further groups
+
+
+def grouped_table(nested, seed=9):
+    rng = np.random.default_rng(seed)
+    n = 400
+    if nested:
+        pupil = rng.integers(0, 60, n)
+        task = pupil // 5
+    else:
+        pupil = rng.integers(0, 25, n)
+        task = rng.integers(0, 12, n)
+    x = rng.normal(size=n)
+    y = x + rng.normal(size=60)[pupil] + rng.normal(size=12)[task]
+    y += 0.5 * rng.normal(size=n)
+    names = np.array([f"pupil {k}" for k in range(60)])[pupil]
+    return pd.DataFrame({"x": x, "pupil": names}), y, task, pupil
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_levels_of_further_groups_are_those_of_dense_algebra(nested):
+    frame, y, task, pupil = grouped_table(nested)
+    parts = (("linear",), ("level", "slopes"))
+    model = SmoothMTL(*parts, levels=("pupil",), unseen="mean", tol=1e-10)
+    model.fit(frame, y, task_id=task)
+    assert model.variances_["levels of pupil" if not nested else "task levels of pupil"]
+    z = (frame["x"].to_numpy() - frame["x"].mean()) / frame["x"].std(ddof=0)
+    same_task = task[:, None] == task
+    kernels = {
+        "linear": np.outer(z, z),
+        "task level": same_task.astype(float),
+        "task slopes": np.outer(z, z) * same_task,
+        "levels of pupil": (pupil[:, None] == pupil).astype(float),
+    }
+    kernels["task levels of pupil"] = kernels["levels of pupil"]
+    V = sum(value * kernels[name] for name, value in model.variances_.items())
+    V = V / model.noise_variance_
+    P, mean_weights, _ = dense_projection(V, np.ones(len(y)))
+    mu = mean_weights @ y
+    assert_allclose(model.predict(frame, task_id=task), mu + V @ P @ y, atol=1e-6)
+    assert_allclose(model.loo_, y - P @ y / np.diag(P), atol=1e-6)
+
+
+#: REML criterion of lme4 1.1-31 for the formula
+#: y ~ 1 + (0 + z | one) + (1 | task) + (0 + z | task) + (1 | group),
+#: z a standardized column and `one` a factor of one level; then the variances of tasks,
+#: of groups and of the noise.
+LME4 = {
+    "ScotsSec": (
+        ["attain", "verbal", "primary", "second"],
+        [14858.31292462, 0.2747917, 0.01441621, 4.254541],
+    ),
+    "egsingle": (
+        ["math", "year", "schoolid", "childid"],
+        [16496.92640844, 0.18105518, 0.67221155, 0.32447884],
+    ),
+}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", LME4)
+def test_crossed_and_nested_groups_have_the_criterion_of_lme4(name):
+    path = Path(os.environ.get("MTLRUN_DATA") or "absent") / f"grouped/{name}.csv.gz"
+    if not path.exists():
+        pytest.skip(f"MTLRUN_DATA does not hold grouped/{name}.csv.gz")
+    (target, column, task, group), expected = LME4[name]
+    frame = pd.read_csv(path).astype({task: str, group: str})
+    model = SmoothMTL(("linear",), ("level", "slopes"), levels=(group,), max_rows=10**6)
+    model.fit(frame[[column, group]], frame[target], task_id=frame[task])
+    variances = model.variances_
+    n = len(frame)
+    unit = frame[target].std(ddof=0)
+    criterion = model.objective_[-1] + (n - 1) * (1 + np.log(2 * np.pi * unit**2))
+    levels = next(value for part, value in variances.items() if "levels" in part)
+    found = [criterion, variances["task level"], levels, model.noise_variance_]
+    assert found[0] == pytest.approx(expected[0], abs=1e-4)
+    assert found[1:] == pytest.approx(expected[1:], rel=1e-3)
+
+
+def test_an_unknown_group_has_level_zero_and_its_variance():
+    frame, y, task, _ = grouped_table(nested=False)
+    model = SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
+    new = frame.assign(pupil="somebody else")
+    known = model.predict(frame, task_id=task, return_std=True)[1]
+    unknown = model.predict(new, task_id=task, return_std=True)[1]
+    assert np.all(unknown > known)
+
+
+def test_groups_of_arrays_are_named_by_position():
+    frame, y, task, pupil = grouped_table(nested=False)
+    X = np.column_stack([task, pupil, frame["x"]])
+    model = SmoothMTL(levels=(1,), task_column=0).fit(X, y)
+    expected = SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
+    assert_allclose(model.predict(X), expected.predict(frame, task_id=task), atol=1e-6)
+
+
+def test_too_many_crossed_groups_are_refused_with_the_limit(monkeypatch):
+    frame, y, task, _ = grouped_table(nested=False)
+    monkeypatch.setattr("mtlrun.estimators.smooth.MAX_CROSSED_LEVELS", 10)
+    with pytest.raises(ValueError, match=r"25 groups .* at most 10"):
+        SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
+
+
+# ---------------------------------------------------------------- attributes
+
+
+def test_the_tests_of_parts_say_which_parts_are_needed():
+    rng = np.random.default_rng(10)
+    task = np.repeat(np.arange(20), 20)
+    X = rng.uniform(-2, 2, size=(400, 2))
+    y = np.sin(2 * X[:, 0]) + rng.normal(size=20)[task] + 0.3 * rng.normal(size=400)
+    model = SmoothMTL().fit(X, y, task_id=task)
+    tests = {test.part: test for test in model.part_tests()}
+    assert list(tests) == list(model.variances_)
+    assert tests["task level"].p_value < 1e-6
+    assert tests["additive"].p_value < 1e-6
+    for part, variance in model.variances_.items():
+        assert (tests[part].p_value == 1.0) == (variance == 0.0)
+        assert tests[part].share == model.variance_shares_[part]
+        assert tests[part].sentence
+
+
+def test_the_statistic_of_a_part_is_that_of_a_model_without_it():
+    X, y, task, _ = table()
+    parts = (("linear",), ("level", "slopes"))
+    model = SmoothMTL(*parts, tol=1e-9).fit(X, y, task_id=task)
+    without = SmoothMTL(("linear",), ("slopes",), tol=1e-9).fit(X, y, task_id=task)
+    level = next(test for test in model.part_tests() if test.part == "task level")
+    expected = without.objective_[-1] - model.objective_[-1]
+    assert level.statistic == pytest.approx(expected, abs=1e-5)
+
+
+def test_shares_of_the_variance_add_up():
+    X, y, task, _ = table()
+    shares = SmoothMTL().fit(X, y, task_id=task).variance_shares_
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert list(shares)[-1] == "noise"
+    assert min(shares.values()) >= 0.0
+
+
+def test_partial_dependence_is_the_average_prediction():
+    X, y, task, _ = table()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = SmoothMTL(unseen="mean").fit(frame, y, task_id=task)
+    curve = model.partial_dependence("b", task=6, values=[-1.0, 0.5], n_rows=len(X))
+    for value, mean in zip(curve.values, curve.mean, strict=True):
+        rows = frame.assign(b=value)
+        predicted = model.predict(rows, task_id=np.full(len(X), 6))
+        assert mean == pytest.approx(predicted.mean())
+    common = model.partial_dependence("b", values=[0.5], n_rows=len(X))
+    new = model.predict(frame.assign(b=0.5), task_id=np.full(len(X), 99))
+    assert common.mean[0] == pytest.approx(new.mean())
+    lower, upper = common.interval()
+    assert lower < common.mean < upper
+
+
+def test_the_deviation_of_one_row_is_that_of_its_prediction():
+    X, y, task, _ = table()
+    model = SmoothMTL().fit(X[:, :1], y, task_id=task)
+    curve = model.partial_dependence(0, task=3, values=[0.3], n_rows=1)
+    std = model.predict([[0.3]], task_id=[3], return_std=True)[1]
+    assert curve.std[0] ** 2 + model.noise_variance_ == pytest.approx(std[0] ** 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "task"), [("d", None), (7, None), ("constant", None), ("a", 99)]
+)
+def test_what_has_no_curve_is_refused_by_name(column, task):
+    X, y, ids, _ = table()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(constant=1.0)
+    model = SmoothMTL().fit(frame, y, task_id=ids)
+    with pytest.raises(ValueError, match=str(task or column)):
+        model.partial_dependence(column, task=task)
+
+
+# ---------------------------------------------------------------- baselines
+
+
+def test_baselines_share_all_or_nothing():
+    X, y, task, _ = table()
+    pooled = SmoothPooled().fit(X, y, task_id=task)
+    assert [part for part in pooled.variances_ if "task" in part] == ["task level"]
+    independent = SmoothIndependent().fit(X, y, task_id=task)
+    assert all(part.startswith("task") for part in independent.variances_)
+    # Beside its level a pooled function is the same for all tasks.
+    first, second = (pooled.predict(X, task_id=np.full(len(X), t)) for t in (2, 5))
+    assert np.ptp(first - second) < 1e-9
+
+
+# ---------------------------------------------------------------- labels
+
+
+def labelled_table(seed=11, n_tasks=15, n=20):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(n_tasks), n)
+    X = rng.uniform(-2, 2, size=(len(task), 2))
+    score = 3 * np.cos(2 * X[:, 0]) + rng.normal(size=n_tasks)[task]
+    y = (score + rng.logistic(size=len(task)) > 0).astype(int)
+    return X, y, task, rng.uniform(0.5, 2.0, len(task))
+
+
+@pytest.mark.parametrize("max_exact_rows", [400, 10])
+def test_the_gradient_of_laplaces_criterion_is_that_of_differences(
+    monkeypatch, max_exact_rows
+):
+    X, y, task, weight = labelled_table()
+    model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
+    monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", max_exact_rows)
+    criterion = LabelMarginal(model._training)
+    theta = np.random.default_rng(12).uniform(0.2, 1.0, len(model.variances_))
+    gradient = criterion(theta).gradient
+    for i, step in enumerate(1e-4 * np.eye(len(theta))):
+        rise = criterion(theta + step).criterion - criterion(theta - step).criterion
+        assert gradient[i] == pytest.approx(rise / 2e-4, abs=2e-5)
+
+
+def test_laplaces_criterion_is_that_of_dense_algebra():
+    X, y, task, weight = labelled_table()
+    model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
+    data = model._training
+    criterion = LabelMarginal(data)
+    theta = np.full(len(model.variances_), 0.5)
+    value = criterion(theta).criterion
+    design, groups = data.design, data.design.groups
+    A = design.common_features(data.rows)
+    same = data.codes[:, None] == data.codes[None]
+    K = (
+        0.5 * A @ A.T
+        + 0.5 * design.own_kernels(data.rows, data.rows).sum(axis=0) * same
+    )
+    K = K + PRIOR_STD**2
+    assert len(groups) == A.shape[1]
+    labels = data.target
+    w = 1 / data.noise
+    eta = np.zeros(len(labels))
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-eta))
+        W = w * p * (1 - p)
+        z = eta + w * (labels - p) / W
+        eta = K @ np.linalg.solve(K + np.diag(1 / W), z)
+    p = 1 / (1 + np.exp(-eta))
+    W = w * p * (1 - p)
+    likelihood = w @ (labels * eta - np.logaddexp(0, eta))
+    quadratic = eta @ np.linalg.solve(K + 1e-10 * np.eye(len(K)), eta)
+    logdet = np.linalg.slogdet(np.eye(len(K)) + K * W)[1]
+    expected = -2 * likelihood + quadratic + logdet
+    # The constant is the variance of the prior of the mean.
+    assert value + np.log(PRIOR_STD**2) == pytest.approx(expected, abs=1e-5)
+
+
+def test_weights_of_labels_are_numbers_of_rows():
+    X, y, task, _ = labelled_table()
+    counts = np.random.default_rng(13).integers(0, 3, len(y))
+    rows = np.repeat(np.arange(len(y)), counts)
+    precise = SmoothMTLClassifier(tol=1e-10)
+    weighted = precise.fit(X, y, task_id=task, sample_weight=counts)
+    expected = weighted.decision_function(X, task_id=task)
+    repeated = SmoothMTLClassifier(tol=1e-10).fit(X[rows], y[rows], task_id=task[rows])
+    assert_allclose(repeated.decision_function(X, task_id=task), expected, atol=1e-3)
+
+
+def test_probabilities_are_averaged_over_the_posterior():
+    X, y, task, _ = labelled_table()
+    model = SmoothMTLClassifier(unseen="mean").fit(X, y, task_id=task)
+    assert model.converged_
+    rows = model._rows(X)
+    mean, variance = model._posterior.moments(rows, -1)
+    new = model.predict_proba(X, task_id=np.full(len(X), 99))[:, 1]
+    draws = mean + np.sqrt(variance) * np.random.default_rng(14).normal(
+        size=(4000, len(X))
+    )
+    assert_allclose(new, (1 / (1 + np.exp(-draws))).mean(axis=0), atol=0.03)
+    assert np.abs(new - 0.5).max() < 0.5 - 1e-6
+
+
+def test_tasks_of_one_class_are_fitted():
+    X, y, task, _ = labelled_table()
+    y = np.where(task < 3, 1, y)
+    proba = SmoothMTLClassifier().fit(X, y, task_id=task).predict_proba(X, task_id=task)
+    assert np.isfinite(proba).all()
+    alone = SmoothMTLClassifier().fit(X, np.ones(len(y)), task_id=task)
+    assert alone.predict(X, task_id=task).tolist() == [1.0] * len(y)
+
+
+def test_baselines_of_labels_share_all_or_nothing():
+    X, y, task, _ = labelled_table()
+    pooled = SmoothPooledClassifier().fit(X, y, task_id=task)
+    assert [part for part in pooled.variances_ if "task" in part] == ["task level"]
+    independent = SmoothIndependentClassifier().fit(X, y, task_id=task)
+    assert all(part.startswith("task") for part in independent.variances_)
