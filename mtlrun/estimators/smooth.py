@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2, norm
+from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -22,7 +22,13 @@ from mtlrun.estimators.base import (
 )
 from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.hierarchical_labels import LOGISTIC_VARIANCE
+from mtlrun.estimators.inputs import weighted_rows
 from mtlrun.estimators.params import Count, NonNegative, Positive, satisfies
+from mtlrun.estimators.smooth_results import (
+    PartialDependence,
+    PartTest,
+    format_part_test,
+)
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense, is_sparse
 from mtlrun.solvers.hierarchical.smooth import (
@@ -100,93 +106,9 @@ Seed = Annotated[
 ]
 
 
-#: What it means that a part is needed.
-PART_STATEMENTS = {
-    "linear": "the common function has a linear part",
-    "additive": "the common function has curves of single columns",
-    "wide": "the common function varies slowly with several columns together",
-    "narrow": "the common function varies fast with several columns together",
-    "task level": "tasks differ in their level",
-    "task slopes": "tasks differ in their slopes",
-    "task smooth": "tasks differ in a smooth function of all columns together",
-    "task additive": "tasks differ in their curves of single columns",
-}
 #: Rows that a partial dependence averages over, and values of its column.
 N_BACKGROUND_ROWS = 50
 N_GRID_VALUES = 30
-
-
-@dataclass(frozen=True)
-class PartTest:
-    """A likelihood-ratio test of the hypothesis that the variance of a part is zero.
-
-    Attributes
-    ----------
-    part : str
-        Its name in `variances_`.
-    statistic : float
-        By how much minus twice the log-likelihood rises without the part, all other
-        variances estimated again.
-    p_value : float
-        Under half a chi-square of one degree of freedom; 1 for a variance of zero. The
-        prior of curves makes it rather too large.
-    share : float
-        Expected share of the part in the variance of the targets.
-    sentence : str
-    """
-
-    part: str
-    statistic: float
-    p_value: float
-    share: float
-    sentence: str
-
-
-@dataclass(frozen=True)
-class PartialDependence:
-    """How the function depends on one column, averaged over rows of training.
-
-    Attributes
-    ----------
-    column : str
-    task : object
-        The task, None for the function that all tasks share.
-    values : ndarray of shape (n_values,)
-        Values of the column.
-    mean : ndarray of shape (n_values,)
-        In units of the targets; log-odds of labels.
-    std : ndarray of shape (n_values,)
-        Posterior standard deviation, without noise.
-    """
-
-    column: str
-    task: Any
-    values: Array
-    mean: Array
-    std: Array
-
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return the ends of pointwise intervals of this probability."""
-        width = float(norm.ppf(0.5 + level / 2)) * self.std
-        return self.mean - width, self.mean + width
-
-
-def format_part_test(part: str, statistic: float, p_value: float, share: float) -> str:
-    """Return a sentence about the test of a part."""
-    statement = PART_STATEMENTS.get(part)
-    if statement is None:
-        column = part.partition("levels of ")[2]
-        statement = f"groups of {column} differ in their level"
-    if statistic == 0:
-        return f"There is no sign that {statement}: the variance of this part is zero."
-    p_text = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-    start = statement[0].upper() + statement[1:]
-    if p_value > 0.05:
-        start = f"It is not clear whether {statement}"
-    return (
-        f"{start} ({p_text}): without this part minus twice the log-likelihood "
-        f"rises by {statistic:.1f}. It explains {share:.0%} of the variance."
-    )
 
 
 @dataclass(frozen=True)
@@ -652,7 +574,8 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
         Variance of the noise of a row of average weight.
     loo_ : ndarray of shape (n_samples,) or (n_samples, n_tasks)
         Leave-one-out predictions of the training targets at the estimated variances, in
-        the order of `fit`: an honest error before any test.
+        the order of `fit`: an honest error before any test. NaN for missing targets and
+        rows of weight 0.
     """
 
     def _fit_data(self, data: TaskData) -> SolverResult:
@@ -676,28 +599,31 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
     def _prior(self, data: SmoothData) -> VariancePrior:
         return smooth_prior(data, self._options())
 
-    def _leave_one_out(self, data: TaskData, flat: FlatRows, fit: SmoothFit) -> Array:
-        """Return leave-one-out predictions in the shape of y.
+    def fit(
+        self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Fit the model; parameters and errors as of other models."""
+        super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
+        rows = weighted_rows(sample_weight, X)
+        if rows is not None:
+            # Rows of weight 0 were left out: they have no leave-one-out prediction.
+            loo: Array = np.full((len(sample_weight), *self.loo_.shape[1:]), np.nan)
+            loo[rows] = self.loo_
+            self.loo_ = loo
+        return self
 
-        Targets without weight have plain predictions.
-        """
+    def _leave_one_out(self, data: TaskData, flat: FlatRows, fit: SmoothFit) -> Array:
+        """Return leave-one-out predictions in the shape of y, NaN without a weight."""
         values = self._center + self._unit * fit.leave_one_out
+        loo: Array = np.full(data.targets.shape, np.nan)
         if data.shared:
-            loo: Array = np.full(data.targets.shape, np.nan)
             loo[flat.row, flat.code] = values
-            unused = ~(data.full_weights() > 0)
-            for task in np.flatnonzero(unused.any(axis=0)):
-                rows = np.flatnonzero(unused[:, task])
-                loo[rows, task] = self._task_scores(self._rows(data.X[rows]), int(task))
-            return loo if self._layout == "shared" else loo[:, 0]
-        loo = np.full(data.n_rows, np.nan)
-        loo[flat.row] = values
-        unused_rows = np.flatnonzero(~(data.full_weights() > 0))
-        codes = np.repeat(np.arange(data.n_tasks), data.sizes)
-        if len(unused_rows):
-            scores = self._scores_of_rows(data.X[unused_rows], codes[unused_rows])
-            loo[unused_rows] = scores
-        return data.unsort(loo)
+        else:
+            loo[flat.row] = values
+            loo = data.unsort(loo)
+        if self._layout != "shared" and loo.ndim == 2:
+            loo = loo[:, 0]
+        return loo
 
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
         """Predict targets, and on request how far new targets may lie from that.
@@ -905,10 +831,10 @@ class SmoothMTLClassifier(_SmoothClassifier):
 
         -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd
             + sum over parts of variance / prior variance,
-            where log-odds of y_t = mu + f(x) + h_t(x),  mu ~ N(0, 25)
+            where log-odds of y_t = mu + f(x) + h_t(x),  mu ~ N(0, 100)
 
-    The prior variance of the standard deviation of a part is 25, of the slopes of tasks
-    1. `predict_proba` averages the probabilities over the posterior;
+    The prior variance of the standard deviation of a part is 100, that of the slopes of
+    tasks 0.49. `predict_proba` averages the probabilities over the posterior;
     `decision_function` is their log-odds.
 
     With two or three rows per task Laplace's approximation finds variances that are too
@@ -971,7 +897,7 @@ class SmoothPooledClassifier(_SmoothClassifier):
 
         -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd
             + sum over parts of variance / prior variance,
-            where log-odds of y_t = mu + f(x) + b_t,  mu ~ N(0, 25)
+            where log-odds of y_t = mu + f(x) + b_t,  mu ~ N(0, 100)
     """
 
     facts: ClassVar = replace(SmoothMTLClassifier.facts, multitask=False)
@@ -987,7 +913,7 @@ class SmoothIndependentClassifier(_SmoothClassifier):
 
         -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd
             + sum over parts of variance / prior variance,
-            where log-odds of y_t = mu + h_t(x),  mu ~ N(0, 25)
+            where log-odds of y_t = mu + h_t(x),  mu ~ N(0, 100)
     """
 
     facts: ClassVar = replace(SmoothMTLClassifier.facts, multitask=False)

@@ -292,6 +292,9 @@ PAST_ZERO = ("variant", "paper-past-zero")
 PRINTED = "constants of the printed algorithm and of its stopping rule have units"
 CONSTRAINED = "as printed, targets are met exactly, whatever their weights"
 BATCHES = "a network is trained on random batches of rows, from random weights"
+PRECISIONS = (
+    "weights are precisions: a constant factor changes nothing, but more rows say more"
+)
 #: (method, parameter and value or None, change) -> why the model changes with it.
 EXCEPTIONS = {
     ("IndependentSVC", None, another_zero_of_X): DOT_PRODUCTS,
@@ -311,6 +314,9 @@ EXCEPTIONS = {
     ("RobustMTL", ("stop", "paper"), another_unit_of_y): PRINTED,
     ("DivideAndConquerRMTL", None, tasks_in_another_order): POSITIONS,
     ("DivideAndConquerRMTLClassifier", None, tasks_in_another_order): POSITIONS,
+    ("SmoothMTL", None, weights_for_repeated_rows): PRECISIONS,
+    ("SmoothPooled", None, weights_for_repeated_rows): PRECISIONS,
+    ("SmoothIndependent", None, weights_for_repeated_rows): PRECISIONS,
 }
 for change in (
     *ORDERS,

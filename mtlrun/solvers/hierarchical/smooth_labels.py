@@ -48,10 +48,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Standard deviation, in log-odds, of the priors of the mean and of the standard
 #: deviations of parts.
-PRIOR_STD = 5.0
+PRIOR_STD = 10.0
 #: Standard deviation of the prior of the slopes of tasks: in tasks of few labels
 #: Laplace's approximation finds slopes that are too large.
-SLOPES_PRIOR_STD = 1.0
+SLOPES_PRIOR_STD = 0.7
 #: Information of a row in units of its weight, at least.
 MIN_INFORMATION = 1e-6
 #: Newton steps for the mode, halvings of each, and the relative fall that ends them.
