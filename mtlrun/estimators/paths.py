@@ -47,7 +47,7 @@ from mtlrun.estimators.temporal import (
     TemporalGroupLasso,
     TemporalGroupLassoClassifier,
 )
-from mtlrun.metrics import METRICS, average, seen_rows
+from mtlrun.metrics import METRICS, average, labels_from_scores, seen_rows
 from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.quadratic import gram_bytes
@@ -309,7 +309,8 @@ class PathCV(KeepsGroups, _Model):
                 sums, counts, out=np.full_like(sums, np.nan), where=counts > 0
             )
             return np.nanmean(values if metric == "mse" else np.sqrt(values), axis=0)
-        Z = np.sign(Z) if METRICS[metric].needs == "label" else Z
+        if METRICS[metric].needs == "label":
+            Z = labels_from_scores(Z)  # as in `predict`: a score of 0 is no vote for 1
         layout = {} if part.offsets is None else {"offsets": part.offsets}
         return np.array(
             [average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))]

@@ -196,6 +196,26 @@ def test_what_it_refuses_and_warns_of():
         paths.TraceNormMTLCV(alpha=1.0)
 
 
+CLASSIFIERS = [name for name in vars(paths) if name.endswith("ClassifierCV")]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_path_of_a_classifier_counts_the_labels_that_predict_gives(name):
+    """At the first strength all scores are 0, which `predict` takes for the label -1.
+
+    The labels are balanced, so that the intercepts are 0 as well.
+    """
+    rng = np.random.default_rng(0)
+    task = np.repeat([0, 1, 2], 20)
+    y = np.tile([1, -1], 30)
+    X = y[:, None] + 0.3 * rng.normal(size=(60, 3))
+    settings = {"lam": 0.8} if "Robust" in name else {}
+    model = getattr(paths, name)(alphas=3, cv=2, **settings)
+    model.fit(X, y, task_id=task)
+    assert np.isfinite(model.scores_path_).all()
+    assert model.score(X, y, task_id=task) > 0.8
+
+
 CHECKED = [
     paths.TraceNormMTLCV(alphas=2, cv=2),
     paths.JointFeatureMTLCV(alphas=2, cv=2),
