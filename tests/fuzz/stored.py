@@ -97,7 +97,7 @@ def estimators() -> Iterator[tuple[str, Any, Any]]:
         GaussianNB(),
         GradientBoostingRegressor(n_estimators=3),
         HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2),
-        KNeighborsRegressor(3),
+        KNeighborsRegressor(3, algorithm="brute"),  # a tree has to be trusted by name
         LogisticRegression(),
         RandomForestClassifier(3, max_depth=3),
         Ridge(),

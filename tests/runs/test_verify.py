@@ -193,6 +193,11 @@ def test_a_cell_follows_from_its_record(lab):
 # --- the committed runs
 
 
+#: Methods whose version was raised and whose stored cells have not been computed again:
+#: `Whom` 2 moves tasks between groups in an order that their names do not decide.
+WAITING_FOR_COMPUTATION = {"mtmkl/table1": ["Whom"], "mtmkl/table2": ["Whom"]}
+
+
 @pytest.mark.slow
 def test_no_committed_cell_is_out_of_date(committed_run):
     id, profile = (
@@ -210,8 +215,20 @@ def test_no_committed_cell_is_out_of_date(committed_run):
     states = survey(made)
     # Five settings of one table have targets of a single value in a part of the rows: their failure is the result.
     known = {"failed"} if id == "atlas/gain" else set()
-    assert {state.name for state in states} <= {"done", "missing"} | known
+    waiting = WAITING_FOR_COMPUTATION.get(id, ())
+    judged = {
+        state.name
+        for row, state in zip(made.rows, states, strict=True)
+        if row.method not in waiting
+    }
+    assert judged <= {"done", "missing"} | known
     assert any(state.name == "done" for state in states)
+    outdated = {
+        row.method
+        for row, state in zip(made.rows, states, strict=True)
+        if state.name == "outdated"
+    }
+    assert outdated == set(waiting), "take the method off the list, or add it"
 
 
 @pytest.mark.slow
