@@ -718,7 +718,7 @@ def plot(
             None,
             "KIND",
             "trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a model: "
-            "tasks (their similarity), coefficients, path, or shrinkage (hierarchical models).",
+            "tasks (their similarity), coefficients, path, shrinkage (hierarchical models), or curve (smooth models).",
             autocompletion=options.words(
                 "trace",
                 "scaling",
@@ -728,9 +728,22 @@ def plot(
                 "tasks",
                 "coefficients",
                 "shrinkage",
+                "curve",
             ),
         ),
     ],
+    column: Annotated[
+        str | None,
+        options.option(None, "NAME", "Column whose curve is drawn (--kind curve)."),
+    ] = None,
+    tasks: Annotated[
+        list[str] | None,
+        options.option(
+            None,
+            "A,B",
+            "Tasks with a panel of their own (--kind curve); repeatable. Default: three of them.",
+        ),
+    ] = None,
     trust: options.Trust = None,
     profile: options.Profile = None,
     out: options.Out = None,
@@ -756,8 +769,17 @@ def plot(
         from mtlrun.report.modelplots import plot_model
 
         with writing(out, remedy="Choose another --out."), used(folder):
-            say(str(plot_model(folder, kind, out, trust=trust or ())))
+            lines = plot_model(
+                folder, kind, out, trust=trust or (), column=column, tasks=tasks
+            )
+        for line in lines:
+            say(line)
         return
+    if column is not None or tasks:
+        raise UserError(
+            f"{target} is a run; --column and --tasks are for saved models",
+            "Name the folder of a model, or leave them out.",
+        )
     check_drawing("kind of figure of a run", kind, KINDS, out)
     with writing(out, remedy="Choose another --out."):
         paths = draw(run_folder(target, profile, output_dir), kind, out)

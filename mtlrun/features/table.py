@@ -191,6 +191,35 @@ class TableFeatures(  # type: ignore[call-arg]
                 complete += [j for j, codes in pairs if not np.isnan(codes).any()]
         return sorted(complete)
 
+    def original_values(self, column: int, features: np.ndarray) -> np.ndarray:
+        """Return values of a column of numbers from values of its feature.
+
+        Parameters
+        ----------
+        column : int
+            Position among the columns of the table.
+        features : ndarray of shape (n_values,)
+            Values of the feature that the column became.
+
+        Returns
+        -------
+        ndarray of shape (n_values,)
+            In the units of the column.
+        """
+        check_is_fitted(self)
+        _, numbers = self._columns()
+        scaler = self.transformer_
+        if not isinstance(scaler, MaxAbsScaler):
+            scaler = scaler.named_transformers_["numbers"]
+        if not isinstance(scaler, StandardScaler | MaxAbsScaler):
+            # After the imputer, whose indicators follow the numbers.
+            scaler = scaler[-1]
+        position = numbers.index(column)
+        values = features * scaler.scale_[position]
+        if isinstance(scaler, StandardScaler):
+            values = values + scaler.mean_[position]
+        return np.asarray(values)
+
     def _columns(self) -> tuple[list[int], list[int]]:
         """Return the columns of words and those of numbers."""
         words = sorted(int(j) for j in self.words or {})

@@ -65,6 +65,8 @@ ONE_ROW, PER_ROW = 2, 2
 SHORT_LOG = 30
 #: Published curves: their colour is mixed with this grey.
 PALE, PALE_SHARE = 0.62, 0.5
+#: Colour of curves behind the others, and width of curves without markers.
+BACKGROUND, SMOOTH_WIDTH = "#b0b0b0", 1.8
 #: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; matrices with more rows or columns have no names
 #: beside them, and those with more columns no numbers.
 COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 40, 10
@@ -474,6 +476,8 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
             "va": "bottom",
         }
         axes.text(at, 1.01, text, transform=axes.get_xaxis_transform(), **place_of_text)
+    if panel.limits is not None:
+        axes.set_ylim(panel.limits)
     axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
     axes.set_ylabel(panel.quantity)
     axes.set_title(panel.title, fontsize=9, pad=14 if panel.marks else None)
@@ -535,6 +539,14 @@ def _draw_curve(
         style |= {"markerfacecolor": "none", "zorder": 1.5, "markersize": 3}
         axes.plot(x, curve.y, label=curve.label, **(marker | style))
         return
+    if curve.background:
+        axes.plot(
+            x, curve.y, label=curve.label, color=BACKGROUND, linewidth=0.6, zorder=1.5
+        )
+        return
+    if curve.smooth:
+        marker = {}
+        width = SMOOTH_WIDTH
     if curve.low:
         axes.fill_between(
             x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0

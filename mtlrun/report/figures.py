@@ -64,6 +64,10 @@ class Line:
         Read from the paper and not computed here: drawn thin, pale and dashed.
     points : {"", "filled", "hollow"}
         Draw points of this kind without a line.
+    smooth : bool
+        A function at many values: drawn as a line without markers.
+    background : bool
+        One of many curves behind the others: drawn thin and gray, without markers.
     """
 
     label: str
@@ -75,6 +79,8 @@ class Line:
     place: int | None = None
     published: bool = False
     points: Literal["", "filled", "hollow"] = ""
+    smooth: bool = False
+    background: bool = False
 
     def drawable(self, x_log: bool, y_log: bool) -> Line:
         """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
@@ -126,6 +132,8 @@ class Panel:
     title : str
     diagonal : bool
         Whether both axes show the same quantity: the line of equal values is drawn.
+    limits : tuple of float or None
+        Ends of the vertical axis; None: those of the curves.
     """
 
     quantity: str
@@ -136,6 +144,7 @@ class Panel:
     marks: dict[str, float] = field(default_factory=dict)
     title: str = ""
     diagonal: bool = False
+    limits: tuple[float, float] | None = None
 
 
 @dataclass

@@ -20,6 +20,7 @@ from mtlrun.models import (
     read_facts,
     transformed_names,
 )
+from mtlrun.report.curves import curve_panels, variances_line
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
 from mtlrun.report.grid import Column, Grid, number
@@ -30,37 +31,64 @@ from mtlrun.utils.text import sanitize
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
-KINDS = ("tasks", "coefficients", "path", "shrinkage")
+#: Start of the id of a data set that is a table of the user.
+OWN_TABLE = "own-"
+KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
 #: Columns whose coefficients are drawn with intervals: those in which tasks differ most; and half the length of these.
 MOST_COLUMNS, HALF = 4, 1.96
 
 
 def plot_model(
-    folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ()
-) -> Path:
-    """Draw a figure of a model into a file, and return the file.
+    folder: Path,
+    kind: str,
+    out: Path,
+    *,
+    trust: Iterable[str] = (),
+    column: str | None = None,
+    tasks: Sequence[str] | None = None,
+) -> list[str]:
+    """Draw a figure of a model into a file.
 
     Parameters
     ----------
     folder : Path
         Of the model.
-    kind : {"tasks", "coefficients", "path", "shrinkage"}
+    kind : {"tasks", "coefficients", "path", "shrinkage", "curve"}
         The similarities of the tasks (`mtlrun.estimators.base.task_similarity`), the coefficients (of a model
-        that has them, with intervals), the scores along the grid of the search that chose the parameters, or of a
-        hierarchical model the coefficients fitted per task and pooled.
+        that has them, with intervals), the scores along the grid of the search that chose the parameters, of a
+        hierarchical model the coefficients fitted per task and pooled, or of a smooth model how its predictions
+        depend on one column.
     out : Path
         Its ending says the format.
     trust : iterable of str
         Types that may be loaded, see `load_model`; not needed for ``path``.
+    column : str, optional
+        Column of the table; needed for ``curve``, and only there.
+    tasks : sequence of str, optional
+        Tasks with a panel of their own, for ``curve`` only. Default: three tasks.
+
+    Returns
+    -------
+    list of str
+        The file, and for ``curve`` a line about the variance of the target.
 
     Raises
     ------
     UnknownNameError
-        If there is no such kind.
+        If there is no such kind, column or task.
     UserError
-        If the model has nothing of the kind, or the format is unknown.
+        If the model has nothing of the kind, the format is unknown, or options do not
+        fit the kind.
     """
     check_drawing("kind of figure of a model", kind, KINDS, out)
+    if kind != "curve" and (column is not None or tasks):
+        raise UserError(
+            f"--column and --tasks do not go with --kind {kind}",
+            "They are for --kind curve.",
+        )
+    if kind == "curve" and column is None:
+        raise UserError("--kind curve draws one column", "Add --column NAME.")
+    lines = [str(out)]
     folder = finished(folder)
     facts = read_facts(folder)
     panels: list[Panel | HeatMap]
@@ -68,18 +96,35 @@ def plot_model(
         panels = [*_paths(folder)]
     elif kind == "tasks":
         panels = [_tasks(folder, load_model(folder, trust))]
+    elif kind == "curve":
+        assert column is not None
+        model = load_model(folder, trust)
+        panels = [*curve_panels(folder, model, column, tasks)]
+        shares = variances_line(model)
+        if shares is not None:
+            lines.append(shares)
     elif kind == "shrinkage":
         panels = [*_shrinkage(folder, load_model(folder, trust))]
     elif "HierarchicalMTL" in json.dumps(facts["estimator"]):  # it has intervals
         panels = [*_intervals(load_model(folder, trust))]
     else:
         panels = [_coefficients(folder)]
-    estimator, data = facts["estimator"] or {}, facts["dataset"] or {}
-    title = " on ".join(
-        str(text) for text in (estimator.get("name"), data.get("id")) if text
-    )
+    data = facts["dataset"] or {}
+    dataset = str(data.get("id") or "").removeprefix(OWN_TABLE)
+    title = " on ".join(filter(None, (_method_name(facts), dataset)))
     write_drawing(Figure(kind, title, panels), out, write_output)
-    return out
+    return lines
+
+
+def _method_name(facts: Mapping[str, Any]) -> str:
+    """Return the name of the method, not of what scales its targets around it."""
+    estimator = facts["estimator"] or {}
+    name = estimator.get("name") or ""
+    parameters = estimator.get("params") or {}
+    while isinstance(inner := parameters.get("estimator"), Mapping):
+        name = inner["estimator"]
+        parameters = inner.get("params") or {}
+    return str(name).rpartition(":")[2]
 
 
 def _tasks(folder: Path, model: Model) -> HeatMap:
