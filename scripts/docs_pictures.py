@@ -22,6 +22,7 @@ from mtlrun.estimators import (
     JointFeatureMTL,
     PooledRidge,
     RobustMTL,
+    SmoothMTL,
     SparseMTL,
     TraceNormMTL,
 )
@@ -227,8 +228,52 @@ def draw_network(path: Path) -> None:
     _save(fig, path)
 
 
+def draw_curves(path: Path) -> None:
+    """Draw curves of three tasks with their bands, rows and true curves."""
+    rng = RNG(0)
+    task = np.repeat(np.arange(30), 8)
+    week = rng.uniform(1, 19, size=(task.size, 1))
+    turn = rng.normal(size=30)
+
+    def truth(weeks: np.ndarray, turns: np.ndarray | float) -> np.ndarray:
+        fall = 3.4 + np.exp(-weeks / 3)
+        return np.asarray(fall + 0.2 * np.sin(weeks / 3 + turns))
+
+    protein = truth(week[:, 0], turn[task]) + 0.1 * rng.normal(size=task.size)
+    model = SmoothMTL().fit(week, protein, task_id=task)
+    grid = np.linspace(1, 26, 60)
+    common = model.partial_dependence(0, values=grid)
+    fig, axes = plt.subplots(
+        1, 3, figsize=(6.6, 2.7), sharey=True, layout="constrained"
+    )
+    for ax, t in zip(axes, (1, 2, 4), strict=True):
+        curve = model.partial_dependence(0, task=t, values=grid)
+        ax.axvspan(19, 26, color="0.93", lw=0)
+        ax.fill_between(grid, *curve.interval(), color="C0", alpha=0.25, lw=0)
+        ax.plot(grid, curve.mean, color="C0", label="curve, 95% band")
+        ax.plot(grid, truth(grid, turn[t]), ":", color="0.2", label="truth")
+        ax.plot(grid, common.mean, "--", color="0.55", label="all cows")
+        rows = task == t
+        ax.plot(week[rows, 0], protein[rows], "o", color="C1", ms=4, label="rows")
+        ax.text(22.5, 4.35, "no rows", ha="center", fontsize=8)
+        ax.set_title(f"cow {t}", fontsize=9)
+        ax.set(xlabel="week", xlim=(1, 26), ylim=(2.9, 4.5), xticks=[1, 7, 13, 19, 25])
+    axes[0].set_ylabel("protein in %")
+    fig.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=9,
+        frameon=False,
+    )
+    _save(fig, path)
+
+
 #: Pictures that are not matrices: each function draws its own figure.
-DIAGRAMS: dict[str, Callable[[Path], None]] = {"networks": draw_network}
+DIAGRAMS: dict[str, Callable[[Path], None]] = {
+    "networks": draw_network,
+    "smooth": draw_curves,
+}
 
 
 def draw(panels: Panels, path: Path) -> None:

@@ -22,6 +22,7 @@ from mtlrun.estimators import (
     GraphSVC,
     JointFeatureMTL,
     RobustMTL,
+    SmoothMTL,
     TraceNormMTL,
 )
 
@@ -227,3 +228,69 @@ def test_two_names_are_one_model(data):
     for model in (clusters, subspace):
         model.fit(data.X, data.y, task_id=data.task)
     assert_allclose(clusters.coef_, subspace.coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_the_formulas_of_smooth_curves_are_the_model(data):
+    """Kernels, predictions and objective of the chapter, with dense matrices."""
+    printed = re.sub(r"\s+", " ", (GUIDE / "smooth.md").read_text("utf-8"))
+    for formula in (
+        r"y_{ti} &= \mu + \sum_k f_k(x_{ti}) + \sum_k h_{tk}(x_{ti}) + e_{ti}",
+        r"-2 \log p(y \mid v, u, \sigma)"
+        r" + 2 \rho \sum_{k \text{ curved}} \big( \sqrt{v_k} + \sqrt{u_k} \big) / \sigma",
+        r"$z_a^\top z_b / p$",
+        r"$\exp(-(z_a - z_b)^2 / (2 \cdot 0.8^2))$",
+        r"$\exp(-\lVert z_a - z_b \rVert^2 / (2 \ell^2 p))$",
+        '1.5 for "smooth"',
+    ):
+        assert formula in printed
+    # Common curves are approximated at knots and centers; those of tasks are exact.
+    X = data.X
+    rows = len(X)
+    y = data.y + 3 * np.sin(2 * X[:, 0] + data.task) + np.prod(X[:, 1:3], axis=1)
+    model = SmoothMTL(
+        common_parts=("linear",),
+        task_parts=("level", "slopes", "smooth", "additive"),
+        prior_rate=0.1,
+    )
+    model.fit(X, y, task_id=data.task)
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    clipped = np.clip(z, -3, 3)
+    squares = (clipped[:, np.newaxis] - clipped) ** 2
+    same_task = data.task[:, np.newaxis] == data.task
+    linear = z @ z.T / N_FEATURES
+    kernels = {
+        "linear": linear,
+        "task level": same_task,
+        "task slopes": same_task * linear,
+        "task smooth": same_task * np.exp(-squares.sum(-1) / (2 * 1.5**2 * N_FEATURES)),
+        "task additive": same_task * np.exp(-squares / (2 * 0.8**2)).mean(-1),
+    }
+    variances = model.variances_
+    assert list(variances) == list(kernels)
+    curved = [variances["task smooth"], variances["task additive"]]
+    assert max(curved) > 0
+    noise = model.noise_variance_
+    signal = sum(variances[part] * kernel for part, kernel in kernels.items())
+    inverse = np.linalg.inv(signal + noise * np.eye(rows))
+    information = inverse.sum()
+    mu = (inverse @ y).sum() / information
+    predicted = mu + signal @ inverse @ (y - mu)
+    assert_allclose(model.predict(X, task_id=data.task), predicted, atol=1e-8)
+    # The constant belongs to targets of variance 1; the quadratic form is constant,
+    # since the noise is at its optimum.
+    relative = signal / noise + np.eye(rows)
+    deviance = (
+        (rows - 1) * np.log(noise / y.var())
+        + np.linalg.slogdet(relative)[1]
+        + np.log(information * noise)
+    )
+    prior = 2 * model.prior_rate * np.sqrt(np.array(curved) / noise).sum()
+    assert_allclose(model.objective_[-1], deviance + prior, rtol=1e-8)
+
+
+def test_the_chapter_on_smooth_curves_prints_what_its_code_prints(capsys):
+    text = (GUIDE / "smooth.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (output,) = re.findall(r"^```text\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    exec(compile(code, "smooth.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == output
