@@ -203,3 +203,27 @@ def test_the_title_names_the_method_and_not_what_scales_its_targets(folder, tmp_
     file = tmp_path / "curve.svg"
     plot(folder, "--kind", "curve", "--column", "day", "-o", file)
     assert ">SmoothMTL on data-frame<" in file.read_text()
+
+
+def test_curves_of_labels_are_log_odds_of_the_named_label(tmp_path):
+    table = milk_table()
+    table["liters"] = np.where(table.liters > 4200, "high", "low")
+    folder = saved_model(tmp_path, table)
+    model = load_model(folder)
+    curves = ModelCurves(folder, model, "day")
+    assert curves.quantity(None) == "log-odds of liters = low"
+    curve = curves.curve(0)
+    rows = pd.DataFrame({"day": curve.values, "farm": FARMS[0]})
+    chances = model.predict_proba(rows)[:, list(model.classes_).index("low")]
+    # Averaging over the posterior moves chances towards one half, not across it.
+    clear = np.abs(curve.mean) > 0.1
+    np.testing.assert_array_equal((curve.mean > 0)[clear], (chances > 0.5)[clear])
+    assert clear.sum() > 5
+
+
+def test_names_of_tasks_may_contain_commas(shared_rows):
+    model = fitted_model(*shared_rows, tasks=["fat, dry", "water"])
+    curves = ModelCurves("", model, "a")
+    assert curves.positions(["fat, dry", "water"]) == [0, 1]
+    model.facts["tasks"] = ["fat", "water"]
+    assert ModelCurves("", model, "a").positions(["water, fat"]) == [1, 0]

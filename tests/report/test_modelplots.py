@@ -24,7 +24,7 @@ def model(tmp_path_factory):
     return folder / "my" / "model"
 
 
-@pytest.mark.parametrize("kind", sorted({*modelplots.KINDS} - {"shrinkage"}))
+@pytest.mark.parametrize("kind", sorted({*modelplots.KINDS} - {"shrinkage", "curve"}))
 def test_every_kind_is_drawn(model, kind, tmp_path):
     file = tmp_path / "figure.svg"
     result = CliRunner().invoke(
