@@ -32,7 +32,7 @@ MARGIN = 0.05
 
 
 @dataclass(frozen=True)
-class Curve:
+class ColumnCurve:
     """A curve with its pointwise 95% band, in the units of the table.
 
     Attributes
@@ -153,7 +153,7 @@ class ModelCurves:
         features[:, self._position] = self._values
         return np.asarray(step.inverse_transform(features)[:, self._position])
 
-    def curve(self, task: int | None) -> Curve:
+    def curve(self, task: int | None) -> ColumnCurve:
         """Return the curve of a task by its position; of all tasks for None."""
         estimator = self.estimator
         fitted_task = None if task is None else estimator.tasks_[task]
@@ -169,7 +169,7 @@ class ModelCurves:
             index = task if self.has_targets_as_tasks and task is not None else 0
             center = float(outer.center_[index])
             scale = float(outer.scale_[index])
-        return Curve(
+        return ColumnCurve(
             values=self.original_values(),
             mean=center + scale * dependence.mean,
             low=center + scale * low,
