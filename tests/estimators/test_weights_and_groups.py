@@ -13,6 +13,7 @@ from mtlrun.estimators import (
     HierarchicalMTL,
     HierarchicalMTLClassifier,
     IndependentRidge,
+    SmoothIndependentClassifier,
     TraceNormMTLClassifierCV,
     TraceNormMTLCV,
 )
@@ -180,7 +181,10 @@ def test_scales_of_targets_are_those_of_repeated_rows_also_with_huge_weights():
     assert scaled_targets(y, 1e306 * weights)[0] == pytest.approx(scaled)
 
 
-@pytest.mark.parametrize("model", [HierarchicalMTL(), HierarchicalMTLClassifier()])
+@pytest.mark.parametrize(
+    "model",
+    [HierarchicalMTL(), HierarchicalMTLClassifier(), SmoothIndependentClassifier()],
+)
 def test_mixed_models_warn_of_weights_that_do_not_count_rows(model):
     X, y, tasks, weights = rows(labels=True)
     with pytest.warns(WeightScaleWarning, match="sample_weight /"):
