@@ -319,7 +319,7 @@ def average(
     ----------
     values : array-like of shape (n_tasks,)
     sizes : array-like of shape (n_tasks,), optional
-        Rows per task; needed by ``how="sample"``.
+        Rows per task, or their weights; needed by ``how="sample"``.
     how : {"task", "sample"}
         Every task counts the same, or as much as it has rows.
 
@@ -564,11 +564,15 @@ class _TaskScorer:
             y = _signs(y, classes)
         layout = {} if ids is None else {"task_id": ids}
         values = self.metric(y, predicted, weights=sample_weight, **layout)
-        sizes = (
-            None
-            if self.how == "task"
-            else _per_task(lambda y, p, w: float(len(y)), y, predicted, **layout)
-        )
+        sizes = None
+        if self.how == "sample":
+            sizes = _per_task(
+                lambda y, p, w: float(w.sum()),
+                y,
+                predicted,
+                weights=sample_weight,
+                **layout,
+            )
         value = average(values, sizes, self.how)[0]
         return value if self.metric.greater_is_better else -value
 

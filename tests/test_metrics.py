@@ -9,6 +9,8 @@ import sklearn.metrics as reference
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import GaussianNB
 
 from mtlrun import metrics as m
 from mtlrun.errors import UnknownNameError
@@ -426,3 +428,45 @@ def test_a_scorer_takes_labels_of_any_type():
         assert found == pytest.approx(expected)
     with pytest.raises(ValueError, match="binary labels"):
         scorer(LinearRegression().fit(X, y + 1.0), X, y + 1.0)
+
+
+@pytest.mark.parametrize("how", ["task", "sample"])
+@pytest.mark.parametrize("metric", ["rmse", "r2", "explained_variance"])
+def test_a_scorer_counts_a_weight_of_k_as_k_rows(metric, how):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 2)), np.repeat([0, 1, 2], 20)])
+    y = X[:, 0] + 0.3 * X[:, 2] * rng.normal(size=60)
+    # The tasks differ in their error and in their weight.
+    weights = np.arange(60) % 3 + 4 * (X[:, 2] == 1)
+    repeated = np.repeat(np.arange(60), weights.astype(int))
+    model = LinearRegression().fit(X, y)
+    scorer = m.task_scorer(metric, task_column=2, how=how)
+    expected = scorer(model, X[repeated], y[repeated])
+    assert scorer(model, X, y, sample_weight=weights) == pytest.approx(expected)
+    assert scorer(model, X, y) != pytest.approx(expected, rel=1e-3)
+
+
+def test_a_scorer_ranks_by_the_probability_of_the_second_class():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 2)), np.repeat([0, 1], 30)])
+    y = np.where(X[:, 0] + rng.normal(size=60) > 0, "yes", "no")
+    model = GaussianNB().fit(X, y)
+    assert not hasattr(model, "decision_function")
+    chance = model.predict_proba(X)[:, 1]
+    tasks = [X[:, 2] == 0, X[:, 2] == 1]
+    expected = np.mean(
+        [roc_auc_score(y[task] == "yes", chance[task]) for task in tasks]
+    )
+    found = m.task_scorer("auc", task_column=2)(model, X, y)
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e300])
+def test_scores_do_not_depend_on_the_unit_of_the_weights(factor):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=40)
+    predicted = 1e6 * rng.normal(size=40)
+    weights = rng.uniform(1, 2, size=40)
+    expected = m.mse_per_task(y, predicted, weights=weights)
+    found = m.mse_per_task(y, predicted, weights=factor * weights)
+    np.testing.assert_allclose(found, expected)

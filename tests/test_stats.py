@@ -189,6 +189,12 @@ def test_holm_on_demsars_control_example():
     assert [test.rejected for test in tests] == [True, True, False]
 
 
+def test_a_control_test_rejects_by_its_adjusted_p_value():
+    best, *_ = s.control_tests(DEMSAR, 0, level=0.04)
+    assert best.pvalue < 0.04 < best.adjusted
+    assert not best.rejected
+
+
 def test_holm_by_hand():
     np.testing.assert_allclose(
         s.holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02]

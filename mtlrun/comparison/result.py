@@ -30,6 +30,7 @@ from mtlrun.data.frames import dump_frame
 from mtlrun.data.names import class_task, distinct
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
+from mtlrun.data.weights import weights_of
 from mtlrun.errors import DataError, UserError
 from mtlrun.fitted import Model, scores_table, to_csv
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
@@ -420,7 +421,9 @@ class TableSource:
     def as_stored(self, dataset: Dataset) -> TableSource:
         """Return the parts of columns that make the same data set of the stored file.
 
-        The format's own task column is named, and columns of a data frame that were left out stay out.
+        The format's own task column is named. Columns of a data frame that were left out
+        stay out, and so do rows of weight 0: what stands in their cells would decide how
+        a column is stored.
         """
         roles = self.roles
         if not roles.targets:
@@ -438,7 +441,9 @@ class TableSource:
                 name for name in self.table.columns if name not in {*taken, *roles.drop}
             ]
             roles = replace(roles, drop=(*roles.drop, *out))
-        return replace(self, roles=roles)
+        table = _stored_rows(self.table, roles)
+        more = None if self.more is None else _stored_rows(self.more, roles)
+        return TableSource(table, more, roles)
 
     def check(self, made: Dataset, stored: Dataset) -> None:
         """Refuse a data frame whose tasks or targets change when it is stored and read again.
@@ -457,6 +462,16 @@ class TableSource:
                 f"{self.table.name}: its tasks or targets change when it is stored and read back",
                 "Save the table as csv or parquet, and compare that file.",
             )
+
+
+def _stored_rows(table: Table, roles: Roles) -> Table:
+    """Return a file as it is, and a data frame without its rows of weight 0."""
+    if table.source is not None or roles.weight is None:
+        return table
+    weighted = np.flatnonzero(weights_of(table, roles.weight) > 0)
+    if len(weighted) == len(table.frame):
+        return table
+    return table.taken(weighted)
 
 
 def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:

@@ -333,6 +333,39 @@ def drop_unweighted(
     return X, y, task_id, sample_weight
 
 
+def fill_unweighted(
+    X: Any,
+    y: Any,
+    task_id: Any,
+    sample_weight: Any,
+    *,
+    task_column: int | str | None = None,
+) -> tuple[Any, Any]:
+    """Return X and y with the first weighted row of its task in each row of weight 0.
+
+    For models that have a result for every row of `fit`: what stood in the cells of a
+    row of weight 0 does not matter then. Other parameters and errors are those of
+    `drop_unweighted`.
+    """
+    rows = weighted_rows(sample_weight, X)
+    if rows is None:
+        return X, y
+    drop_unweighted(X, y, task_id, sample_weight, task_column=task_column)
+    n_rows = _count_rows(X)
+    ids = task_id
+    if task_id is None and task_column is not None:
+        ids = take_column(X, task_column)[0]
+    tasks = np.zeros(n_rows, dtype=np.int64)
+    if ids is not None and len(ids) == n_rows:
+        tasks = np.unique(plain_ids(ids), return_inverse=True)[1].reshape(-1)
+    first = np.unique(tasks[rows], return_index=True)[1]
+    source = rows[first][tasks]
+    source[rows] = rows
+    if sp.issparse(X):
+        X = X.tocsr()
+    return _safe_indexing(X, source), _safe_indexing(y, source)
+
+
 def weighted_rows(sample_weight: Any, X: Any) -> Array | None:
     """Return the rows of positive weight, or None where all or none are to be kept.
 

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.frames import column_names, take_column
+from mtlrun.data.weights import warn_of_scale
 from mtlrun.estimators.base import (
     BaseMTL,
     ClassifierMTL,
@@ -794,6 +795,13 @@ class SmoothIndependent(_SmoothRegressor):
 class _SmoothClassifier(ClassifierMTL, _SmoothModel):
     """Smooth models of labels."""
 
+    def _all_weights(
+        self, y: Array, ids: Array | None, weights: Array | None
+    ) -> Array | None:
+        """Return the weights; those that hardly can count rows are warned of."""
+        warn_of_scale(weights, type(self).__name__)
+        return weights
+
     def _fit_data(self, data: TaskData) -> SolverResult:
         flat = FlatRows.of(data)
         flat = replace(flat, target=(flat.target > 0).astype(float))
@@ -852,6 +860,8 @@ class SmoothMTLClassifier(_SmoothClassifier):
     Notes
     -----
     A weight multiplies the log-likelihood of a row: a weight of k counts as k rows.
+    Weights whose mean is below 0.1 or above 10 are warned of; divide weights that do not
+    count rows by their mean.
 
     Curves interpolate; they do not extrapolate. Beyond the range of the training rows
     they return to the linear parts.

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
 from mtlrun.estimators.facts import POWERS, Facts
+from mtlrun.estimators.inputs import fill_unweighted
 from mtlrun.estimators.params import (
     NONE,
     Count,
@@ -100,7 +101,13 @@ class _GraphModel(ClassifierMTL, BaseMTL):
     def _counted(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any
     ) -> tuple[Any, Any, Any, Any]:
-        """Return the arguments of `fit`: the dual variable of a row of weight 0 is 0."""
+        """Return the arguments of `fit`, with other cells in the rows of weight 0.
+
+        Such rows stay: `dual_coef_` has an entry for every row, which is 0 there.
+        """
+        X, y = fill_unweighted(
+            X, y, task_id, sample_weight, task_column=self.task_column
+        )
         return X, y, task_id, sample_weight
 
     def _read_design(self, X: Any, *, reset: bool) -> Any:

@@ -1,5 +1,7 @@
 """Weights and groups in `compare` and `train`, from the table to scores, gains and the saved model."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +20,7 @@ from mtlrun.data.table import table_of_frame
 from mtlrun.estimators.baselines import PerTask, ScaledTargets, TaskMean
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
+from mtlrun.features.table import TableFeatures
 from mtlrun.runs.cell import Features
 from mtlrun.runs.fit import with_features
 from mtlrun.runs.pool import Pool
@@ -74,6 +77,29 @@ def test_rows_of_weight_0_change_no_number_and_no_word(labels):
     assert [
         line for line in second.board.facts if line not in notes
     ] == first.board.facts
+
+
+@pytest.mark.parametrize("cell", ["not measured", [3]])
+def test_cells_of_rows_of_weight_0_decide_no_type_of_a_data_frame(cell):
+    frame = table().assign(d=lambda frame: np.arange(len(frame)) % 5)
+    rows = frame.head(2).astype({"d": object}).assign(w=0.0)
+    rows["d"] = [cell, cell]
+    methods = ["HierarchicalMTL"]
+    first = compared(frame, methods=methods)
+    second = compared(pd.concat([frame, rows], ignore_index=True), methods=methods)
+    assert outcome(first) == outcome(second)
+    assert list(second.coefficients.columns) == list(first.coefficients.columns)
+
+
+def test_cells_of_test_rows_of_weight_0_decide_no_type_of_a_data_frame():
+    frame = table().assign(d=lambda frame: np.arange(len(frame)) % 5)
+    rows = frame.head(2).astype({"d": object}).assign(w=0.0, d="not measured")
+    absurd = pd.concat([frame, rows], ignore_index=True)
+    methods = ["HierarchicalMTL"]
+    first = compared(frame, methods=methods, test=frame)
+    second = compared(absurd, methods=methods, test=absurd)
+    assert outcome(first) == outcome(second)
+    assert list(second.coefficients.columns) == list(first.coefficients.columns)
 
 
 @pytest.mark.parametrize("factor", [1e-4, 1e300])
@@ -135,6 +161,15 @@ def test_no_method_notices_a_factor_on_the_weights(label):
         method = {"estimator": candidate.estimator, "params": candidate.params}
         found.append(part.predict(part.rows.fit(build(method)), many=True))
     assert found[1] == pytest.approx(found[0], rel=1e-4, abs=1e-4)
+
+
+def test_a_constant_column_with_weights_gives_no_warning():
+    X = np.full((40, 1), 0.1)
+    weights = np.random.default_rng(0).uniform(0.5, 2, size=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = TableFeatures().fit_transform(X, sample_weight=weights)
+    assert found == pytest.approx(0.0, abs=1e-12)
 
 
 def test_features_and_variances_are_those_of_repeated_rows():

@@ -233,6 +233,19 @@ def test_tests_find_what_differs():
         model.test([0, 1], method="lrt")
 
 
+def test_simulated_tables_of_a_bootstrap_have_the_unit_of_y():
+    X, y, ids = three_slopes()
+    p_values = []
+    for unit in (1.0, 2.0**-10):
+        model = HierarchicalMTL("diagonal").fit(X, unit * y, task_id=ids)
+        tests = [model.test(name, method="bootstrap", draws=19) for name in ("u", "w")]
+        p_values.append([test.p_value for test in tests])
+    differs, alike = p_values[0]
+    assert differs == 0.05
+    assert alike > 0.2
+    assert p_values[1] == p_values[0]
+
+
 def three_slopes():
     """Return tasks of which one slope of three differs clearly and one a little."""
     rng = np.random.default_rng(5)

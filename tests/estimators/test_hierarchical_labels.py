@@ -258,12 +258,13 @@ def test_a_ratio_is_the_fall_of_the_objective_and_p_values_are_adjusted_for_all_
 def test_two_variances_are_judged_by_the_mixture_of_three_chi_squares():
     # Whatever the model, the printed p-value is the tail of 1/4, 1/2 and 1/4 of the
     # chi-squares of 0, 1 and 2 degrees; draws of that mixture are another way to it.
-    X, y, ids, _ = table(seed=3, T=20, spread=(0.25, 0.2, 0.0))
+    X, y, ids, _ = table(seed=6, T=20, spread=(0.25, 0.2, 0.0))
     found = HierarchicalMTLClassifier("diagonal").test(X, y, task_id=ids)
     rng = np.random.default_rng(0)
     parts = np.clip(rng.normal(size=(400_000, 2)), 0.0, None)
     draws = np.square(parts).sum(axis=1)
-    assert found.statistic > 0
+    # A p-value far above the tolerance, so that other mixtures differ from it.
+    assert 0.1 < found.p_value < 0.2
     assert found.p_value == pytest.approx(np.mean(draws >= found.statistic), abs=0.003)
     slopes = HierarchicalMTLClassifier("diagonal").test(X, y, "slopes", task_id=ids)
     one = np.mean(np.square(parts[:, 0]) >= slopes.statistic)

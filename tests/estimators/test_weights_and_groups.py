@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import LeaveOneGroupOut
@@ -12,6 +13,7 @@ from mtlrun.estimators import (
     HierarchicalMTL,
     HierarchicalMTLClassifier,
     IndependentRidge,
+    SmoothIndependentClassifier,
     TraceNormMTLClassifierCV,
     TraceNormMTLCV,
 )
@@ -24,6 +26,7 @@ from mtlrun.estimators.baselines import (
     predict_scores,
     scaled_targets,
 )
+from mtlrun.estimators.registry import build
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 
 PLAIN = {
@@ -77,6 +80,33 @@ def test_a_row_of_weight_0_equals_an_absent_row(name):
     expected = predict_scores(first, X, tasks)
     second = model.fit(X, absurd, task_id=tasks, sample_weight=weights)
     assert np.array_equal(predict_scores(second, X, tasks), expected)
+
+
+@pytest.mark.parametrize("layout", ["task_id", "column", "sparse"])
+@pytest.mark.parametrize("name", ["GraphSVC", "MultiTaskKernelSVC"])
+def test_a_row_of_weight_0_may_hold_anything_and_has_a_dual_variable_of_0(name, layout):
+    X, y, tasks, weights = rows(labels=True)
+    ids = np.unique(tasks, return_inverse=True)[1]
+    unused = weights == 0
+    absurd = np.where(unused[:, None], np.nan, X)
+    labels = np.where(unused, 7.0, y)
+    arguments = {"task_id": ids}
+    model = build(name)
+    if layout == "column":
+        arguments = {}
+        model.set_params(task_column=3)
+        X, absurd = (np.column_stack([values, ids]) for values in (X, absurd))
+    if layout == "sparse":
+        X, absurd = map(csr_matrix, (X, absurd))
+    model.fit(X, y, sample_weight=weights, **arguments)
+    expected = model.dual_coef_
+    model.fit(absurd, labels, sample_weight=weights, **arguments)
+    assert model.dual_coef_.shape == y.shape
+    assert np.array_equal(model.dual_coef_, expected)
+    assert not model.dual_coef_[unused].any()
+    weights[ids == 2] = 0
+    with pytest.raises(ValueError, match="no row of positive weight"):
+        model.fit(X, y, sample_weight=weights, **arguments)
 
 
 @pytest.mark.parametrize("model", [TunedRidge(), TunedKernelRidge(), TunedLogistic()])
@@ -151,7 +181,10 @@ def test_scales_of_targets_are_those_of_repeated_rows_also_with_huge_weights():
     assert scaled_targets(y, 1e306 * weights)[0] == pytest.approx(scaled)
 
 
-@pytest.mark.parametrize("model", [HierarchicalMTL(), HierarchicalMTLClassifier()])
+@pytest.mark.parametrize(
+    "model",
+    [HierarchicalMTL(), HierarchicalMTLClassifier(), SmoothIndependentClassifier()],
+)
 def test_mixed_models_warn_of_weights_that_do_not_count_rows(model):
     X, y, tasks, weights = rows(labels=True)
     with pytest.warns(WeightScaleWarning, match="sample_weight /"):
