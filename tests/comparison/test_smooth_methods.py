@@ -91,6 +91,17 @@ def test_named_smooth_models_are_those_of_the_default_list():
         assert named_candidates([name], data, 0.8)[-1] == standard[name]
 
 
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_a_named_smooth_model_brings_its_baselines(has_labels):
+    frame = curves(True)
+    if has_labels:
+        frame["y"] = frame.y > 0
+    end = "Classifier" if has_labels else ""
+    named = named_candidates(["SmoothMTL"], dataset_of(frame), 0.8)
+    expected = [f"{name}{end}" for name in (*SMOOTH[1:], SMOOTH[0])]
+    assert [candidate.label for candidate in named[-3:]] == expected
+
+
 def test_smooth_models_have_no_coefficients():
     found = {c.label: c for c in default_candidates(dataset_of(curves(True)), 0.8)}
     assert not any(has_coefficients(found[name]) for name in SMOOTH)
