@@ -26,7 +26,7 @@ from mtlrun.data.table import Table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
 from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.evaluation import Part, predict_deviations, predict_labels
-from mtlrun.features.table import TableFeatures
+from mtlrun.features.table import TableFeatures, table_step
 from mtlrun.utils.text import sanitize, table_text
 
 #: Default name of the column that names the task of every row.
@@ -238,6 +238,7 @@ class Model(BaseEstimator):
                 f"the data frame lacks {listed(lacking)}",
                 "fit needs the columns of the table.",
             )
+        levels = tuple(facts["input"].get("levels") or ())
         several = any(len(words) > 2 for words in facts.get("labels", {}).values())
         roles = Roles(
             tuple(targets),
@@ -246,15 +247,13 @@ class Model(BaseEstimator):
             if several or (self.by_task and not self.ragged)
             else facts["task_type"],
             facts.get("positive"),
-            categorical=tuple(schema.categories),
+            categorical=tuple(set(schema.categories) - set(levels)),
             min_rows=1,
+            also_grouped_by=levels,
         )
-        dataset = make_dataset(Table("data frame", frame[columns]), roles)
-        words = {
-            dataset.features.index(name): words
-            for name, words in dataset.categories.items()
-        }
-        step = TableFeatures(words).fit(dataset.X)
+        table = Table("data frame", frame[columns])
+        dataset = make_dataset(table, roles).with_levels()
+        step = table_step(dataset).fit(dataset.X)
         with config_context(transform_output="default"):
             ready = replace(dataset, X=step.transform(dataset.X), features=[])
         every = np.arange(dataset.n_samples)

@@ -120,6 +120,14 @@ def compare(
             "Keep rows with the same value in the same fold, such as a pupil with several rows.",
         ),
     ] = None,
+    also_grouped_by: Annotated[
+        list[str] | None,
+        column(
+            "A,B,C",
+            "Columns of further groups, within the tasks or across them, such as the pupil where the task is the "
+            "school: SmoothMTL gives each group a level. They are not features. Repeatable.",
+        ),
+    ] = None,
     time: Annotated[
         str | None,
         protocol(
@@ -237,7 +245,10 @@ def compare(
 
     lists = {
         name: tuple(filter(str.strip, asked[name] or ()))
-        for name in ("targets", "drop", "categorical", "keep", "task_order", "family")
+        for name in (
+            *("targets", "drop", "categorical", "keep", "task_order", "family"),
+            "also_grouped_by",
+        )
     }
     lists["methods"] = _names(methods)
     progress = _Progress(folder, quiet)

@@ -187,6 +187,8 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
     options = facts["dataset"]["options"] if id == facts["dataset"]["id"] else {}
     dataset = load_dataset(id, data_dir=data_dir, **options)
     wanted = facts["input"]
+    if wanted.get("levels"):
+        dataset = dataset.with_levels()
     if (
         dataset.n_features != wanted["n_features"]
         or dataset.strings != wanted["strings"]

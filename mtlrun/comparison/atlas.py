@@ -52,7 +52,8 @@ SPLITS = "rows per task"
 MOST_COLUMNS = 40
 #: So many methods stand first in the list of `compare` and are part of every comparison.
 BASELINES = 4
-#: How the labels of linear methods that do not share begin; all multi-task methods of the default list are linear.
+#: How the labels of linear methods that do not share begin. All multi-task methods of the default list are linear but
+#: SmoothMTL, which the profile quick of atlas/gain does not have.
 LINEAR = (
     *(
         f"{how}{what}"

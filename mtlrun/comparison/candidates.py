@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
 from mtlrun.comparison.verdict import (
     FAMILIES,
     INDEPENDENT,
@@ -22,8 +25,9 @@ from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.facts import Facts, Scale
 from mtlrun.estimators.inputs import takes_groups
 from mtlrun.estimators.registry import METHODS, build, load_class
-from mtlrun.runs.cell import with_params
+from mtlrun.runs.cell import TABLE_WITH_LEVELS, with_params
 from mtlrun.runs.methods import class_path, parameter_names
+from mtlrun.solvers.hierarchical.smooth_parts import MAX_CROSSED_LEVELS
 
 TABULAR = "mtlrun.estimators.baselines"
 TUNED = "mtlrun.estimators.tuned"
@@ -53,6 +57,14 @@ HALVING_ROWS = 2000
 #: With more rows than this a tree of a forest is grown on so many of them.
 MAX_TREE_ROWS = 20000
 
+#: The hierarchical model with curves, and its baselines: one function for all tasks,
+#: and a function per task. Only tasks that have rows of their own are compared by them.
+SMOOTH = "SmoothMTL"
+SMOOTH_BASELINES = ("SmoothPooled", "SmoothIndependent")
+#: How smooth models are fitted for inner scores, which decide between methods and need
+#: no exact solution: with fewer centers, and variances from fewer rows.
+SMOOTH_SEARCH: dict[str, Any] = {"tol": 1e-3, "n_centers": 50, "max_rows": 2000}
+
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
 _FINE = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 
@@ -74,6 +86,8 @@ class Candidate:
         Whether after every fold of the search only the better half of the values goes on.
     note : str
         What the facts of a comparison say about the method.
+    features : str
+        Feature step, in place of that of all methods; empty for that one.
     """
 
     label: str
@@ -84,6 +98,7 @@ class Candidate:
     select_with: dict[str, Any] = field(default_factory=dict)
     halving: bool = False
     note: str = ""
+    features: str = ""
 
     @property
     def method(self) -> dict[str, Any]:
@@ -114,6 +129,10 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     linear, trees = _linear(dataset, scale), _nonlinear(dataset, scale)
     hierarchical = dataset.task_type == "regression" or dataset.task_id is not None
     names = [*(["HierarchicalMTL"] if hierarchical else [])]
+    if _can_be_smooth(dataset):
+        # The baselines come first: a budget that ends in between must not credit
+        # curves to sharing.
+        names += [*SMOOTH_BASELINES, SMOOTH]
     first = len(names) + 3
     names += [
         "GraphMTL",
@@ -162,6 +181,7 @@ def named_candidates(
     ----------
     names : sequence of str
         Labels of the default methods, ``default`` for all of them, names of the registry, or ``package.module:Class``.
+        `SmoothMTL` has its two baselines in front.
     dataset, train
         As of `default_candidates`.
     families : mapping, optional
@@ -179,6 +199,11 @@ def named_candidates(
     found = dict(list(standard.items())[:4])
     for name in names or ["default"]:
         model = _for_labels(name, dataset)
+        if model.removesuffix("Classifier") == SMOOTH:
+            # Without them the verdict would credit curves, and further groups, to sharing.
+            for baseline in SMOOTH_BASELINES:
+                label = _for_labels(baseline, dataset)
+                found[label] = _registered(label, dataset, train)
         if name == "default":
             found |= standard
         elif model in standard or name in standard:
@@ -426,7 +451,25 @@ def _feature(
     )
 
 
+def _can_be_smooth(dataset: Dataset) -> bool:
+    """Whether smooth models are tried by default.
+
+    They keep dense rows, and their parts of single tasks need tasks with rows of their
+    own.
+    """
+    return dataset.task_id is not None and not sparse.issparse(dataset.X)
+
+
+def is_smooth(label: str) -> bool:
+    """Whether a method is a smooth model or one of its baselines."""
+    return label.removesuffix("Classifier") in (SMOOTH, *SMOOTH_BASELINES)
+
+
 def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
+    if is_smooth(name):
+        family = family_of(name)
+        candidate = Candidate(name, family, name, select_with=dict(SMOOTH_SEARCH))
+        return _wrapped(candidate, dataset)
     search, fit = (
         (SEARCH_TOL, FIT_TOL)
         if dataset.task_type == "regression"
@@ -439,17 +482,26 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
 def registered(name: str, scale: Scale, search: float, fit: float) -> Candidate:
     """Return a method of the registry with the values searched; the tolerances are for multi-task methods."""
     info = METHODS[name]
-    family = (
-        MULTITASK
-        if info.multitask
-        else POOLED
-        if name.startswith("Pooled")
-        else INDEPENDENT
-    )
+    family = family_of(name)
     tolerances = "tol" in info.parameters and info.multitask
     params = {**info.default_params, **({"tol": fit} if tolerances else {})}
     fast = {**info.fast, **({"tol": search} if tolerances else {})}
     return Candidate(name, family, name, params, grid_of(name, scale), fast)
+
+
+def family_of(name: str) -> str:
+    """Return the family of a method of the registry."""
+    if METHODS[name].multitask:
+        return MULTITASK
+    return POOLED if "Pooled" in name else INDEPENDENT
+
+
+def has_coefficients(candidate: Candidate) -> bool:
+    """Whether the fitted method has coefficients, as far as its class tells."""
+    name = candidate.estimator
+    if name == SCALED:
+        name = candidate.params["estimator"]["estimator"]
+    return "coef_" not in getattr(load_class(name), "_without", ())
 
 
 def grid_of(name: str, scale: Scale) -> dict[str, list[Any]]:
@@ -496,6 +548,85 @@ def with_unseen(candidate: Candidate, unseen: str) -> Candidate:
     )
 
 
+def with_levels(candidate: Candidate, dataset: Dataset) -> Candidate:
+    """Return the method with the further groups of the table, where it can use them.
+
+    The baseline that fits every task by itself does so with groups that are nested in
+    the tasks alone: a group that occurs in several tasks would share between them.
+    """
+    if not dataset.levels or not uses_levels(candidate):
+        return candidate
+    is_single = candidate.family == INDEPENDENT
+    if is_single and len(nested_levels(dataset)) < len(dataset.levels):
+        return candidate
+    name = "levels"
+    if candidate.estimator == SCALED:
+        name = f"{INNER}{name}"
+    positions = list(range(-len(dataset.levels), 0))
+    return replace(
+        candidate,
+        params=with_params(candidate.params, {name: positions}),
+        features=TABLE_WITH_LEVELS,
+    )
+
+
+def uses_levels(candidate: Candidate) -> bool:
+    """Whether a method can use further groups."""
+    name = candidate.estimator
+    if name == SCALED:
+        name = candidate.params["estimator"]["estimator"]
+    return is_smooth(name)
+
+
+def nested_levels(dataset: Dataset) -> list[str]:
+    """Return the columns of further groups that are nested in the tasks.
+
+    Every group of such a column has rows of one task only.
+    """
+    task_id = dataset.task_id
+    if task_id is None:
+        return []
+    nested = []
+    for name, codes in dataset.levels.items():
+        pairs = np.column_stack([codes, task_id])
+        if len(np.unique(pairs, axis=0)) == len(np.unique(codes)):
+            nested.append(name)
+    return nested
+
+
+def check_levels(dataset: Dataset, candidates: Sequence[Candidate]) -> None:
+    """Refuse further groups that no method can use.
+
+    Raises
+    ------
+    ConfigError
+        Names the remedy.
+    """
+    if not dataset.levels:
+        return
+    if dataset.task_id is None:
+        raise ConfigError(
+            "--also-grouped-by needs rows that belong to tasks, and one target that "
+            "is a number or has two labels",
+            "Name a column of tasks with --task, or leave --also-grouped-by out.",
+        )
+    if not any(candidate.features for candidate in candidates):
+        raise ConfigError(
+            "none of the methods can use the groups of --also-grouped-by",
+            f"Add {SMOOTH} to --methods, or leave --also-grouped-by out. "
+            "With sparse features it has to be named.",
+        )
+    for name in set(dataset.levels) - set(nested_levels(dataset)):
+        n_levels = len(np.unique(dataset.levels[name]))
+        if n_levels > MAX_CROSSED_LEVELS:
+            raise ConfigError(
+                f"column {name!r} has {n_levels} groups that are crossed with the "
+                f"tasks; at most {MAX_CROSSED_LEVELS} are possible",
+                f"Use --task {name} and give the present tasks to --also-grouped-by, "
+                "merge rare groups, or leave the column out.",
+            )
+
+
 def chosen_candidate(candidate: Candidate, chosen: dict[str, Any]) -> Candidate:
     """Return the method with parameters that were found, and no search."""
     return replace(
@@ -515,4 +646,5 @@ def calibrated(candidate: Candidate) -> Candidate:
         candidate.family,
         "mtlrun.estimators.baselines:CalibratedTasks",
         {"estimator": inner},
+        features=candidate.features,
     )

@@ -19,9 +19,12 @@ from mtlrun.comparison.candidates import (
     INNER,
     Candidate,
     calibrated,
+    check_levels,
     chosen_candidate,
+    has_coefficients,
     named_candidates,
     read_families,
+    with_levels,
     with_unseen,
 )
 from mtlrun.comparison.chunked import compare_chunks
@@ -129,7 +132,8 @@ def compare(
         Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
         The options of ``mtlrun compare``: fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group,
-        time, drop, categorical, keep, mixed, min_rows, unseen, task_order``) and of `Settings` (``methods, metric, budget,
+        time, drop, categorical, keep, mixed, min_rows, unseen, task_order,
+        also_grouped_by``) and of `Settings` (``methods, metric, budget,
         splits, repeats, folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
 
     Returns
@@ -194,7 +198,7 @@ def compare(
     more = None if test is None else _table(test, table)
     given |= {
         name: matching(given[name], table)
-        for name in ("drop", "categorical", "keep")
+        for name in ("drop", "categorical", "keep", "also_grouped_by")
         if name in given
     }
     names = target_columns(
@@ -417,7 +421,9 @@ class _Session:
             (
                 entry
                 for entry in ranked
-                if entry.family == MULTITASK and self._in_time(entry, end)
+                if entry.family == MULTITASK
+                and has_coefficients(candidates[entry.label])
+                and self._in_time(entry, end)
             ),
             None,
         )
@@ -541,6 +547,8 @@ def _candidates(
     found = named_candidates(
         settings.methods, dataset, protocol.train, read_families(settings.family)
     )
+    found = [with_levels(candidate, dataset) for candidate in found]
+    check_levels(dataset, found)
     return [with_unseen(candidate, unseen) for candidate in found]
 
 

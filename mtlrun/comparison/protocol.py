@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mtlrun.comparison.candidates import MAX_TREE_ROWS, TREES, Candidate, read_families
+from mtlrun.comparison.candidates import (
+    MAX_TREE_ROWS,
+    TREES,
+    Candidate,
+    nested_levels,
+    read_families,
+)
 from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.verdict import (
     AUC,
@@ -155,6 +161,7 @@ def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
         "keep",
         "family",
         "task_order",
+        "also_grouped_by",
     } & given.keys():
         given[name] = several(given[name])
     settings = Settings(**{name: value for name, value in given.items() if name in own})
@@ -274,7 +281,7 @@ class Protocol:
             "title": f"Methods on {dataset.title}",
             "datasets": [dataset.id],
             "methods": [
-                {"label": candidate.label, **candidate.method}
+                {"label": candidate.label, **candidate.method, **_step(candidate)}
                 for candidate in candidates
             ],
             "split": {**self.split, "trials": self.n_splits},
@@ -303,6 +310,7 @@ class Protocol:
             "title": f"{candidate.label} on {dataset.title}",
             "dataset": {"id": dataset.id},
             "method": candidate.method,
+            **_step(candidate),
             "split": self.split,
             "refit": dict(params) if params else True,
         }
@@ -329,6 +337,11 @@ class Protocol:
             "seed": self.seed,
             "selection": selection,
         }
+
+
+def _step(candidate: Candidate) -> dict[str, str]:
+    """Return the feature step of a method that has one of its own."""
+    return {"features": candidate.features} if candidate.features else {}
 
 
 def _measure(metric: str) -> str:
@@ -453,6 +466,7 @@ def facts_of(
     found.append(
         f"parameters are chosen by {protocol.folds}-fold cross-validation on the training rows"
     )
+    found += _level_facts(dataset, roles, candidates)
     if roles.unseen == "mean":
         found.append(
             "tasks without training rows are predicted with the mean of all task models"
@@ -471,6 +485,23 @@ def facts_of(
             f"{' and '.join(halved)}: after every fold of the search only the better half of the values goes on"
         )
     return found
+
+
+def _level_facts(
+    dataset: Dataset, roles: Roles, candidates: list[Candidate]
+) -> list[str]:
+    """Return what the further groups are, and which methods use them."""
+    nested = nested_levels(dataset)
+    users = listed([candidate.label for candidate in candidates if candidate.features])
+    lines = []
+    for name, codes in dataset.levels.items():
+        n_groups = counted(len(np.unique(codes)), "group")
+        how = "nested in" if name in nested else "crossed with"
+        line = f"{n_groups} of {name!r} are {how} the tasks; used by {users} alone"
+        if name == roles.group:
+            line += "; tested rows are of groups without training rows"
+        lines.append(line)
+    return lines
 
 
 def _families(candidates: list[Candidate]) -> dict[str, list[str]]:

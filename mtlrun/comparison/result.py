@@ -435,6 +435,7 @@ class TableSource:
                 roles.weight,
                 roles.group,
                 roles.time,
+                *roles.also_grouped_by,
                 *dataset.features,
             }
             out = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from mtlrun.comparison.candidates import TREES, Candidate, core
+from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
 from mtlrun.comparison.verdict import NATIVE, POOLED, TRIVIAL, Entry, Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.metrics import get_metric
@@ -255,6 +255,10 @@ def _of_a_fit(candidate: Candidate, dataset: Dataset, train: float) -> float:
         return 0.009 * T + 1e-7 * rows * d
     if label == "IndependentKernelRidge":
         return 5e-4 * T
+    if is_smooth(label):
+        # Evaluations cost rows x features^2, and the variances need 4,000 rows at most.
+        n_features = 9 * min(d, 40) + (50 if "Independent" in label else 350)
+        return slow / 4 * (0.02 + 7e-9 * min(rows, 4000.0) * n_features**2)
     if label.startswith("Hierarchical"):
         return slow * (0.015 + 1.5e-7 * T * min(d + 1.0, rows / T) ** 3)
     if label == "IndependentLasso":

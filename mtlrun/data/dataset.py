@@ -92,6 +92,11 @@ class Dataset:
     categories : dict of str to list of str
         Words of the features that hold words: X has the position of the word, NaN where the cell is empty. Numeric
         features of such sets may be NaN as well; both need a feature step.
+    levels : dict of str to ndarray of int
+        Further groups of a user's table: a column of names, as the position of the name of
+        every row in `level_names`. They are no columns of X, see `with_levels`.
+    level_names : dict of str to list of str
+        Names of the groups of every column of `levels`.
     targets : list of str
         Columns of a user's table that hold the targets.
     labels : dict of str to list of str
@@ -123,6 +128,8 @@ class Dataset:
     splits: dict[str, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
     source: dict[str, np.ndarray] = field(default_factory=dict)
     categories: dict[str, list[str]] = field(default_factory=dict)
+    levels: dict[str, np.ndarray] = field(default_factory=dict)
+    level_names: dict[str, list[str]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     labels: dict[str, list[str]] = field(default_factory=dict)
     label_types: dict[str, str] = field(default_factory=dict)
@@ -206,13 +213,34 @@ class Dataset:
         """Return the data set of these rows, in this order; published splits are dropped, tasks are kept."""
         task_id = None if self.task_id is None else self.task_id[rows]
         source = {name: values[rows] for name, values in self.source.items()}
+        levels = {name: codes[rows] for name, codes in self.levels.items()}
         return replace(
             self,
             X=self.X[rows],
             y=self.y[rows],
             task_id=task_id,
             source=source,
+            levels=levels,
             splits={},
+        )
+
+    def with_levels(self) -> Dataset:
+        """Return the data set with the columns of further groups as last columns of X.
+
+        They are columns of words: X has the position of the name of every row.
+        """
+        if not self.levels or set(self.levels) <= set(self.features):
+            return self
+        codes = np.column_stack(list(self.levels.values())).astype(float)
+        if sparse.issparse(self.X):
+            X = sparse.hstack([self.X, codes], format="csr")
+        else:
+            X = np.column_stack([self.X, codes])
+        return replace(
+            self,
+            X=X,
+            features=[*self.features, *self.levels],
+            categories={**self.categories, **self.level_names},
         )
 
     def sum_by_task(self, values: np.ndarray) -> np.ndarray:

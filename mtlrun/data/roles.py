@@ -81,6 +81,9 @@ class Roles:
         Column of row weights; of groups that must not be split; of the time by which rows are split.
     drop, categorical : tuple of str
         Columns left out; columns of numbers that are names.
+    also_grouped_by : tuple of str
+        Columns of further groups, nested in the tasks or crossed with them, for methods
+        that can use them. They are no features.
     keep : tuple of str
         Columns that stay features although they look like identifiers; ``*`` stands for all.
     mixed : {"error", "categories"}
@@ -105,6 +108,7 @@ class Roles:
     task_order: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     mixed: str = "error"
+    also_grouped_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         # Columns are found by normalized names, whoever wrote the option or the card.
@@ -112,7 +116,8 @@ class Roles:
             value = getattr(self, name)
             if isinstance(value, str):
                 object.__setattr__(self, name, normalized(value))
-        for name in ("targets", "drop", "categorical", "keep", "task_order"):
+        lists = ("targets", "drop", "categorical", "keep", "task_order")
+        for name in (*lists, "also_grouped_by"):
             object.__setattr__(self, name, several(getattr(self, name)))
 
 
@@ -136,6 +141,7 @@ def read(
     task_order: Sequence[str] = (),
     keep: Sequence[str] = (),
     mixed: str = "error",
+    also_grouped_by: Sequence[str] = (),
 ) -> Dataset:
     """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
@@ -143,7 +149,9 @@ def read(
     ----------
     data, test : str
         Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
-    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen, task_order, keep, mixed
+    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows
+        As of `Roles`.
+    unseen, task_order, keep, mixed, also_grouped_by
         As of `Roles`.
 
     Raises
@@ -169,6 +177,7 @@ def read(
         unseen=unseen,
         task_order=tuple(task_order),
         mixed=mixed,
+        also_grouped_by=tuple(also_grouped_by),
     )
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()
@@ -230,8 +239,10 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     if task is not None:
         found = make.full(task, "task").sorted(make.first_tasks(task))
         task_id, tasks = found.codes, found.names
+    single = {task, roles.weight, roles.group, roles.time}
+    levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
     X, features, categories = _features(
-        make, {*targets, task, roles.weight, roles.group, roles.time, *roles.drop}
+        make, {*targets, *single, *roles.drop, *roles.also_grouped_by}
     )
     targets = [name for name in targets if name not in make.left_out]
     source = _source(make)
@@ -258,6 +269,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         features=features,
         categories=categories,
         source=source,
+        levels={name: groups.codes[keep] for name, groups in levels.items()},
+        level_names={name: list(groups.names) for name, groups in levels.items()},
         targets=targets,
         labels=labels,
         label_types=make.label_types,
@@ -367,6 +380,7 @@ class _DatasetBuilder:
             With an example of every column and the options that accept them.
         """
         names_only = {self.roles.weight, self.roles.group, self.roles.time, task}
+        names_only.update(self.roles.also_grouped_by)
         used = [str(name) for name in self.table.frame.columns]
         used = [name for name in used if name not in self.roles.drop]
         self.table.refuse_errors(used)
@@ -428,7 +442,8 @@ def _check_roles(table: Table, roles: Roles) -> None:
         name for name in (roles.task, roles.weight, roles.group, roles.time) if name
     ]
     kept = [name for name in roles.keep if name != "*"]
-    for name in (*roles.targets, *single, *roles.drop, *roles.categorical, *kept):
+    lists = (*roles.drop, *roles.categorical, *kept, *roles.also_grouped_by)
+    for name in (*roles.targets, *single, *lists):
         if name not in table.columns:
             wrong = f"{table.name} has no column {name!r}"
             if "," in name and (name,) == roles.targets:
@@ -442,6 +457,19 @@ def _check_roles(table: Table, roles: Roles) -> None:
         raise DataError(
             f"column {twice[0]!r} is given two roles", "Give every column one role."
         )
+    # Rows of a group that stay together are still rows of the same level.
+    without_group = [*roles.targets, roles.task, roles.weight, roles.time]
+    for name in roles.also_grouped_by:
+        if name in without_group:
+            raise DataError(
+                f"column {name!r} is given two roles",
+                "Leave it out of --also-grouped-by: a task has a level anyway.",
+            )
+        if name in (*roles.drop, *roles.categorical, *kept):
+            raise DataError(
+                f"column {name!r} is given to --also-grouped-by, so it is no feature",
+                "Leave it out of --drop, --categorical and --keep.",
+            )
     if roles.task and len(roles.targets) > 1:
         raise DataError(
             "a task column requires a single target",

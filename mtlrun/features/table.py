@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from mtlrun.data.dataset import Dataset
 from mtlrun.data.weights import weighted_median
 from mtlrun.problem.taskdata import as_weights
 
@@ -44,6 +45,9 @@ class TableFeatures(  # type: ignore[call-arg]
     ----------
     words : mapping of int to list of str, default none
         Columns that hold words, and the words.
+    n_levels : int, default 0
+        So many last columns hold groups, given by their numbers. They are passed on as
+        they are, after all features; a missing cell is -1.
 
     Attributes
     ----------
@@ -59,8 +63,14 @@ class TableFeatures(  # type: ignore[call-arg]
     [[-1.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
     """
 
-    def __init__(self, words: Mapping[int, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self,
+        words: Mapping[int, Sequence[str]] | None = None,
+        *,
+        n_levels: int = 0,
+    ) -> None:
         self.words = words
+        self.n_levels = n_levels
 
     @as_arrays
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -99,6 +109,7 @@ class TableFeatures(  # type: ignore[call-arg]
 
     def _fit_rows(self, X: Any) -> Self:
         """Learn from rows that count equally."""
+        X = X[:, : X.shape[1] - self.n_levels]
         words, numbers = self._columns()
         # Arrays, whatever sklearn.set_config(transform_output=...) says.
         encode = OneHotEncoder(
@@ -163,6 +174,20 @@ class TableFeatures(  # type: ignore[call-arg]
     def transform(self, X: Any) -> Any:
         """Return the features, dense or CSR as those of the training rows."""
         check_is_fitted(self)
+        if not self.n_levels:
+            return self._features(X)
+        n_features = X.shape[1] - self.n_levels
+        features = self._features(X[:, :n_features])
+        codes = X[:, n_features:]
+        if sparse.issparse(codes):
+            codes = codes.toarray()
+        codes = np.where(np.isnan(codes), -1.0, codes)
+        if sparse.issparse(features):
+            return sparse.hstack([features, codes], format="csr")
+        return np.column_stack([features, codes])
+
+    def _features(self, X: Any) -> Any:
+        """Return the features of rows without columns of groups."""
         if not isinstance(self.transformer_, MaxAbsScaler):
             X = X.toarray() if sparse.issparse(X) else X
             return np.asarray(
@@ -192,7 +217,8 @@ class TableFeatures(  # type: ignore[call-arg]
             elif kind == "words":
                 pairs = zip(columns, step.categories_, strict=True)
                 complete += [j for j, codes in pairs if not np.isnan(codes).any()]
-        return sorted(complete)
+        levels = range(self.n_features_in_ - self.n_levels, self.n_features_in_)
+        return [*sorted(complete), *levels]
 
     def original_values(self, column: int, features: np.ndarray) -> np.ndarray:
         """Return values of a column of numbers from values of its feature.
@@ -226,7 +252,8 @@ class TableFeatures(  # type: ignore[call-arg]
     def _columns(self) -> tuple[list[int], list[int]]:
         """Return the columns of words and those of numbers."""
         words = sorted(int(j) for j in self.words or {})
-        return words, np.setdiff1d(np.arange(self.n_features_in_), words).tolist()
+        columns = np.arange(self.n_features_in_ - self.n_levels)
+        return words, np.setdiff1d(columns, words).tolist()
 
     def _filled(self, X: Any) -> Any:
         """Fill gaps of new rows in columns that had none in training: their mean, which is zero after scaling."""
@@ -246,6 +273,7 @@ class TableFeatures(  # type: ignore[call-arg]
             if input_features is None
             else list(input_features)
         )
+        levels = names[len(names) - self.n_levels :]
         found: list[str] = []
         if isinstance(self.transformer_, MaxAbsScaler):
             words, numbers = self._columns()
@@ -254,7 +282,7 @@ class TableFeatures(  # type: ignore[call-arg]
                 found += self._word_names(
                     self.encoder_, [names[j] for j in words], words
                 )
-            return np.asarray(found, dtype=object)
+            return np.asarray([*found, *levels], dtype=object)
         for kind, step, columns in self.transformer_.transformers_:
             if kind == "numbers":
                 found += [names[j] for j in columns]
@@ -263,7 +291,7 @@ class TableFeatures(  # type: ignore[call-arg]
                     found += [f"{names[columns[j]]} is missing" for j in gaps]
             elif kind == "words":
                 found += self._word_names(step, [names[j] for j in columns], columns)
-        return np.asarray(found, dtype=object)
+        return np.asarray([*found, *levels], dtype=object)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the features of the same rows."""
@@ -285,6 +313,17 @@ class TableFeatures(  # type: ignore[call-arg]
             ]
             found += [f"{name}=rare"] if few is not None else []
         return found
+
+
+def table_step(data: Dataset) -> TableFeatures:
+    """Return the step of a table, not fitted; columns of further groups come last."""
+    words = {
+        data.features.index(name): words
+        for name, words in data.categories.items()
+        if name not in data.levels
+    }
+    n_levels = sum(name in data.levels for name in data.features)
+    return TableFeatures(words, n_levels=n_levels)
 
 
 def _by_rank(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -214,6 +214,7 @@ class _Input(Stored):
     categories: dict[str, list[str]] | None = None
     task_column: str | None = None
     table: bool | None = None
+    levels: list[str] | None = None
 
 
 class _Estimator(Stored):

@@ -69,6 +69,11 @@ class Split:
         return _without_empty(fields)
 
 
+#: The step of a table, and the same with columns of further groups.
+TABLE, TABLE_WITH_LEVELS = "table", "table+levels"
+TABLE_KINDS = (TABLE, TABLE_WITH_LEVELS)
+
+
 @dataclass(frozen=True)
 class Features:
     """What is done to X first, learned on the training rows."""
@@ -77,6 +82,16 @@ class Features:
     degree: int | None = None
     normalize: bool | None = None
     hash_bits: int | None = None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the data are columns of a table: numbers, words and empty cells."""
+        return self.kind in TABLE_KINDS
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether columns of further groups follow the features."""
+        return self.kind == TABLE_WITH_LEVELS
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are given."""

@@ -301,7 +301,7 @@ def _method(
     for key, value in _dict(data.get("refit")).items():
         yield from _parameter(name, params, key, ("refit", key))
         yield from _value(name, params, key, value, ("refit", key))
-    if select_with and not grid:
+    if select_with and not grid and not method.get("scored"):
         yield (
             (*path, "select_with"),
             True,

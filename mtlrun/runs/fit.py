@@ -215,6 +215,10 @@ def with_features(part: Part, features: Features | None) -> tuple[Part, Any]:
     """Return a part with a feature step applied, which is learned on its training rows, and the step."""
     if features is None:
         return part, None
+    if features.has_levels:
+        part = replace(
+            part, train=part.train.with_levels(), test=part.test.with_levels()
+        )
     step = make_step(features, part.train)
     train_X = learned_features(step, part.train.X, part.train.source.get(WEIGHT))
     with config_context(transform_output="default"):
@@ -238,15 +242,10 @@ def learned_features(step: Any, X: Any, weights: np.ndarray | None = None) -> An
 def make_step(features: Features, data: Dataset) -> Any:
     """Return the transformer of a feature step for a data set, not fitted."""
     from mtlrun.features import WeightedDegree
-    from mtlrun.features.table import TableFeatures
+    from mtlrun.features.table import table_step
 
-    if features.kind == "table":
-        return TableFeatures(
-            {
-                data.features.index(name): words
-                for name, words in data.categories.items()
-            }
-        )
+    if features.is_table:
+        return table_step(data)
     # Arrays, whatever sklearn.set_config(transform_output=...) says.
     if features.kind == "standardize":
         scaler = StandardScaler(with_mean=isinstance(data.X, np.ndarray))

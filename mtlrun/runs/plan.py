@@ -451,6 +451,7 @@ class CellMaker:
             self._estimator(method, method.params, trial),
             scoring,
             search=self._search(method, trial),
+            step=method.features,
         )
 
     def measure(self, method: MethodSpec, trial: int) -> Cell:
@@ -473,8 +474,11 @@ class CellMaker:
         method: Method,
         scoring: Scoring,
         search: Search | None = None,
+        step: FeatureStep | None = None,
     ) -> Cell:
-        dataset, step = self.setting.dataset, self.setting.features
+        dataset = self.setting.dataset
+        if step is None:
+            step = self.setting.features
         ref = (
             DatasetRef(dataset.id, dataset.options, self.fingerprint)
             if dataset

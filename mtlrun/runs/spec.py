@@ -145,7 +145,8 @@ class FeatureStep(StrictModel):
     """Preprocessing of X, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
     scaled), `max-abs` (divide by the largest absolute value), `min-max` (to the range 0 to 1, dense data only),
     `unit-rows` (divide every row by its length), `table` (impute missing values, standardise numbers, one-hot encode
-    text; see `mtlrun.features.table`); for DNA strings: `one-hot` (a 0/1 column per position and base) and
+    text; see `mtlrun.features.table`), `table+levels` (the same, followed by the columns of further groups that a table
+    has); for DNA strings: `one-hot` (a 0/1 column per position and base) and
     `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
 
     kind: Literal[
@@ -155,6 +156,7 @@ class FeatureStep(StrictModel):
         "min-max",
         "unit-rows",
         "table",
+        "table+levels",
         "one-hot",
         "weighted-degree",
     ] = "none"
@@ -234,8 +236,9 @@ class Selection(StrictModel):
 class MethodSpec(StrictModel):
     """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
     parameters during the search (a fast solver of the same objective). `halving`: after every fold of the search only
-    the better half of the values goes on. `scored`: a method without a grid is scored in the folds, too. `datasets`
-    lists the ids or labels of the data sets that have this row (default: all)."""
+    the better half of the values goes on. `scored`: a method without a grid is scored in the folds, too. `features`
+    replaces the step of the data set or experiment. `datasets` lists the ids or labels of the data sets that have this
+    row (default: all)."""
 
     label: Annotated[str, Field(min_length=1)]
     estimator: str = ""
@@ -245,6 +248,7 @@ class MethodSpec(StrictModel):
     select_with: dict[str, Any] = {}
     halving: bool = False
     scored: bool = False
+    features: FeatureStep | None = None
     datasets: Annotated[list[str], Field(min_length=1)] | None = None
 
     def takes(self, dataset: DatasetSpec) -> bool:
@@ -554,6 +558,8 @@ def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
             **where,
         }
     flags = {"halving": method.halving, "scored": method.scored}
+    if method.features is not None:
+        where = {"features": method.features.plain, **where}
     return {
         "label": method.label,
         "estimator": method.estimator,

@@ -31,7 +31,7 @@ from mtlrun.record import Record
 from mtlrun.report.build import html_page
 from mtlrun.report.figures import Figure, Line, Panel
 from mtlrun.report.grid import Column, Grid, Section, show
-from mtlrun.runs.cell import Cell, with_params
+from mtlrun.runs.cell import TABLE_KINDS, Cell, with_params
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
 from mtlrun.runs.plan import plan
 from mtlrun.runs.pool import Pool
@@ -246,7 +246,7 @@ def check_training(training: Experiment, dataset: Dataset) -> None:
     gaps = dataset.X.dtype.kind == "f" and bool(
         np.isnan(getattr(dataset.X, "data", dataset.X)).any()
     )
-    if (dataset.categories or gaps) and kind != "table":
+    if (dataset.categories or gaps) and kind not in TABLE_KINDS:
         raise ConfigError(
             f"{spec.id}: {dataset.id} has text or missing values",
             "Add the line: features: table",
@@ -394,7 +394,10 @@ def _facts(
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the content of ``model.json``; `params` are those of the saved model."""
-    features = training.spec.features
+    features = cell.features
+    # What the model reads: groups are columns of it, unlike those of the data set.
+    has_levels = features is not None and features.has_levels
+    read = dataset.with_levels() if has_levels else dataset
     design = (
         "ragged"
         if dataset.task_id is not None
@@ -410,12 +413,13 @@ def _facts(
         "design": design,
         "tasks": dataset.tasks,
         "input": {
-            "n_features": dataset.n_features,
-            "names": dataset.features,
-            "strings": dataset.strings,
-            "categories": dataset.categories,
+            "n_features": read.n_features,
+            "names": read.features,
+            "strings": read.strings,
+            "categories": read.categories,
             "task_column": dataset.options.get("task"),
-            "table": features.kind == "table",
+            "table": features is not None and features.is_table,
+            **({"levels": list(read.levels)} if has_levels else {}),
         },
         "targets": dataset.targets,
         "labels": dataset.labels,

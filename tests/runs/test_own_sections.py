@@ -77,7 +77,8 @@ def test_the_experiment_needs_no_split_when_every_data_set_has_one(lab):
         ("metrics: []", "must not be empty"),
         (
             "features: scale",
-            "must be 'none', 'standardize', 'max-abs', 'min-max', 'unit-rows', 'table', 'one-hot' or "
+            "must be 'none', 'standardize', 'max-abs', 'min-max', 'unit-rows', 'table', "
+            r"'table\+levels', 'one-hot' or "
             "'weighted-degree', not 'scale'",
         ),
     ],

@@ -1,0 +1,284 @@
+"""Further groups of a table (`also_grouped_by`): who uses them, and what new rows need."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from sklearn.base import clone
+
+import mtlrun
+from mtlrun.comparison.candidates import (
+    check_levels,
+    default_candidates,
+    named_candidates,
+    nested_levels,
+    with_levels,
+)
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.table import table_of_frame
+from mtlrun.errors import ConfigError, DataError, UnknownNameError
+from mtlrun.models import load_model
+from mtlrun.runs.load import load_training
+from mtlrun.runs.train import train
+
+N_SCHOOLS = 6
+N_PUPILS = 8
+N_ROWS = 5
+FEW = {
+    "methods": ["SmoothMTL", "SmoothPooled", "HierarchicalMTL"],
+    "splits": 3,
+    "repeats": 1,
+    "folds": 2,
+}
+
+
+def pupils(is_nested, has_labels=False, seed=0):
+    """Return rows of pupils in schools, whose levels differ much.
+
+    Nested: every pupil is in one school; crossed: the same pupils are in all of them.
+    """
+    rng = np.random.default_rng(seed)
+    school = np.repeat(np.arange(N_SCHOOLS), N_PUPILS * N_ROWS)
+    pupil = np.tile(np.repeat(np.arange(N_PUPILS), N_ROWS), N_SCHOOLS)
+    if is_nested:
+        pupil = pupil + N_PUPILS * school
+    level = 2 * rng.normal(size=pupil.max() + 1)
+    n = len(school)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    frame["school"] = [f"s{t}" for t in school]
+    frame["pupil"] = [f"p{k}" for k in pupil]
+    frame["y"] = frame.a + level[pupil] + 0.5 * rng.normal(size=n)
+    if has_labels:
+        frame["y"] = np.where(frame.y > 0, "yes", "no")
+    return frame
+
+
+def dataset_of(frame, **roles):
+    return make_dataset(
+        table_of_frame(frame), Roles(targets=("y",), task="school", **roles)
+    )
+
+
+def compared(frame, **options):
+    return mtlrun.compare(frame, **{"target": "y", "task": "school", **FEW, **options})
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["nested", "crossed"])
+def both(request):
+    """Return a table and its comparison with the pupils as further groups."""
+    frame = pupils(request.param)
+    return frame, compared(frame, also_grouped_by="pupil")
+
+
+def score(result, label):
+    (entry,) = [entry for entry in result.board.entries if entry.label == label]
+    return entry.score
+
+
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_levels_of_pupils_lower_the_error_of_the_smooth_models(is_nested):
+    frame = pupils(is_nested)
+    methods = ["SmoothMTL", "HierarchicalMTL"]
+    with_groups = compared(frame, also_grouped_by="pupil", methods=methods)
+    without = compared(frame.drop(columns="pupil"), methods=methods)
+    assert score(with_groups, "SmoothMTL") < 0.5 * score(without, "SmoothMTL")
+    # The other methods do not see the column.
+    for label in ("HierarchicalMTL", "IndependentRidge"):
+        assert score(with_groups, label) == score(without, label)
+
+
+def test_levels_of_pupils_help_with_labels():
+    frame = pupils(True, has_labels=True)
+    result = compared(
+        frame, also_grouped_by="pupil", methods=["SmoothMTL", "HierarchicalMTL"]
+    )
+    smooth = score(result, "SmoothMTLClassifier")
+    assert smooth > score(result, "HierarchicalMTLClassifier") + 0.1
+
+
+def test_the_verdict_credits_no_level_of_a_pupil_to_sharing_between_schools(both):
+    _, result = both
+    # One function for all schools knows the pupils as well.
+    assert result.board.answer.gain.value < 0.1
+    unshared = [entry.label for entry in result.board.entries]
+    assert {"SmoothPooled", "SmoothIndependent"} <= set(unshared)
+    assert score(result, "SmoothPooled") < 1.1 * score(result, "SmoothMTL")
+
+
+def test_the_saved_model_knows_the_pupils_and_takes_new_ones(both, tmp_path):
+    frame, result = both
+    assert result.saved in ("SmoothMTL", "SmoothPooled")
+    model = load_model(result.save(tmp_path))
+    assert "pupil" in model.feature_names_in_
+    predicted = model.predict(frame)
+    np.testing.assert_allclose(predicted, result.predict(frame).to_numpy().ravel())
+    assert np.mean((predicted - frame.y) ** 2) < 1
+    with pytest.warns(UserWarning, match="pupil"):
+        X, tasks = model.read(frame.assign(pupil="new"))
+    assert np.mean((model.scores(X, tasks) - frame.y) ** 2) > 1
+    known_X, known_tasks = model.read(frame)
+    known_std = model.deviations(known_X, known_tasks)
+    assert (model.deviations(X, tasks) > 1.5 * known_std).all()
+
+
+def test_a_missing_column_of_pupils_is_named(both):
+    frame, result = both
+    with pytest.raises(DataError, match="pupil"):
+        result.model.predict(frame.drop(columns="pupil"))
+
+
+def test_the_order_of_columns_and_the_type_of_names_do_not_matter(both):
+    frame, result = both
+    again = frame[["y", "pupil", "b", "school", "a"]]
+    expected = result.model.predict(frame)
+    np.testing.assert_array_equal(result.model.predict(again), expected)
+
+
+def test_the_saved_model_can_be_fitted_to_other_rows(both):
+    frame, result = both
+    other = frame.iloc[::2].assign(y=lambda rows: rows.y + 10)
+    model = clone(result.model).fit(other)
+    assert np.mean((model.predict(other) - other.y) ** 2) < 1
+
+
+def test_the_training_file_makes_the_model_again(both, tmp_path):
+    frame, result = both
+    folder = result.save(tmp_path)
+    config = yaml.safe_load((folder / "chosen.yaml").read_text())
+    assert config["features"] == "table+levels"
+    training = load_training(folder / "chosen.yaml", data_dir=folder / "data")
+    done = train(training, output=tmp_path / "again", data_dir=folder / "data")
+    expected = result.model.predict(frame)
+    np.testing.assert_array_equal(load_model(done.folder).predict(frame), expected)
+
+
+def test_a_method_without_levels_needs_no_column_of_pupils(tmp_path):
+    frame = pupils(True)
+    frame["y"] = frame.a + 0.1 * np.random.default_rng(1).normal(size=len(frame))
+    result = compared(
+        frame, also_grouped_by="pupil", methods=["SmoothMTL", "PooledRidge"]
+    )
+    model = result.model
+    if result.saved.startswith("Smooth"):
+        pytest.skip("a smooth model is the best one")
+    assert "pupil" not in model.feature_names_in_
+    assert np.isfinite(model.predict(frame.drop(columns="pupil"))).all()
+
+
+# --- who uses the groups ---
+
+
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_a_model_per_task_takes_nested_groups_alone(is_nested):
+    data = dataset_of(pupils(is_nested), also_grouped_by=("pupil",))
+    assert nested_levels(data) == (["pupil"] if is_nested else [])
+    candidates = [with_levels(c, data) for c in default_candidates(data, 0.8)]
+    users = {c.label for c in candidates if c.features}
+    expected = {"SmoothMTL", "SmoothPooled"}
+    if is_nested:
+        expected.add("SmoothIndependent")
+    assert users == expected
+
+
+def test_the_column_is_no_feature():
+    data = dataset_of(pupils(True), also_grouped_by=("pupil",))
+    assert data.features == ["a", "b"]
+    assert data.with_levels().features == ["a", "b", "pupil"]
+    names = [data.level_names["pupil"][code] for code in data.levels["pupil"]]
+    assert names == pupils(True).pupil.tolist()
+
+
+def test_rows_of_levels_follow_a_subset():
+    data = dataset_of(pupils(True), also_grouped_by=("pupil",))
+    rows = np.array([7, 3, 100])
+    part = data.subset(rows)
+    np.testing.assert_array_equal(part.levels["pupil"], data.levels["pupil"][rows])
+
+
+def test_two_columns_of_groups_are_two_factors():
+    frame = pupils(True).assign(day=lambda rows: np.arange(len(rows)) % 7)
+    data = dataset_of(frame, also_grouped_by=("pupil", "day"))
+    assert nested_levels(data) == ["pupil"]
+    (smooth,) = [c for c in default_candidates(data, 0.8) if c.label == "SmoothMTL"]
+    inner = with_levels(smooth, data).params["estimator"]["params"]
+    assert inner["levels"] == [-2, -1]
+
+
+def test_rows_of_a_group_may_stay_together_as_well():
+    frame = pupils(True)
+    result = compared(frame, also_grouped_by="pupil", group="pupil")
+    # Every tested pupil is new, so its level is not known.
+    assert score(result, "SmoothMTL") > 1.5
+    assert any("without training rows" in fact for fact in result.board.facts)
+
+
+# --- refusals ---
+
+
+def test_an_unknown_column_is_named_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="pupil"):
+        compared(pupils(True), also_grouped_by="pupils")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"drop": "pupil"},
+        {"categorical": "pupil"},
+        {"keep": "pupil"},
+        {"weight": "pupil"},
+        {"time": "pupil"},
+    ],
+)
+def test_a_column_with_another_role_is_refused(options):
+    frame = pupils(True).assign(pupil=np.arange(240) // 5)
+    with pytest.raises(DataError, match="pupil"):
+        compared(frame, also_grouped_by="pupil", **options)
+
+
+@pytest.mark.parametrize("name", ["school", "y"])
+def test_the_task_and_the_target_are_no_further_groups(name):
+    with pytest.raises(DataError, match=name):
+        compared(pupils(True), also_grouped_by=name)
+
+
+def test_an_empty_cell_is_refused():
+    frame = pupils(True)
+    frame.loc[3, "pupil"] = None
+    with pytest.raises(DataError, match="row 4"):
+        compared(frame, also_grouped_by="pupil")
+
+
+def test_methods_that_cannot_use_the_groups_are_refused():
+    with pytest.raises(ConfigError) as caught:
+        compared(pupils(True), also_grouped_by="pupil", methods=["GraphMTL"])
+    assert "SmoothMTL" in caught.value.remedy
+
+
+def test_tasks_on_the_same_rows_have_no_further_groups():
+    frame = pupils(True).assign(z=1.0).drop(columns="school")
+    frame["z"] = frame.b
+    with pytest.raises(ConfigError):
+        mtlrun.compare(frame, targets=["y", "z"], also_grouped_by="pupil", **FEW)
+
+
+def test_more_crossed_groups_than_the_limit_are_refused(monkeypatch):
+    monkeypatch.setattr("mtlrun.comparison.candidates.MAX_CROSSED_LEVELS", 7)
+    for is_nested in (True, False):
+        data = dataset_of(pupils(is_nested), also_grouped_by=("pupil",))
+        found = named_candidates(["SmoothMTL"], data, 0.8)
+        candidates = [with_levels(candidate, data) for candidate in found]
+        if is_nested:
+            check_levels(data, candidates)
+            continue
+        with pytest.raises(ConfigError, match="pupil") as caught:
+            check_levels(data, candidates)
+        assert "--task pupil" in caught.value.remedy
+
+
+def test_data_in_chunks_have_no_further_groups(tmp_path):
+    frame = pupils(True)
+    for k in range(2):
+        frame.iloc[k::2].to_csv(tmp_path / f"{k}.csv", index=False)
+    with pytest.raises(ConfigError, match="also"):
+        mtlrun.compare(tmp_path, target="y", task="school", also_grouped_by="pupil")

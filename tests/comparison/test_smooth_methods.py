@@ -1,0 +1,168 @@
+"""Smooth hierarchical models and their baselines among the methods of `compare`."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import mtlrun
+from mtlrun.comparison.candidates import (
+    core,
+    default_candidates,
+    has_coefficients,
+    named_candidates,
+)
+from mtlrun.comparison.schedule import usual_seconds
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.table import table_of_frame
+from mtlrun.models import load_model
+
+SMOOTH = ["SmoothMTL", "SmoothPooled", "SmoothIndependent"]
+FEW = {"target": "y", "task": "task", "splits": 3, "repeats": 1, "folds": 2}
+
+
+def curves(is_curved, seed=0, n_tasks=12, n_rows=24):
+    """Return rows of tasks whose functions are similar: curves, or lines."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(n_tasks), n_rows)
+    x = rng.uniform(-2, 2, size=len(task))
+    slope = 1 + 0.3 * rng.normal(size=n_tasks)
+    shape = slope[task] * x
+    if is_curved:
+        phase = 0.4 * rng.normal(size=n_tasks)
+        shape = 2 * np.sin(2.5 * x + phase[task])
+    y = shape + rng.normal(size=n_tasks)[task] + 0.3 * rng.normal(size=len(task))
+    return pd.DataFrame({"x": x, "task": [f"t{t}" for t in task], "y": y})
+
+
+def dataset_of(frame, **roles):
+    return make_dataset(
+        table_of_frame(frame), Roles(**{"targets": ("y",), "task": "task", **roles})
+    )
+
+
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_smooth_models_are_tried_with_baselines_of_both_kinds(has_labels):
+    frame = curves(True)
+    if has_labels:
+        frame["y"] = frame.y > 0
+    end = "Classifier" if has_labels else ""
+    found = {c.label: c for c in default_candidates(dataset_of(frame), 0.8)}
+    families = {name: found[f"{name}{end}"].family for name in SMOOTH}
+    assert families == {
+        "SmoothMTL": MULTITASK,
+        "SmoothPooled": POOLED,
+        "SmoothIndependent": INDEPENDENT,
+    }
+    for name in SMOOTH:
+        candidate = found[f"{name}{end}"]
+        assert candidate.grid == {}
+        assert candidate.method["scored"]
+
+
+def test_smooth_models_rank_second_after_their_baselines():
+    found = default_candidates(dataset_of(curves(True)), 0.8)
+    joint = [c.label for c in found if c.family == MULTITASK]
+    assert joint[:2] == ["HierarchicalMTL", "SmoothMTL"]
+    labels = [c.label for c in found]
+    # A budget that ends in between must not credit curves to sharing.
+    assert labels.index("SmoothMTL") > labels.index("SmoothPooled")
+    assert labels.index("SmoothMTL") > labels.index("SmoothIndependent")
+    assert not {c.label for c in core(found)} & set(SMOOTH)
+
+
+def test_smooth_models_are_left_out_where_rows_are_shared_or_sparse():
+    frame = curves(True).assign(z=lambda rows: rows.x**2)
+    shared = dataset_of(frame.drop(columns="task"), targets=("y", "z"), task=None)
+    data = dataset_of(frame)
+    data.X = sparse.csr_matrix(data.X)
+    for other in (shared, data):
+        labels = {c.label for c in default_candidates(other, 0.8)}
+        assert not labels & set(SMOOTH)
+        named = named_candidates(["SmoothMTL"], other, 0.8)
+        assert named[-1].label == "SmoothMTL"
+
+
+def test_named_smooth_models_are_those_of_the_default_list():
+    data = dataset_of(curves(True))
+    standard = {c.label: c for c in default_candidates(data, 0.8)}
+    for name in SMOOTH:
+        assert named_candidates([name], data, 0.8)[-1] == standard[name]
+
+
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_a_named_smooth_model_brings_its_baselines(has_labels):
+    frame = curves(True)
+    if has_labels:
+        frame["y"] = frame.y > 0
+    end = "Classifier" if has_labels else ""
+    named = named_candidates(["SmoothMTL"], dataset_of(frame), 0.8)
+    expected = [f"{name}{end}" for name in (*SMOOTH[1:], SMOOTH[0])]
+    assert [candidate.label for candidate in named[-3:]] == expected
+
+
+def test_smooth_models_have_no_coefficients():
+    found = {c.label: c for c in default_candidates(dataset_of(curves(True)), 0.8)}
+    assert not any(has_coefficients(found[name]) for name in SMOOTH)
+    assert has_coefficients(found["HierarchicalMTL"])
+    assert has_coefficients(found["GraphMTL"])
+
+
+def test_smooth_models_are_expected_to_take_longer_with_more_rows():
+    seconds = []
+    for n_rows in (24, 240):
+        data = dataset_of(curves(True, n_rows=n_rows))
+        found = usual_seconds(default_candidates(data, 0.8), data, 3, 0.8)
+        assert found["SmoothMTL"] > found["HierarchicalMTL"] > 0
+        seconds.append(found["SmoothMTL"])
+    assert seconds[1] > 2 * seconds[0]
+
+
+@pytest.fixture(scope="module")
+def curved():
+    methods = ["HierarchicalMTL", "GraphMTL", *SMOOTH]
+    return mtlrun.compare(curves(True), methods=methods, **FEW)
+
+
+def test_on_curved_tasks_the_smooth_model_is_the_best(curved):
+    scores = {entry.label: entry.score for entry in curved.board.entries}
+    assert min(scores, key=scores.get) == "SmoothMTL"
+    assert scores["SmoothMTL"] < 0.7 * scores["HierarchicalMTL"]
+    assert curved.saved == "SmoothMTL"
+    assert "SmoothMTL" in str(curved.board.answer.picked)
+
+
+def test_the_verdict_compares_curves_with_curves(curved):
+    gain = curved.board.answer.gain.value
+    scores = {entry.label: entry.score for entry in curved.board.entries}
+    linear = min(scores["PooledRidge"], scores["IndependentRidge"])
+    over_linear = 1 - (scores["SmoothMTL"] / linear) ** 2
+    # Most of the gain over linear baselines is curvature.
+    assert 0 < gain < over_linear
+
+
+def test_coefficients_are_those_of_the_best_linear_method(curved):
+    assert curved.coefficients_of in ("HierarchicalMTL", "GraphMTL")
+    assert list(curved.coefficients.columns) == ["intercept", "x"]
+
+
+def test_the_saved_smooth_model_has_standard_deviations(curved, tmp_path):
+    model = load_model(curved.save(tmp_path))
+    frame = curves(True)
+    X, tasks = model.read(frame)
+    half = 1.96 * model.deviations(X, tasks)
+    is_inside = np.abs(model.scores(X, tasks) - frame.y) < half
+    assert 0.9 < is_inside.mean() <= 1
+    beyond = frame.head(1).assign(x=30.0)
+    assert model.deviations(*model.read(beyond))[0] > 2 * half.mean() / 1.96
+
+
+def test_on_linear_tasks_the_gain_keeps_its_sign():
+    frame = curves(False)
+    gains = []
+    for methods in (["HierarchicalMTL"], ["HierarchicalMTL", *SMOOTH]):
+        result = mtlrun.compare(frame, methods=methods, **FEW)
+        gains.append(result.board.answer.gain.value)
+    assert np.sign(gains[0]) == np.sign(gains[1])
+    assert abs(gains[1] - gains[0]) < 0.1
