@@ -343,9 +343,8 @@ def fill_unweighted(
 ) -> tuple[Any, Any]:
     """Return X and y with the first weighted row of its task in each row of weight 0.
 
-    For models that have a result for every row of `fit`: what stood in the cells of a
-    row of weight 0 does not matter then. Other parameters and errors are those of
-    `drop_unweighted`.
+    Models with one result per row of `fit` need these rows, but must not depend on
+    their cells. Parameters and errors are the same as in `drop_unweighted`.
     """
     rows = weighted_rows(sample_weight, X)
     if rows is None:

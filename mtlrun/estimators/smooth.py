@@ -798,7 +798,7 @@ class _SmoothClassifier(ClassifierMTL, _SmoothModel):
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None
     ) -> Array | None:
-        """Return the weights; those that hardly can count rows are warned of."""
+        """Return the weights, and warn if they cannot be numbers of rows."""
         warn_of_scale(weights, type(self).__name__)
         return weights
 
@@ -860,8 +860,8 @@ class SmoothMTLClassifier(_SmoothClassifier):
     Notes
     -----
     A weight multiplies the log-likelihood of a row: a weight of k counts as k rows.
-    Weights whose mean is below 0.1 or above 10 are warned of; divide weights that do not
-    count rows by their mean.
+    `fit` warns if the mean of the weights is below 0.1 or above 10. Divide weights that
+    do not count rows by their mean.
 
     Curves interpolate; they do not extrapolate. Beyond the range of the training rows
     they return to the linear parts.

@@ -103,7 +103,7 @@ class _GraphModel(ClassifierMTL, BaseMTL):
     ) -> tuple[Any, Any, Any, Any]:
         """Return the arguments of `fit`, with other cells in the rows of weight 0.
 
-        Such rows stay: `dual_coef_` has an entry for every row, which is 0 there.
+        These rows stay, because `dual_coef_` has an entry for every row, here 0.
         """
         X, y = fill_unweighted(
             X, y, task_id, sample_weight, task_column=self.task_column

@@ -241,6 +241,22 @@ def test_compare_on_a_folder(tmp_path):
         mtlrun.compare(folder, **RAGGED, group="x0")
 
 
+def test_a_method_on_a_folder_that_did_not_converge_says_so(tmp_path, monkeypatch):
+    fit = GraphMTL.fit_statistics
+
+    def fit_partly(model, statistics):
+        fit(model, statistics)
+        model.converged_ = False
+        return model
+
+    monkeypatch.setattr(GraphMTL, "fit_statistics", fit_partly)
+    folder = write(tmp_path / "shops", frame())
+    result = mtlrun.compare(folder, **RAGGED, methods=["GraphMTL"])
+    notes = {entry.label: entry.notes for entry in result.board.entries}
+    assert notes["GraphMTL"] == ["not converged"]
+    assert notes["PooledRidge"] == []
+
+
 def test_the_board_of_a_folder_has_the_numbers_of_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr("mtlrun.comparison.chunked.FoldSearch", SlowSearch)
     rows = frame()

@@ -423,8 +423,8 @@ def test_the_curve_has_losses_of_both_sides_and_the_median_rows_of_a_task():
 # --- what comes from the records ---
 
 
-def scheduled(metric, selection, seconds):
-    """Return the entry of a method after the record of its first split."""
+def schedule_of(metric, selection, seconds, computed=()):
+    """Return the schedule of a method after the record of its first split."""
     greater = metric == "auc"
     y = np.where(Y > 0, 1.0, -1.0) if greater else Y
     measure = AUC if greater else NMSE
@@ -433,7 +433,7 @@ def scheduled(metric, selection, seconds):
     cells = {("M", 0): SimpleNamespace(key="k")}
     scores = np.zeros(len(tested.rows[0]))
     store = SimpleNamespace(read_scores=lambda _: scores)
-    runner = SimpleNamespace(finished=None, store=store, computed={})
+    runner = SimpleNamespace(finished=None, store=store, computed=computed)
     schedule = CompareSchedule([candidate], cells, runner, tested)
     record = Record("k", "fit", {}, {}, {})
     record.status = "ok"
@@ -442,7 +442,12 @@ def scheduled(metric, selection, seconds):
     record.selection = selection
     record.seconds = seconds
     schedule._add(record)
-    return schedule.entries["M"]
+    return schedule
+
+
+def scheduled(metric, selection, seconds):
+    """Return the entry of a method after the record of its first split."""
+    return schedule_of(metric, selection, seconds).entries["M"]
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("rmse", 1), ("auc", -1)])
@@ -455,6 +460,13 @@ def test_seconds_of_a_method_hold_its_search_and_inner_scores_are_losses(metric,
     assert entry.inner == {0: sign * 0.4}
     assert entry.grid_losses == {0: [sign * 0.3, None, sign * 0.4]}
     assert entry.chosen == {0: {"alpha": 2.0}}
+
+
+@pytest.mark.parametrize(("computed", "expected"), [(["k"], 43.0), ([], 0.0)])
+def test_worked_seconds_hold_the_searches_of_this_run_only(computed, expected):
+    seconds = {"total": 3.0, "search": 40.0, "fit": 2.0}
+    schedule = schedule_of("rmse", {}, seconds, computed)
+    assert schedule.worked == expected
 
 
 def test_seconds_of_a_search_are_those_of_all_its_folds(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.groups import group_folds, group_split, strata_of
-from mtlrun.data.splits import GROUP, fewer_rows, fold_rows, split_rows
+from mtlrun.data.splits import GROUP, fewer_rows, fold_rows, split_rows, time_folds
 from mtlrun.errors import DataError
 
 
@@ -158,3 +158,23 @@ def test_folds_of_a_data_set_with_groups_deal_each_task_over_all_of_them():
     tasks, groups, y = patients()
     for _, test in fold_rows(dataset(tasks, groups, y), 5, 0):
         assert set(tasks[test]) == set(tasks)
+
+
+def test_the_validation_part_of_groups_is_a_part_of_all_rows():
+    n = 200
+    rng = np.random.default_rng(0)
+    data = Dataset(
+        X=rng.normal(size=(n, 2)),
+        y=rng.normal(size=n),
+        task_type="regression",
+        task_id=np.arange(n) % 2,
+        tasks=["a", "b"],
+        source={GROUP: np.arange(n)},
+    )
+    parts = split_rows(data, "random", trial=0, seed=1, train=0.5, validation=0.2)
+    assert [len(part) for part in parts] == pytest.approx([100, 40, 60], abs=3)
+
+
+def test_folds_in_time_are_tested_from_a_quantile_of_the_times_on():
+    folds = [(a.tolist(), b.tolist()) for a, b in time_folds(np.arange(7), 3)]
+    assert folds == [([0, 1], [2]), ([0, 1, 2], [3, 4]), ([0, 1, 2, 3, 4], [5, 6])]
