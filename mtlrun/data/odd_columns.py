@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,3 +92,31 @@ def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
         f"--group {example} keeps the rows of a person together, "
         f"{drop_option(names)} ignores it"
     ]
+
+
+def constant_within_tasks(
+    X: np.ndarray, codes: np.ndarray, features: Sequence[str]
+) -> list[str]:
+    """Return a line about features that differ between tasks but not within them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        NaN where a value is missing.
+    codes : ndarray of shape (n,)
+        Task of every row, from 0.
+    features : sequence of str
+    """
+    order = np.argsort(codes, kind="stable")
+    sorted_rows = np.where(np.isnan(X[order]), np.inf, X[order])
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    largest = np.maximum.reduceat(sorted_rows, starts)
+    smallest = np.minimum.reduceat(sorted_rows, starts)
+    is_constant_within = (largest == smallest).all(axis=0)
+    differs_between = np.ptp(np.nan_to_num(largest), axis=0) > 0
+    shifting = is_constant_within & differs_between
+    names = [name for name, shifts in zip(features, shifting, strict=True) if shifts]
+    if not names:
+        return []
+    line = "constant within every task, so it can only shift a task as a whole"
+    return [f"{line}: {listed(names)}"]

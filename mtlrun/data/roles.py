@@ -31,6 +31,7 @@ from mtlrun.data.names import (
 from mtlrun.data.odd_columns import (
     MIN_TEXTS,
     OddCell,
+    constant_within_tasks,
     mixed_cell,
     repeated_ids,
     written_number,
@@ -249,7 +250,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
     X, y = X[keep], y[keep]
     if task_id is not None and not sparse.issparse(X):
-        make.notes += _shifts(X, task_id, features)
+        make.notes += constant_within_tasks(X, task_id, features)
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
@@ -894,26 +895,6 @@ def _gaps_of_test_rows(
         if missing.any() and not missing[: make.n_train].any():
             gaps[name] = int(missing.sum())
     return [f"test rows: {line}" for line in gap_warning(gaps)]
-
-
-def _shifts(X: np.ndarray, codes: np.ndarray, features: list[str]) -> list[str]:
-    """Return a line about features that are constant within every task but not between tasks."""
-    order = np.argsort(codes, kind="stable")
-    sorted_rows = np.where(np.isnan(X[order]), np.inf, X[order])
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    most, least = (
-        np.maximum.reduceat(sorted_rows, starts),
-        np.minimum.reduceat(sorted_rows, starts),
-    )
-    constant = (most == least).all(axis=0) & (np.ptp(np.nan_to_num(most), axis=0) > 0)
-    names = [name for name, found in zip(features, constant, strict=True) if found]
-    return (
-        [
-            f"constant within every task, so it can only shift a task as a whole: {listed(names)}"
-        ]
-        if names
-        else []
-    )
 
 
 def _stack_sparse(
