@@ -28,6 +28,7 @@ from mtlrun import __version__
 from mtlrun.errors import DataError, UserError, one_line
 from mtlrun.estimators.registry import METHODS
 from mtlrun.fitted import Model
+from mtlrun.problem.memory import free_bytes
 from mtlrun.report.stored import read_raw
 from mtlrun.utils.io import file_json, read_file, sealed, unsealed, write_atomic
 from mtlrun.utils.outputs import finish
@@ -208,7 +209,7 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     facts = _read_facts(folder)
     file = folder / ARCHIVE
     try:
-        archive = read_file(file)
+        archive = _read_checked(file)
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
     _check_files(folder, facts["files"])
@@ -221,6 +222,8 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
             with contextlib.suppress(ImportError):  # told below
                 import_named(type_name.rpartition(".")[0])
         content = skops.io.loads(archive, trusted=sorted(LOADABLE | known))
+        if not isinstance(content, dict) or not {"estimator", "step"} <= content.keys():
+            raise DataError(f"{file}: holds no estimator", UNTRUSTED_REMEDY)
         if PARTIAL not in known:
             _refuse_partials(content, known, str(file))
         check_indices(content, str(file), UNTRUSTED_REMEDY)
@@ -276,6 +279,24 @@ def used(path: Path) -> Iterator[None]:
         ) from error
 
 
+def _read_checked(file: Path) -> bytes:
+    """Return the content of a file of a model that fits into the free memory.
+
+    Raises
+    ------
+    DataError
+        If it is larger. A sparse file may claim terabytes without taking up any space.
+    OSError
+        If it cannot be read.
+    """
+    size = os.stat(file).st_size
+    if size > free_bytes():
+        raise DataError(
+            f"{file}: {size:,} bytes are more than the free memory", UNTRUSTED_REMEDY
+        )
+    return read_file(file)
+
+
 def trust_options(folder: Path) -> str:
     """Return the options, ``--trust TYPE``, that `mtlrun predict` needs for a model that was just saved."""
     return _options(_unknown_types(read_file(folder / ARCHIVE)))
@@ -314,7 +335,9 @@ def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
     """Refuse a folder in which a file is not the one that ``model.json`` describes; coefficients may be taken away."""
     for name in (ARCHIVE, COEFFICIENTS):
         file = folder / name
-        found = hashlib.sha256(read_file(file)).hexdigest() if file.is_file() else None
+        found = None
+        if file.is_file():
+            found = hashlib.sha256(_read_checked(file)).hexdigest()
         if found not in (None, hashes.get(name)):
             text = f"{file}: not the file that {FACTS} describes"
             hashes_of = f"expected sha256 {hashes.get(name)}\n  found    sha256 {found}"

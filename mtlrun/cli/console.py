@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -48,9 +49,21 @@ def messages() -> Console:
 
 
 def say(text: str, *, error: bool = False) -> None:
-    """Print a text without markup or wrapping; control characters, which could rewrite the screen, are escaped."""
-    console = messages() if error else output()
-    console.print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+    """Print a text without markup or wrapping.
+
+    Control characters, which could rewrite the screen, are escaped.
+
+    Parameters
+    ----------
+    text : str
+    error : bool, default False
+        Print to stderr. A full disk or a closed pipe behind stderr does not end a command.
+    """
+    if not error:
+        output().print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+        return
+    with contextlib.suppress(OSError):
+        messages().print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
 
 
 def say_json(value: object) -> None:

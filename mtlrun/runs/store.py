@@ -33,6 +33,11 @@ from mtlrun.utils.processes import is_locked
 TRIAL = 1 << 14
 #: Bytes of the name of a lock, without its ending.
 MAX_LOCK_BYTES = 200
+#: Bytes of the path of a folder of results: systems allow 4096, and files below it have
+#: names of their own.
+MAX_FOLDER_BYTES = 3000
+#: Names in that path. Making a folder takes a call for each one that does not exist.
+MAX_FOLDER_DEPTH = 200
 #: Seconds of computing that need not survive a loss of power.
 MOMENT = 1.0
 
@@ -216,8 +221,15 @@ def refuse_file(folder: Path) -> Path:
     Raises
     ------
     UserError
-        If a file, or a link that leads nowhere, is in its way; names it.
+        If a file, or a link that leads nowhere, is in its way, or if its path leaves no
+        room for the names of files in it; names it.
     """
+    is_too_long = len(os.fsencode(folder)) > MAX_FOLDER_BYTES
+    if is_too_long or len(folder.parts) > MAX_FOLDER_DEPTH:
+        raise UserError(
+            f"{folder!s:.200}...: too long or too deep for a folder of results",
+            "Choose another --output.",
+        )
     place = _nearest(folder)
     for path in (folder, *folder.parents):
         if path.is_symlink() and not path.exists():
