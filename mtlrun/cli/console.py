@@ -57,7 +57,8 @@ def say(text: str, *, error: bool = False) -> None:
     ----------
     text : str
     error : bool, default False
-        Print to stderr. A full disk or a closed pipe behind stderr does not end a command.
+        Print to stderr. This call drops a message that cannot be written there; hints
+        and progress that are written in other ways still end the command, with code 2.
     """
     if not error:
         output().print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
