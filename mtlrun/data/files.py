@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.errors import DataError, UnknownNameError, suggest
+from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import IrregularFileError, open_regular, require_regular, writing
 from mtlrun.utils.sizes import allow_expansion
 
@@ -164,6 +165,7 @@ class Snapshot(DataFile):
         """
         content = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed with the object)
         sha = hashlib.sha256()
+        _refuse_larger_than_memory(file.path)
         with file.open() as stream:
             while piece := stream.read(_CHUNK):
                 sha.update(piece)
@@ -308,6 +310,20 @@ def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFil
     return files[name]
 
 
+def _refuse_larger_than_memory(path: Path) -> None:
+    """Refuse a file of one table that could not be held in memory.
+
+    A sparse file may claim terabytes without taking up any space, and reading it to its
+    end would take hours.
+    """
+    size = path.stat().st_size
+    if size > free_bytes():
+        raise DataError(
+            f"{path}: {size:,} bytes are more than the free memory",
+            "Split it into a folder of Parquet or csv files, which is read in parts.",
+        )
+
+
 def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
     """Return the sha256 and the size of the decompressed content, reading it in pieces.
 
@@ -324,6 +340,7 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
     with reading(file.path):
         state = file.path.stat()
         require_regular(state, file.path)
+        _refuse_larger_than_memory(file.path)
         key = (
             str(file.path),
             file.container,

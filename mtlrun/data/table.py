@@ -56,7 +56,6 @@ from mtlrun.data.frames import (
 from mtlrun.data.names import (
     Names,
     is_spreadsheet_error,
-    normalized,
     number_name,
     quoted_list,
     separated,
@@ -872,7 +871,7 @@ def target_columns(
     if labels is not None:
         return tuple(name for name in _listed_labels(table, labels) if name not in drop)
     if target:
-        return (normalized(str(target)),)
+        return (column_name(target),)
     named = several(targets)
     left = (
         name for name in matching(named, table) if name not in drop or name in named
@@ -985,6 +984,6 @@ def drop_option(names: Sequence[str]) -> str:
 
 
 def several(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names, normalized; one may be given as a text."""
+    """Return names of columns as tables have them; one may be given as a text."""
     given = (names,) if isinstance(names, str) else tuple(names)
-    return tuple(normalized(str(name)) for name in given)
+    return tuple(column_name(name) for name in given)

@@ -129,7 +129,7 @@ def _checked_overrides(overrides: Iterable[str]) -> list[str]:
     Raises
     ------
     ConfigError
-        If a key is set to two values.
+        If a key is set to two values, or together with a section that contains it.
     """
     texts = list(overrides)
     values: dict[str, str] = {}
@@ -140,6 +140,13 @@ def _checked_overrides(overrides: Iterable[str]) -> list[str]:
             raise ConfigError(
                 f"--set {key.strip()} is given twice: {first} and {value}",
                 "Leave one of them out.",
+            )
+    for key in values:
+        sections = [other for other in values if key.startswith(f"{other}.")]
+        if sections:
+            raise ConfigError(
+                f"--set {key} and --set {sections[0]}, which contains it",
+                "Leave one of them out, or set all keys one by one.",
             )
     return texts
 

@@ -26,7 +26,13 @@ from mtlrun.record import (
 )
 from mtlrun.report.stored import PROVENANCE
 from mtlrun.utils.arrays import array_digest, npz
-from mtlrun.utils.io import jsonable, read_file, read_text_file, write_atomic
+from mtlrun.utils.io import (
+    MAX_FOLDER_DEPTH,
+    jsonable,
+    read_file,
+    read_text_file,
+    write_atomic,
+)
 from mtlrun.utils.processes import is_locked
 
 #: Bytes written as a trial: enough to detect a full disk.
@@ -36,8 +42,6 @@ MAX_LOCK_BYTES = 200
 #: Bytes of the path of a folder of results: systems allow 4096, and files below it have
 #: names of their own.
 MAX_FOLDER_BYTES = 3000
-#: Names in that path. Making a folder takes a call for each one that does not exist.
-MAX_FOLDER_DEPTH = 200
 #: Seconds of computing that need not survive a loss of power.
 MOMENT = 1.0
 

@@ -116,11 +116,29 @@ def write_atomic(
             made.chmod(mode)
 
 
+#: Names in the path of a folder that is made. `Path.mkdir` calls itself for each one.
+MAX_FOLDER_DEPTH = 200
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those that contain it, unless they are there.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made, or its path has more than `MAX_FOLDER_DEPTH` names.
+    """
+    if len(folder.parts) > MAX_FOLDER_DEPTH and not folder.is_dir():
+        code = errno.ENAMETOOLONG
+        raise OSError(code, os.strerror(code), f"{folder!s:.200}...")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 @contextlib.contextmanager
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary file beside `path` that takes its place in the end, or is deleted after an error."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     made = _new_file(path.parent)
     try:
         yield made

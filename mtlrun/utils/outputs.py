@@ -23,7 +23,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mtlrun.errors import UserError
-from mtlrun.utils.io import open_regular, read_text_file, temporary, write_atomic
+from mtlrun.utils.io import (
+    make_folder,
+    open_regular,
+    read_text_file,
+    temporary,
+    write_atomic,
+)
 from mtlrun.utils.processes import exclusive_lock, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
@@ -177,7 +183,7 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
     >>> sorted(path.name for path in folder.iterdir())
     ['a.txt']
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     made = Path(tempfile.mkdtemp(**temporary(folder)))
     try:
         files = made / FILES

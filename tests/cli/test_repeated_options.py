@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlrun.data.frames import column_name
+from mtlrun.data.table import several
 from mtlrun.errors import UserError
 from mtlrun.runs.plan import _matching
 
@@ -61,6 +63,18 @@ def test_other_options_are_refused_when_given_twice(mtlrun, words):
     result = mtlrun(*words)
     assert result.exit_code == 2
     assert "twice" in result.output
+
+
+def test_a_setting_and_its_section_are_not_set_together(mtlrun):
+    words = ["--set", "split={kind: random, train: 0.5}", "--set", "split.trials=3"]
+    for order in (words, words[2:] + words[:2]):
+        result = mtlrun("reproduce", "table2", "--profile", "smoke", *order)
+        assert result.exit_code == 2
+        assert "split.trials" in result.stderr
+
+
+def test_a_name_with_a_line_break_is_the_column_that_tables_have():
+    assert several(["a\nb"]) == (column_name("a\nb"),)
 
 
 def test_a_setting_has_one_value(mtlrun):
