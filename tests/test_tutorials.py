@@ -170,6 +170,9 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
         "grades.csv", index=False
     )
     rows.assign(
+        school=np.arange(60) % 4, pupil=np.arange(60) // 4, score=rows["a"]
+    ).to_csv("growth.csv", index=False)
+    rows.assign(
         **{name: rows["a"] + rng.normal(size=60) for name in ("oil", "gas", "water")}
     ).to_csv("yields.csv", index=False)
     genes = rows.assign(
@@ -198,10 +201,11 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
         for line in _commands_of(DOCS / "compare.md")
         if line.startswith("mtlrun compare")
     ]
-    assert len(lines) == 5
+    assert len(lines) == 6
     for number, line in enumerate(lines):
+        methods = "GraphMTL,SmoothMTL" if "--also-grouped-by" in line else "GraphMTL"
         printed = _run(
-            f"{line} --methods GraphMTL --splits 3 --repeats 1 --folds 2 --output {number} --quiet",
+            f"{line} --methods {methods} --splits 3 --repeats 1 --folds 2 --output {number} --quiet",
             fails=False,
         )
         assert "GraphMTL" in printed, line

@@ -105,13 +105,16 @@ def protocol_section(run: Run) -> Section:
         )
     methods = as_list(config.get("methods"))
     if run.measures:
-        rows = [[m["label"], m["measure"], facts(m.get("params"))] for m in methods]
+        rows = [
+            [_named(m, "label"), _named(m, "measure"), facts(m.get("params"))]
+            for m in methods
+        ]
         section.grids.append(Grid.of("method", "measure", "parameters", rows=rows))
     else:
         rows = [
             [
-                m["label"],
-                m["estimator"],
+                _named(m, "label"),
+                _named(m, "estimator"),
                 facts(m.get("params")),
                 grid_text(m.get("grid")),
                 facts(m.get("select_with")),
@@ -124,6 +127,11 @@ def protocol_section(run: Run) -> Section:
             )
         )
     return section
+
+
+def _named(method: Mapping[str, Any], key: str) -> str:
+    """Return a name from `run.json`, "-" if a file from elsewhere lacks it."""
+    return str(method.get(key) or "-")
 
 
 def rerun_section(run: Run) -> Section:

@@ -247,6 +247,9 @@ def _cost(record: Record, search: bool) -> float:
 
 def _refusal(record: Record, sources: dict[str, str], data_dir: Path | None) -> str:
     """Say why a cell cannot be computed again, empty where it can; `sources` keeps what was found of data sets."""
+    method = record.inputs.get("method")
+    if not isinstance(method, Mapping) or not ({"estimator", "measure"} & set(method)):
+        return "its record names no method"  # it was altered
     dataset = record.inputs.get("dataset")
     source = ""
     if dataset:
@@ -257,7 +260,7 @@ def _refusal(record: Record, sources: dict[str, str], data_dir: Path | None) -> 
         if source.startswith("!"):
             return source[1:]
     try:
-        present = versions_of(method_paths(Method(**record.inputs["method"])), source)
+        present = versions_of(method_paths(Method(**method)), source)
     except UserError as error:
         return error.message.splitlines()[0]
     raised = [
@@ -288,9 +291,9 @@ def _try(trial: Trial, search: bool, data_dir: Path | None) -> None:
     """Compute a cell again, with the parameters of its record unless the search is to be repeated, too."""
     record = trial.record
     folder = None if data_dir is None else str(data_dir)
-    cell = cell_from(record.inputs, record.versions, record.versions)
     chosen = record.selection.get("chosen") or {}
     try:
+        cell = cell_from(record.inputs, record.versions, record.versions)
         if search and cell.search is not None:
             again = choice_of(
                 cell, [compute_cell(fold, None, folder)[0] for fold in cell.folds]

@@ -152,6 +152,15 @@ def test_keys_that_name_other_files_are_refused(maker, key):
         build_report(folder)
 
 
+@pytest.mark.parametrize("key", ["estimator", "label"])
+def test_a_method_without_a_name_is_shown_without_it(maker, key):
+    folder = maker.fill().write()
+    content = json.loads((folder / "run.json").read_text())
+    content["config"]["methods"][0].pop(key, None)
+    (folder / "run.json").write_text(json.dumps(content))
+    assert "Protocol" in render(build_report(folder), "md")
+
+
 GOOD_SEARCH = {
     "key": "s",
     "metric": "auc",
