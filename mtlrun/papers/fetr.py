@@ -339,6 +339,10 @@ def printed_errors(published: str, data: Dataset, method: str) -> list[Printed |
         "task_bounds": "eigenvalues of the task precision on a bound of the box",
         "iterations": "iterations of the fit",
     },
+    # With a wide box convergence is slow: the number of iterations depends on rounding,
+    # and the correlations on where they end.
+    varies=("iterations",),
+    digits=2,
     changes=["the blocks of the features are compared, too"],
 )
 def fetr_covariances(

@@ -755,6 +755,8 @@ def _path(
     },
     higher=("accuracy",),
     digits=2,
+    # Several values often have the same validation accuracy; rounding decides then.
+    varies=("chosen_C", "chosen_lam"),
 )
 def tasks_together(
     dataset: Dataset,

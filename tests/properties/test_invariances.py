@@ -288,6 +288,10 @@ ORDERS = [
 DOT_PRODUCTS = "kernels and penalties of dot products depend on where zero is"
 ORDERED = "the order of the tasks, that of their names, is part of the model"
 POSITIONS = "tasks are dealt to blocks by their positions, as in the paper"
+PUBLISHED_GAP = (
+    "the published algorithms stop at gaps relative to max(1, |P|, |D|), at which their "
+    "stored runs are compared"
+)
 PAST_ZERO = ("variant", "paper-past-zero")
 PRINTED = "constants of the printed algorithm and of its stopping rule have units"
 CONSTRAINED = "as printed, targets are met exactly, whatever their weights"
@@ -312,6 +316,8 @@ EXCEPTIONS = {
     ("RobustMTLClassifier", PAST_ZERO, weights_for_repeated_rows): CONSTRAINED,
     ("RobustMTL", PAST_ZERO, another_unit_of_y): PRINTED,
     ("RobustMTL", ("stop", "paper"), another_unit_of_y): PRINTED,
+    ("RobustMTL", ("solver", "apg"), another_unit_of_y): PUBLISHED_GAP,
+    ("RobustMTL", ("solver", "ladm"), another_unit_of_y): PUBLISHED_GAP,
     ("DivideAndConquerRMTL", None, tasks_in_another_order): POSITIONS,
     ("DivideAndConquerRMTLClassifier", None, tasks_in_another_order): POSITIONS,
     ("SmoothMTL", None, weights_for_repeated_rows): PRECISIONS,
