@@ -35,14 +35,14 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import qr
 
-from mtlrun.comparison.atlas import protocol_of, with_splits
 from mtlrun.comparison.protocol import FEATURES
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
+from mtlrun.engine.fit import make_step
+from mtlrun.engine.job import Features
 from mtlrun.estimators import HierarchicalMTL
-from mtlrun.report.cells import Run, read_run
-from mtlrun.runs.cell import Features
-from mtlrun.runs.fit import make_step
+from mtlrun.lab.papers.atlas_gain import protocol_of, with_splits
+from mtlrun.lab.report.cells import Run, read_run
 
 LIMIT, MOST_SLOPES = 10, 5
 MODELS = ("intercept", "slopes")

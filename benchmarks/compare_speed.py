@@ -129,7 +129,7 @@ def command(name: str, folder: Path, jobs: int) -> float:
 
 def _fits() -> list[float]:
     """Return a list to which every fit of a model adds its CPU seconds, those of nested ones once."""
-    from mtlrun.evaluation import TaskRows
+    from mtlrun.engine.evaluation import TaskRows
 
     taken: list[float] = []
     fit, depth = TaskRows.fit, [0]

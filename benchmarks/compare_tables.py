@@ -35,7 +35,7 @@ import mtlrun
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import label_list, read_table, table_of_frame, target_columns
-from mtlrun.evaluation import Part
+from mtlrun.engine.evaluation import Part
 from mtlrun.metrics import average, get_metric
 
 

@@ -33,11 +33,11 @@ from mtlrun.comparison.candidates import TREES, Candidate, default_candidates
 from mtlrun.comparison.protocol import Protocol, read_settings
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import read_table
+from mtlrun.engine.evaluation import Part
+from mtlrun.engine.fit import with_features
+from mtlrun.engine.job import Features, with_params
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
 from mtlrun.metrics import get_metric
-from mtlrun.runs.cell import Features, with_params
-from mtlrun.runs.fit import with_features
 
 #: Leaves that are tried; a search has the first and the last of them.
 LEAVES = {TREES[0]: (4, 6, 8, 16), TREES[1]: (3, 4, 5, 6, 8)}

@@ -24,10 +24,10 @@ from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.comparison.verdict import MULTITASK, Entry, Strategy, answer
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
+from mtlrun.engine.evaluation import Part
+from mtlrun.engine.job import with_params
+from mtlrun.engine.record import candidates
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
-from mtlrun.record import candidates
-from mtlrun.runs.cell import with_params
 
 METHODS = ("HierarchicalMTL", "GraphMTL", "TraceNormMTL")
 FEATURES, NOISE = 12, 1.0

@@ -26,12 +26,12 @@ import numpy as np
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import source_name
+from mtlrun.engine.analysis import measure_name
+from mtlrun.engine.job import SCHEMA, Method, cell_from
+from mtlrun.engine.methods import method_paths
+from mtlrun.engine.record import PACKED, PREDICTIONS, PROTOCOL, Record, pack, unpack
 from mtlrun.estimators.registry import short_name
-from mtlrun.papers.measure import measure_name
-from mtlrun.record import PACKED, PREDICTIONS, PROTOCOL, Record, pack, unpack
-from mtlrun.report.stored import RUN_FILE
-from mtlrun.runs.cell import SCHEMA, Method, cell_from
-from mtlrun.runs.methods import method_paths
+from mtlrun.lab.stored import RUN_FILE
 from mtlrun.utils.io import sealed, sha256_json, write_atomic
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,11 +17,10 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import listed
-from mtlrun.report.build import FILES, Report
-from mtlrun.report.checks import HOLDING, Verdict, said
-from mtlrun.report.figures import published_line
-from mtlrun.report.grid import Grid, Styled, markdown_grid
-from mtlrun.report.sections import (
+from mtlrun.lab.report.build import FILES, Report
+from mtlrun.lab.report.checks import HOLDING, Verdict, said
+from mtlrun.lab.report.figures import published_line
+from mtlrun.lab.report.sections import (
     COLUMNS,
     claim_row,
     counts_text,
@@ -29,13 +28,14 @@ from mtlrun.report.sections import (
     numbers_of,
     rank_of,
 )
-from mtlrun.report.summary import (
+from mtlrun.lab.report.summary import (
     Overview,
     RunReport,
     counts_line,
     overview_markdown,
     read_overview,
 )
+from mtlrun.tables.report_table import Grid, Styled, markdown_grid
 
 ROOT = Path(__file__).resolve().parents[1]
 README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"

@@ -41,7 +41,7 @@ LIGHT = [
     "mtlrun.utils.io",
     "mtlrun.estimators.facts",
     "mtlrun.estimators.registry",
-    "mtlrun.papers.measure",
+    "mtlrun.engine.analysis",
 ]
 MAX_LINES = 1000  # docstrings included
 MAX_BODY = 75
@@ -198,13 +198,13 @@ def test_light_modules_load_no_heavy_package():
 def test_lines_of_machine_formats_end_with_line_feeds():
     """`str.splitlines` also cuts at U+2028, U+0085 and U+001E, which names may contain."""
     human = {
-        "runs/verify.py",
-        "report/sections.py",
-        "runs/results.py",
+        "lab/verify.py",
+        "lab/report/sections.py",
+        "lab/results.py",
         "comparison/protocol.py",
     }  # the first line of a message
     octets = {
-        "report/drawing.py",
+        "tables/drawing.py",
         "data/formats/svmlight.py",
     }  # bytes.splitlines cuts at line ends only
     found = {

@@ -18,15 +18,15 @@ import pytest
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import READERS, load_dataset, source_name
+from mtlrun.engine.analysis import MEASURES
+from mtlrun.engine.compute import compute_cell
+from mtlrun.engine.job import Cell, choice_of
+from mtlrun.engine.methods import declared, versions_of
 from mtlrun.errors import DataError
-from mtlrun.papers.measure import MEASURES
-from mtlrun.runs.cell import Cell, choice_of
-from mtlrun.runs.compute import compute_cell
-from mtlrun.runs.load import load_experiment
-from mtlrun.runs.methods import declared, versions_of
-from mtlrun.runs.plan import plan
-from mtlrun.runs.results import artefacts
-from mtlrun.runs.verify import _agreement, _names, digits_of
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.plan import plan
+from mtlrun.lab.results import artefacts
+from mtlrun.lab.verify import _agreement, _names, digits_of
 
 STORED = Path(__file__).with_name("golden.json")
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mtlrun.data.load import load_dataset
-from mtlrun.papers.measure import Measurement, measure
+from mtlrun.engine.analysis import Measurement, measure
 
 
 @measure(

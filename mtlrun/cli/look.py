@@ -21,8 +21,8 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted, listed
 
 if TYPE_CHECKING:
-    from mtlrun.runs.plan import CellState, Plan
-    from mtlrun.runs.spec import Experiment
+    from mtlrun.lab.plan import CellState, Plan
+    from mtlrun.lab.spec import Experiment
 
 
 def show(
@@ -38,8 +38,8 @@ def show(
     """Show an experiment in full: every setting, the paper's numbers and claims."""
     import yaml
 
-    from mtlrun.runs.catalogue import same_name
-    from mtlrun.runs.load import load_experiment
+    from mtlrun.lab.catalogue import same_name
+    from mtlrun.lab.load import load_experiment
 
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
@@ -114,7 +114,7 @@ def _claims(config: dict[str, Any]) -> list[str]:
 
 
 def _check(check: dict[str, Any]) -> str:
-    from mtlrun.report.sections import facts
+    from mtlrun.lab.report.sections import facts
 
     return facts(
         {"": check["kind"], **{k: v for k, v in check.items() if k != "kind"}}
@@ -132,8 +132,8 @@ def _numbers(config: dict[str, Any]) -> list[str]:
 
 
 def _sources(experiment: Experiment) -> list[str]:
+    from mtlrun.engine.methods import declared
     from mtlrun.estimators.registry import METHODS
-    from mtlrun.runs.methods import declared
 
     names = {
         m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS
@@ -163,8 +163,8 @@ def status(
     debug: options.Debug = False,
 ) -> None:
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
-    from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.plan import (
+    from mtlrun.lab.load import load_experiment
+    from mtlrun.lab.plan import (
         other_versions,
         plan,
         rerun_reasons,
@@ -222,8 +222,8 @@ def status(
 
 def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
-    from mtlrun.record import commits_since
-    from mtlrun.report.stored import VERIFIED, made_and_verified, read_sound
+    from mtlrun.engine.record import commits_since
+    from mtlrun.lab.stored import VERIFIED, made_and_verified, read_sound
 
     def age(commit: str) -> str:
         number = commits_since(commit)
@@ -243,7 +243,7 @@ def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
 
 def _own_code(plan: Plan) -> list[str]:
     """Say how far the code of classes and measures of the user's own counts."""
-    from mtlrun.runs.methods import OWN_CODE
+    from mtlrun.engine.methods import OWN_CODE
 
     names = {
         name
@@ -304,8 +304,8 @@ def validate(
 
     All problems are listed at once, each with file, line and column.
     """
-    from mtlrun.runs.catalogue import catalogue
-    from mtlrun.runs.load import validate_file
+    from mtlrun.lab.catalogue import catalogue
+    from mtlrun.lab.load import validate_file
 
     targets = paths or [str(entry.path) for entry in catalogue()]
     bad = 0
@@ -430,7 +430,7 @@ def _details(names: list[str], form: Format) -> None:
 
 
 def _experiments() -> list[tuple[str, str]]:
-    from mtlrun.runs.catalogue import catalogue
+    from mtlrun.lab.catalogue import catalogue
 
     return [
         (e.id, f"{e.title} [mtlrun train]" if e.kind == "train" else e.title)
@@ -445,8 +445,8 @@ def _methods() -> list[tuple[str, str]]:
 
 
 def _measures() -> list[tuple[str, str]]:
-    from mtlrun.papers.measure import MEASURES
-    from mtlrun.runs.methods import declared
+    from mtlrun.engine.analysis import MEASURES
+    from mtlrun.engine.methods import declared
 
     known = {name: declared(path) for name, path in MEASURES.items()}
     rows = [
@@ -504,7 +504,7 @@ def env(
 ) -> None:
     """Show versions, BLAS, processor, threads, folders and defaults with their origin, for example for a bug report."""
     from mtlrun.data.files import data_directory
-    from mtlrun.record import host_facts, source_facts
+    from mtlrun.engine.record import host_facts, source_facts
     from mtlrun.utils.io import configs_dir, datasets_dir
     from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
 

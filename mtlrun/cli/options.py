@@ -124,7 +124,7 @@ def file_or_folder(
 
 
 def _refuse_file(folder: Path) -> Path:
-    from mtlrun.runs.store import refuse_file
+    from mtlrun.engine.store import refuse_file
 
     return refuse_file(folder)
 
@@ -174,7 +174,7 @@ def _files(ending: str) -> Found:
 
 def _experiments(*kinds: str) -> Found:
     """Return experiments by id and, where that is enough, by the last part of it."""
-    from mtlrun.runs.catalogue import catalogue
+    from mtlrun.lab.catalogue import catalogue
 
     entries = [
         entry for entry in catalogue() if (entry.kind == "train") == ("train" in kinds)
@@ -219,7 +219,7 @@ def datasets(ctx: typer.Context) -> Found:
 @completer
 def metrics(ctx: typer.Context) -> Found:
     """Metrics."""
-    from mtlrun.interfaces import METRIC_FACTS
+    from mtlrun.engine.interfaces import METRIC_FACTS
 
     return [
         (name, "greater" if m.greater_is_better else "smaller")
@@ -254,7 +254,7 @@ def _layers(ctx: typer.Context) -> list[dict[str, Any]]:
     """Return the content of the file of the experiment and of those that it extends."""
     import yaml
 
-    from mtlrun.runs.catalogue import find
+    from mtlrun.lab.catalogue import find
     from mtlrun.utils.io import read_text_file
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

@@ -21,12 +21,12 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP
+from mtlrun.engine.job import TABLE_WITH_LEVELS, with_params
+from mtlrun.engine.methods import class_path, parameter_names
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.facts import Facts, Scale
 from mtlrun.estimators.inputs import takes_groups
 from mtlrun.estimators.registry import METHODS, build, load_class
-from mtlrun.runs.cell import TABLE_WITH_LEVELS, with_params
-from mtlrun.runs.methods import class_path, parameter_names
 from mtlrun.solvers.hierarchical.smooth_parts import MAX_CROSSED_LEVELS
 
 TABULAR = "mtlrun.estimators.baselines"

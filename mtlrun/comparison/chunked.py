@@ -14,14 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from mtlrun.comparison.candidates import (
-    FIT_TOL,
-    SEARCH_TOL,
-    Candidate,
-    grid_of,
-    registered,
-)
-from mtlrun.comparison.foldsums import (
+from mtlrun.chunks.sums import (
     TUNED,
     Folds,
     FoldSearch,
@@ -35,25 +28,32 @@ from mtlrun.comparison.foldsums import (
     target_moments,
     values_of,
 )
+from mtlrun.chunks.table import ChunkedTable, chunk_files
+from mtlrun.comparison.candidates import (
+    FIT_TOL,
+    SEARCH_TOL,
+    Candidate,
+    grid_of,
+    registered,
+)
 from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.protocol import Settings, read_settings
 from mtlrun.comparison.result import MODEL, Comparison
 from mtlrun.comparison.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
-from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.data.files import data_file
 from mtlrun.data.roles import Roles
+from mtlrun.engine.job import edges_of
+from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, counted
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.registry import METHODS, build, load_class
-from mtlrun.fitted import Model
-from mtlrun.report.stored import COMPARED
-from mtlrun.runs.cell import edges_of
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.spec import ChunkTraining
-from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
+from mtlrun.lab.spec import ChunkTraining
+from mtlrun.lab.stored import COMPARED
+from mtlrun.model.fitted import Model
+from mtlrun.model.train import Trained, TrainingSummary, check_settings, save_training
 from mtlrun.utils.io import file_json, write_atomic, writing
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -510,7 +510,7 @@ def train_chunks(
     force: bool = False,
     say: Callable[[str], None],
 ) -> TrainingSummary:
-    """Train a model on a table in chunks; raises as `mtlrun.runs.train.train`."""
+    """Train a model on a table in chunks; raises as `mtlrun.model.train.train`."""
     folder = output / training.id
     check_settings(folder, training, force)
     name, K = training.method.estimator, training.folds

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.chunks.table import chunk_files
 from mtlrun.comparison.candidates import (
     INNER,
     Candidate,
@@ -54,7 +55,6 @@ from mtlrun.comparison.verdict import (
     Evaluation,
     answer,
 )
-from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.names import distinct
@@ -67,17 +67,17 @@ from mtlrun.data.table import (
     table_of_frame,
     target_columns,
 )
+from mtlrun.engine.compute import loaded
+from mtlrun.engine.job import choose_over_splits
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.progress import Progress
+from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError, DataError
+from mtlrun.lab.plan import Plan, plan
+from mtlrun.lab.spec import Experiment
 from mtlrun.metrics import get_metric
-from mtlrun.report.grid import duration
-from mtlrun.runs.cell import choose_over_splits
-from mtlrun.runs.compute import loaded
-from mtlrun.runs.plan import Plan, plan
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.progress import Progress
-from mtlrun.runs.run import Runner
-from mtlrun.runs.spec import Experiment
-from mtlrun.runs.train import Trained, fit_training, load_trained
+from mtlrun.model.train import Trained, fit_training, load_trained
+from mtlrun.tables.report_table import duration
 from mtlrun.utils.io import canonical_json, temporary, writing
 from mtlrun.utils.text import folder_name, hidden, id_of, stem_of
 

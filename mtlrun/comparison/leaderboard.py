@@ -32,8 +32,14 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
-from mtlrun.report.figures import Forest
-from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_section
+from mtlrun.lab.report.figures import Forest
+from mtlrun.tables.report_table import (
+    Column,
+    Grid,
+    Section,
+    json_text,
+    markdown_section,
+)
 from mtlrun.utils.text import cleaned
 
 SCHEMA = 2

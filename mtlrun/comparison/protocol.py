@@ -37,12 +37,12 @@ from mtlrun.data.splits import (
     split_rows,
 )
 from mtlrun.data.table import several
+from mtlrun.engine.evaluation import one_class
+from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
-from mtlrun.evaluation import one_class
+from mtlrun.lab.plan import purpose_of
+from mtlrun.lab.spec import Experiment
 from mtlrun.metrics import METRICS, get_metric
-from mtlrun.runs.plan import purpose_of
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.spec import Experiment
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow

@@ -31,14 +31,21 @@ from mtlrun.data.names import class_task, distinct
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.data.weights import weights_of
+from mtlrun.engine.record import CELLS
 from mtlrun.errors import DataError, UserError
-from mtlrun.fitted import Model, scores_table, to_csv
-from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.record import CELLS
-from mtlrun.report.figures import Figure, Forest
-from mtlrun.report.grid import Column, Grid, Section, csv_grid, html_block, text_lines
-from mtlrun.report.stored import COMPARED, read_sound
-from mtlrun.runs.train import Trained, save_training
+from mtlrun.lab.report.figures import Figure, Forest
+from mtlrun.lab.stored import COMPARED, read_sound
+from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
+from mtlrun.model.fitted import Model, scores_table, to_csv
+from mtlrun.model.train import Trained, save_training
+from mtlrun.tables.report_table import (
+    Column,
+    Grid,
+    Section,
+    csv_grid,
+    html_block,
+    text_lines,
+)
 from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
 from mtlrun.utils.text import sanitize
@@ -232,7 +239,7 @@ class Comparison:
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.report.build import (
+        from mtlrun.lab.report.build import (
             html_page,
         )  # a template engine, and matplotlib for the figures
 
@@ -263,7 +270,7 @@ class Comparison:
         title = f"Coefficients of {self.coefficients_of}"
         if self.coefficients is None:
             return Section(title), None
-        from mtlrun.report.modelplots import (
+        from mtlrun.model.plots import (
             interval_grid,
             interval_panels,
         )  # loads matplotlib
@@ -578,7 +585,7 @@ def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
 
 def _drawn(forest: Forest | None, ax: Any) -> Any:
     """Draw a figure and return its axes."""
-    from mtlrun.report.drawing import draw_forest  # loads matplotlib
+    from mtlrun.tables.drawing import draw_forest  # loads matplotlib
 
     if forest is None:
         raise ValueError(

@@ -14,10 +14,10 @@ from statistics import fmean
 from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
 from mtlrun.comparison.verdict import NATIVE, POOLED, TRIVIAL, Entry, Evaluation
 from mtlrun.data.dataset import Dataset
+from mtlrun.engine.job import Cell
+from mtlrun.engine.record import NOT_CONVERGED, Record
+from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
-from mtlrun.record import NOT_CONVERGED, Record
-from mtlrun.runs.cell import Cell
-from mtlrun.runs.run import Runner
 
 Place = tuple[str, int]
 #: What a comparison tells after every fit: all results so far.

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from mtlrun.record import Record
-from mtlrun.runs.plan import unused_cells
+from mtlrun.engine.record import Record
+from mtlrun.lab.plan import unused_cells
 
 FAST = ("--methods", "JointFeatureMTL", "--splits", "3", "--repeats", "1")
 

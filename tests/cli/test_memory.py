@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.worker import end_with
 from mtlrun.errors import MemoryLimitError
 from mtlrun.problem.memory import free_bytes, require
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.worker import end_with
 
 
 def table(folder):
@@ -77,7 +77,7 @@ def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(
 @pytest.mark.slow
 def test_processes_share_the_memory(monkeypatch):
     monkeypatch.setattr(
-        "mtlrun.runs.worker._prepare", end_with
+        "mtlrun.engine.worker._prepare", end_with
     )  # which spares the workers the import of the solvers
     pool = Pool(jobs=2)
     shares = [

@@ -41,7 +41,7 @@ def test_a_cell_that_does_not_agree_is_named_and_ends_with_1(
     mtlrun, finished, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(
-        "mtlrun.runs.verify.digits_of", lambda before, after, *, scale=0.0: 3.0
+        "mtlrun.lab.verify.digits_of", lambda before, after, *, scale=0.0: 3.0
     )
     result = mtlrun("verify", "table.yaml", "--sample", "1")
     assert result.exit_code == 1
@@ -70,7 +70,7 @@ def test_what_is_no_run_is_refused(mtlrun, tmp_path):
 def test_an_interrupt_keeps_the_cells_that_were_computed(
     mtlrun, finished, monkeypatch, tmp_path
 ):
-    from mtlrun.runs import verify
+    from mtlrun.lab import verify
 
     compute, calls = verify.compute_cell, []
 
@@ -91,7 +91,7 @@ def test_what_is_in_the_way_of_the_result_is_found_before_computing(
     mtlrun, finished, monkeypatch, tmp_path
 ):
     (tmp_path / FOLDER / "verified.json").mkdir()
-    monkeypatch.setattr("mtlrun.runs.verify.compute_cell", None)
+    monkeypatch.setattr("mtlrun.lab.verify.compute_cell", None)
     result = mtlrun("verify", "table.yaml")
     assert result.exit_code == 2
     assert "verified.json" in result.stderr

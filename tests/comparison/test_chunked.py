@@ -11,9 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
-from mtlrun.comparison.candidates import Candidate
-from mtlrun.comparison.chunked import Chunked
-from mtlrun.comparison.foldsums import (
+from mtlrun.chunks.sums import (
     FoldSearch,
     Products,
     SummedEvaluation,
@@ -21,14 +19,16 @@ from mtlrun.comparison.foldsums import (
     add_up,
     statistics_of,
 )
+from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
+from mtlrun.comparison.candidates import Candidate
+from mtlrun.comparison.chunked import Chunked
 from mtlrun.comparison.gain import Layout, correction, relative_gain
 from mtlrun.comparison.verdict import MULTITASK, POOLED
-from mtlrun.data.chunks import ChunkedTable, chunk_files, fold_of
+from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, MemoryLimitError, UnknownNameError
 from mtlrun.estimators import GraphMTL, PooledRidge
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.runs.pool import Pool
 
 D, T, N = 4, 6, 900
 RAGGED = {"target": "y", "task": "store", "weight": "w", "drop": ["y2", "y3"]}
@@ -76,7 +76,7 @@ def same(found, wanted):
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_sums_over_files_are_those_of_the_rows(tmp_path, kind, weight, monkeypatch):
-    monkeypatch.setattr("mtlrun.data.chunks.CHUNK_BYTES", 1)
+    monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
     rows = frame()
     rows.loc[3, "y"] = np.nan
     roles = {**RAGGED, "weight": weight, "drop": ["w", "y2", "y3"]}
@@ -113,7 +113,7 @@ def folds_of(table, folds, seed=0):
 def test_the_fold_of_a_row_depends_on_seed_file_and_number_alone(tmp_path, monkeypatch):
     folder = write(tmp_path, frame())
     whole = [part.n_rows.tolist() for part in read(folder, folds=5, **RAGGED)[1]]
-    monkeypatch.setattr("mtlrun.data.chunks.CHUNK_BYTES", 1)
+    monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
     table, parts, names = read(folder, folds=5, **RAGGED)
     fold, task = folds_of(table, 5), frame().store.map(names.index)
     sizes = [np.bincount(task[fold == k], minlength=T).tolist() for k in range(5)]

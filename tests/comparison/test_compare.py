@@ -24,6 +24,9 @@ from mtlrun.data.load import load_dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import time_folds
 from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.engine.evaluation import Part
+from mtlrun.engine.job import with_params
+from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.estimators.baselines import (
     CalibratedTasks,
@@ -33,11 +36,8 @@ from mtlrun.estimators.baselines import (
 )
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
 from mtlrun.features.table import TableFeatures
-from mtlrun.models import load_model
-from mtlrun.record import Record
-from mtlrun.runs.cell import with_params
+from mtlrun.model.files import load_model
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
 

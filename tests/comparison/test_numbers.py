@@ -46,7 +46,7 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import Roles
 from mtlrun.data.splits import GROUP
-from mtlrun.record import Record
+from mtlrun.engine.record import Record
 
 N_TASKS = 4
 N_FOLDS = 5

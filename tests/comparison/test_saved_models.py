@@ -19,15 +19,15 @@ from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
+from mtlrun.engine.evaluation import Part
+from mtlrun.engine.fit import with_features
+from mtlrun.engine.job import Features, choose_over_splits, with_params
 from mtlrun.errors import UserError
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
-from mtlrun.fitted import Model
-from mtlrun.models import load_model, save_model, trust_options
-from mtlrun.runs.cell import Features, choose_over_splits, with_params
-from mtlrun.runs.fit import with_features
-from mtlrun.runs.load import load_training
-from mtlrun.runs.train import train
+from mtlrun.lab.load import load_training
+from mtlrun.model.files import load_model, save_model, trust_options
+from mtlrun.model.fitted import Model
+from mtlrun.model.train import train
 
 FEW_ROWS = 12
 MANY_ROWS = 45

@@ -16,8 +16,8 @@ from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL, E
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import table_of_frame
+from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError
-from mtlrun.record import Record
 from mtlrun.utils.processes import is_locked
 
 OWN = """

@@ -16,7 +16,7 @@ from mtlrun.comparison.schedule import usual_seconds
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
-from mtlrun.models import load_model
+from mtlrun.model.files import load_model
 
 SMOOTH = ["SmoothMTL", "SmoothPooled", "SmoothIndependent"]
 FEW = {"target": "y", "task": "task", "splits": 3, "repeats": 1, "folds": 2}

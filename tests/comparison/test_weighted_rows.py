@@ -26,10 +26,10 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP, WEIGHT
+from mtlrun.engine.evaluation import Part
 from mtlrun.estimators.baselines import TaskMean
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
-from mtlrun.evaluation import Part
 from mtlrun.metrics import METRICS
 
 N = 60

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import mtlrun
+from mtlrun.engine.record import Records
+from mtlrun.engine.store import MAX_LOCK_BYTES, Store
 from mtlrun.errors import DataError
-from mtlrun.record import Records
-from mtlrun.report.stored import read_raw
-from mtlrun.runs.store import MAX_LOCK_BYTES, Store
+from mtlrun.lab.stored import read_raw
 from mtlrun.utils.io import IrregularFileError, open_regular, read_file, read_text_file
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.processes import exclusive_lock, is_locked
@@ -33,8 +33,8 @@ EXCEPTIONS = {
     "interfaces.py": "a file of the package",
     "problem/memory.py": "files of /proc and /sys",
     "record.py": "/proc/cpuinfo",
-    "report/build.py": "files of the package",
-    "runs/methods.py": "the list of files of an installed package",
+    "lab/report/build.py": "files of the package",
+    "engine/methods.py": "the list of files of an installed package",
     "comparison/result.py": "`DataFile.read_bytes`",
     "utils/outputs.py": "pipes and devices that the user named as outputs, and an example",
     "penalties/coupled.py": "`resolve` of a quadratic form",

@@ -1,0 +1,635 @@
+"""``mtlrun train``: tune parameters on the training rows, fit, score the test rows, save model and results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier
+
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import load_dataset
+from mtlrun.engine.evaluation import Part
+from mtlrun.engine.fit import Fitted, fit_cell, with_features
+from mtlrun.engine.job import TABLE_KINDS, Cell, with_params
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.progress import Progress
+from mtlrun.engine.record import Record
+from mtlrun.engine.run import Runner
+from mtlrun.engine.store import check_folder
+from mtlrun.errors import ConfigError, DataError, UserError, counted
+from mtlrun.estimators.baselines import PerTask, takes_task_id
+from mtlrun.estimators.registry import build
+from mtlrun.lab.plan import plan
+from mtlrun.lab.report.build import html_page
+from mtlrun.lab.report.figures import Figure, Line, Panel
+from mtlrun.lab.spec import ChunkTraining, Experiment
+from mtlrun.model.files import (
+    COEFFICIENTS,
+    FACTS,
+    finished,
+    load_model,
+    read_facts,
+    save_model,
+    transformed_names,
+)
+from mtlrun.model.fitted import Model, tested_table, to_csv
+from mtlrun.tables.report_table import Column, Grid, Section, show
+from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic, writing
+from mtlrun.utils.outputs import publish
+
+METRICS, PREDICTIONS, CONFIG, PAGE = (
+    "metrics.json",
+    "predictions.csv",
+    "config.json",
+    "report.html",
+)
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """What a training did.
+
+    Attributes
+    ----------
+    folder : Path
+        With ``model.skops``, ``model.json``, ``coefficients.npz`` (linear models), ``metrics.json``,
+        ``predictions.csv`` (of the test rows), ``config.json`` and ``report.html``.
+    result : dict
+        Content of ``metrics.json``: ``params, metrics, per_task, counts, seconds, solver, selection`` ...
+    up_to_date : bool
+        Whether the model was there already.
+    """
+
+    folder: Path
+    result: dict[str, Any]
+    up_to_date: bool = False
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, what `metrics.json` says of it, predictions of the test rows as CSV, and these rows by task.
+
+    The rows are not at hand where the model was read from a folder.
+    """
+
+    model: Model
+    result: dict[str, Any]
+    predictions: str
+    tested: Tested = ()
+
+    def page(self) -> str:
+        """Return ``report.html``."""
+        facts, model = self.model.about, self.model.estimator
+        names = transformed_names(self.model)
+        coefficients = (
+            (np.asarray(model.coef_), names) if hasattr(model, "coef_") else None
+        )
+        regression = facts["task_type"] == "regression"
+        return training_page(
+            self.result,
+            facts["config"],
+            self.tested,
+            coefficients,
+            regression=regression,
+        )
+
+
+def train(
+    training: Experiment,
+    *,
+    output: Path,
+    data_dir: Path | None = None,
+    jobs: int = 1,
+    force: bool = False,
+    retries: int = 0,
+    progress: Progress | None = None,
+) -> TrainingSummary:
+    """Train, evaluate and save a model.
+
+    Searches and the fit on the training rows are cells in ``<output>/cells``: an interrupted training continues where
+    it stopped, and an experiment or a comparison with the same cell shares its result.
+
+    Parameters
+    ----------
+    training : Experiment
+        A training file.
+    output : Path
+        The results lie in ``<output>/<id>``.
+    data_dir : Path, optional
+    jobs : int, default 1
+        Processes for the search.
+    force : bool
+        Recompute everything, and replace a model with other settings in that folder.
+    retries : int, default 0
+        Compute a part that fails so many times again.
+    progress : Progress, optional
+        Default: silent.
+
+    Raises
+    ------
+    ConfigError
+        If the method cannot be made or fitted as the file says, or the features cannot be used with the data.
+    DataError
+        If the data are missing or damaged.
+    UserError
+        If the folder holds a model with other settings, or cannot be written.
+    """
+    folder = output / training.id
+    progress = progress or Progress()
+    check_settings(folder, training, force)
+    made = plan(training, data_dir=data_dir, output=output)
+    cell = made.rows[0].cell
+    if not force and (result := _up_to_date(folder, training, cell)) is not None:
+        return TrainingSummary(folder, result, up_to_date=True)
+    dataset = load_dataset(
+        training.spec.dataset.id, data_dir=data_dir, **training.spec.dataset.options
+    )
+    check_training(training, dataset)
+    runner = Runner(
+        made, Pool(jobs, seconds=made.limit), progress, force=force, retries=retries
+    )
+    trained = fit_training(training, cell, dataset, runner)
+    with writing(folder, "Free some space, or choose another folder with --output."):
+        save_training(trained, folder)
+        write_atomic(folder / PAGE, trained.page())
+    return TrainingSummary(folder, trained.result)
+
+
+def fit_training(
+    training: Experiment, cell: Cell, dataset: Dataset, runner: Runner
+) -> Trained:
+    """Train and evaluate the model of a cell on a data set that is at hand; see `train`.
+
+    Raises
+    ------
+    ConfigError
+        If the method cannot be fitted as the file says, or no candidate of its grid has a score.
+    """
+    spec, say = training.spec, runner.progress.message
+    with runner.working():
+        runner.progress.start(len(cell.folds))
+        lost = runner.search([cell])
+    if lost:
+        raise ConfigError(
+            f"{training.source}: {spec.method.estimator}: {lost[0].error}"
+        )
+    choice = runner.choices.get(cell.key, {})
+    chosen = choice.get("chosen") or {}
+    say(
+        f"fitting {spec.method.estimator}"
+        + "".join(f" {name}={value}" for name, value in chosen.items())
+    )
+    try:
+        fitted = fit_cell(cell, dataset, chosen)
+        record = runner.finish_fit(cell, fitted.record)
+        say(
+            f"{spec.dataset.name}: {counted(dataset.n_samples, 'row')} ({fitted.part.train.n_samples} for training, "
+            f"{fitted.part.test.n_samples} for testing), {counted(dataset.n_features, 'feature')}, "
+            f"{counted(dataset.n_tasks, 'task')}"
+        )
+        result = _result(training, record)
+        refitted = spec.refit if isinstance(spec.refit, dict) else {}
+        params = with_params(cell.method.params, {**chosen, **refitted})
+        facts = _facts(training, cell, dataset, fitted.model, result, params)
+        tested_rows = tested_table(
+            Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows
+        )
+        predictions = to_csv(tested_rows, safe=False)
+        model, step = fitted.model, fitted.step
+        if spec.refit:
+            say("refitting on all rows")
+            rows = np.arange(dataset.n_samples)
+            whole, step = with_features(Part.of(dataset, rows, rows[:1]), cell.features)
+            model = whole.fit(
+                build({"estimator": cell.method.estimator, "params": params})
+            )
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{training.source}: {spec.method.estimator}: {error}"
+        ) from error
+    return Trained(Model(model, step, facts), result, predictions, tested(fitted))
+
+
+def tested(fitted: Fitted) -> Tested:
+    """Return the test rows by task: name, truth and scores; of classes a task per class."""
+    test, scores = fitted.part.test, fitted.scores
+    if test.task_id is not None:
+        groups = [(t, test.task_id == t) for t in range(test.n_tasks)]
+        return [(test.tasks[t], test.y[rows], scores[rows]) for t, rows in groups]
+    if test.y.ndim == 1 and scores.ndim == 1:
+        return [(test.tasks[0], test.y, scores)]
+    truth = (
+        test.y if test.y.ndim == 2 else test.y[:, None] == np.arange(scores.shape[1])
+    )
+    known = [~np.isnan(column) for column in np.asarray(truth, dtype=float).T]
+    return [
+        (test.tasks[t], truth[rows, t], scores[rows, t]) for t, rows in enumerate(known)
+    ]
+
+
+def check_training(training: Experiment, dataset: Dataset) -> None:
+    """Refuse features that cannot be used with the data, and estimators that cannot take its classes.
+
+    Raises
+    ------
+    ConfigError
+        Names the remedy.
+    """
+    spec, features, method = training.spec, training.spec.features, training.spec.method
+    kind = None if features.kind == "none" else features.kind
+    gaps = dataset.X.dtype.kind == "f" and bool(
+        np.isnan(getattr(dataset.X, "data", dataset.X)).any()
+    )
+    if (dataset.categories or gaps) and kind not in TABLE_KINDS:
+        raise ConfigError(
+            f"{spec.id}: {dataset.id} has text or missing values",
+            "Add the line: features: table",
+        )
+    if (
+        kind is None
+        and dataset.strings
+        and ":" not in method.estimator
+        and "features" not in method.params
+    ):
+        raise ConfigError(
+            f"{spec.id}: the rows of {dataset.id} are strings",
+            "Add the line: features: one-hot",
+        )
+    if kind is not None and dataset.strings != features.strings:
+        what = "strings" if dataset.strings else "numbers"
+        raise ConfigError(
+            f"{spec.id}: features: {kind} cannot be used with {dataset.id}, whose rows are {what}"
+        )
+    if dataset.zero_one and not is_classifier(
+        build({"estimator": method.estimator, "params": method.params})
+    ):
+        text = f"{spec.id}: a regression model that is saved takes labels from the signs of its predictions"
+        raise ConfigError(text, "Leave out coding: 0/1, or use a classifier.")
+    if dataset.task_type == "multiclass":
+        estimator = build({"estimator": method.estimator, "params": method.params})
+        if takes_task_id(estimator) or not is_classifier(estimator):
+            raise ConfigError(
+                f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, but {method.estimator} needs binary tasks",
+                f"Make one task per class: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
+            )
+
+
+def save_training(trained: Trained, folder: Path) -> None:
+    """Write all files into a folder, in place of those of an earlier training: all of them or none.
+
+    Raises
+    ------
+    UserError
+        If the model cannot be stored without pickle.
+    OSError
+        If the folder cannot be written.
+    """
+    with publish(folder, obsolete=[COEFFICIENTS]) as new:
+        for name, value in (
+            (CONFIG, trained.model.about["config"]),
+            (METRICS, trained.result),
+        ):
+            write_atomic(new / name, file_json(value))
+        if trained.predictions:  # none of rows in chunks
+            write_atomic(new / PREDICTIONS, trained.predictions)
+        save_model(new, trained.model)
+
+
+def check_settings(
+    folder: Path, training: Experiment | ChunkTraining, force: bool
+) -> None:
+    """Refuse a folder with a model that was trained with other settings (`training.config`), unless by force.
+
+    Raises
+    ------
+    UserError
+    """
+    check_folder(folder)
+    finished(folder)
+    if force or not (folder / FACTS).exists():
+        return
+    try:
+        before = read_facts(folder).get("config")
+    except DataError as error:
+        raise UserError(f"{error.message}", "Add --force to replace it.") from None
+    if before != jsonable(training.config):
+        raise UserError(
+            f"{folder} holds a model that was trained with other settings",
+            "Add --force to replace it, choose another --output, or change the id in the file.",
+        )
+
+
+def _up_to_date(
+    folder: Path, training: Experiment, cell: Cell
+) -> dict[str, Any] | None:
+    """Return the results in a folder, None unless they are those of the cell and all files are there."""
+    try:
+        facts = read_facts(folder)
+        result = json.loads(read_text_file(folder / METRICS))
+    except (DataError, OSError, ValueError):
+        return None
+    same = facts.get("cell") == cell.key and facts.get("config") == jsonable(
+        training.config
+    )
+    whole = all(
+        (folder / name).is_file() for name in (PREDICTIONS, CONFIG, *facts["files"])
+    )
+    return result if same and whole and isinstance(result, dict) else None
+
+
+def load_trained(folder: Path, training: Experiment, cell: Cell) -> Trained | None:
+    """Return what an earlier training of the same cell saved in a folder; None where it has to be trained."""
+    try:
+        finished(folder)
+        result = _up_to_date(folder, training, cell)
+        if result is None:
+            return None
+        return Trained(
+            load_model(folder),
+            result,
+            read_text_file(folder / PREDICTIONS),
+        )
+    except (
+        UserError,
+        OSError,
+        ValueError,
+    ):  # damaged, or of types that only the user can trust
+        return None
+
+
+def _result(training: Experiment, record: Record) -> dict[str, Any]:
+    """Return the content of `metrics.json`."""
+    return {
+        "schema": SCHEMA,
+        "id": training.id,
+        "dataset": training.spec.dataset.name,
+        "method": training.spec.method.estimator,
+        "status": record.status,
+        "params": record.params,
+        "metrics": record.metrics,
+        "per_task": record.per_task,
+        "counts": record.counts,
+        "seconds": record.seconds,
+        "solver": record.solver,
+        "environment": record.environment,
+        "log": record.log,
+        "selection": record.selection,
+        "refit": training.spec.refit,
+        "cell": record.key,
+    }
+
+
+def _facts(
+    training: Experiment,
+    cell: Cell,
+    dataset: Dataset,
+    estimator: BaseEstimator,
+    result: Mapping[str, Any],
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the content of ``model.json``; `params` are those of the saved model."""
+    features = cell.features
+    # What the model reads: groups are columns of it, unlike those of the data set.
+    has_levels = features is not None and features.has_levels
+    read = dataset.with_levels() if has_levels else dataset
+    design = (
+        "ragged"
+        if dataset.task_id is not None
+        else "shared"
+        if dataset.y.ndim == 2
+        else "single"
+    )
+    return {
+        "name": training.id,
+        "cell": cell.key,
+        "refit": training.spec.refit,
+        "task_type": dataset.task_type,
+        "design": design,
+        "tasks": dataset.tasks,
+        "input": {
+            "n_features": read.n_features,
+            "names": read.features,
+            "strings": read.strings,
+            "categories": read.categories,
+            "task_column": dataset.options.get("task"),
+            "table": features is not None and features.is_table,
+            **({"levels": list(read.levels)} if has_levels else {}),
+        },
+        "targets": dataset.targets,
+        "labels": dataset.labels,
+        "label_types": dataset.label_types,
+        "positive": dataset.options.get("positive"),
+        "estimator": {
+            "name": training.spec.method.estimator,
+            "class": cell.method.estimator,
+            "per_task": isinstance(estimator, PerTask),
+            "params": params,
+        },
+        "dataset": {
+            "id": dataset.id,
+            "options": training.spec.dataset.options,
+            "fingerprint": dataset.fingerprint,
+            "simulated": dataset.simulated,
+        },
+        "metrics": result["metrics"],
+        "config": training.config,
+    }
+
+
+# ---------------------------------------------------------------------- report of a training
+
+#: Tasks with a colour of their own, points of a scatter plot, and rows of the table of coefficients.
+MOST_COLOURS, MOST_POINTS, MOST_FEATURES = 7, 1500, 20
+#: Features of its own that are shown for a task.
+MOST_OWN = 5
+OWN_LINE = "A task's own weight of a feature is its coefficient less the mean of all tasks, which they share."
+TOGETHER = "rows of all tasks"
+#: Test rows of a task: its name, the true values, and predictions or decision values.
+Tested = Sequence[tuple[str, np.ndarray, np.ndarray]]
+
+
+def training_page(
+    result: Mapping[str, Any],
+    config: Mapping[str, Any],
+    tested: Tested,
+    coefficients: tuple[np.ndarray, Sequence[str]] | None,
+    *,
+    regression: bool,
+) -> str:
+    """Return the page as HTML.
+
+    Parameters
+    ----------
+    result : mapping
+        Content of ``metrics.json``.
+    config : mapping
+        The training file with all its defaults.
+    tested : sequence of (str, ndarray, ndarray)
+    coefficients : (ndarray of shape (n_tasks, n_features), sequence of str) or None
+        With the names of the features, which may be empty; None for a model that has none.
+    regression : bool
+    """
+    tasks = Grid(
+        [
+            Column("task"),
+            Column("test rows", "count"),
+            *(Column(m, "score") for m in result["metrics"]),
+        ]
+    )
+    for place, (name, truth, _) in enumerate(tested):
+        scores = [
+            values[place] if place < len(values) else None
+            for values in result["per_task"].values()
+        ]
+        tasks.rows.append([name, len(truth), *scores])
+    params = Grid(
+        [Column("parameter"), Column("value")],
+        [[k, json.dumps(v)] for k, v in result["params"].items()],
+    )
+    settings = Grid(
+        [Column("setting"), Column("value")],
+        [[k, json.dumps(v)] for k, v in config.items()],
+    )
+    sections = [
+        Section("Parameters", grids=[params]),
+        Section("Largest coefficients", *_largest(coefficients, tested)),
+        Section("Scores per task", grids=[tasks]),
+        Section("Settings", grids=[settings]),
+    ]
+    draw = prediction_figure if regression else roc_figure
+    figures = (
+        [draw(tested)]
+        if any(len(np.unique(truth)) > 1 for _, truth, _ in tested)
+        else []
+    )
+    title = f"{result['id']}: {result['method']} on {result['dataset']}"
+    return html_page(
+        title, training_lines(result), [s for s in sections if not s.empty], figures
+    )
+
+
+def training_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the lines that say how a training went."""
+    lines = []
+    found = result["selection"]
+    if found:
+        chosen = ", ".join(f"{name}={value}" for name, value in found["chosen"].items())
+        lines.append(
+            f"chosen: {chosen} (cross-validated {found['metric']} {found['score']:.4g})"
+        )
+        for name, end in found["edges"].items():
+            lines.append(
+                f"  {name} is at the {end} end of its grid: consider widening it"
+            )
+    refit = result.get("refit")  # results of earlier versions do not have it
+    if isinstance(refit, dict):
+        refitted = ", ".join(f"{name}={value}" for name, value in refit.items())
+        lines.append(f"the saved model is fitted to all rows with: {refitted}")
+    width = max(len(name) for name in result["metrics"])
+    for name, mean in result["metrics"].items():
+        undefined = result["counts"][f"undefined_{name}"]
+        note = (
+            f"  (undefined for {undefined} of {counted(result['counts']['n_tasks'], 'task')})"
+            if undefined
+            else ""
+        )
+        lines.append(
+            f"{name:{width}}  {'undefined' if mean != mean else f'{mean:.4f}'}{note}"
+        )
+    lines.append(f"fitted in {result['seconds']['fit']:.3g} s")
+    return lines
+
+
+def prediction_figure(tested: Tested) -> Figure:
+    """Return predictions over true values, a colour per task where they are few."""
+    step = -(-sum(len(truth) for _, truth, _ in tested) // MOST_POINTS)
+    curves = []
+    for name, truth, predicted in _groups(tested):
+        x, y = (
+            np.asarray(values, dtype=float)[::step].tolist()
+            for values in (truth, predicted)
+        )
+        curves.append(Line(name, x, y, points="filled"))
+    panel = Panel("predicted", False, curves, axis="true", x_log=False, diagonal=True)
+    title = "Predictions of the test rows" + f" (one of {step})" * (step > 1)
+    return Figure("predictions", title, [panel])
+
+
+def roc_figure(tested: Tested) -> Figure:
+    """Return ROC curves, one per task where they are few, else one over the rows of all tasks."""
+    from sklearn.metrics import roc_curve  # slow to load
+
+    curves = []
+    for name, truth, scores in _groups(tested):
+        if len(np.unique(truth)) == 2:
+            x, y, _ = roc_curve(truth, scores)
+            curves.append(Line(name, x.tolist(), y.tolist()))
+    panel = Panel(
+        "true positive rate",
+        False,
+        curves,
+        axis="false positive rate",
+        x_log=False,
+        diagonal=True,
+    )
+    return Figure("roc", "ROC curves of the test rows", [panel])
+
+
+def _groups(tested: Tested) -> Tested:
+    """Return the tasks, those that cannot all have a colour as one."""
+    if len(tested) <= MOST_COLOURS:
+        return tested
+    _, truths, scores = zip(*tested, strict=True)
+    return [(TOGETHER, np.concatenate(truths), np.concatenate(scores))]
+
+
+def _largest(
+    coefficients: tuple[np.ndarray, Sequence[str]] | None, tested: Tested
+) -> tuple[list[str], list[Grid]]:
+    """Return the features with the largest coefficients, shared and own.
+
+    What tasks share of a feature is the mean of its coefficients, what is a task's own is the difference from it.
+    """
+    if coefficients is None:
+        return [], []
+    matrix, names = np.atleast_2d(coefficients[0]), coefficients[1]
+    tasks = (
+        [name for name, *_ in tested]
+        if len(tested) == len(matrix)
+        else [str(t) for t in range(len(matrix))]
+    )
+    size = np.abs(matrix).mean(axis=0)
+    order = [int(j) for j in np.argsort(-size, kind="stable")[:MOST_FEATURES]]
+    heads = ("mean absolute value", "shared (mean)", "smallest", "largest")
+    grid = Grid([Column("feature"), *(Column(n, "score") for n in heads)])
+    found = np.stack(
+        [size, matrix.mean(axis=0), matrix.min(axis=0), matrix.max(axis=0)]
+    )
+    grid.rows = [
+        [names[j] if len(names) else show(j), *found[:, j].tolist()] for j in order
+    ]
+    lines = [
+        f"Over {counted(len(matrix), 'task')}, of features as the model gets them."
+    ]
+    return [*lines, OWN_LINE] if len(tasks) > 1 else lines, [
+        grid,
+        _own(matrix, names, tasks),
+    ][: len(tasks)]
+
+
+def _own(matrix: np.ndarray, names: Sequence[str], tasks: Sequence[str]) -> Grid:
+    """Return for every task the features with the largest coefficients of its own."""
+    grid = Grid([Column("task"), Column("largest weights of its own")])
+    for task, own in zip(tasks, matrix - matrix.mean(axis=0), strict=True):
+        order = [
+            int(j) for j in np.argsort(-np.abs(own), kind="stable")[:MOST_OWN] if own[j]
+        ]
+        texts = [f"{names[j] if len(names) else show(j)} {own[j]:+.3g}" for j in order]
+        grid.rows.append([task, ", ".join(texts) or "none"])
+    return grid
