@@ -18,9 +18,9 @@ from typing import Any
 
 from mtlrun.data.cards import load_card
 from mtlrun.engine.record import Record
+from mtlrun.engine.stored import PROVENANCE
 from mtlrun.lab.papers.atlas import GAINS, METHODS
 from mtlrun.lab.report.cells import Run, read_run
-from mtlrun.lab.stored import PROVENANCE
 from mtlrun.utils.io import configs_dir
 
 #: Quantities of a line of the gains.

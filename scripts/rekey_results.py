@@ -30,8 +30,8 @@ from mtlrun.engine.analysis import measure_name
 from mtlrun.engine.job import SCHEMA, Method, cell_from
 from mtlrun.engine.methods import method_paths
 from mtlrun.engine.record import PACKED, PREDICTIONS, PROTOCOL, Record, pack, unpack
+from mtlrun.engine.stored import RUN_FILE
 from mtlrun.estimators.registry import short_name
-from mtlrun.lab.stored import RUN_FILE
 from mtlrun.utils.io import sealed, sha256_json, write_atomic
 
 ROOT = Path(__file__).resolve().parents[1]

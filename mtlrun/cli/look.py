@@ -223,7 +223,8 @@ def status(
 def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
     from mtlrun.engine.record import commits_since
-    from mtlrun.lab.stored import VERIFIED, made_and_verified, read_sound
+    from mtlrun.engine.stored import VERIFIED
+    from mtlrun.lab.stored import made_and_verified, read_sound
 
     def age(commit: str) -> str:
         number = commits_since(commit)

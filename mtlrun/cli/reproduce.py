@@ -489,8 +489,8 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
 
 def _refuse_other_folder(folder: Path) -> None:
     """Say of a folder that is not one of a run what it is, or which runs and comparisons lie below it."""
+    from mtlrun.engine.stored import RUN_FILE
     from mtlrun.lab.report.cells import read_run
-    from mtlrun.lab.stored import RUN_FILE
     from mtlrun.model.files import COMPARED, FACTS
 
     if (folder / COMPARED).is_file():
@@ -833,9 +833,9 @@ def verify(
     chose. The result is written to verified.json beside the run, also after an interrupt, and its report shows it.
     Ends with 1 where a cell agrees to fewer digits than its method promises, with 2 where none could be tried.
     """
+    from mtlrun.engine.stored import VERIFIED
     from mtlrun.lab.report.build import build_report, write_texts
     from mtlrun.lab.report.summary import run_folders
-    from mtlrun.lab.stored import VERIFIED
     from mtlrun.lab.verify import SAMPLE
     from mtlrun.lab.verify import verify as tried
 

@@ -45,13 +45,13 @@ from mtlrun.data.files import data_file
 from mtlrun.data.roles import Roles
 from mtlrun.engine.job import edges_of
 from mtlrun.engine.pool import Pool
+from mtlrun.engine.stored import COMPARED
 from mtlrun.errors import ConfigError, counted
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.lab.spec import ChunkTraining
-from mtlrun.lab.stored import COMPARED
 from mtlrun.model.fitted import Model
 from mtlrun.model.train import Trained, TrainingSummary, check_settings, save_training
 from mtlrun.utils.io import file_json, write_atomic, writing

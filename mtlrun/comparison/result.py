@@ -32,9 +32,9 @@ from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.data.weights import weights_of
 from mtlrun.engine.record import CELLS
+from mtlrun.engine.stored import COMPARED, read_sound
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.figures import Figure, Forest
-from mtlrun.lab.stored import COMPARED, read_sound
 from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.model.fitted import Model, scores_table, to_csv
 from mtlrun.model.train import Trained, save_training

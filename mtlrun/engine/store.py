@@ -23,8 +23,8 @@ from mtlrun.engine.record import (
     Records,
     pack,
 )
+from mtlrun.engine.stored import PROVENANCE
 from mtlrun.errors import UserError
-from mtlrun.lab.stored import PROVENANCE
 from mtlrun.utils.arrays import array_digest, npz
 from mtlrun.utils.io import (
     MAX_FOLDER_DEPTH,

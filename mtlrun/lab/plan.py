@@ -54,6 +54,7 @@ from mtlrun.engine.methods import (
 )
 from mtlrun.engine.record import FAILED, PROTOCOL, Place, Record, Records, private_path
 from mtlrun.engine.store import Store, settled, write_new
+from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE
 from mtlrun.errors import ConfigError, UnknownNameError, counted, suggest
 from mtlrun.lab.catalogue import name_of
 from mtlrun.lab.checks import read_curves
@@ -67,7 +68,7 @@ from mtlrun.lab.spec import (
     SplitSpec,
     Sweep,
 )
-from mtlrun.lab.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
+from mtlrun.lab.stored import read_sound
 from mtlrun.tables.report_table import show
 from mtlrun.utils.io import derive_seed, file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow

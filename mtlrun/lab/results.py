@@ -11,6 +11,7 @@ from mtlrun.engine.progress import Progress
 from mtlrun.engine.record import CELLS, PACKED, Record, Records
 from mtlrun.engine.run import NO_ROOM, run, todo
 from mtlrun.engine.store import Store
+from mtlrun.engine.stored import PROVENANCE
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.lab.catalogue import CatalogueEntry, catalogue
 from mtlrun.lab.load import load_experiment
@@ -18,7 +19,7 @@ from mtlrun.lab.plan import NoMatchError, OnlyError, Plan, plan
 from mtlrun.lab.report.build import Report, build_report, write_report
 from mtlrun.lab.report.cells import Run, checked, read_run
 from mtlrun.lab.spec import TRAIN, Experiment
-from mtlrun.lab.stored import PROVENANCE, read_json
+from mtlrun.lab.stored import read_json
 from mtlrun.utils.io import writing
 from mtlrun.utils.processes import exclusive_lock
 

@@ -5,24 +5,24 @@ Folders come from others and from earlier versions: unknown keys are left alone.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from mtlrun.engine import stored
 from mtlrun.engine.record import CELLS, Place
+from mtlrun.engine.stored import KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.report.checks import (
     Claim,
     Limits,
     Main,
     Names,
-    Number,
     Paper,
     PublishedCurve,
     Reference,
@@ -32,23 +32,8 @@ from mtlrun.lab.report.checks import (
     TimingSpec,
     Tolerance,
 )
-from mtlrun.utils.io import as_list, open_regular
-from mtlrun.utils.sizes import allow_json
+from mtlrun.utils.io import as_list
 from mtlrun.utils.text import cleaned
-
-RUN_FILE = "run.json"
-#: What `mtlrun verify` found of a run.
-VERIFIED = "verified.json"
-#: Characters of the key of a cell that are shown.
-KEY_LENGTH = 16
-#: Options of a comparison and the keys of its cells; its leaderboard.
-COMPARED, LEADERBOARD = "compare.json", "leaderboard.json"
-PROVENANCE = "provenance.json"
-#: Results of a training, in its folder.
-TRAINED = "metrics.json"
-#: Describes a model; the name as of `mtlrun.model.files`, which takes seconds to import.
-MODEL_FILE = "model.json"
-AGAIN = "Delete the file and run the experiment again."
 
 Facts = dict[str, Any]
 
@@ -160,164 +145,46 @@ class Verified(Stored):
     cells: list[_Verified]
 
 
-class _ComparedCell(Stored):
-    key: Annotated[str, Field(pattern=r"^[^./\\:\x00][^/\\:\x00]*$", max_length=200)]
-    method: str
-    trial: int
-
-
-class _ComparedData(Stored):
-    id: str | None = None
-    files: dict[str, str] | None = None
-
-
-class Compared(Stored):
-    """``compare.json``."""
-
-    cells: list[_ComparedCell] | None = None
-    dataset: _ComparedData | None = None
-    files: dict[str, str] | list[str] | None = None
-
-
-class Leaderboard(Stored):
-    """``leaderboard.json``, as far as summaries read it."""
-
-    title: str | None = None
-    verdict: str | None = None
-
-
-class _Choice(Stored):
-    metric: str | None = None
-    grid: dict[str, list[Any]] | None = None
-    means: list[Number | None] | None = None
-    scores: list[list[Number | None]] | None = None
-    chosen: Facts | None = None
-
-
-class StoredTraining(Stored):
-    """``metrics.json``."""
-
-    id: str | None = None
-    dataset: str | None = None
-    method: str | None = None
-    status: str | None = None
-    metrics: dict[str, Number | None] | None = None
-    seconds: dict[str, Any] | None = None
-    solver: dict[str, Any] | None = None
-    selection: _Choice | None = None
-
-
-class _Input(Stored):
-    n_features: Annotated[int, Field(ge=0)]
-    names: list[str] | None = None
-    strings: bool | None = None
-    categories: dict[str, list[str]] | None = None
-    task_column: str | None = None
-    table: bool | None = None
-    levels: list[str] | None = None
-
-
-class _Estimator(Stored):
-    name: str | None = None
-    params: Facts | None = None
-    per_task: bool | None = None
-
-
-class _ModelData(Stored):
-    id: str | None = None
-    options: Facts | None = None
-    fingerprint: str | None = None
-
-
-class ModelFacts(Stored):
-    """``model.json``."""
-
-    schema_: Annotated[int, Field(alias="schema")]
-    files: dict[str, str]
-    tasks: list[str]
-    input: _Input
-    design: Literal["ragged", "shared", "single"]
-    task_type: Literal["binary", "regression", "multiclass"]
-    estimator: _Estimator
-    dataset: _ModelData
-    targets: list[str] | None = None
-    labels: dict[str, Any] | None = None
-    metrics: dict[str, Any] | None = None
-    config: Facts | None = None
-
-
+#: Name of a file of experiments -> what it must hold.
 MODELS: dict[str, type[Stored]] = {
     RUN_FILE: StoredPlan,
     PROVENANCE: Provenance,
     VERIFIED: Verified,
-    COMPARED: Compared,
-    LEADERBOARD: Leaderboard,
-    TRAINED: StoredTraining,
-    MODEL_FILE: ModelFacts,
 }
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object like `read_raw`, its texts cleaned of control characters."""
+    """Read a JSON object as `read_raw`, and clean its texts of control characters."""
     value = read_raw(path)
     return None if value is None else dict(cleaned(value))
 
 
 def read_raw(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object of a folder of results as it was written, which its digest is of; None if there is no file.
+    """Read a JSON object of a folder of results as `mtlrun.engine.stored.read_raw`.
+
+    Files of experiments are checked, too.
 
     Raises
     ------
     DataError
-        If it is damaged, too large, or not what a file of its name is; names the place in it.
+        If the file is damaged, too large, or not what a file of its name holds; names
+        the place in it.
     """
-
-    def refuse(name: str) -> float:
-        raise ValueError(f"{name} is not a JSON number")
-
+    value = stored.read_raw(path)
+    model = MODELS.get(path.name)
+    if value is None or model is None:
+        return value
     try:
-        with open_regular(path) as stream:
-            allow_json(path, path.stat().st_size)
-            content = stream.read()
-        value = json.loads(content.decode(), parse_constant=refuse)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except DataError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: cannot be read ({error})", _remedy(path)) from None
-    if not isinstance(value, dict):
-        raise DataError(f"{path}: a JSON object is expected", _remedy(path))
-    checked_as(path, value)
+        model.model_validate(value)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise stored.not_a_result(path, place, problem["msg"]) from None
     return value
 
 
-def checked_as(path: Path, value: dict[str, Any]) -> Stored | None:
-    """Return what a file of this name holds as its model, None for other names.
-
-    Raises
-    ------
-    DataError
-        Names the place in the file.
-    """
-    model = MODELS.get(path.name)
-    try:
-        return None if model is None else model.model_validate(value)
-    except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        place = ".".join(map(str, wrong["loc"]))
-        raise DataError(
-            f"{path}: {place}: {wrong['msg']}, so this is no {path.name} of mtlrun",
-            _remedy(path),
-        ) from None
-
-
-def _remedy(path: Path) -> str:
-    return "Train the model again." if path.name == MODEL_FILE else AGAIN
-
-
 def read_sound(path: Path) -> dict[str, Any]:
-    """Read a JSON object, {} where there is none or it is damaged."""
+    """Read a JSON object; {} if there is none or it is damaged."""
     try:
         return read_json(path) or {}
     except DataError:

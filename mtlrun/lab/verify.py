@@ -23,10 +23,11 @@ from mtlrun.engine.job import Method, cell_from, choice_of
 from mtlrun.engine.methods import declared, method_paths, versions_of
 from mtlrun.engine.record import MEASURE, Record, host_facts, made_by, now
 from mtlrun.engine.store import check_folder
+from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.lab.report.cells import Run, read_run
-from mtlrun.lab.stored import VERIFIED, read_sound
+from mtlrun.lab.stored import read_sound
 from mtlrun.utils.io import file_json, sealed, write_atomic
 
 #: Digits of numbers that are equal.

@@ -25,9 +25,9 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun import __version__
+from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError, UserError, one_line
 from mtlrun.estimators.registry import METHODS
-from mtlrun.lab.stored import read_raw
 from mtlrun.model.fitted import Model
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import file_json, read_file, sealed, unsealed, write_atomic

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.engine.evaluation import innermost
+from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.figures import (
     Figure,
@@ -20,7 +21,6 @@ from mtlrun.lab.report.figures import (
     best_scores,
     path_panel,
 )
-from mtlrun.lab.stored import TRAINED, read_json
 from mtlrun.model.curves import curve_panels, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,

@@ -32,20 +32,17 @@ from mtlrun.engine.record import (
     Record,
     Records,
 )
-from mtlrun.errors import DataError, UserError
-from mtlrun.lab.report.checks import MEDIAN_QUANTITIES, PARALLEL
-from mtlrun.lab.stored import (
+from mtlrun.engine.stored import (
     AGAIN,
     COMPARED,
     PROVENANCE,
     RUN_FILE,
     TRAINED,
     VERIFIED,
-    StoredPlan,
-    read_json,
-    read_raw,
-    read_sound,
 )
+from mtlrun.errors import DataError, UserError
+from mtlrun.lab.report.checks import MEDIAN_QUANTITIES, PARALLEL
+from mtlrun.lab.stored import StoredPlan, read_json, read_raw, read_sound
 from mtlrun.utils.io import DIGEST, as_list, canonical_json, sealed
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.sizes import LARGEST

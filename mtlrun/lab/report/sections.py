@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from mtlrun.engine.record import CELLS, Place, Record
+from mtlrun.engine.stored import KEY_LENGTH
 from mtlrun.errors import counted
 from mtlrun.lab.report.cells import (
     MISSING,
@@ -25,7 +26,7 @@ from mtlrun.lab.report.cells import (
 )
 from mtlrun.lab.report.checks import VERDICTS, Verdict, said, spoken
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
-from mtlrun.lab.stored import KEY_LENGTH, made_and_verified
+from mtlrun.lab.stored import made_and_verified
 from mtlrun.tables.report_table import Column, Grid, Section, plain, show, significant
 from mtlrun.utils.io import as_list
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
+from mtlrun.engine.stored import RUN_FILE
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.report.build import (
     TONES,
@@ -41,7 +42,7 @@ from mtlrun.lab.report.sections import (
     finding,
     findings,
 )
-from mtlrun.lab.stored import RUN_FILE, read_json
+from mtlrun.lab.stored import read_json
 from mtlrun.tables.report_table import (
     Column,
     Grid,

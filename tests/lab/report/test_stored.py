@@ -18,6 +18,7 @@ from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.build import build_report, render
 from mtlrun.lab.report.cells import load_results, read_run
 from mtlrun.lab.report.summary import read_overview
+from mtlrun.engine.stored import SHAPES
 from mtlrun.lab.stored import MODELS, read_json, read_raw
 from mtlrun.model.files import load_model
 from mtlrun.model.plots import plot_model
@@ -118,7 +119,7 @@ def test_altered_files_are_refused_or_read(made, name):
     assert refused > 0 or name.endswith("leaderboard.json")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *SHAPES])
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000]
 )
