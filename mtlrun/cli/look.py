@@ -21,7 +21,8 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted, listed
 
 if TYPE_CHECKING:
-    from mtlrun.lab.plan import CellState, Plan
+    from mtlrun.engine.plan import CellState
+    from mtlrun.lab.plan import Plan
     from mtlrun.lab.spec import Experiment
 
 
@@ -163,14 +164,9 @@ def status(
     debug: options.Debug = False,
 ) -> None:
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
+    from mtlrun.engine.plan import other_versions, rerun_reasons, survey
     from mtlrun.lab.load import load_experiment
-    from mtlrun.lab.plan import (
-        other_versions,
-        plan,
-        rerun_reasons,
-        survey,
-        unused_cells,
-    )
+    from mtlrun.lab.plan import plan, unused_cells
 
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir

@@ -31,8 +31,9 @@ from mtlrun.errors import UnknownNameError, UserError, counted, listed
 from mtlrun.utils import io
 
 if TYPE_CHECKING:
+    from mtlrun.engine.plan import PlannedCell
     from mtlrun.engine.run import RunSummary
-    from mtlrun.lab.plan import Plan, PlannedCell
+    from mtlrun.lab.plan import Plan
     from mtlrun.lab.report.build import Report
     from mtlrun.lab.report.summary import Overview, RunReport
     from mtlrun.lab.results import Batch
@@ -207,8 +208,8 @@ def _say_experiment(experiment: Experiment) -> None:
 
 def _say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
+    from mtlrun.engine.plan import rerun_reasons, survey
     from mtlrun.engine.run import todo, work_text
-    from mtlrun.lab.plan import rerun_reasons, survey
 
     store = made.store()
     cells, folds = todo(made, store, force=force)
@@ -758,8 +759,9 @@ def plot(
 
     Where the figure shows one data set and the run has several, each one gets a file of its own, named after it.
     """
-    from mtlrun.tables.drawing import FORMATS, KINDS, check_drawing
-    from mtlrun.tables.drawing import plot as draw
+    from mtlrun.lab.report.plots import KINDS
+    from mtlrun.lab.report.plots import plot as draw
+    from mtlrun.tables.drawing import FORMATS, check_drawing
 
     output_dir, out = options.file_or_folder(output_dir, out, FORMATS)
     if out is None:

@@ -15,18 +15,13 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.chunks.sums import (
-    TUNED,
     Folds,
-    FoldSearch,
     Losses,
     Products,
-    SummedEvaluation,
-    Training,
     add_up,
     check_tasks,
     statistics_of,
     target_moments,
-    values_of,
 )
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.comparison.candidates import (
@@ -40,6 +35,13 @@ from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.protocol import Settings, read_settings
 from mtlrun.comparison.result import MODEL, Comparison
+from mtlrun.comparison.summed import (
+    TUNED,
+    FoldSearch,
+    SummedEvaluation,
+    Training,
+    values_of,
+)
 from mtlrun.comparison.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
 from mtlrun.data.files import data_file
 from mtlrun.data.roles import Roles

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
+from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
+
 Array = np.ndarray
 
-#: Rows of the average task that the variance of a small task is shrunk by.
-SHRINK = 10
 #: Coverage of the intervals.
 COVERAGE = 0.95
 TINY = float(np.finfo(float).tiny)
@@ -153,7 +153,9 @@ def task_scales(y: Array, layout: Layout) -> Array:
     found = _divided(np.bincount(tasks, squares, layout.n_tasks), counts)
     if layout.task_id is not None:
         average = np.nansum(counts * found) / counts.sum()
-        found = (counts * np.nan_to_num(found) + SHRINK * average) / (counts + SHRINK)
+        found = (counts * np.nan_to_num(found) + VARIANCE_SHRINKAGE_ROWS * average) / (
+            counts + VARIANCE_SHRINKAGE_ROWS
+        )
     return np.where(found > 0, found, np.nan)
 
 

@@ -32,7 +32,7 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
-from mtlrun.lab.report.figures import Forest
+from mtlrun.tables.figures import Forest
 from mtlrun.tables.report_table import (
     Column,
     Grid,

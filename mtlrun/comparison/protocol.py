@@ -38,9 +38,9 @@ from mtlrun.data.splits import (
 )
 from mtlrun.data.table import several
 from mtlrun.engine.evaluation import one_class
+from mtlrun.engine.job import purpose_of
 from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
-from mtlrun.lab.plan import purpose_of
 from mtlrun.lab.spec import Experiment
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.utils.io import derive_seed

@@ -34,10 +34,10 @@ from mtlrun.data.weights import weights_of
 from mtlrun.engine.record import CELLS
 from mtlrun.engine.stored import COMPARED, read_sound
 from mtlrun.errors import DataError, UserError
-from mtlrun.lab.report.figures import Figure, Forest
 from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.model.fitted import Model, scores_table, to_csv
 from mtlrun.model.train import Trained, save_training
+from mtlrun.tables.figures import Figure, Forest
 from mtlrun.tables.report_table import (
     Column,
     Grid,
@@ -239,9 +239,7 @@ class Comparison:
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.lab.report.build import (
-            html_page,
-        )  # a template engine, and matplotlib for the figures
+        from mtlrun.tables.page import html_page
 
         drawn = [
             forest
@@ -585,7 +583,7 @@ def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
 
 def _drawn(forest: Forest | None, ax: Any) -> Any:
     """Draw a figure and return its axes."""
-    from mtlrun.tables.drawing import draw_forest  # loads matplotlib
+    from mtlrun.tables.drawing import draw_forest
 
     if forest is None:
         raise ValueError(

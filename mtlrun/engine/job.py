@@ -388,6 +388,14 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:
+    """Return what the seed of a split is for: k-fold trials are the folds of one partition, then of the next one."""
+    if kind != "kfold":
+        return (trial,)
+    repeat = trial // (folds or 1)
+    return ("repeat", repeat) if repeat else ()
+
+
 # ---------------------------------------------------------------------- the choice of a search
 
 #: Parameters that weaken the regularisation as they grow; all others are taken for its strength. Warm starts go from

@@ -16,6 +16,7 @@ from typing import Any
 from mtlrun.engine.compute import compute_cells
 from mtlrun.engine.job import Cell, choice_of, search_key
 from mtlrun.engine.outcome import Outcome
+from mtlrun.engine.plan import JobPlan, rerun_reasons, survey
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.record import (
@@ -32,14 +33,6 @@ from mtlrun.engine.record import (
 )
 from mtlrun.engine.store import Store, settled
 from mtlrun.errors import counted
-from mtlrun.lab.plan import (
-    Plan,
-    other_settings,
-    rerun_reasons,
-    settings_text,
-    survey,
-    write_plan,
-)
 from mtlrun.utils.processes import exclusive_lock, tidy_folders, timing_lock
 
 #: What to do when the run folder cannot be written.
@@ -100,7 +93,7 @@ class RunSummary:
 
 
 def run(
-    plan: Plan,
+    plan: JobPlan,
     *,
     jobs: int | None = None,
     backend: str | None = None,
@@ -148,7 +141,7 @@ def run(
 
 
 def todo(
-    plan: Plan, store: Store, *, force: bool = False
+    plan: JobPlan, store: Store, *, force: bool = False
 ) -> tuple[list[Cell], list[Cell]]:
     """Return the cells of the table and the folds of searches to compute, each key once."""
     cells = _missing((row.cell for row in plan.wanted), store, plan.limit, force)
@@ -213,7 +206,7 @@ class Runner:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: JobPlan,
         pool: Pool | None = None,
         progress: Progress | None = None,
         *,
@@ -241,10 +234,9 @@ class Runner:
     def run(self) -> RunSummary:
         """Do everything; see `run`."""
         plan = self.plan
-        if (other := other_settings(plan)) is not None:
-            mine = settings_text(plan.experiment.overrides)
+        if (other := plan.taken_over()) is not None:
             self.progress.message(
-                f"{plan.folder} held the table of a run with {other}; it now holds that of a run with {mine}. The "
+                f"{plan.folder} held the table of a run with {other}; it now holds that of a run with {plan.settings}. The "
                 "cells of both are kept. Use --output to keep the tables apart as well"
             )
         summary = RunSummary(plan.folder)
@@ -252,9 +244,9 @@ class Runner:
             summary.interrupted = self._work()
         else:
             tidy_folders(self.store.cells, plan.folder)
-            write_plan(plan)
+            plan.write()
             self.progress.message(f"all {counted(len(plan.wanted), 'cell')} up to date")
-        if not summary.interrupted and (other := other_settings(plan)) is not None:
+        if not summary.interrupted and (other := plan.taken_over()) is not None:
             self.progress.message(
                 f"another run with {other} took this folder over meanwhile: the report shows the table of that run"
             )
@@ -267,7 +259,7 @@ class Runner:
         own, cells = self.pool, self.store.cells
         wait = partial(
             self.progress.message,
-            f"waiting for another process, which is computing {self.plan.experiment.id} here",
+            f"waiting for another process, which is computing {self.plan.id} here",
         )
         try:
             cells.mkdir(parents=True, exist_ok=True)
@@ -291,7 +283,7 @@ class Runner:
         """Compute what is missing; return whether Ctrl-C ended the work."""
         entry = self._provenance()
         with contextlib.suppress(KeyboardInterrupt), self.working():
-            write_plan(self.plan)
+            self.plan.write()
             cells, folds = todo(self.plan, self.store, force=self.force)
             self._announce(cells, folds)
             self.progress.start(len(folds) + len(cells))
@@ -313,7 +305,7 @@ class Runner:
         for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
             self.progress.message(line)
         self.progress.message(
-            f"{self.plan.experiment.id}: {work_text(len(cells), len(folds), len(self.plan.wanted))}"
+            f"{self.plan.id}: {work_text(len(cells), len(folds), len(self.plan.wanted))}"
         )
         if self.plan.timed and not self.pool.serial:
             what = (
@@ -562,7 +554,6 @@ class Runner:
                 summary.n_left += 1
 
     def _provenance(self) -> dict[str, Any]:
-        timing = self.plan.experiment.spec.timing
         return {
             "started": now(),
             "finished": None,
@@ -570,7 +561,7 @@ class Runner:
             "command": command_line(),
             "jobs": self.pool.jobs or (-1 if self.pool.backend == "dask" else 1),
             "backend": self.pool.backend or "loky",
-            "threads": timing.threads if timing else 1,
+            "threads": self.plan.threads,
             "n_computed": 0,
             **source_facts(),
             **host_facts(),

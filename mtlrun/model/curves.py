@@ -17,8 +17,8 @@ import numpy as np
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError, listed
 from mtlrun.features.table import TableFeatures
-from mtlrun.lab.report.figures import Line, Panel
 from mtlrun.model.files import Model, transformed_names
+from mtlrun.tables.figures import Line, Panel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -13,14 +13,6 @@ import numpy as np
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UserError
-from mtlrun.lab.report.figures import (
-    Figure,
-    HeatMap,
-    Line,
-    Panel,
-    best_scores,
-    path_panel,
-)
 from mtlrun.model.curves import curve_panels, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
@@ -31,6 +23,7 @@ from mtlrun.model.files import (
     transformed_names,
 )
 from mtlrun.tables.drawing import check_drawing, write_drawing
+from mtlrun.tables.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
 from mtlrun.tables.report_table import Column, Grid, number
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output

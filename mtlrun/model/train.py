@@ -25,8 +25,6 @@ from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.lab.plan import plan
-from mtlrun.lab.report.build import html_page
-from mtlrun.lab.report.figures import Figure, Line, Panel
 from mtlrun.lab.spec import ChunkTraining, Experiment
 from mtlrun.model.files import (
     COEFFICIENTS,
@@ -38,6 +36,8 @@ from mtlrun.model.files import (
     transformed_names,
 )
 from mtlrun.model.fitted import Model, tested_table, to_csv
+from mtlrun.tables.figures import Figure, Line, Panel
+from mtlrun.tables.page import html_page
 from mtlrun.tables.report_table import Column, Grid, Section, show
 from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic, writing
 from mtlrun.utils.outputs import publish

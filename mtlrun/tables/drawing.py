@@ -15,8 +15,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
-from mtlrun.lab.report.cells import MethodResult, Run, method_results, read_run
-from mtlrun.lab.report.figures import (
+from mtlrun.stats import critical_difference
+from mtlrun.tables.figures import (
     Figure,
     Forest,
     HeatMap,
@@ -24,18 +24,10 @@ from mtlrun.lab.report.figures import (
     Panel,
     RankDiagram,
     are_numbers,
-    matrix_figures,
-    measured_ranks,
-    path_figures,
-    rank_diagrams,
-    sweep_figures,
-    trace_figures,
 )
-from mtlrun.lab.report.statistics import Ranking
-from mtlrun.stats import critical_difference
+from mtlrun.tables.ranking import Ranking
 from mtlrun.tables.report_table import number, show
 from mtlrun.utils.io import write_atomic
-from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
 
 #: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
@@ -82,25 +74,6 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
 HEADING_INCHES = 0.3
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
-#: What can be drawn of a run, and what it needs for it.
-KINDS: dict[
-    str, tuple[str, Callable[[Run, list[MethodResult]], Sequence[Figure | RankDiagram]]]
-] = {
-    "trace": (
-        "curves of measurements (kind: trace)",
-        lambda run, rows: trace_figures(run),
-    ),
-    "scaling": ("the axis of a sweep (section: sweep)", sweep_figures),
-    "heatmap": ("matrices of measurements", lambda run, rows: matrix_figures(run)),
-    "cd-diagram": (
-        "three methods with a number on each of at least two data sets or splits, or rankings of measurements",
-        lambda run, rows: [*rank_diagrams(run, rows), *measured_ranks(run)],
-    ),
-    "path": (
-        "a parameter search over at least two values of a parameter",
-        lambda run, rows: path_figures(run),
-    ),
-}
 FORMATS = (".svg", ".png", ".pdf")
 #: What leaves the date out of a file.
 NO_DATE: dict[str, dict[str, None]] = {
@@ -381,56 +354,6 @@ def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> No
             f"{out}: unknown format {out.suffix!r}",
             f"End the name with one of {', '.join(FORMATS)}.",
         )
-
-
-def plot(folder: Path, kind: str, out: Path) -> list[Path]:
-    """Draw figures of a run into files.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-    kind : str
-        One of `KINDS`.
-    out : Path
-        Its ending says the format; with several figures their names are put before it.
-
-    Returns
-    -------
-    list of Path
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such kind.
-    UserError
-        If the run has nothing of the kind, or the format is unknown.
-    """
-    check_drawing("kind of figure", kind, KINDS, out)
-    run = read_run(folder)
-    rows = method_results(run)
-    figures = KINDS[kind][1](run, rows)
-    if not figures:
-        fitting = [name for name, (_, make) in KINDS.items() if make(run, rows)]
-        others = (
-            f" This run has something for --kind {', '.join(fitting)}."
-            if fitting
-            else ""
-        )
-        raise UserError(
-            f"{folder}: nothing to draw for --kind {kind}",
-            f"It needs {KINDS[kind][0]}.{others}",
-        )
-    paths = []
-    for figure in figures:
-        path = (
-            out
-            if len(figures) == 1
-            else out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
-        )
-        write_drawing(figure, path, write_output)
-        paths.append(path)
-    return paths
 
 
 def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from pydantic import BaseModel
-
 from mtlrun.utils.text import table_text
 
 MISSING = "-"
@@ -196,8 +194,6 @@ def plain(value: float) -> str:
 
 def rounded(value: object) -> Any:
     """Round the floats of a JSON value to ten significant digits, below the noise of another processor or library."""
-    if isinstance(value, BaseModel):
-        value = value.model_dump(exclude_unset=True)
     if isinstance(value, dict):
         return {str(k): rounded(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

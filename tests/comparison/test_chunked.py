@@ -11,18 +11,12 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
-from mtlrun.chunks.sums import (
-    FoldSearch,
-    Products,
-    SummedEvaluation,
-    Training,
-    add_up,
-    statistics_of,
-)
+from mtlrun.chunks.sums import Products, add_up, statistics_of
 from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.chunked import Chunked
 from mtlrun.comparison.gain import Layout, correction, relative_gain
+from mtlrun.comparison.summed import FoldSearch, SummedEvaluation, Training
 from mtlrun.comparison.verdict import MULTITASK, POOLED
 from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, MemoryLimitError, UnknownNameError

@@ -8,12 +8,8 @@ import pytest
 from scipy.stats import t as student
 
 from mtlrun.lab.report.cells import MethodResult, method_results, read_run
-from mtlrun.lab.report.statistics import (
-    Ranking,
-    comparison_section,
-    paired,
-    rank_methods,
-)
+from mtlrun.lab.report.statistics import comparison_section, paired, rank_methods
+from mtlrun.tables.ranking import Ranking
 
 DC = "LADM-DC-RMTL-10%"
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtlrun.engine.plan import explain
 from mtlrun.engine.record import Record
-from mtlrun.lab.plan import explain
 from mtlrun.utils.io import derive_seed, sha256_json
 
 

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from mtlrun.engine.plan import survey
 from mtlrun.engine.record import TIMEOUT
 from mtlrun.engine.run import todo
 from mtlrun.errors import ConfigError
-from mtlrun.lab.plan import plan, survey
+from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
 
 TRACE = """\

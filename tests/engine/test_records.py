@@ -3,8 +3,8 @@
 import pytest
 
 from mtlrun.cli.look import status
+from mtlrun.engine.plan import other_versions, rerun_reasons, survey
 from mtlrun.engine.record import PACKED, Record, Records, pack, unpack
-from mtlrun.lab.plan import other_versions, rerun_reasons, survey, write_plan
 from mtlrun.lab.report.build import FILES, build_report
 from mtlrun.utils.outputs import publish
 
@@ -120,7 +120,7 @@ def test_cells_of_other_versions_are_named(lab, capsys):
 
 def test_a_cell_of_the_first_protocol_says_so(lab):
     made = lab.plan()
-    write_plan(made)
+    made.write()
     old = [Record("0" * 63 + str(i), "fit", {}, protocol=1) for i in range(4)]
     (made.folder / PACKED).write_bytes(pack((one.key, one.line()) for one in old))
     run_file = made.folder / "run.json"

@@ -8,10 +8,11 @@ import time
 
 import pytest
 
+from mtlrun.engine.plan import survey
 from mtlrun.engine.progress import Plain
 from mtlrun.engine.run import run
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.plan import plan, survey
+from mtlrun.lab.plan import plan
 from mtlrun.utils.processes import is_locked
 
 FAILING = """\

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
+from mtlrun.engine.plan import rerun_reasons, survey
 from mtlrun.engine.record import (
     MEASURE,
     PREDICTIONS,
@@ -19,7 +20,6 @@ from mtlrun.engine.record import (
 )
 from mtlrun.engine.run import run
 from mtlrun.engine.store import settled
-from mtlrun.lab.plan import rerun_reasons, survey
 from mtlrun.lab.report.build import FILES, build_report
 from mtlrun.lab.results import write_results
 from mtlrun.model.fitted import to_csv

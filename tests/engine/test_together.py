@@ -6,11 +6,11 @@ from pathlib import Path
 
 from mtlrun.engine.compute import compute_cell
 from mtlrun.engine.fit import score_candidates
+from mtlrun.engine.plan import survey
 from mtlrun.engine.progress import Plain
 from mtlrun.engine.record import FOLD
 from mtlrun.engine.run import run, todo
 from mtlrun.engine.store import Store
-from mtlrun.lab.plan import survey
 from mtlrun.lab.report.build import build_report, render
 from mtlrun.utils.processes import exclusive_lock, is_locked
 

@@ -10,9 +10,9 @@ from mtlrun.data import load as data_load
 from mtlrun.engine import job as cells
 from mtlrun.engine import methods
 from mtlrun.engine.methods import own_files, reason_of, versions_of
+from mtlrun.engine.plan import rerun_reasons, survey
 from mtlrun.errors import ConfigError
 from mtlrun.estimators import registry
-from mtlrun.lab.plan import rerun_reasons, survey
 
 
 def changed(before, after):

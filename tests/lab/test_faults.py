@@ -16,9 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
+from mtlrun.engine.plan import survey
 from mtlrun.engine.progress import Plain
 from mtlrun.engine.run import Runner, run
-from mtlrun.lab.plan import plan, survey
+from mtlrun.lab.plan import plan
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.processes import is_locked, timing_lock
 

@@ -8,8 +8,8 @@ from mtlrun.data.splits import split_rows
 from mtlrun.engine.evaluation import Part
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features
+from mtlrun.engine.plan import survey
 from mtlrun.errors import ConfigError
-from mtlrun.lab.plan import survey
 from mtlrun.lab.report.build import build_report
 
 

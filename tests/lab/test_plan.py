@@ -5,11 +5,12 @@ import json
 
 import pytest
 
+from mtlrun.engine.plan import rerun_reasons, survey
 from mtlrun.engine.record import Place, private_path
 from mtlrun.engine.run import run, todo
 from mtlrun.errors import ConfigError
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.plan import plan, rerun_reasons, survey
+from mtlrun.lab.plan import plan
 
 SHARED = """\
   - label: same search

@@ -13,10 +13,11 @@ import mtlrun
 from mtlrun.data import load as data_load
 from mtlrun.engine import methods
 from mtlrun.engine.job import cell_from
+from mtlrun.engine.plan import survey
 from mtlrun.engine.record import Record
 from mtlrun.errors import DataError
 from mtlrun.lab.load import load_experiment
-from mtlrun.lab.plan import plan, survey
+from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report, markdown
 from mtlrun.lab.verify import _agreement, verify
 from mtlrun.penalties import norms

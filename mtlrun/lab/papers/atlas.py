@@ -6,9 +6,7 @@ line per table, number of training rows and seed, ``methods.csv`` with a line pe
 
 from __future__ import annotations
 
-import csv
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,22 +18,21 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from mtlrun.comparison.atlas import GAINS, read_lines
 from mtlrun.engine.analysis import (
     Curve,
     Matrix,
     Measurement,
     MethodScores,
     measure,
-    published_path,
 )
 from mtlrun.errors import ConfigError
 from mtlrun.stats import critical_difference, rank_table
-from mtlrun.utils.io import read_text_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Gains of all tables, and of all methods.
-GAINS, METHODS = "atlas/gains.csv", "atlas/methods.csv"
+#: Gains of all methods.
+METHODS = "atlas/methods.csv"
 #: Columns of `GAINS` that are text.
 TEXT = ("table", "kind")
 #: Kinds of tables: what is simulated, tasks with rows of their own, several targets or labels on the same rows.
@@ -53,24 +50,6 @@ LARGEST = 0.5
 #: Strength of the ridge regression, of standardised properties, in numbers of settings.
 STRENGTH = 5.0
 DRAWS = 1000
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
-def read_lines(name: str = GAINS) -> tuple[list[dict[str, str]], str]:
-    """Return the lines of a table of the atlas, and the day on which it was made.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such file, or it is none of the atlas.
-    """
-    lines = read_text_file(published_path(name)).split("\n")
-    day = _DATE.search(lines[0]) if lines else None
-    if day is None:
-        raise ConfigError(
-            f"{name}:1: no date", "Make the file with scripts/atlas_tables.py."
-        )
-    return list(csv.DictReader(lines[1:])), day.group()
 
 
 def read_gains(name: str = GAINS, seed: int | None = None) -> pd.DataFrame:

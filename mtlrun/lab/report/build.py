@@ -5,8 +5,6 @@ The page has styles, script and figures inside; nothing is loaded from elsewhere
 
 from __future__ import annotations
 
-import re
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from pydantic import BaseModel
 
-from mtlrun.engine.record import DIVERGED, FAILED, NOT_CONVERGED, OK, PROTOCOL, TIMEOUT
+from mtlrun.engine.record import PROTOCOL
 from mtlrun.errors import UnknownNameError, counted
 from mtlrun.lab.report.cells import (
     COMPLETE,
@@ -31,9 +29,6 @@ from mtlrun.lab.report.checks import CLAIM_SOURCES, NUMBERS, Verdict, said
 from mtlrun.lab.report.claims import ClaimVerdict, tests_section
 from mtlrun.lab.report.figures import (
     FIGURES,
-    Figure,
-    Forest,
-    RankDiagram,
     path_figures,
     published_line,
     rank_diagrams,
@@ -65,11 +60,11 @@ from mtlrun.lab.report.sections import (
     run_sections,
 )
 from mtlrun.lab.report.statistics import comparison_section, group_section
+from mtlrun.tables import page
+from mtlrun.tables.figures import Figure, Forest, RankDiagram
 from mtlrun.tables.report_table import (
-    Column,
     Grid,
     Section,
-    Styled,
     csv_grid,
     escape_html,
     escape_markdown,
@@ -78,7 +73,6 @@ from mtlrun.tables.report_table import (
     json_text,
     markdown_grid,
     markdown_section,
-    show,
     tex_grid,
 )
 from mtlrun.utils.io import read_text_file, write_atomic
@@ -483,7 +477,18 @@ def json_report(report: Report) -> str:
             for s in (*report.other_results, *report.sections)
         ],
     }
-    return json_text(content)
+    return json_text(plain_models(content))
+
+
+def plain_models(content: Any) -> Any:
+    """Return a JSON value with the pydantic models in it as dictionaries."""
+    if isinstance(content, BaseModel):
+        return plain_models(content.model_dump(exclude_unset=True))
+    if isinstance(content, dict):
+        return {name: plain_models(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain_models(value) for value in content]
+    return content
 
 
 def latex(report: Report) -> str:
@@ -532,19 +537,14 @@ def claim_lines(report: Report, *, brief: bool = False) -> list[str]:
 TEMPLATES = Path(__file__).parent / "templates"
 #: Classes of verdicts and statuses.
 TONES = {
+    **page.STATUS_TONES,
+    PARTIAL: "part",
     **{
         word: verdict.tone
         for verdict in Verdict
         for word in (verdict.value, verdict.said)
     },
-    OK: "good",
-    **dict.fromkeys((NOT_CONVERGED, PARTIAL), "part"),
-    **dict.fromkeys((FAILED, DIVERGED, TIMEOUT), "bad"),
 }
-#: Characters from which on an entry is given some width; columns that are not broken; those that hold a verdict.
-LONG = 40
-WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
-_NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 
 def html_report(report: Report) -> str:
@@ -570,7 +570,8 @@ def html_report(report: Report) -> str:
         *report.figures,
         *rank_diagrams(run, report.rows),
     ]
-    return _render(
+    return page.render(
+        _environment(),
         "report.html",
         title=str(run.info.get("title", run.info.get("id", "Report"))),
         report=report,
@@ -579,117 +580,22 @@ def html_report(report: Report) -> str:
         tables=tables,
         claims=claims_grid(run, report.claims),
         references=reference_section(report.references),
-        figures=_figures(figures),
-        tuning=_figures(paths),
+        figures=page.images(figures),
+        tuning=page.images(paths),
         published=published_line(run),
         found=sum(not section.empty for section in report.measured),
         cells=[(row, *row_cells(run, row)) for row in report.rows],
     )
 
 
-def html_page(
-    title: str,
-    summary: Sequence[str],
-    sections: Sequence[Section],
-    drawings: Sequence[Figure | Forest] = (),
-) -> str:
-    """Return sections as an HTML page of the same look, the summary first.
-
-    Parameters
-    ----------
-    title : str
-    summary : sequence of str
-    sections : sequence of Section
-    drawings : sequence of Figure or Forest
-        Set before the sections.
-    """
-    return _render(
-        "page.html",
-        title=title,
-        summary=summary,
-        figures=_figures(drawings),
-        sections=sections,
-    )
-
-
-def _figures(
-    drawings: Sequence[Figure | RankDiagram | Forest],
-) -> list[tuple[str, str]]:
-    """Return the caption of every figure, and the figure as the address of an image."""
-    if not drawings:
-        return []
-    from mtlrun.tables.drawing import svg  # matplotlib only where something is drawn
-
-    return [
-        (d.caption, f"data:image/svg+xml;base64,{b64encode(svg(d).encode()).decode()}")
-        for d in drawings
-    ]
-
-
-def _anchor(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-def _entry(column: Column, value: object) -> dict[str, Any]:
-    text = show(value, column.kind)
-    number: Any = value if isinstance(value, int | float) else None
-    if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
-        number = found[0]  # the mean in "mean ± deviation"
-    words = {
-        "right": column.kind != "text",
-        "whole": column.name in WHOLE,
-        "long": len(text) > LONG,
-    }
-    words |= {tone(text): True, "badge": True} if column.name in JUDGED else {}
-    css = [word for word, holds in words.items() if holds]
-    styled = value if isinstance(value, Styled) else Styled(text)
-    return {"text": text, "value": number, "css": " ".join(css), "link": styled.address}
-
-
-def tone(word: str) -> str:
-    """Return the class of a verdict or status: good, part, bad or none."""
-    return TONES.get(word) or TONES.get(word.split(" ")[0], "none")
-
-
 @cache
 def _environment() -> jinja2.Environment:
-    import jinja2  # only where a page is made
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters.update(
-        said=said, tone=tone, anchor=_anchor, digits="{:.10g}".format
-    )
-    environment.filters.update(
-        bullets=lambda texts: all(text.startswith("* ") for text in texts)
-    )
-    # What stands between backticks is code.
-    environment.filters.update(
-        code=lambda text: Markup(
-            re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))
-        )
-    )
-    environment.filters.update(
-        csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True)))
-    )
-    environment.filters.update(tex=lambda grid: quote(tex_grid(with_printed(grid))))
-    environment.globals.update(entry=_entry)
-    return environment
-
-
-def _render(template: str, **content: object) -> str:
-    own = {
-        name: Markup((TEMPLATES / name).read_text(encoding="utf-8"))
-        for name in ("style.css", "script.js")
-    }
-    made = _environment().get_template(template)
-    return (
-        made.render(style=own["style.css"], script=own["script.js"], **content) + "\n"
+    return page.environment(
+        [TEMPLATES, page.TEMPLATES],
+        TONES,
+        said=said,
+        csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True))),
+        tex=lambda grid: quote(tex_grid(with_printed(grid))),
     )
 
 
@@ -727,9 +633,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     paths = [*write_texts(report, folder), Path(folder) / PAGE]
     write_atomic(paths[-1], html_report(report))
     for figure in report.figures:
-        from mtlrun.tables.drawing import (
-            write_drawing,
-        )  # loads matplotlib: only where there is something to draw
+        from mtlrun.tables.drawing import write_drawing
 
         paths.append(_figure_path(folder, figure))
         write_drawing(figure, paths[-1])

@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, create_model
 
+from mtlrun.engine.averages import std
 from mtlrun.engine.record import (
     DIVERGED,
     DONE,
@@ -41,8 +42,9 @@ from mtlrun.engine.stored import (
     VERIFIED,
 )
 from mtlrun.errors import DataError, UserError
-from mtlrun.lab.report.checks import MEDIAN_QUANTITIES, PARALLEL
+from mtlrun.lab.report.checks import MEDIAN_QUANTITIES
 from mtlrun.lab.stored import StoredPlan, read_json, read_raw, read_sound
+from mtlrun.tables.quantities import PARALLEL
 from mtlrun.utils.io import DIGEST, as_list, canonical_json, sealed
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.sizes import LARGEST
@@ -284,12 +286,6 @@ def mark_simulated(name: str, facts: dict[str, Any]) -> str:
         if facts.get("simulated") and "simulated" not in name.lower()
         else name
     )
-
-
-def std(values: Iterable[float]) -> float | None:
-    """Return the sample standard deviation, None below two values."""
-    values = list(values)
-    return statistics.stdev(values) if len(values) > 1 else None
 
 
 # ---------------------------------------------------------------- reading

@@ -10,13 +10,13 @@ from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
+from mtlrun.engine.averages import std
 from mtlrun.engine.interfaces import METRIC_FACTS
 from mtlrun.engine.record import DONE, NOT_CONVERGED
 from mtlrun.errors import counted, listed
-from mtlrun.lab.report.cells import MethodResult, Run, std
+from mtlrun.lab.report.cells import MethodResult, Run
 from mtlrun.lab.report.checks import (
     ALL_DATA,
-    PARALLEL,
     PREDICTION,
     SHARE_DIFFERENCES,
     SHARES,
@@ -25,15 +25,15 @@ from mtlrun.lab.report.checks import (
     Stopped,
     Verdict,
     said,
-    spoken,
 )
 from mtlrun.lab.report.statistics import (
-    Ranking,
     greater_is_better,
     paired,
     paired_predictions,
     rank_rows,
 )
+from mtlrun.tables.quantities import PARALLEL, spoken
+from mtlrun.tables.ranking import Ranking
 from mtlrun.tables.report_table import Grid, Section, number, show, significant
 from mtlrun.utils.io import as_list
 

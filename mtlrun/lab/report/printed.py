@@ -9,15 +9,10 @@ from typing import Any
 
 from mtlrun.engine.record import NOT_CONVERGED, TIMEOUT
 from mtlrun.lab.report.cells import MISSING, PARTIAL, MethodResult, Run
-from mtlrun.lab.report.checks import (
-    ALL_DATA,
-    AVERAGE_RANK,
-    PARALLEL,
-    QUANTITIES,
-    spoken,
-)
+from mtlrun.lab.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
 from mtlrun.lab.report.interpretations import JudgedRun, ReferenceVerdict
 from mtlrun.lab.report.statistics import direction
+from mtlrun.tables.quantities import PARALLEL, spoken
 from mtlrun.tables.report_table import Column, Grid, Section, Styled, number, show
 from mtlrun.utils.io import as_list
 

@@ -24,9 +24,10 @@ from mtlrun.lab.report.cells import (
     Run,
     mark_simulated,
 )
-from mtlrun.lab.report.checks import VERDICTS, Verdict, said, spoken
+from mtlrun.lab.report.checks import VERDICTS, Verdict, said
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
 from mtlrun.lab.stored import made_and_verified
+from mtlrun.tables.quantities import spoken
 from mtlrun.tables.report_table import Column, Grid, Section, plain, show, significant
 from mtlrun.utils.io import as_list
 

@@ -22,7 +22,7 @@ from mtlrun.lab.report.build import (
     build_report,
     cells_text,
     claim_lines,
-    html_page,
+    plain_models,
     trouble_texts,
     verdict_lines,
 )
@@ -43,6 +43,7 @@ from mtlrun.lab.report.sections import (
     findings,
 )
 from mtlrun.lab.stored import read_json
+from mtlrun.tables.page import html_page
 from mtlrun.tables.report_table import (
     Column,
     Grid,
@@ -449,7 +450,7 @@ def overview_json(overview: Overview) -> str:
         "comparisons": overview.comparisons,
         "left_out": overview.left_out,
     }
-    return json_text(content)
+    return json_text(plain_models(content))
 
 
 def _readings(
@@ -475,7 +476,7 @@ def render_overview(overview: Overview, form: str, root: Path) -> str:
             *overview.summary,
             *([f"Made with `{overview.command}`."] if overview.command else []),
         ]
-        return html_page(overview.title, lines, sections)
+        return html_page(overview.title, lines, sections, tones=TONES)
     return overview_json(overview) if form == "json" else overview_markdown(overview)
 
 

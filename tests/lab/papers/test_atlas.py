@@ -10,15 +10,14 @@ from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
+from mtlrun.comparison.atlas import GAINS, read_lines
 from mtlrun.errors import ConfigError
 from mtlrun.lab.papers.atlas import (
-    GAINS,
     METHODS,
     PROPERTIES,
     methods,
     prediction,
     read_gains,
-    read_lines,
     summary,
 )
 

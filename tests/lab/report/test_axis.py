@@ -6,8 +6,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from mtlrun.lab.report.build import build_report, markdown, write_report
-from mtlrun.lab.report.figures import Figure, Line, Panel
 from mtlrun.tables.drawing import COLOURS, draw, write_drawing
+from mtlrun.tables.figures import Figure, Line, Panel
 
 
 @pytest.fixture

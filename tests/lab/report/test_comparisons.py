@@ -12,7 +12,7 @@ from mtlrun.lab.report.cells import MethodResult, Run
 from mtlrun.lab.report.checks import Check, Claim
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate
 from mtlrun.lab.report.claims import judge as judge_claim
-from mtlrun.lab.report.statistics import Ranking
+from mtlrun.tables.ranking import Ranking
 
 INFO = {
     "datasets": {"alpha": {"id": "alpha"}},

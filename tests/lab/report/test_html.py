@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.lab.report.build import build_report, html_page, html_report, render, tone
-from mtlrun.lab.report.figures import Figure, Panel
+from mtlrun.lab.report.build import build_report, html_report, render, tone
 from mtlrun.lab.report.summary import read_overview, render_overview, write_overview
+from mtlrun.tables.figures import Figure, Panel
+from mtlrun.tables.page import html_page
 from mtlrun.tables.report_table import Column, Grid, Section
 
 CHROMIUM = (

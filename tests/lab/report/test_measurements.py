@@ -16,9 +16,9 @@ from mtlrun.lab.report.build import (
     render,
     write_report,
 )
-from mtlrun.lab.report.figures import HeatMap
 from mtlrun.lab.report.summary import print_report
 from mtlrun.tables.drawing import draw, write_drawing
+from mtlrun.tables.figures import HeatMap
 
 
 def lines_of(text: str) -> list[str]:

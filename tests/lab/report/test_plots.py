@@ -13,15 +13,14 @@ from mtlrun.errors import UserError
 from mtlrun.lab.report.build import build_report, markdown
 from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.figures import (
-    Figure,
-    Forest,
-    HeatMap,
     measured_ranks,
     path_figures,
     printed_figures,
     rank_diagrams,
 )
-from mtlrun.tables.drawing import alike, draw, draw_forest, plot, svg
+from mtlrun.lab.report.plots import plot
+from mtlrun.tables.drawing import alike, draw, draw_forest, svg
+from mtlrun.tables.figures import Figure, Forest, HeatMap
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.engine.record import PACKED, Records
+from mtlrun.engine.stored import SHAPES
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.build import build_report, render
 from mtlrun.lab.report.cells import load_results, read_run
 from mtlrun.lab.report.summary import read_overview
-from mtlrun.engine.stored import SHAPES
 from mtlrun.lab.stored import MODELS, read_json, read_raw
 from mtlrun.model.files import load_model
 from mtlrun.model.plots import plot_model

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mtlrun.engine.averages import std
 from mtlrun.errors import DataError
-from mtlrun.lab.report.cells import MethodResult, method_results, read_run, std
+from mtlrun.lab.report.cells import MethodResult, method_results, read_run
 from mtlrun.lab.report.printed import mean_std, range_text, result_grid, task_note
 
 DC = "LADM-DC-RMTL-10%"
