@@ -281,8 +281,8 @@ def train(
     from mtlrun.engine.pool import Pool
     from mtlrun.engine.progress import make_progress
     from mtlrun.lab.load import chunk_training, load_training
+    from mtlrun.lab.training import train as fit
     from mtlrun.model.train import PAGE, training_lines
-    from mtlrun.model.train import train as fit
 
     if config.endswith((".yaml", ".yml")) and not Path(config).exists():
         raise ConfigError(
@@ -292,7 +292,7 @@ def train(
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
     if chunked is not None:
-        from mtlrun.comparison.chunked import train_chunks
+        from mtlrun.lab.training import train_chunks
 
         pool = Pool(jobs, backend, scheduler)
         trained = train_chunks(

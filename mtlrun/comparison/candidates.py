@@ -101,18 +101,9 @@ class Candidate:
     features: str = ""
 
     @property
-    def method(self) -> dict[str, Any]:
-        """What a training file says of it; methods that compete have an inner score, with a grid or without."""
-        given: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("params", "grid", "select_with", "halving")
-        }
-        if not self.grid and self.family in (INDEPENDENT, POOLED, MULTITASK):
-            given["scored"] = True
-        return {
-            "estimator": self.estimator,
-            **{name: value for name, value in given.items() if value},
-        }
+    def is_scored(self) -> bool:
+        """Whether it has an inner score without a grid, because it competes."""
+        return not self.grid and self.family in (INDEPENDENT, POOLED, MULTITASK)
 
 
 def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:

@@ -23,7 +23,7 @@ from mtlrun.chunks.sums import (
     statistics_of,
     target_moments,
 )
-from mtlrun.chunks.table import ChunkedTable, chunk_files
+from mtlrun.chunks.table import ChunkedTable
 from mtlrun.comparison.candidates import (
     FIT_TOL,
     SEARCH_TOL,
@@ -40,12 +40,9 @@ from mtlrun.comparison.summed import (
     FoldSearch,
     SummedEvaluation,
     Training,
-    values_of,
 )
 from mtlrun.comparison.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
-from mtlrun.data.files import data_file
 from mtlrun.data.roles import Roles
-from mtlrun.engine.job import edges_of
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.stored import COMPARED
 from mtlrun.errors import ConfigError, counted
@@ -53,10 +50,9 @@ from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.registry import METHODS, build, load_class
-from mtlrun.lab.spec import ChunkTraining
 from mtlrun.model.fitted import Model
-from mtlrun.model.train import Trained, TrainingSummary, check_settings, save_training
-from mtlrun.utils.io import file_json, write_atomic, writing
+from mtlrun.model.train import Trained, save_training
+from mtlrun.utils.io import file_json, write_atomic
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -502,80 +498,3 @@ def _final(data: Chunked, candidate: Candidate) -> Trained:
         "config": {"method": candidate.label},
     }
     return Trained(data.model(candidate.label, training, fitted, facts), result, "")
-
-
-def train_chunks(
-    training: ChunkTraining,
-    *,
-    output: Path,
-    pool: Pool,
-    force: bool = False,
-    say: Callable[[str], None],
-) -> TrainingSummary:
-    """Train a model on a table in chunks; raises as `mtlrun.model.train.train`."""
-    folder = output / training.id
-    check_settings(folder, training, force)
-    name, K = training.method.estimator, training.folds
-    candidate = candidate_of(name, Scale(1, 2))
-    params = {**candidate.params, **training.method.params}
-    candidate = replace(candidate, params=params, grid=dict(training.method.grid))
-    for values in values_of(candidate)[:1]:
-        build({"estimator": candidate.estimator, "params": {**params, **values}})
-    roles = training.data.model_dump(exclude={"files"})
-    files = chunk_files(training.files)
-    if not files:
-        data_file(training.files)
-        files = [training.files]
-    data = Chunked.read(ChunkedTable.of(files, **roles), pool, K, training.seed, say)
-    search = FoldSearch(data.folds, [candidate])
-    search.run((0, other) for other in range(1, K))
-    params, score = search.best(candidate, 0)
-    say(f"fitting {name}")
-    fitted_to = Training.of(data.folds.without(0))
-    started = time.perf_counter()
-    fitted = fitted_to.fit(candidate, params)
-    seconds = {
-        "fit": time.perf_counter() - started,
-        "search": search.seconds[candidate.label],
-    }
-    found = data.scores(0, *fitted[:2])
-    converged = bool(getattr(fitted[2], "converged_", True))
-    if training.refit:
-        fitted_to = Training.of(data.folds.whole)
-        fitted = fitted_to.fit(candidate, params)
-    result = {
-        "schema": 1,
-        "id": training.id,
-        "dataset": training.config["data"]["files"],
-        "method": name,
-        "status": "ok" if converged else "not converged",
-        "params": params,
-        "metrics": {key: float(np.nanmean(values)) for key, values in found.items()},
-        "per_task": {key: values.tolist() for key, values in found.items()},
-        "counts": {
-            "n_tasks": len(data.tasks),
-            **{f"undefined_{k}": int(np.isnan(v).sum()) for k, v in found.items()},
-        },
-        "seconds": seconds,
-        "solver": {},
-        "selection": {
-            "chosen": params,
-            "metric": "nmse",
-            "score": score,
-            "edges": edges_of(candidate.grid, params),
-        }
-        if candidate.grid
-        else {},
-        "refit": training.refit,
-    }
-    facts = {
-        "name": training.id,
-        "refit": training.refit,
-        "metrics": result["metrics"],
-        "config": training.config,
-    }
-    with writing(folder, "Free some space, or choose another folder with --output."):
-        save_training(
-            Trained(data.model(name, fitted_to, fitted, facts), result, ""), folder
-        )
-    return TrainingSummary(folder, result)

@@ -30,6 +30,7 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.differences import differences, tables_like
+from mtlrun.comparison.jobs import JobMaker
 from mtlrun.comparison.leaderboard import PARTS, Board, curve_of
 from mtlrun.comparison.protocol import (
     Protocol,
@@ -73,8 +74,6 @@ from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError, DataError
-from mtlrun.lab.plan import Plan, plan
-from mtlrun.lab.spec import Experiment
 from mtlrun.metrics import get_metric
 from mtlrun.model.train import Trained, fit_training, load_trained
 from mtlrun.tables.report_table import duration
@@ -343,7 +342,7 @@ class _Session:
         deadline: float | None,
     ) -> CompareSchedule:
         """Return what computes methods on all splits."""
-        made = self._plan(protocol.experiment(candidates, self.dataset))
+        made = JobMaker(protocol, self.dataset).plan(candidates, self.folder, self.data)
         cells = {(row.method, row.trial): row.cell for row in made.rows}
         runner = Runner(
             made,
@@ -356,12 +355,6 @@ class _Session:
         )
         return CompareSchedule(
             candidates, cells, runner, tested, deadline, self.say, usual=usual
-        )
-
-    def _plan(self, experiment: Experiment) -> Plan:
-        """Return the cells of an experiment on the table; they have no run folder of their own."""
-        return replace(
-            plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder
         )
 
     def _board(
@@ -451,16 +444,16 @@ class _Session:
 
         `params` are those that the searches of all splits chose.
         """
-        training = self.protocol.training(candidate, self.dataset, params)
-        made = self._plan(training)
-        cell = made.rows[0].cell
-        stored = load_trained(self.folder / MODEL, training, cell)
+        maker = JobMaker(self.protocol, self.dataset)
+        training = maker.training(candidate, params)
+        stored = load_trained(self.folder / MODEL, training)
         if stored is not None:
             return stored
         self.say(f"fitting {candidate.label} on all rows")
         # Starting processes takes longer than what they would save on a method that took seconds per split.
         jobs = 1 if max(entry.seconds, default=math.inf) < SHORT else self.settings.jobs
-        return fit_training(training, cell, self.dataset, Runner(made, Pool(jobs)))
+        made = maker.plan_of(training.job, candidate.label, self.folder, self.data)
+        return fit_training(training, self.dataset, Runner(made, Pool(jobs)))
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +40,6 @@ from mtlrun.engine.evaluation import one_class
 from mtlrun.engine.job import purpose_of
 from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
-from mtlrun.lab.spec import Experiment
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
@@ -49,7 +47,6 @@ from mtlrun.utils.sizes import PLANNED, allow
 
 #: Folds of the comparison, how often they are drawn, and folds of the search inside the training rows.
 SPLITS, REPEATS, FOLDS = 5, 2, 3
-FEATURES = "table"
 
 
 @dataclass(frozen=True)
@@ -274,74 +271,12 @@ class Protocol:
             else [],
         )
 
-    def experiment(self, candidates: list[Candidate], dataset: Dataset) -> Experiment:
-        """Return the methods as an experiment, with a row for each on every split."""
-        config: dict[str, Any] = {
-            **self._common(dataset),
-            "title": f"Methods on {dataset.title}",
-            "datasets": [dataset.id],
-            "methods": [
-                {"label": candidate.label, **candidate.method, **_step(candidate)}
-                for candidate in candidates
-            ],
-            "split": {**self.split, "trials": self.n_splits},
-        }
-        return Experiment.of(config, dataset.title)
-
-    def training(
-        self,
-        candidate: Candidate,
-        dataset: Dataset,
-        params: Mapping[str, Any] | None = None,
-    ) -> Experiment:
-        """Return a method as a training file; its cell is that of the first split.
-
-        Parameters
-        ----------
-        candidate : Candidate
-        dataset : Dataset
-        params : mapping, optional
-            Parameters of the model that is fitted to all rows; default: those that the
-            search of the first split chooses.
-        """
-        config: dict[str, Any] = {
-            **self._common(dataset),
-            "kind": "train",
-            "title": f"{candidate.label} on {dataset.title}",
-            "dataset": {"id": dataset.id},
-            "method": candidate.method,
-            **_step(candidate),
-            "split": self.split,
-            "refit": dict(params) if params else True,
-        }
-        return Experiment.of(config, dataset.title)
-
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
         purpose = purpose_of(self.split["kind"], self.split.get("folds"), trial)
         seed = derive_seed(self.seed, dataset.id, *purpose)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test
-
-    def _common(self, dataset: Dataset) -> dict[str, Any]:
-        same = {
-            "schema": 1,
-            "id": f"compare/{dataset.id}",
-            "features": FEATURES,
-            "keep": ["predictions"],
-        }
-        selection = {"folds": self.folds, "metric": self.metric}
-        return {
-            **same,
-            "metrics": [self.metric],
-            "seed": self.seed,
-            "selection": selection,
-        }
-
-
-def _step(candidate: Candidate) -> dict[str, str]:
-    """Return the feature step of a method that has one of its own."""
-    return {"features": candidate.features} if candidate.features else {}
 
 
 def _measure(metric: str) -> str:

@@ -201,10 +201,15 @@ def source_name(card: Card) -> str:
     name = card.source.name
     if card.simulated:
         return f"generator:{name.rpartition(':')[2]}"
-    roles: list[str] = []
     if name == "table":
-        roles = [role for role in _VERSIONED_ROLES if card.source.options.get(role)]
-    return "+".join([f"reader:{name}", *roles])
+        return table_source_name(card.source.options)
+    return f"reader:{name}"
+
+
+def table_source_name(options: Mapping[str, Any]) -> str:
+    """Return `source_name` of a table of a user, from the options of its reader."""
+    roles = [role for role in _VERSIONED_ROLES if options.get(role)]
+    return "+".join(["reader:table", *roles])
 
 
 def source_function(card: Card) -> Callable[..., Dataset]:

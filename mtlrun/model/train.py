@@ -1,4 +1,4 @@
-"""``mtlrun train``: tune parameters on the training rows, fit, score the test rows, save model and results."""
+"""Tune parameters on the training rows, fit, score the test rows, save model and results."""
 
 from __future__ import annotations
 
@@ -9,23 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
 from mtlrun.engine.evaluation import Part
 from mtlrun.engine.fit import Fitted, fit_cell, with_features
-from mtlrun.engine.job import TABLE_KINDS, Cell, with_params
-from mtlrun.engine.pool import Pool
-from mtlrun.engine.progress import Progress
+from mtlrun.engine.job import Cell, with_params
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
 from mtlrun.engine.store import check_folder
 from mtlrun.errors import ConfigError, DataError, UserError, counted
-from mtlrun.estimators.baselines import PerTask, takes_task_id
+from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.registry import build
-from mtlrun.lab.plan import plan
-from mtlrun.lab.spec import ChunkTraining, Experiment
 from mtlrun.model.files import (
     COEFFICIENTS,
     FACTS,
@@ -39,7 +34,7 @@ from mtlrun.model.fitted import Model, tested_table, to_csv
 from mtlrun.tables.figures import Figure, Line, Panel
 from mtlrun.tables.page import html_page
 from mtlrun.tables.report_table import Column, Grid, Section, show
-from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic, writing
+from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic
 from mtlrun.utils.outputs import publish
 
 METRICS, PREDICTIONS, CONFIG, PAGE = (
@@ -72,6 +67,39 @@ class TrainingSummary:
 
 
 @dataclass(frozen=True)
+class TrainingJob:
+    """A model to train: its job, and what the files in its folder say about it.
+
+    Attributes
+    ----------
+    job : Cell
+        A fit, with the search before it.
+    id : str
+        ``<paper>/<name>``, as the training file has it.
+    source : str
+        Where it was asked for, as messages call it.
+    dataset_name : str
+    dataset_options : dict
+        Arguments of `load_dataset`.
+    estimator : str
+        As the training file names it.
+    refit : bool or dict
+        Whether the saved model is fitted to all rows, and parameters that it then has.
+    config : dict
+        The training file with its defaults.
+    """
+
+    job: Cell
+    id: str
+    source: str
+    dataset_name: str
+    dataset_options: dict[str, Any]
+    estimator: str
+    refit: bool | dict[str, Any]
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Trained:
     """A trained model, what `metrics.json` says of it, predictions of the test rows as CSV, and these rows by task.
 
@@ -100,109 +128,53 @@ class Trained:
         )
 
 
-def train(
-    training: Experiment,
-    *,
-    output: Path,
-    data_dir: Path | None = None,
-    jobs: int = 1,
-    force: bool = False,
-    retries: int = 0,
-    progress: Progress | None = None,
-) -> TrainingSummary:
-    """Train, evaluate and save a model.
-
-    Searches and the fit on the training rows are cells in ``<output>/cells``: an interrupted training continues where
-    it stopped, and an experiment or a comparison with the same cell shares its result.
+def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Trained:
+    """Train and evaluate a model on a data set in memory.
 
     Parameters
     ----------
-    training : Experiment
-        A training file.
-    output : Path
-        The results lie in ``<output>/<id>``.
-    data_dir : Path, optional
-    jobs : int, default 1
-        Processes for the search.
-    force : bool
-        Recompute everything, and replace a model with other settings in that folder.
-    retries : int, default 0
-        Compute a part that fails so many times again.
-    progress : Progress, optional
-        Default: silent.
-
-    Raises
-    ------
-    ConfigError
-        If the method cannot be made or fitted as the file says, or the features cannot be used with the data.
-    DataError
-        If the data are missing or damaged.
-    UserError
-        If the folder holds a model with other settings, or cannot be written.
-    """
-    folder = output / training.id
-    progress = progress or Progress()
-    check_settings(folder, training, force)
-    made = plan(training, data_dir=data_dir, output=output)
-    cell = made.rows[0].cell
-    if not force and (result := _up_to_date(folder, training, cell)) is not None:
-        return TrainingSummary(folder, result, up_to_date=True)
-    dataset = load_dataset(
-        training.spec.dataset.id, data_dir=data_dir, **training.spec.dataset.options
-    )
-    check_training(training, dataset)
-    runner = Runner(
-        made, Pool(jobs, seconds=made.limit), progress, force=force, retries=retries
-    )
-    trained = fit_training(training, cell, dataset, runner)
-    with writing(folder, "Free some space, or choose another folder with --output."):
-        save_training(trained, folder)
-        write_atomic(folder / PAGE, trained.page())
-    return TrainingSummary(folder, trained.result)
-
-
-def fit_training(
-    training: Experiment, cell: Cell, dataset: Dataset, runner: Runner
-) -> Trained:
-    """Train and evaluate the model of a cell on a data set that is at hand; see `train`.
+    training : TrainingJob
+    dataset : Dataset
+        The data set of the job.
+    runner : Runner
+        Computes the search of the job, and keeps its record.
 
     Raises
     ------
     ConfigError
         If the method cannot be fitted as the file says, or no candidate of its grid has a score.
     """
-    spec, say = training.spec, runner.progress.message
+    cell = training.job
+    say = runner.progress.message
     with runner.working():
         runner.progress.start(len(cell.folds))
         lost = runner.search([cell])
     if lost:
-        raise ConfigError(
-            f"{training.source}: {spec.method.estimator}: {lost[0].error}"
-        )
+        raise ConfigError(f"{training.source}: {training.estimator}: {lost[0].error}")
     choice = runner.choices.get(cell.key, {})
     chosen = choice.get("chosen") or {}
     say(
-        f"fitting {spec.method.estimator}"
+        f"fitting {training.estimator}"
         + "".join(f" {name}={value}" for name, value in chosen.items())
     )
     try:
         fitted = fit_cell(cell, dataset, chosen)
         record = runner.finish_fit(cell, fitted.record)
         say(
-            f"{spec.dataset.name}: {counted(dataset.n_samples, 'row')} ({fitted.part.train.n_samples} for training, "
+            f"{training.dataset_name}: {counted(dataset.n_samples, 'row')} ({fitted.part.train.n_samples} for training, "
             f"{fitted.part.test.n_samples} for testing), {counted(dataset.n_features, 'feature')}, "
             f"{counted(dataset.n_tasks, 'task')}"
         )
         result = _result(training, record)
-        refitted = spec.refit if isinstance(spec.refit, dict) else {}
+        refitted = training.refit if isinstance(training.refit, dict) else {}
         params = with_params(cell.method.params, {**chosen, **refitted})
-        facts = _facts(training, cell, dataset, fitted.model, result, params)
+        facts = _facts(training, dataset, fitted.model, result, params)
         tested_rows = tested_table(
             Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows
         )
         predictions = to_csv(tested_rows, safe=False)
         model, step = fitted.model, fitted.step
-        if spec.refit:
+        if training.refit:
             say("refitting on all rows")
             rows = np.arange(dataset.n_samples)
             whole, step = with_features(Part.of(dataset, rows, rows[:1]), cell.features)
@@ -211,7 +183,7 @@ def fit_training(
             )
     except (ValueError, TypeError) as error:
         raise ConfigError(
-            f"{training.source}: {spec.method.estimator}: {error}"
+            f"{training.source}: {training.estimator}: {error}"
         ) from error
     return Trained(Model(model, step, facts), result, predictions, tested(fitted))
 
@@ -231,53 +203,6 @@ def tested(fitted: Fitted) -> Tested:
     return [
         (test.tasks[t], truth[rows, t], scores[rows, t]) for t, rows in enumerate(known)
     ]
-
-
-def check_training(training: Experiment, dataset: Dataset) -> None:
-    """Refuse features that cannot be used with the data, and estimators that cannot take its classes.
-
-    Raises
-    ------
-    ConfigError
-        Names the remedy.
-    """
-    spec, features, method = training.spec, training.spec.features, training.spec.method
-    kind = None if features.kind == "none" else features.kind
-    gaps = dataset.X.dtype.kind == "f" and bool(
-        np.isnan(getattr(dataset.X, "data", dataset.X)).any()
-    )
-    if (dataset.categories or gaps) and kind not in TABLE_KINDS:
-        raise ConfigError(
-            f"{spec.id}: {dataset.id} has text or missing values",
-            "Add the line: features: table",
-        )
-    if (
-        kind is None
-        and dataset.strings
-        and ":" not in method.estimator
-        and "features" not in method.params
-    ):
-        raise ConfigError(
-            f"{spec.id}: the rows of {dataset.id} are strings",
-            "Add the line: features: one-hot",
-        )
-    if kind is not None and dataset.strings != features.strings:
-        what = "strings" if dataset.strings else "numbers"
-        raise ConfigError(
-            f"{spec.id}: features: {kind} cannot be used with {dataset.id}, whose rows are {what}"
-        )
-    if dataset.zero_one and not is_classifier(
-        build({"estimator": method.estimator, "params": method.params})
-    ):
-        text = f"{spec.id}: a regression model that is saved takes labels from the signs of its predictions"
-        raise ConfigError(text, "Leave out coding: 0/1, or use a classifier.")
-    if dataset.task_type == "multiclass":
-        estimator = build({"estimator": method.estimator, "params": method.params})
-        if takes_task_id(estimator) or not is_classifier(estimator):
-            raise ConfigError(
-                f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, but {method.estimator} needs binary tasks",
-                f"Make one task per class: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
-            )
 
 
 def save_training(trained: Trained, folder: Path) -> None:
@@ -301,10 +226,8 @@ def save_training(trained: Trained, folder: Path) -> None:
         save_model(new, trained.model)
 
 
-def check_settings(
-    folder: Path, training: Experiment | ChunkTraining, force: bool
-) -> None:
-    """Refuse a folder with a model that was trained with other settings (`training.config`), unless by force.
+def check_settings(folder: Path, config: Mapping[str, Any], force: bool) -> None:
+    """Refuse a folder with a model that was trained with other settings (`config`), unless by force.
 
     Raises
     ------
@@ -318,23 +241,21 @@ def check_settings(
         before = read_facts(folder).get("config")
     except DataError as error:
         raise UserError(f"{error.message}", "Add --force to replace it.") from None
-    if before != jsonable(training.config):
+    if before != jsonable(config):
         raise UserError(
             f"{folder} holds a model that was trained with other settings",
             "Add --force to replace it, choose another --output, or change the id in the file.",
         )
 
 
-def _up_to_date(
-    folder: Path, training: Experiment, cell: Cell
-) -> dict[str, Any] | None:
-    """Return the results in a folder, None unless they are those of the cell and all files are there."""
+def up_to_date(folder: Path, training: TrainingJob) -> dict[str, Any] | None:
+    """Return the results in a folder, None unless they are those of the job and all files are there."""
     try:
         facts = read_facts(folder)
         result = json.loads(read_text_file(folder / METRICS))
     except (DataError, OSError, ValueError):
         return None
-    same = facts.get("cell") == cell.key and facts.get("config") == jsonable(
+    same = facts.get("cell") == training.job.key and facts.get("config") == jsonable(
         training.config
     )
     whole = all(
@@ -343,11 +264,11 @@ def _up_to_date(
     return result if same and whole and isinstance(result, dict) else None
 
 
-def load_trained(folder: Path, training: Experiment, cell: Cell) -> Trained | None:
+def load_trained(folder: Path, training: TrainingJob) -> Trained | None:
     """Return what an earlier training of the same cell saved in a folder; None where it has to be trained."""
     try:
         finished(folder)
-        result = _up_to_date(folder, training, cell)
+        result = up_to_date(folder, training)
         if result is None:
             return None
         return Trained(
@@ -363,13 +284,13 @@ def load_trained(folder: Path, training: Experiment, cell: Cell) -> Trained | No
         return None
 
 
-def _result(training: Experiment, record: Record) -> dict[str, Any]:
+def _result(training: TrainingJob, record: Record) -> dict[str, Any]:
     """Return the content of `metrics.json`."""
     return {
         "schema": SCHEMA,
         "id": training.id,
-        "dataset": training.spec.dataset.name,
-        "method": training.spec.method.estimator,
+        "dataset": training.dataset_name,
+        "method": training.estimator,
         "status": record.status,
         "params": record.params,
         "metrics": record.metrics,
@@ -380,20 +301,20 @@ def _result(training: Experiment, record: Record) -> dict[str, Any]:
         "environment": record.environment,
         "log": record.log,
         "selection": record.selection,
-        "refit": training.spec.refit,
+        "refit": training.refit,
         "cell": record.key,
     }
 
 
 def _facts(
-    training: Experiment,
-    cell: Cell,
+    training: TrainingJob,
     dataset: Dataset,
     estimator: BaseEstimator,
     result: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the content of ``model.json``; `params` are those of the saved model."""
+    cell = training.job
     features = cell.features
     # What the model reads: groups are columns of it, unlike those of the data set.
     has_levels = features is not None and features.has_levels
@@ -408,7 +329,7 @@ def _facts(
     return {
         "name": training.id,
         "cell": cell.key,
-        "refit": training.spec.refit,
+        "refit": training.refit,
         "task_type": dataset.task_type,
         "design": design,
         "tasks": dataset.tasks,
@@ -426,14 +347,14 @@ def _facts(
         "label_types": dataset.label_types,
         "positive": dataset.options.get("positive"),
         "estimator": {
-            "name": training.spec.method.estimator,
+            "name": training.estimator,
             "class": cell.method.estimator,
             "per_task": isinstance(estimator, PerTask),
             "params": params,
         },
         "dataset": {
             "id": dataset.id,
-            "options": training.spec.dataset.options,
+            "options": training.dataset_options,
             "fingerprint": dataset.fingerprint,
             "simulated": dataset.simulated,
         },

@@ -15,7 +15,7 @@ from mtlrun.comparison.compare import compare
 from mtlrun.comparison.result import Comparison
 from mtlrun.data.table import read_table
 from mtlrun.lab.load import load_training
-from mtlrun.model.train import train
+from mtlrun.lab.training import train
 
 TRAINING = """\
 schema: 1

@@ -18,8 +18,8 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.lab.load import load_training
+from mtlrun.lab.training import train
 from mtlrun.model.files import load_model
-from mtlrun.model.train import train
 
 N_SCHOOLS = 6
 N_PUPILS = 8

@@ -512,7 +512,7 @@ def test_default_methods_hold_the_baselines_of_every_family():
         )
         for candidate in found.values():  # what competes has an inner score
             competes = candidate.family in ("multi-task", "independent", "pooled")
-            assert competes == bool(candidate.grid or candidate.method.get("scored")), (
+            assert competes == bool(candidate.grid or candidate.is_scored), (
                 candidate.label
             )
 
@@ -530,11 +530,9 @@ def test_the_search_of_boosted_trees_is_halved_where_there_are_many_rows():
         found = {c.label: c for c in default_candidates(data, 0.8)}
         trees = {label for label in found if "GradientBoosting" in label}
         assert len(trees) == 2
-        assert {
-            label
-            for label, candidate in found.items()
-            if candidate.method.get("halving")
-        } == (trees if halved else set())
+        assert {label for label, candidate in found.items() if candidate.halving} == (
+            trees if halved else set()
+        )
         facts = facts_of(
             data,
             Protocol.of(data, Settings()),

@@ -15,6 +15,7 @@ from mtlrun.comparison.candidates import (
     calibrated,
     default_candidates,
 )
+from mtlrun.comparison.jobs import JobMaker
 from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.data.roles import Roles, make_dataset
@@ -25,9 +26,9 @@ from mtlrun.engine.job import Features, choose_over_splits, with_params
 from mtlrun.errors import UserError
 from mtlrun.estimators.registry import build
 from mtlrun.lab.load import load_training
+from mtlrun.lab.training import train
 from mtlrun.model.files import load_model, save_model, trust_options
 from mtlrun.model.fitted import Model
-from mtlrun.model.train import train
 
 FEW_ROWS = 12
 MANY_ROWS = 45
@@ -297,8 +298,8 @@ def test_the_training_file_of_a_comparison_makes_its_model_again(
     candidate = Candidate(
         "R", INDEPENDENT, "IndependentRidge", grid={"alpha": [1.0, 2.0]}
     )
-    plain = protocol.training(candidate, result.dataset)
-    assert plain.spec.refit is True
+    plain = JobMaker(protocol, result.dataset).training(candidate)
+    assert plain.refit is True
     folder = result.save(tmp_path)
     training = load_training(folder / "chosen.yaml", data_dir=folder / "data")
     done = train(training, output=tmp_path / "again", data_dir=folder / "data")

@@ -58,7 +58,7 @@ def test_smooth_models_are_tried_with_baselines_of_both_kinds(has_labels):
     for name in SMOOTH:
         candidate = found[f"{name}{end}"]
         assert candidate.grid == {}
-        assert candidate.method["scored"]
+        assert candidate.is_scored
 
 
 def test_smooth_models_rank_second_after_their_baselines():

@@ -17,9 +17,9 @@ from mtlrun.errors import ConfigError, UserError
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.features import WeightedDegree
 from mtlrun.lab.load import load_training
+from mtlrun.lab.training import train
 from mtlrun.metrics import auc_per_task, mse_per_task
 from mtlrun.model.files import load_model
-from mtlrun.model.train import train
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.processes import is_locked
 

@@ -15,7 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun.comparison.candidates import Candidate, default_candidates
-from mtlrun.comparison.protocol import FEATURES, Protocol
+from mtlrun.comparison.jobs import JobMaker
+from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
     AUC,
     HELPS,
@@ -37,12 +38,11 @@ from mtlrun.engine.fit import (
     make_step,
     score_candidates,
 )
-from mtlrun.engine.job import Cell, Features, choice_of
+from mtlrun.engine.job import TABLE, Cell, Features, choice_of
 from mtlrun.engine.record import Record
 from mtlrun.errors import DataError, one_line
 from mtlrun.estimators.baselines import scaled_targets
 from mtlrun.estimators.hierarchical import HierarchicalMTL
-from mtlrun.lab.plan import CellMaker, settings
 from mtlrun.metrics import get_metric
 from mtlrun.utils.io import derive_seed
 
@@ -230,15 +230,14 @@ def _computed(
     candidates: list[Candidate], protocol: Protocol, data: Dataset, tested: Evaluation
 ) -> list[Entry]:
     """Return what the methods do in every fold; a method that fails there is not chosen there."""
-    spec = protocol.experiment(candidates, data).spec
-    (setting,) = settings(spec)
-    maker = CellMaker(spec, setting, "", "", {})
+    maker = JobMaker(protocol, data)
     entries = [Entry(candidate.label, candidate.family) for candidate in candidates]
     for split in range(protocol.n_splits):
         searched: dict[str, Record] = {}  # of methods that search the same way
-        for entry, method in zip(entries, setting.methods, strict=True):
+        for entry, candidate in zip(entries, candidates, strict=True):
             try:
-                _enter(entry, split, maker.fit(method, split), data, tested, searched)
+                job = maker.job(candidate, split)
+                _enter(entry, split, job, data, tested, searched)
             except Exception as error:  # as in `compare`, it is an entry of the result
                 entry.failures[split] = one_line(error)
     return entries
@@ -350,7 +349,7 @@ def properties(data: Dataset) -> dict[str, float]:
         of a ridge regression per task (exponential of the entropy of the squared singular values), over the smaller of
         the numbers of tasks and of columns.
     """
-    X = learned_features(make_step(Features(FEATURES), data), data.X)
+    X = learned_features(make_step(Features(TABLE), data), data.X)
     X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
     width = X.shape[1]
     if width > MOST_COLUMNS:
