@@ -11,12 +11,12 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtlrun.data.cards import Card, Variant, check_id, load_card
 from mtlrun.data.files import DataFile, data_directory, verify_files
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils.io import sha256_json
 
 if TYPE_CHECKING:
+    from mtlrun.data.cards import Card, Variant
     from mtlrun.data.dataset import Dataset
 
 
@@ -248,6 +248,8 @@ def _prepare(
             f"data set {id}: coding must be one of {', '.join(CODINGS)}, not {coding!r}"
         )
     folder = data_directory(data_dir)
+    from mtlrun.data.cards import check_id, load_card  # loads pydantic
+
     card = load_card(check_id(id), folder)
     chosen = card.variant(variant)
     chosen = chosen.model_copy(update={"options": {**chosen.options, **options}})

@@ -22,7 +22,6 @@ from mtlrun.model.files import (
     read_facts,
     transformed_names,
 )
-from mtlrun.tables.drawing import check_drawing, write_drawing
 from mtlrun.tables.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
 from mtlrun.tables.report_table import Column, Grid, number
 from mtlrun.utils.arrays import NpzArchive
@@ -80,6 +79,8 @@ def plot_model(
         If the model has nothing of the kind, the format is unknown, or options do not
         fit the kind.
     """
+    from mtlrun.tables.drawing import check_drawing, write_drawing  # matplotlib
+
     check_drawing("kind of figure of a model", kind, KINDS, out)
     if kind != "curve" and (column is not None or tasks):
         raise UserError(

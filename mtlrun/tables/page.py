@@ -112,18 +112,16 @@ def environment(
     def entry(column: Column, value: object) -> dict[str, Any]:
         return _entry(column, value, tones)
 
-    made.filters.update(
-        {
-            "tone": tone,
-            "anchor": _anchor,
-            "digits": "{:.10g}".format,
-            "bullets": _are_bullets,
-            "code": _with_code,
-            "csv": lambda grid: quote(csv_grid(grid)),
-            "tex": lambda grid: quote(tex_grid(grid)),
-            **filters,
-        }
-    )
+    shared: dict[str, Callable[..., Any]] = {
+        "tone": tone,
+        "anchor": _anchor,
+        "digits": "{:.10g}".format,
+        "bullets": _are_bullets,
+        "code": _with_code,
+        "csv": lambda grid: quote(csv_grid(grid)),
+        "tex": lambda grid: quote(tex_grid(grid)),
+    }
+    made.filters.update({**shared, **filters})
     made.globals.update(entry=entry)
     return made
 
