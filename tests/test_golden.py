@@ -20,7 +20,7 @@ from mtlrun.data.files import data_directory
 from mtlrun.data.load import READERS, load_dataset, source_name
 from mtlrun.engine.analysis import MEASURES
 from mtlrun.engine.compute import compute_cell
-from mtlrun.engine.job import Cell, choice_of
+from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.methods import declared, versions_of
 from mtlrun.errors import DataError
 from mtlrun.lab.load import load_experiment
@@ -85,7 +85,7 @@ def experiments() -> dict[str, str]:
     return found
 
 
-def numbers_of_cell(cell: Cell) -> dict[str, float | None]:
+def numbers_of_cell(cell: Job) -> dict[str, float | None]:
     """Return metrics, those of the first task, rows and the parameters that a search chooses."""
     chosen = {}
     if cell.search is not None:
@@ -102,7 +102,7 @@ def numbers_of_cell(cell: Cell) -> dict[str, float | None]:
     return {**record.metrics, **first, **numbers, "rows": record.counts["n_train"]}
 
 
-def cell_of(text: str, folder: Path) -> Cell:
+def cell_of(text: str, folder: Path) -> Job:
     """Return the last cell of an experiment file."""
     path = folder / "golden.yaml"
     path.write_text(text)
@@ -110,9 +110,9 @@ def cell_of(text: str, folder: Path) -> Cell:
 
 
 @functools.cache
-def measured() -> dict[str, Cell]:
+def measured() -> dict[str, Job]:
     """Return a cell of every measure that the profile ``smoke`` of an experiment has."""
-    found: dict[str, Cell] = {}
+    found: dict[str, Job] = {}
     for entry in artefacts():
         for row in plan(
             load_experiment(entry.path, profile="smoke"), output="nowhere"
@@ -122,7 +122,7 @@ def measured() -> dict[str, Cell]:
     return found
 
 
-def numbers_of_measure(cell: Cell) -> dict[str, float | None]:
+def numbers_of_measure(cell: Job) -> dict[str, float | None]:
     """Return what a measure returns, without clocks and rounding."""
     record, _ = compute_cell(cell, None, None)
     compared = _agreement(record, record)

@@ -21,7 +21,7 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted, listed
 
 if TYPE_CHECKING:
-    from mtlrun.engine.plan import CellState
+    from mtlrun.engine.plan import JobState
     from mtlrun.lab.plan import Plan
     from mtlrun.lab.spec import Experiment
 
@@ -216,7 +216,7 @@ def status(
     say(totals(made, states))
 
 
-def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
+def _made(plan: Plan, states: Sequence[JobState]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
     from mtlrun.engine.record import commits_since
     from mtlrun.engine.stored import VERIFIED
@@ -255,7 +255,7 @@ def _own_code(plan: Plan) -> list[str]:
     ]
 
 
-def totals(plan: Plan, states: Sequence[CellState]) -> str:
+def totals(plan: Plan, states: Sequence[JobState]) -> str:
     """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
     counts = Counter[str](
         state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted
@@ -264,7 +264,7 @@ def totals(plan: Plan, states: Sequence[CellState]) -> str:
     return f"{counted(len(plan.wanted), 'cell')}: {shown}"
 
 
-def _table(plan: Plan, states: Sequence[CellState]) -> None:
+def _table(plan: Plan, states: Sequence[JobState]) -> None:
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted:

@@ -31,7 +31,7 @@ from mtlrun.errors import UnknownNameError, UserError, counted, listed
 from mtlrun.utils import io
 
 if TYPE_CHECKING:
-    from mtlrun.engine.plan import PlannedCell
+    from mtlrun.engine.plan import PlannedJob
     from mtlrun.engine.run import RunSummary
     from mtlrun.lab.plan import Plan
     from mtlrun.lab.report.build import Report
@@ -219,7 +219,7 @@ def _say_plan(made: Plan, force: bool) -> None:
     for line in rerun_reasons(made, survey(made, store)):
         say(line)
     keys = {cell.key for cell in (*cells, *folds)}
-    grouped: dict[str, list[PlannedCell]] = defaultdict(list)
+    grouped: dict[str, list[PlannedJob]] = defaultdict(list)
     for row in made.wanted:
         if row.cell.key in keys:
             grouped[f"{row.dataset}/{row.method}"].append(row)

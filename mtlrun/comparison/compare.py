@@ -30,7 +30,7 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.differences import differences, tables_like
-from mtlrun.comparison.jobs import JobMaker
+from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.leaderboard import PARTS, Board, curve_of
 from mtlrun.comparison.protocol import (
     Protocol,
@@ -342,7 +342,9 @@ class _Session:
         deadline: float | None,
     ) -> CompareSchedule:
         """Return what computes methods on all splits."""
-        made = JobMaker(protocol, self.dataset).plan(candidates, self.folder, self.data)
+        made = ComparisonJobs(protocol, self.dataset).plan(
+            candidates, self.folder, self.data
+        )
         cells = {(row.method, row.trial): row.cell for row in made.rows}
         runner = Runner(
             made,
@@ -444,7 +446,7 @@ class _Session:
 
         `params` are those that the searches of all splits chose.
         """
-        maker = JobMaker(self.protocol, self.dataset)
+        maker = ComparisonJobs(self.protocol, self.dataset)
         training = maker.training(candidate, params)
         stored = load_trained(self.folder / MODEL, training)
         if stored is not None:

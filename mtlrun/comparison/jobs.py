@@ -14,9 +14,9 @@ from mtlrun.data.load import table_source_name
 from mtlrun.engine.job import (
     HALVING,
     TABLE,
-    Cell,
     DatasetRef,
     Features,
+    Job,
     Method,
     Scoring,
     Search,
@@ -31,7 +31,7 @@ from mtlrun.engine.methods import (
     resolved,
     versions_of,
 )
-from mtlrun.engine.plan import JobPlan, PlannedCell
+from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.model.train import TrainingJob
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import PLANNED, allow
@@ -41,7 +41,7 @@ KEEP = "predictions"
 
 
 @dataclass(frozen=True)
-class JobMaker:
+class ComparisonJobs:
     """Makes the jobs of a comparison.
 
     They have the keys of an experiment on the same table, so that ``mtlrun train`` with
@@ -58,13 +58,13 @@ class JobMaker:
     dataset: Dataset
     _versions: dict[tuple[str, ...], Versions] = field(default_factory=dict)
 
-    def job(self, candidate: Candidate, trial: int) -> Cell:
+    def job(self, candidate: Candidate, trial: int) -> Job:
         """Return the job that fits and scores a method on a split."""
         protocol = self.protocol
         kind = protocol.split["kind"]
         purpose = purpose_of(kind, protocol.split.get("folds"), trial)
         method = self._method(candidate.estimator, candidate.params, trial)
-        return Cell(
+        return Job(
             DatasetRef(self.dataset.id, {}, self.dataset.fingerprint),
             Split(**protocol.split, trial=trial, seed=self._seed(*purpose)),
             method,
@@ -89,9 +89,9 @@ class JobMaker:
         ]
         return self._plan_of(rows, folder, data_dir)
 
-    def plan_of(self, job: Cell, label: str, folder: Path, data_dir: Path) -> JobPlan:
+    def plan_of(self, job: Job, label: str, folder: Path, data_dir: Path) -> JobPlan:
         """Return the plan of a single job, which is computed on the first split."""
-        row = PlannedCell("", self.dataset.id, None, label, 0, job.key, job)
+        row = PlannedJob("", self.dataset.id, None, label, 0, job.key, job)
         return self._plan_of([row], folder, data_dir)
 
     def training(
@@ -122,13 +122,13 @@ class JobMaker:
     def _id(self) -> str:
         return f"compare/{self.dataset.id}"
 
-    def _row(self, candidate: Candidate, trial: int) -> PlannedCell:
+    def _row(self, candidate: Candidate, trial: int) -> PlannedJob:
         job = self.job(candidate, trial)
         label = candidate.label
-        return PlannedCell("", self.dataset.id, None, label, trial, job.key, job)
+        return PlannedJob("", self.dataset.id, None, label, trial, job.key, job)
 
     def _plan_of(
-        self, rows: Sequence[PlannedCell], folder: Path, data_dir: Path
+        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path
     ) -> JobPlan:
         return JobPlan(
             id=self._id,

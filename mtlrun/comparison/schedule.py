@@ -14,7 +14,7 @@ from statistics import fmean
 from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
 from mtlrun.comparison.verdict import NATIVE, POOLED, TRIVIAL, Entry, Evaluation
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.job import Cell
+from mtlrun.engine.job import Job
 from mtlrun.engine.record import NOT_CONVERGED, Record
 from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
@@ -32,7 +32,7 @@ class CompareSchedule:
     ----------
     candidates : sequence of Candidate
         Cheap ones first.
-    cells : mapping of (label, split) to Cell
+    cells : mapping of (label, split) to Job
     runner : Runner
     tested : Evaluation
     deadline : float or None
@@ -45,7 +45,7 @@ class CompareSchedule:
     """
 
     candidates: Sequence[Candidate]
-    cells: Mapping[Place, Cell]
+    cells: Mapping[Place, Job]
     runner: Runner
     tested: Evaluation
     deadline: float | None = None
@@ -129,7 +129,7 @@ class CompareSchedule:
         for label in rest:
             yield from ([(label, split) for split in splits] for splits in repeats)
 
-    def _known(self, cells: list[Cell]) -> None:
+    def _known(self, cells: list[Job]) -> None:
         """Take over what is done already."""
         for cell in cells:
             if self.open.intersection(self.places[cell.key]):

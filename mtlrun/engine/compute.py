@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from mtlrun.engine.job import Cell
+from mtlrun.engine.job import Job
 from mtlrun.engine.outcome import Outcome, attempt
 from mtlrun.engine.record import FOLD, MEASURE, Record
 from mtlrun.errors import DataError
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def compute_cells(
-    cells: Sequence[tuple[Cell, dict[str, Any] | None]], data_dir: str | None
+    cells: Sequence[tuple[Job, dict[str, Any] | None]], data_dir: str | None
 ) -> list[Outcome]:
     """Compute cells one after the other.
 
     Parameters
     ----------
-    cells : sequence of (Cell, dict or None)
+    cells : sequence of (Job, dict or None)
         Each cell with the parameters that its search selected.
     data_dir : str or None
         Folder of the data sets.
@@ -38,13 +38,13 @@ def compute_cells(
 
 
 def compute_cell(
-    cell: Cell, best_params: dict[str, Any] | None, data_dir: str | None
+    cell: Job, best_params: dict[str, Any] | None, data_dir: str | None
 ) -> tuple[Record, np.ndarray | None]:
     """Compute a cell.
 
     Parameters
     ----------
-    cell : Cell
+    cell : Job
     best_params : dict or None
         Parameters that the search of the cell selected.
     data_dir : str or None

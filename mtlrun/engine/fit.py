@@ -33,8 +33,8 @@ from mtlrun.engine.analysis import Declaration, Measurement, measure_path
 from mtlrun.engine.evaluation import Part, Scores
 from mtlrun.engine.job import (
     HALVING,
-    Cell,
     Features,
+    Job,
     Timing,
     mean_score,
     strong_to_weak,
@@ -66,13 +66,13 @@ class Fitted:
 
 
 def fit_cell(
-    cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None
+    cell: Job, data: Dataset, chosen: Mapping[str, Any] | None = None
 ) -> Fitted:
     """Compute a fit.
 
     Parameters
     ----------
-    cell : Cell
+    cell : Job
         Of the family ``fit``.
     data : Dataset
         The data set of the cell.
@@ -127,7 +127,7 @@ def fit_cell(
     return Fitted(fitted.model, step, part, predicted, record)
 
 
-def score_candidates(cell: Cell, data: Dataset) -> Record:
+def score_candidates(cell: Job, data: Dataset) -> Record:
     """Compute a fold of a search, or all folds of one that halves: fit every candidate and score it.
 
     Candidates are visited from the most to the least regularised one, each starting from the one before, where the
@@ -165,7 +165,7 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
     )
 
 
-def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:
+def part_of(cell: Job, data: Dataset) -> tuple[Part, Any]:
     """Return the rows that a fit or a fold trains on and is scored on, and its feature step fitted on the former."""
     split = cell.split.to_dict()
     train, validation, test = split_rows(data, **split)
@@ -186,7 +186,7 @@ _parts: OrderedDict[Any, tuple[Dataset, Part, Any, int]] = OrderedDict()
 _PART_BYTES = 256 << 20
 
 
-def _shared_part(cell: Cell, data: Dataset) -> tuple[Part, Any]:
+def _shared_part(cell: Job, data: Dataset) -> tuple[Part, Any]:
     """Return what `part_of` does; the methods of a table share it, and what their fits keep of the rows."""
     search = cell.search if cell.fold is not None else None
     fold = None if search is None else (search.on, search.folds, search.seed, cell.fold)
@@ -294,7 +294,7 @@ class _TimedFit:
 
 
 def _timed_fit(
-    make: Callable[[], Any], cell: Cell, part: Part, timing: Timing
+    make: Callable[[], Any], cell: Job, part: Part, timing: Timing
 ) -> _TimedFit:
     """Fit `repeats` times after an untimed first fit, unless this process has fitted the method on such data before."""
     what = sha256_json(
@@ -345,7 +345,7 @@ def _without_seeds(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _starts_warm(cell: Cell) -> bool:
+def _starts_warm(cell: Job) -> bool:
     """Whether `fit` can start from the solution for other parameters.
 
     Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
@@ -359,7 +359,7 @@ def _starts_warm(cell: Cell) -> bool:
 
 
 def _halving(
-    cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool
+    cell: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
 ) -> list[dict[str, Any]]:
     """Score candidates on one fold after the other, after each of them only the better half.
 
@@ -407,7 +407,7 @@ def _of_folds(results: list[dict[str, Any]], score: float | None) -> dict[str, A
 
 
 def _visit_all(
-    cell: Cell, data: Dataset, found: list[dict[str, Any]], warm: bool
+    cell: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
 ) -> list[dict[str, Any]]:
     """Fit and score every candidate on one fold."""
     part, _ = _shared_part(cell, data)
@@ -419,7 +419,7 @@ def _visit_all(
 
 
 def _visit(
-    cell: Cell, part: Part, values: Mapping[str, Any], model: BaseEstimator, warm: bool
+    cell: Job, part: Part, values: Mapping[str, Any], model: BaseEstimator, warm: bool
 ) -> tuple[Any, dict[str, Any]]:
     """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
     assert cell.search is not None
@@ -449,7 +449,7 @@ def _visit(
 
 
 def _next_model(
-    cell: Cell, values: Mapping[str, Any], model: BaseEstimator, warm: bool
+    cell: Job, values: Mapping[str, Any], model: BaseEstimator, warm: bool
 ) -> Any:
     if model is not None:
         return model.set_params(**values)
@@ -529,12 +529,12 @@ def _solver_facts(fitted: _TimedFit) -> tuple[bool, dict[str, Any]]:
 # ---------------------------------------------------------------------- measures
 
 
-def measure_cell(cell: Cell, data: Dataset | None) -> Record:
+def measure_cell(cell: Job, data: Dataset | None) -> Record:
     """Compute a measurement.
 
     Parameters
     ----------
-    cell : Cell
+    cell : Job
         Of the family ``measure``.
     data : Dataset or None
         None for measures of published numbers; a feature step is learned on all its rows.

@@ -199,7 +199,7 @@ class Scoring:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Job:
     """What one number depends on.
 
     Attributes
@@ -282,7 +282,7 @@ class Cell:
         )
 
     @cached_property
-    def folds(self) -> tuple[Cell, ...]:
+    def folds(self) -> tuple[Job, ...]:
         """The cells of the search; those of methods that search the same way are the same."""
         if self.search is None or self.fold is not None:
             return ()
@@ -301,8 +301,8 @@ def cell_from(
     content: Mapping[str, Any],
     versions: Mapping[str, int | str],
     searched: Mapping[str, int | str],
-) -> Cell:
-    """Return the cell that has this content (`Cell.content`), as a record keeps it.
+) -> Job:
+    """Return the cell that has this content (`Job.content`), as a record keeps it.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def cell_from(
         key: tuple(value) if isinstance(value, list) else value
         for key, value in given.items()
     }
-    return Cell(
+    return Job(
         DatasetRef(dataset["id"], dataset.get("options", {}), dataset["fingerprint"])
         if dataset
         else None,
@@ -541,7 +541,7 @@ def search_key(folds: Iterable[str]) -> str:
     return hashlib.sha256("".join(folds).encode()).hexdigest()
 
 
-def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
+def choice_of(cell: Job, folds: Iterable[Record]) -> dict[str, Any]:
     """Return what the search of a cell found, from the records of its folds; see `mtlrun.engine.job.choose`.
 
     ``seconds`` is what all folds took.

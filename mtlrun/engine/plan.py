@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from mtlrun.engine.job import Cell
+from mtlrun.engine.job import Job
 from mtlrun.engine.methods import OWN_CODE, reason_of
 from mtlrun.engine.record import FAILED, PROTOCOL, Place, Record
 from mtlrun.engine.store import Store, settled
@@ -21,19 +21,19 @@ from mtlrun.errors import counted
 
 
 @dataclass(frozen=True)
-class PlannedCell(Place):
+class PlannedJob(Place):
     """A place in the table with its cell.
 
     Attributes
     ----------
-    cell : Cell
+    cell : Job
     was : str or None
         Key of the cell that stood at this place in an earlier plan of the run.
     wanted : bool
         False outside `only` and the readings asked for.
     """
 
-    cell: Cell
+    cell: Job
     was: str | None = None
     wanted: bool = True
 
@@ -66,7 +66,7 @@ class JobPlan:
     ----------
     id : str
         Name of the run in messages.
-    rows : tuple of PlannedCell
+    rows : tuple of PlannedJob
     folder : Path
         Run folder.
     output : Path
@@ -84,7 +84,7 @@ class JobPlan:
     """
 
     id: str
-    rows: tuple[PlannedCell, ...]
+    rows: tuple[PlannedJob, ...]
     folder: Path
     output: Path
     data_dir: Path | None = None
@@ -94,7 +94,7 @@ class JobPlan:
     settings: str = ""
 
     @property
-    def wanted(self) -> tuple[PlannedCell, ...]:
+    def wanted(self) -> tuple[PlannedJob, ...]:
         """The rows inside `only`."""
         return tuple(row for row in self.rows if row.wanted)
 
@@ -134,7 +134,7 @@ StateName = Literal["done", "missing", "outdated", "failed", "damaged"]
 
 
 @dataclass(frozen=True)
-class CellState:
+class JobState:
     """What is known of the cell of a row.
 
     Attributes
@@ -155,7 +155,7 @@ class CellState:
     commit: str | None = None
 
 
-def survey(plan: JobPlan, store: Store | None = None) -> list[CellState]:
+def survey(plan: JobPlan, store: Store | None = None) -> list[JobState]:
     """Return the state of every row as the folders have it now."""
     store = store or plan.store()
     here = _versions()
@@ -163,12 +163,12 @@ def survey(plan: JobPlan, store: Store | None = None) -> list[CellState]:
 
 
 def _state(
-    row: PlannedCell, store: Store, limit: float | None, here: Mapping[str, str]
-) -> CellState:
+    row: PlannedJob, store: Store, limit: float | None, here: Mapping[str, str]
+) -> JobState:
     try:
         record = store.read(row.cell.key)
     except ValueError as error:
-        return CellState("damaged", str(error))
+        return JobState("damaged", str(error))
     if record is not None:
         good = settled(record, limit)
         packages = record.environment.get("packages") or {}
@@ -181,16 +181,16 @@ def _state(
             "" if good else f"{record.status}: {record.error}",
             record.made_by.get("commit"),
         )
-        return CellState("done" if good else "failed", reason, other, commit)
+        return JobState("done" if good else "failed", reason, other, commit)
     before = store.load(row.was) if row.was else None
     if before is None:
-        return CellState("missing")
+        return JobState("missing")
     if before.protocol != PROTOCOL:
-        return CellState("outdated", "made by an earlier version of mtlrun")
-    return CellState("outdated", explain(before, row.cell.record()) or "inputs changed")
+        return JobState("outdated", "made by an earlier version of mtlrun")
+    return JobState("outdated", explain(before, row.cell.record()) or "inputs changed")
 
 
-def rerun_reasons(plan: JobPlan, states: Sequence[CellState]) -> list[str]:
+def rerun_reasons(plan: JobPlan, states: Sequence[JobState]) -> list[str]:
     """Return one line per (data set, method, reason) for wanted cells that had a result before."""
     grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for row, state in zip(plan.rows, states, strict=True):
@@ -203,7 +203,7 @@ def rerun_reasons(plan: JobPlan, states: Sequence[CellState]) -> list[str]:
     return lines
 
 
-def other_versions(plan: JobPlan, states: Sequence[CellState]) -> str | None:
+def other_versions(plan: JobPlan, states: Sequence[JobState]) -> str | None:
     """Say which cells were computed with other versions of the numerical packages, None when none was."""
     found = [
         state.versions

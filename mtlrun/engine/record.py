@@ -129,7 +129,7 @@ class Record:
     Attributes
     ----------
     key : str
-        sha256 of `inputs` and `versions`, see `mtlrun.engine.job.Cell`.
+        sha256 of `inputs` and `versions`, see `mtlrun.engine.job.Job`.
     family : {"fit", "fold", "measure"}
     inputs : dict
         Everything that changes the number, beside the versions.

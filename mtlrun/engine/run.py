@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.compute import compute_cells
-from mtlrun.engine.job import Cell, choice_of, search_key
+from mtlrun.engine.job import Job, choice_of, search_key
 from mtlrun.engine.outcome import Outcome
 from mtlrun.engine.plan import JobPlan, rerun_reasons, survey
 from mtlrun.engine.pool import Pool
@@ -142,7 +142,7 @@ def run(
 
 def todo(
     plan: JobPlan, store: Store, *, force: bool = False
-) -> tuple[list[Cell], list[Cell]]:
+) -> tuple[list[Job], list[Job]]:
     """Return the cells of the table and the folds of searches to compute, each key once."""
     cells = _missing((row.cell for row in plan.wanted), store, plan.limit, force)
     return cells, _missing_folds(cells, store, plan.limit, force)[0]
@@ -155,8 +155,8 @@ def work_text(cells: int, folds: int, of: int) -> str:
 
 
 def _missing_folds(
-    cells: Iterable[Cell], store: Store, limit: float | None, force: bool
-) -> tuple[list[Cell], dict[str, dict[str, Any]]]:
+    cells: Iterable[Job], store: Store, limit: float | None, force: bool
+) -> tuple[list[Job], dict[str, dict[str, Any]]]:
     """Return the folds that have to be computed, and by key of a cell the choices of searches that need none.
 
     The folds of a search are not packed with a run, but its finished cells have what it found: a method that is new in
@@ -182,8 +182,8 @@ def _missing_folds(
 
 
 def _missing(
-    cells: Iterable[Cell], store: Store, limit: float | None, force: bool
-) -> list[Cell]:
+    cells: Iterable[Job], store: Store, limit: float | None, force: bool
+) -> list[Job]:
     """Return the cells that have to be computed, each key once."""
 
     def done(key: str) -> bool:
@@ -300,7 +300,7 @@ class Runner:
             return False
         return True
 
-    def _announce(self, cells: list[Cell], folds: list[Cell]) -> None:
+    def _announce(self, cells: list[Job], folds: list[Job]) -> None:
         """Say what will be computed and why."""
         for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
             self.progress.message(line)
@@ -317,7 +317,7 @@ class Runner:
                 f"timed cells run one after the other, whatever --jobs says: {what}"
             )
 
-    def fits(self, cells: list[Cell], pool: Pool | None = None) -> None:
+    def fits(self, cells: list[Job], pool: Pool | None = None) -> None:
         """Compute cells after the folds of their searches, timed ones last; a deadline of the pool may leave some."""
         lost = {record.key for record in self.search(cells, pool)}
         ready = [
@@ -331,12 +331,12 @@ class Runner:
             with timing_lock(self.progress.message):
                 self._compute(timed, Pool(seconds=self.plan.limit))
 
-    def search(self, cells: list[Cell], pool: Pool | None = None) -> list[Record]:
+    def search(self, cells: list[Job], pool: Pool | None = None) -> list[Record]:
         """Compute the folds that are missing and choose the parameters of cells (`choices`).
 
         Parameters
         ----------
-        cells : list of Cell
+        cells : list of Job
         pool : Pool, optional
             In place of that of the runner. A search that its deadline stops has no choice and no record.
 
@@ -358,7 +358,7 @@ class Runner:
             ]
         return self._choose_all(cells)
 
-    def finish_fit(self, cell: Cell, record: Record) -> Record:
+    def finish_fit(self, cell: Job, record: Record) -> Record:
         """Save the record of a fit that was computed in this process, unless there is one: other tables may show it."""
         known = None if self.force else self.store.load(cell.key)
         if known is not None and known.done:
@@ -367,7 +367,7 @@ class Runner:
         self.store.save(record)
         return record
 
-    def _compute(self, cells: list[Cell], pool: Pool) -> None:
+    def _compute(self, cells: list[Job], pool: Pool) -> None:
         """Compute cells, those that fail `retries` times again."""
         while cells:
             self._batch(cells, pool)
@@ -377,19 +377,19 @@ class Runner:
                     f"trying {self._name(cell)} again: {self.tries[cell.key]} of {self.retries}"
                 )
 
-    def _may_retry(self, cell: Cell) -> bool:
+    def _may_retry(self, cell: Job) -> bool:
         """Whether a cell was computed here, failed, and has a try left."""
         return (
             self.computed.get(cell.key) == FAILED
             and 0 < self.tries[cell.key] <= self.retries
         )
 
-    def _batch(self, cells: list[Cell], pool: Pool) -> None:
+    def _batch(self, cells: list[Job], pool: Pool) -> None:
         """Compute cells, each begun when a process has time for it."""
         data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
         by_key = {cell.key: cell for cell in cells}
 
-        def begun() -> Iterator[tuple[Cell, dict[str, Any] | None]]:
+        def begun() -> Iterator[tuple[Job, dict[str, Any] | None]]:
             for cell in cells:
                 if pool.late:
                     return
@@ -399,7 +399,7 @@ class Runner:
         work, at_once = begun(), self._at_once(len(cells), pool)
         parts = iter(lambda: list(islice(work, at_once)), [])
         units = (([cell.key for cell, _ in part], (part, data_dir)) for part in parts)
-        died: list[Cell] = []
+        died: list[Job] = []
         with contextlib.closing(pool.run(compute_cells, units)) as results:
             for keys, outcome in results:
                 if outcome.status == OK:
@@ -428,7 +428,7 @@ class Runner:
             1, min(math.ceil(cells / parts), int(AT_ONCE / max(self.seconds, 1e-3)))
         )
 
-    def _begin(self, cell: Cell) -> None:
+    def _begin(self, cell: Job) -> None:
         self.tries[cell.key] += 1
         if cell.timed and self.store.shared():
             self.disturbed.add(cell.key)
@@ -438,7 +438,7 @@ class Runner:
             self.progress.message(f"computing {self._name(cell)} again: {error}")
         self.progress.begin(self._name(cell))
 
-    def _record(self, cell: Cell, outcome: Outcome, pool: Pool) -> Record:
+    def _record(self, cell: Job, outcome: Outcome, pool: Pool) -> Record:
         """Return the record of a cell from what became of it; the seconds of a stopped one name its limit."""
         if outcome.status != OK:
             record = cell.record(
@@ -454,7 +454,7 @@ class Runner:
                 self.store.save_scores(record, scores)
         return self._complete(cell, record, pool)
 
-    def _complete(self, cell: Cell, record: Record, pool: Pool) -> Record:
+    def _complete(self, cell: Job, record: Record, pool: Pool) -> Record:
         """Add to a record what the runner knows: whether it was computed alone, and the search before it."""
         if cell.family != FOLD:
             alone = pool.serial and cell.key not in self.disturbed
@@ -465,7 +465,7 @@ class Runner:
             record.seconds["search"] = choice["seconds"]
         return record
 
-    def _finish(self, cell: Cell, record: Record) -> None:
+    def _finish(self, cell: Job, record: Record) -> None:
         self.store.save(record)
         self.computed[cell.key] = record.status
         self.seconds = record.seconds.get("total", math.inf)
@@ -478,7 +478,7 @@ class Runner:
         if self.fail_fast and not settled(record, self.plan.limit):
             raise _Stop
 
-    def _choose_all(self, cells: list[Cell]) -> list[Record]:
+    def _choose_all(self, cells: list[Job]) -> list[Record]:
         """Choose the parameters of cells from their folds; cells whose search failed become failed records."""
         lost = []
         for cell in cells:
@@ -488,7 +488,7 @@ class Runner:
                 self._finish(cell, failed)
         return lost
 
-    def _choose(self, cell: Cell) -> Record | None:
+    def _choose(self, cell: Job) -> Record | None:
         """Note the choice of a cell; return its failed record when there is none."""
         if cell.search is None:
             return None
@@ -517,7 +517,7 @@ class Runner:
         self.choices[cell.key] = choice
         return None
 
-    def _fail_with_search(self, cells: list[Cell]) -> None:
+    def _fail_with_search(self, cells: list[Job]) -> None:
         """Make the failed search that ended the work a row of the table: its cells have failed with it."""
         failed = {key for key, status in self.computed.items() if status not in DONE}
         self.fail_fast = False
@@ -525,7 +525,7 @@ class Runner:
             [cell for cell in cells if failed & {fold.key for fold in cell.folds}]
         )
 
-    def _name(self, cell: Cell) -> str:
+    def _name(self, cell: Job) -> str:
         return self.plan.names.get(cell.key, cell.key[:16])
 
     def _count(self, summary: RunSummary) -> None:

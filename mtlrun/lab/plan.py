@@ -25,9 +25,9 @@ from mtlrun.engine.analysis import measure_name
 from mtlrun.engine.interfaces import interface
 from mtlrun.engine.job import (
     HALVING,
-    Cell,
     DatasetRef,
     Features,
+    Job,
     Method,
     Scoring,
     Search,
@@ -48,7 +48,7 @@ from mtlrun.engine.methods import (
     resolved,
     versions_of,
 )
-from mtlrun.engine.plan import JobPlan, PlannedCell
+from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.engine.record import Records, private_path
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE
@@ -295,7 +295,7 @@ def plan(
     directory = None if data_dir is None else Path(data_dir)
     before = _earlier_keys(folder, Store(Path(output), folder))
     about: dict[str, dict[str, dict[str, Any]]] = {}
-    rows: list[PlannedCell] = []
+    rows: list[PlannedJob] = []
     known: dict[tuple[str, ...], Versions] = {}
     for one in (experiment, *experiment.others):
         facts_of = about.setdefault(one.reading, {})
@@ -312,7 +312,7 @@ def plan(
         )
         for setting in found:
             facts_of[setting.name], source = _dataset_facts(one, setting, directory)
-            maker = CellMaker(
+            maker = ScenarioJobs(
                 one.spec,
                 setting,
                 facts_of[setting.name].get("fingerprint", ""),
@@ -332,7 +332,7 @@ def plan(
                     was = was if key == cell.key else key
                     value = setting.axis.get("value")
                     rows.append(
-                        PlannedCell(
+                        PlannedJob(
                             name,
                             setting.name,
                             value,
@@ -367,7 +367,7 @@ def plan(
 
 
 @dataclass(frozen=True)
-class CellMaker:
+class ScenarioJobs:
     """Makes the cells of one setting; `source` names what reads its data, `known` has the versions found so far."""
 
     spec: Spec
@@ -376,7 +376,7 @@ class CellMaker:
     source: str
     known: dict[tuple[str, ...], Versions]
 
-    def fit(self, method: MethodSpec, trial: int) -> Cell:
+    def fit(self, method: MethodSpec, trial: int) -> Job:
         """Return the cell that fits, times and scores."""
         spec, given = self.spec, self.setting.split
         assert given is not None  # only measures have none
@@ -401,7 +401,7 @@ class CellMaker:
             step=method.features,
         )
 
-    def measure(self, method: MethodSpec, trial: int) -> Cell:
+    def measure(self, method: MethodSpec, trial: int) -> Job:
         """Return the cell that calls a measure."""
         path, params = measure_path(method.measure), dict(method.params)
         threads = self.spec.timing.threads if self.spec.timing else 1
@@ -422,7 +422,7 @@ class CellMaker:
         scoring: Scoring,
         search: Search | None = None,
         step: FeatureStep | None = None,
-    ) -> Cell:
+    ) -> Job:
         dataset = self.setting.dataset
         if step is None:
             step = self.setting.features
@@ -432,7 +432,7 @@ class CellMaker:
             else None
         )
         features = None if step.kind == "none" else Features(**step.model_dump())
-        return Cell(
+        return Job(
             ref,
             split,
             method,
@@ -545,7 +545,7 @@ def _given(**fields: object) -> dict[str, Any]:
 
 
 def _of_reading(
-    experiment: Experiment, rows: Sequence[PlannedCell], reading: str | None
+    experiment: Experiment, rows: Sequence[PlannedJob], reading: str | None
 ) -> list[bool]:
     """Return whether each row is one of the reading asked for; raises what `check_reading` does."""
     check_reading(experiment, reading)
@@ -582,7 +582,7 @@ class NoMatchError(ConfigError):
     """A pattern of `only` that matches nothing of the experiment."""
 
 
-def _matching(rows: Sequence[PlannedCell], only: Iterable[str]) -> list[bool]:
+def _matching(rows: Sequence[PlannedJob], only: Iterable[str]) -> list[bool]:
     """Return whether each row matches one of the patterns of every key in ``method=LADM*,dataset=enron``.
 
     Raises

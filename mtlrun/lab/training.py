@@ -16,7 +16,7 @@ from mtlrun.comparison.summed import FoldSearch, Training, values_of
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file
 from mtlrun.data.load import load_dataset
-from mtlrun.engine.job import TABLE_KINDS, Cell, edges_of
+from mtlrun.engine.job import TABLE_KINDS, Job, edges_of
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.run import Runner
@@ -100,7 +100,7 @@ def train(
     return TrainingSummary(folder, trained.result)
 
 
-def training_job(training: Experiment, job: Cell) -> TrainingJob:
+def training_job(training: Experiment, job: Job) -> TrainingJob:
     """Return the model to train for a training file and its job."""
     spec = training.spec
     return TrainingJob(

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import Part
 from mtlrun.engine.fit import Fitted, fit_cell, with_features
-from mtlrun.engine.job import Cell, with_params
+from mtlrun.engine.job import Job, with_params
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
 from mtlrun.engine.store import check_folder
@@ -72,7 +72,7 @@ class TrainingJob:
 
     Attributes
     ----------
-    job : Cell
+    job : Job
         A fit, with the search before it.
     id : str
         ``<paper>/<name>``, as the training file has it.
@@ -89,7 +89,7 @@ class TrainingJob:
         The training file with its defaults.
     """
 
-    job: Cell
+    job: Job
     id: str
     source: str
     dataset_name: str

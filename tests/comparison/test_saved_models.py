@@ -15,7 +15,7 @@ from mtlrun.comparison.candidates import (
     calibrated,
     default_candidates,
 )
-from mtlrun.comparison.jobs import JobMaker
+from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.data.roles import Roles, make_dataset
@@ -298,7 +298,7 @@ def test_the_training_file_of_a_comparison_makes_its_model_again(
     candidate = Candidate(
         "R", INDEPENDENT, "IndependentRidge", grid={"alpha": [1.0, 2.0]}
     )
-    plain = JobMaker(protocol, result.dataset).training(candidate)
+    plain = ComparisonJobs(protocol, result.dataset).training(candidate)
     assert plain.refit is True
     folder = result.save(tmp_path)
     training = load_training(folder / "chosen.yaml", data_dir=folder / "data")

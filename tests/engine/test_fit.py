@@ -15,9 +15,9 @@ from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.engine import fit
 from mtlrun.engine.fit import fit_cell, part_of, score_candidates
 from mtlrun.engine.job import (
-    Cell,
     DatasetRef,
     Features,
+    Job,
     Method,
     Scoring,
     Search,
@@ -148,7 +148,7 @@ def cell_of(
         }
         wanted = Search(**{**options, **search})
     scoring = Scoring(metrics, average, timing=timing)
-    return Cell(DatasetRef("made", {}, "0"), split, method, scoring, features, wanted)
+    return Job(DatasetRef("made", {}, "0"), split, method, scoring, features, wanted)
 
 
 #: Splits by kind, as the cell of an experiment has them; all but the first two have a validation part.

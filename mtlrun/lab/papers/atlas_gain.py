@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun.comparison.candidates import Candidate, default_candidates
-from mtlrun.comparison.jobs import JobMaker
+from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
     AUC,
@@ -38,7 +38,7 @@ from mtlrun.engine.fit import (
     make_step,
     score_candidates,
 )
-from mtlrun.engine.job import TABLE, Cell, Features, choice_of
+from mtlrun.engine.job import TABLE, Features, Job, choice_of
 from mtlrun.engine.record import Record
 from mtlrun.errors import DataError, one_line
 from mtlrun.estimators.baselines import scaled_targets
@@ -230,7 +230,7 @@ def _computed(
     candidates: list[Candidate], protocol: Protocol, data: Dataset, tested: Evaluation
 ) -> list[Entry]:
     """Return what the methods do in every fold; a method that fails there is not chosen there."""
-    maker = JobMaker(protocol, data)
+    maker = ComparisonJobs(protocol, data)
     entries = [Entry(candidate.label, candidate.family) for candidate in candidates]
     for split in range(protocol.n_splits):
         searched: dict[str, Record] = {}  # of methods that search the same way
@@ -246,7 +246,7 @@ def _computed(
 def _enter(
     entry: Entry,
     split: int,
-    cell: Cell,
+    cell: Job,
     data: Dataset,
     tested: Evaluation,
     searched: dict[str, Record],
