@@ -19,7 +19,7 @@ from mtlrun.engine.record import NOT_CONVERGED, Record
 from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
 
-Place = tuple[str, int]
+ResultKey = tuple[str, int]
 #: What a comparison tells after every fit: all results so far.
 Finished = Callable[[list[Entry]], None]
 
@@ -45,7 +45,7 @@ class CompareSchedule:
     """
 
     candidates: Sequence[Candidate]
-    cells: Mapping[Place, Job]
+    cells: Mapping[ResultKey, Job]
     runner: Runner
     tested: Evaluation
     deadline: float | None = None
@@ -56,7 +56,7 @@ class CompareSchedule:
 
     def __post_init__(self) -> None:
         self.entries = {c.label: Entry(c.label, c.family) for c in self.candidates}
-        self.places: dict[str, list[Place]] = {}
+        self.places: dict[str, list[ResultKey]] = {}
         for place, cell in self.cells.items():
             self.places.setdefault(cell.key, []).append(place)
         self.open = set(self.cells)
@@ -106,7 +106,7 @@ class CompareSchedule:
                 )
         return list(self.entries.values())
 
-    def _waves(self) -> Iterator[list[Place]]:
+    def _waves(self) -> Iterator[list[ResultKey]]:
         """Yield what is computed together: a method on the splits of a repeat, those that come later on all splits.
 
         Before a deadline every repeat of these is computed for itself, too: half of the splits are better than half of

@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 from mtlrun.engine.job import Job
 from mtlrun.engine.methods import OWN_CODE, reason_of
-from mtlrun.engine.record import FAILED, PROTOCOL, Place, Record
+from mtlrun.engine.record import FAILED, PROTOCOL, Record, ResultKey
 from mtlrun.engine.store import Store, settled
 from mtlrun.errors import counted
 
 
 @dataclass(frozen=True)
-class PlannedJob(Place):
+class PlannedJob(ResultKey):
     """A place in the table with its cell.
 
     Attributes
@@ -39,7 +39,7 @@ class PlannedJob(Place):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The entry of `run.json`, which `Place.read` reads."""
+        """The entry of `run.json`, which `ResultKey.read` reads."""
         entry = {
             "key": self.key,
             "family": self.cell.family,

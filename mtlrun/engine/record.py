@@ -64,7 +64,7 @@ _HEAD, _MIDDLE = '{"sha256":"', '","record":'
 
 
 @dataclass(frozen=True)
-class Place:
+class ResultKey:
     """Where a number stands in the table of an experiment, and the cell that it comes from; several may share a cell.
 
     Attributes
@@ -97,7 +97,7 @@ class Place:
         return f"{name} [{self.reading}]" if self.reading else name
 
     @classmethod
-    def read(cls, entry: Any) -> Place:
+    def read(cls, entry: Any) -> ResultKey:
         """Return the place that an entry of ``run.json`` has written down.
 
         Raises
@@ -109,7 +109,7 @@ class Place:
             raise ValueError("a JSON object is expected")
         given: dict[str, Any] = {"reading": "", "value": None, "trial": 0, **entry}
         found: dict[str, Any] = {
-            f.name: given.get(f.name) for f in dataclasses.fields(Place)
+            f.name: given.get(f.name) for f in dataclasses.fields(ResultKey)
         }
         place = cls(**found)
         for name in ("key", "dataset", "method", "reading"):

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from mtlrun.engine import stored
-from mtlrun.engine.record import CELLS, Place
+from mtlrun.engine.record import CELLS, ResultKey
 from mtlrun.engine.stored import KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.report.checks import (
@@ -98,7 +98,7 @@ class _QuantityFacts(Stored):
 class StoredPlan(Stored):
     """``run.json``, and what it says of each reading."""
 
-    cells: list[Annotated[Place, BeforeValidator(Place.read)]] = []
+    cells: list[Annotated[ResultKey, BeforeValidator(ResultKey.read)]] = []
     methods: list[str] | None = None
     datasets: dict[str, _Data | None] | None = None
     config: _Config | None = None

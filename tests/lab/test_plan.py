@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mtlrun.engine.plan import rerun_reasons, survey
-from mtlrun.engine.record import Place, private_path
+from mtlrun.engine.record import ResultKey, private_path
 from mtlrun.engine.run import run, todo
 from mtlrun.errors import ConfigError
 from mtlrun.lab.load import load_experiment
@@ -57,9 +57,9 @@ def test_cells_in_the_order_of_the_table(lab):
 def test_a_place_is_read_as_it_was_planned(lab):
     made = lab.plan()
     written = json.loads(json.dumps(made.run_json()))["cells"]
-    names = [field.name for field in dataclasses.fields(Place)]
-    assert [Place.read(entry) for entry in written] == [
-        Place(**{name: getattr(row, name) for name in names}) for row in made.rows
+    names = [field.name for field in dataclasses.fields(ResultKey)]
+    assert [ResultKey.read(entry) for entry in written] == [
+        ResultKey(**{name: getattr(row, name) for name in names}) for row in made.rows
     ]
     good = written[0]
     for wrong in (
@@ -71,7 +71,7 @@ def test_a_place_is_read_as_it_was_planned(lab):
         {"reading": 3},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            Place.read({**good, **wrong})
+            ResultKey.read({**good, **wrong})
 
 
 def test_identical_searches_are_one_cell(lab):

@@ -29,9 +29,9 @@ from mtlrun.engine.record import (
     OK,
     PACKED,
     TIMEOUT,
-    Place,
     Record,
     Records,
+    ResultKey,
 )
 from mtlrun.engine.stored import (
     AGAIN,
@@ -84,7 +84,7 @@ class Run:
     folder : Path
     info : dict
         Content of run.json.
-    planned : list of Place
+    planned : list of ResultKey
     cells : dict of str to Record
         Readable records by key, finished or failed.
     selections : dict of str to Record
@@ -105,7 +105,7 @@ class Run:
 
     folder: Path
     info: dict[str, Any]
-    planned: list[Place]
+    planned: list[ResultKey]
     cells: dict[str, Record] = field(default_factory=dict)
     selections: dict[str, Record] = field(default_factory=dict)
     provenance: list[dict[str, Any]] = field(default_factory=list)
@@ -193,7 +193,7 @@ class Run:
         )
 
     @property
-    def all_planned(self) -> list[Place]:
+    def all_planned(self) -> list[ResultKey]:
         """The plan under all readings."""
         return [
             *self.planned,
@@ -201,7 +201,7 @@ class Run:
         ]
 
     @cached_property
-    def begun(self) -> list[tuple[Run, list[Place]]]:
+    def begun(self) -> list[tuple[Run, list[ResultKey]]]:
         """Other readings, each with the planned cells that none before has, if one was computed or there are none."""
         found, shared = [], {cell.key for cell in self.planned}
         for other in self.others:
@@ -211,7 +211,7 @@ class Run:
                 shared |= {cell.key for cell in own}
         return found
 
-    def outcome(self, cell: Place) -> str:
+    def outcome(self, cell: ResultKey) -> str:
         """Return what became of a cell: done, missing, failed, or stopped: a measurement at its limit of seconds."""
         record = self.cells.get(cell.key)
         if record is None:
@@ -223,12 +223,12 @@ class Run:
         )
 
     @property
-    def missing(self) -> list[Place]:
+    def missing(self) -> list[ResultKey]:
         """Planned cells without a readable record."""
         return [cell for cell in self.planned if self.outcome(cell) == MISSING]
 
     @property
-    def failed(self) -> list[Place]:
+    def failed(self) -> list[ResultKey]:
         """Planned cells whose record tells of a failure."""
         return [cell for cell in self.planned if self.outcome(cell) == FAILED]
 
@@ -249,13 +249,13 @@ class Run:
         """Curves of the paper: ``dataset, method, name, x, y, source``."""
         return as_list((self.info.get("published") or {}).get("curves"))
 
-    def cells_of(self, dataset: str, method: str) -> list[Place]:
+    def cells_of(self, dataset: str, method: str) -> list[ResultKey]:
         """Return the planned cells of a method on a data set, in the order of the trials."""
         return self._by_row.get((dataset, method), [])
 
     @cached_property
-    def _by_row(self) -> dict[tuple[str, str], list[Place]]:
-        found: dict[tuple[str, str], list[Place]] = {}
+    def _by_row(self) -> dict[tuple[str, str], list[ResultKey]]:
+        found: dict[tuple[str, str], list[ResultKey]] = {}
         for cell in self.planned:
             found.setdefault((cell.dataset, cell.method), []).append(cell)
         return found
@@ -539,7 +539,7 @@ def _of_readings(run: Run) -> Iterator[_Row]:
         yield from _places(other, own)
 
 
-def _places(run: Run, planned: Iterable[Place]) -> Iterator[_Row]:
+def _places(run: Run, planned: Iterable[ResultKey]) -> Iterator[_Row]:
     head = {
         "kind": "reproduce",
         "experiment": run.info.get("id"),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mtlrun.engine.record import CELLS, Place, Record
+from mtlrun.engine.record import CELLS, Record, ResultKey
 from mtlrun.engine.stored import KEY_LENGTH
 from mtlrun.errors import counted
 from mtlrun.lab.report.cells import (
@@ -464,7 +464,7 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
         f"{name}: its test scores are missing or damaged, so no test uses them; the next run computes them again."
         for name in run.unsound
     ]
-    found: dict[tuple[str, ...], list[Place]] = {}
+    found: dict[tuple[str, ...], list[ResultKey]] = {}
     for one in (run, *others):
         for cell in one.failed:
             record = one.cells[cell.key]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mtlrun.engine.record import FIT, MEASURE, Place, Record
+from mtlrun.engine.record import FIT, MEASURE, Record, ResultKey
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import settings
 from mtlrun.lab.report import build
@@ -34,7 +34,9 @@ def filled(name: str) -> Run:
         for method in place.methods:
             for trial in range(2):
                 key = str(len(planned))
-                planned.append(Place("", place.name, None, method.label, trial, key))
+                planned.append(
+                    ResultKey("", place.name, None, method.label, trial, key)
+                )
                 record = Record(key, family, {})
                 record.metrics = dict.fromkeys(spec.all_metrics, 1234.5678 + 99 * trial)
                 record.seconds = (
