@@ -77,7 +77,7 @@ SCHEMA = 2
 
 
 @dataclass(frozen=True)
-class Setting:
+class Scenario:
     """What the methods are compared on: one table of the report.
 
     Attributes
@@ -111,13 +111,13 @@ class Setting:
     axis: dict[str, Any]
 
 
-def settings(spec: Spec) -> list[Setting]:
+def settings(spec: Spec) -> list[Scenario]:
     """Return the data sets, for a sweep each of them at every value of the axis, in the order of the tables."""
     found = []
     datasets: list[DatasetSpec | None] = list(spec.datasets) or [None]
     for index, dataset in enumerate(datasets):
         split = (dataset.split if dataset else None) or spec.split
-        setting = Setting(
+        setting = Scenario(
             index,
             dataset.name if dataset else PUBLISHED,
             dataset,
@@ -144,7 +144,7 @@ def settings(spec: Spec) -> list[Setting]:
     return found
 
 
-def _at(setting: Setting, sweep: Sweep, value: object) -> Setting:
+def _at(setting: Scenario, sweep: Sweep, value: object) -> Scenario:
     """Return a setting at one value of the axis."""
     dataset, split = setting.dataset, setting.split
     if sweep.option is not None and dataset is not None:
@@ -371,7 +371,7 @@ class ScenarioJobs:
     """Makes the cells of one setting; `source` names what reads its data, `known` has the versions found so far."""
 
     spec: Spec
-    setting: Setting
+    setting: Scenario
     fingerprint: str
     source: str
     known: dict[tuple[str, ...], Versions]
@@ -482,7 +482,7 @@ class ScenarioJobs:
 
 
 def _dataset_facts(
-    experiment: Experiment, setting: Setting, data_dir: Path | None
+    experiment: Experiment, setting: Scenario, data_dir: Path | None
 ) -> tuple[dict[str, Any], str]:
     """Return what `run.json` says of the data set of a setting, and the name of its reader or generator."""
     spec = setting.dataset
