@@ -35,7 +35,7 @@ from mtlrun.errors import counted, listed
 from mtlrun.tables.figures import Forest
 from mtlrun.tables.report_table import (
     Column,
-    Grid,
+    ReportTable,
     Section,
     json_text,
     markdown_section,
@@ -278,7 +278,7 @@ def caption(board: Board) -> str:
     return f"{gain} p is not corrected for multiple tests."
 
 
-def leaderboard_grid(board: Board) -> Grid:
+def leaderboard_grid(board: Board) -> ReportTable:
     """Return the leaderboard: one row per method, failed ones last."""
     numbers = (
         Column(board.metric, "score"),
@@ -288,7 +288,7 @@ def leaderboard_grid(board: Board) -> Grid:
         "high:score",
     )
     rest = ("p (exploratory):small", "better in", "splits:count", "seconds:seconds")
-    grid = Grid.of("rank:count", "method", "kind", *numbers, *rest)
+    grid = ReportTable.of("rank:count", "method", "kind", *numbers, *rest)
     base = board.reference
     places: dict[str, int] = {}
     ranked = board.ranked()
@@ -339,7 +339,7 @@ def leaderboard_grid(board: Board) -> Grid:
     return grid
 
 
-def task_grid(board: Board, limit: int | None = None) -> Grid:
+def task_grid(board: Board, limit: int | None = None) -> ReportTable:
     """Return the value of every task for every method, best methods first; at most `limit` methods."""
     shown = board.ranked()[:limit]
     rows = zip(
@@ -348,14 +348,14 @@ def task_grid(board: Board, limit: int | None = None) -> Grid:
         *(e.task_means(sorted(e.tasks)) for e in shown),
         strict=True,
     )
-    return Grid.of(
+    return ReportTable.of(
         "task", "rows:count", *(Column(e.label, "score") for e in shown), rows=rows
     )
 
 
 def sections(board: Board) -> list[Section]:
     """Return the sections of the report."""
-    search = Grid.of("method", "chosen", "notes")
+    search = ReportTable.of("method", "chosen", "notes")
     for entry in board.entries:
         chosen = "; ".join(
             dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c)
@@ -554,14 +554,14 @@ def rows_per_task(dataset: Dataset, rows: np.ndarray) -> float:
     return float(np.median((~np.isnan(dataset.y[rows])).sum(axis=0)))
 
 
-def curve_grid(curve: pd.DataFrame) -> Grid:
+def curve_grid(curve: pd.DataFrame) -> ReportTable:
     """Return the curve as a table of the report."""
     kinds = {"part": "seconds", "rows per task": "count", "verdict": "text"}
     rows: list[list[Any]] = [
         [None if pd.isna(v) else v for v in row]
         for row in curve.itertuples(index=False)
     ]
-    return Grid(
+    return ReportTable(
         [Column(name, kinds.get(name, "score")) for name in curve.columns], rows
     )
 

@@ -40,7 +40,7 @@ from mtlrun.model.train import Trained, save_training
 from mtlrun.tables.figures import Figure, Forest
 from mtlrun.tables.report_table import (
     Column,
-    Grid,
+    ReportTable,
     Section,
     csv_grid,
     html_block,
@@ -296,7 +296,7 @@ class Comparison:
             [sanitize(str(task)), *map(float, values)]
             for task, values in self.coefficients[names].iterrows()
         )
-        grid = Grid.of(
+        grid = ReportTable.of(
             "task", *(Column(sanitize(name), "number") for name in names), rows=rows
         )
         return Section(
@@ -592,5 +592,5 @@ def _drawn(forest: Forest | None, ax: Any) -> Any:
     return draw_forest(forest, ax)
 
 
-def _frame(grid: Grid) -> pd.DataFrame:
+def _frame(grid: ReportTable) -> pd.DataFrame:
     return pd.DataFrame(grid.rows, columns=[column.name for column in grid.columns])

@@ -23,7 +23,7 @@ from mtlrun.model.files import (
     transformed_names,
 )
 from mtlrun.tables.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
-from mtlrun.tables.report_table import Column, Grid, number
+from mtlrun.tables.report_table import Column, ReportTable, number
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
@@ -209,10 +209,10 @@ def interval_panels(model: Model) -> list[Panel]:
     return _intervals(model) if hasattr(innermost(model.estimator), "estimates") else []
 
 
-def interval_grid(model: Model, tasks: Sequence[str]) -> Grid:
+def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
     """Return the coefficient of every task with its 95% interval, of the columns in which tasks differ most."""
     found, columns = _estimates(model)
-    grid = Grid.of(
+    grid = ReportTable.of(
         "task", *(Column(sanitize(found.names[j]), "number") for j in columns)
     )
     for t, task in enumerate(tasks):

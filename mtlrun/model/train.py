@@ -33,7 +33,7 @@ from mtlrun.model.files import (
 from mtlrun.model.fitted import Model, tested_table, to_csv
 from mtlrun.tables.figures import Figure, Line, Panel
 from mtlrun.tables.page import html_page
-from mtlrun.tables.report_table import Column, Grid, Section, show
+from mtlrun.tables.report_table import Column, ReportTable, Section, show
 from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic
 from mtlrun.utils.outputs import publish
 
@@ -396,7 +396,7 @@ def training_page(
         With the names of the features, which may be empty; None for a model that has none.
     regression : bool
     """
-    tasks = Grid(
+    tasks = ReportTable(
         [
             Column("task"),
             Column("test rows", "count"),
@@ -409,11 +409,11 @@ def training_page(
             for values in result["per_task"].values()
         ]
         tasks.rows.append([name, len(truth), *scores])
-    params = Grid(
+    params = ReportTable(
         [Column("parameter"), Column("value")],
         [[k, json.dumps(v)] for k, v in result["params"].items()],
     )
-    settings = Grid(
+    settings = ReportTable(
         [Column("setting"), Column("value")],
         [[k, json.dumps(v)] for k, v in config.items()],
     )
@@ -512,7 +512,7 @@ def _groups(tested: Tested) -> Tested:
 
 def _largest(
     coefficients: tuple[np.ndarray, Sequence[str]] | None, tested: Tested
-) -> tuple[list[str], list[Grid]]:
+) -> tuple[list[str], list[ReportTable]]:
     """Return the features with the largest coefficients, shared and own.
 
     What tasks share of a feature is the mean of its coefficients, what is a task's own is the difference from it.
@@ -528,7 +528,7 @@ def _largest(
     size = np.abs(matrix).mean(axis=0)
     order = [int(j) for j in np.argsort(-size, kind="stable")[:MOST_FEATURES]]
     heads = ("mean absolute value", "shared (mean)", "smallest", "largest")
-    grid = Grid([Column("feature"), *(Column(n, "score") for n in heads)])
+    grid = ReportTable([Column("feature"), *(Column(n, "score") for n in heads)])
     found = np.stack(
         [size, matrix.mean(axis=0), matrix.min(axis=0), matrix.max(axis=0)]
     )
@@ -544,9 +544,9 @@ def _largest(
     ][: len(tasks)]
 
 
-def _own(matrix: np.ndarray, names: Sequence[str], tasks: Sequence[str]) -> Grid:
+def _own(matrix: np.ndarray, names: Sequence[str], tasks: Sequence[str]) -> ReportTable:
     """Return for every task the features with the largest coefficients of its own."""
-    grid = Grid([Column("task"), Column("largest weights of its own")])
+    grid = ReportTable([Column("task"), Column("largest weights of its own")])
     for task, own in zip(tasks, matrix - matrix.mean(axis=0), strict=True):
         order = [
             int(j) for j in np.argsort(-np.abs(own), kind="stable")[:MOST_OWN] if own[j]

@@ -57,14 +57,16 @@ class Styled:
 
 
 @dataclass
-class Grid:
+class ReportTable:
     """Columns and rows of raw values (str, int, float, Styled or None)."""
 
     columns: list[Column]
     rows: list[list[Any]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, *columns: str | Column, rows: Iterable[Sequence[Any]] = ()) -> Grid:
+    def of(
+        cls, *columns: str | Column, rows: Iterable[Sequence[Any]] = ()
+    ) -> ReportTable:
         """Return a grid; names of our own may stand for columns: ``name``, or ``name:kind``."""
         made = [
             column if isinstance(column, Column) else Column(*column.split(":"))
@@ -89,18 +91,18 @@ class Grid:
 
     def add(self, column: str | Column, values: Sequence[Any]) -> None:
         """Add a column, named as for `of`, with its values."""
-        self.columns += Grid.of(column).columns
+        self.columns += ReportTable.of(column).columns
         for row, value in zip(self.rows, values, strict=True):
             row.append(value)
 
-    def part(self, places: Sequence[int]) -> Grid:
+    def part(self, places: Sequence[int]) -> ReportTable:
         """Return the grid of some columns, by their places."""
-        return Grid(
+        return ReportTable(
             [self.columns[i] for i in places],
             [[row[i] for i in places] for row in self.rows],
         )
 
-    def within(self, width: int) -> list[Grid]:
+    def within(self, width: int) -> list[ReportTable]:
         """Return the first column beside as many others as keep to a width as text, then beside the next ones."""
         widths, groups = (
             [max(map(len, texts)) + 2 for texts in zip(*text_rows(self), strict=True)],
@@ -122,7 +124,7 @@ class Section:
 
     title: str
     lines: list[str] = field(default_factory=list)
-    grids: list[Grid] = field(default_factory=list)
+    grids: list[ReportTable] = field(default_factory=list)
     fold: bool = False
 
     @property
@@ -211,7 +213,7 @@ def json_text(content: object) -> str:
     )
 
 
-def markdown_grid(grid: Grid) -> str:
+def markdown_grid(grid: ReportTable) -> str:
     """Return an aligned Markdown table."""
     headers = [escape_markdown(c.name) for c in grid.columns]
     body = [
@@ -273,7 +275,7 @@ def markdown_section(section: Section) -> str:
     return "\n\n".join(filter(None, [f"## {section.title}", text, *grids]))
 
 
-def csv_grid(grid: Grid) -> str:
+def csv_grid(grid: ReportTable) -> str:
     """Return a table as CSV: raw numbers, empty where unknown."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -299,7 +301,7 @@ def padded(
     ]
 
 
-def text_rows(grid: Grid) -> list[list[str]]:
+def text_rows(grid: ReportTable) -> list[list[str]]:
     """Return the names of the columns and the rows as padded text."""
     return padded(
         [[column.name for column in grid.columns], *grid.texts()], grid.columns
@@ -307,7 +309,7 @@ def text_rows(grid: Grid) -> list[list[str]]:
 
 
 def text_lines(
-    grid: Grid, width: int | None = None, drop_first: Sequence[str] = ()
+    grid: ReportTable, width: int | None = None, drop_first: Sequence[str] = ()
 ) -> list[str]:
     """Return the lines of a table, without the columns `drop_first` as long as it would be wider than `width`."""
     lines: list[str] = []
@@ -356,7 +358,9 @@ def escape_tex(text: str) -> str:
     return "".join(known).translate(_TEX)
 
 
-def tex_grid(grid: Grid, align: str | None = None, caption: str | None = None) -> str:
+def tex_grid(
+    grid: ReportTable, align: str | None = None, caption: str | None = None
+) -> str:
     """Return a booktabs tabular, floating where it has a `caption`, which is LaTeX already.
 
     `align` is the column specification when the default (l and r) does not do.

@@ -63,7 +63,7 @@ from mtlrun.lab.report.statistics import comparison_section, group_section
 from mtlrun.tables import page
 from mtlrun.tables.figures import Figure, Forest, RankDiagram
 from mtlrun.tables.report_table import (
-    Grid,
+    ReportTable,
     Section,
     csv_grid,
     escape_html,
@@ -501,7 +501,7 @@ def latex(report: Report) -> str:
         title = f"{name}: {escape_tex(section.title)}" if section.title else name
         blocks.append(tex_grid(section.grids[0], caption=title))
     if report.claims:
-        grid = Grid.of(
+        grid = ReportTable.of(
             "claim",
             "text",
             "verdict",

@@ -34,7 +34,7 @@ from mtlrun.lab.report.statistics import (
 )
 from mtlrun.tables.quantities import PARALLEL, spoken
 from mtlrun.tables.ranking import Ranking
-from mtlrun.tables.report_table import Grid, Section, number, show, significant
+from mtlrun.tables.report_table import ReportTable, Section, number, show, significant
 from mtlrun.utils.io import as_list
 
 #: Share of the comparisons from which on a claim holds mostly.
@@ -327,7 +327,7 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
     section = Section("Tests")
     if run.info.get("kind") != "test":
         return section
-    grid = Grid.of("claim", "comparison", "found:small", "holds")
+    grid = ReportTable.of("claim", "comparison", "found:small", "holds")
     for claim in claims:
         for result in claim.results:
             text = result.text if result.why is None else f"{result.text}: {result.why}"

@@ -23,7 +23,7 @@ from mtlrun.lab.report.checks import (
 )
 from mtlrun.lab.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.lab.report.statistics import rank_groups
-from mtlrun.tables.report_table import Column, Grid, Section
+from mtlrun.tables.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import as_list
 
 TOLERANCE_RULE = (
@@ -235,7 +235,7 @@ def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
     )
 
 
-def reference_grid(references: Sequence[ReferenceVerdict]) -> Grid:
+def reference_grid(references: Sequence[ReferenceVerdict]) -> ReportTable:
     """Return the printed numbers beside ours."""
     columns = (
         "printed:seconds",
@@ -244,7 +244,7 @@ def reference_grid(references: Sequence[ReferenceVerdict]) -> Grid:
         "difference:seconds",
         "tolerance:seconds",
     )
-    grid = Grid.of(
+    grid = ReportTable.of(
         "dataset", "method", "quantity", "source", *columns, "verdict", "rule or reason"
     )
     for r in references:
@@ -389,7 +389,7 @@ def readings_section(
         section.lines.append(
             f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run."
         )
-    grid, distances = Grid.of("interpretation", "why", "part"), []
+    grid, distances = ReportTable.of("interpretation", "why", "part"), []
     for name in names:
         facts = main.run.info["readings"][name]
         part = (
@@ -406,7 +406,7 @@ def readings_section(
         grid.add("mean distance from print (%):seconds", distances)
     section.grids.append(grid)
     if others and claims:
-        verdicts = Grid.of("claim", "verdict", *map(Column, shown))
+        verdicts = ReportTable.of("claim", "verdict", *map(Column, shown))
         for claim in claims:
             under = (
                 said(claim.readings[name]) if name in claim.readings else None

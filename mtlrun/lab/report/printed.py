@@ -13,7 +13,14 @@ from mtlrun.lab.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
 from mtlrun.lab.report.interpretations import JudgedRun, ReferenceVerdict
 from mtlrun.lab.report.statistics import direction
 from mtlrun.tables.quantities import PARALLEL, spoken
-from mtlrun.tables.report_table import Column, Grid, Section, Styled, number, show
+from mtlrun.tables.report_table import (
+    Column,
+    ReportTable,
+    Section,
+    Styled,
+    number,
+    show,
+)
 from mtlrun.utils.io import as_list
 
 #: Counted cell by cell: tasks whose training part has one class only.
@@ -69,7 +76,7 @@ def printed_tables(judged: JudgedRun) -> list[Section]:
     return [table for table in map(layout.table, blocks) if table.grids[0].rows]
 
 
-def with_printed(grid: Grid, *, exact: bool = False) -> Grid:
+def with_printed(grid: ReportTable, *, exact: bool = False) -> ReportTable:
     """Return a printed table as text: the numbers of the paper, where there are any, in a row under each row of ours.
 
     With `exact`, ours are the means alone, with all digits.
@@ -85,7 +92,7 @@ def with_printed(grid: Grid, *, exact: bool = False) -> Grid:
                 for cell in cells
             )
             rows.append([PRINTED, *theirs])
-    return Grid(grid.columns, rows)
+    return ReportTable(grid.columns, rows)
 
 
 def _quantities(judged: JudgedRun) -> list[str]:
@@ -211,7 +218,7 @@ class _Layout:
             if any(ranks):
                 lines.append(("average rank", ranks))
         best = self._best([cells for _, cells in lines])
-        grid = Grid([Column(self._axis_name(self.rows))])
+        grid = ReportTable([Column(self._axis_name(self.rows))])
         grid.columns += [
             Column(self._name(self.columns, columns[j]), "score") for j in kept
         ]
@@ -413,9 +420,12 @@ def table_notes(
 # ---------------------------------------------------------------- results
 
 
-def result_grid(run: Run, rows: list[MethodResult]) -> Grid:
+def result_grid(run: Run, rows: list[MethodResult]) -> ReportTable:
     """Return the machine-readable table: the documented columns first, further facts after `status`."""
-    grid, kind = Grid([], [[] for _ in rows]), "number" if run.measures else "score"
+    grid, kind = (
+        ReportTable([], [[] for _ in rows]),
+        "number" if run.measures else "score",
+    )
     grid.add("dataset", [row.dataset for row in rows])
     grid.add("method", [row.method for row in rows])
     for m in run.metrics:
@@ -567,13 +577,13 @@ def measurement_sections(run: Run) -> list[Section]:
     return sections
 
 
-def _stored_grid(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> Grid:
+def _stored_grid(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ReportTable:
     """Return a stored table; a column without any text is one of numbers."""
     kinds = [
         "text" if any(isinstance(row[i], str) for row in rows) else "number"
         for i in range(len(columns))
     ]
-    return Grid(
+    return ReportTable(
         [Column(str(c), k) for c, k in zip(columns, kinds, strict=True)],
         [list(row) for row in rows],
     )

@@ -28,7 +28,14 @@ from mtlrun.lab.report.checks import VERDICTS, Verdict, said
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
 from mtlrun.lab.stored import made_and_verified
 from mtlrun.tables.quantities import spoken
-from mtlrun.tables.report_table import Column, Grid, Section, plain, show, significant
+from mtlrun.tables.report_table import (
+    Column,
+    ReportTable,
+    Section,
+    plain,
+    show,
+    significant,
+)
 from mtlrun.utils.io import as_list
 
 #: Sections of an experiment file that the protocol quotes, with the word before each.
@@ -117,7 +124,9 @@ def protocol_section(run: Run) -> Section:
             [_named(m, "label"), _named(m, "measure"), facts(m.get("params"))]
             for m in methods
         ]
-        section.grids.append(Grid.of("method", "measure", "parameters", rows=rows))
+        section.grids.append(
+            ReportTable.of("method", "measure", "parameters", rows=rows)
+        )
     else:
         rows = [
             [
@@ -130,7 +139,7 @@ def protocol_section(run: Run) -> Section:
             for m in methods
         ]
         section.grids.append(
-            Grid.of(
+            ReportTable.of(
                 "method", "estimator", "parameters", "grid", "searched with", rows=rows
             )
         )
@@ -151,7 +160,7 @@ def rerun_section(run: Run) -> Section:
     section.lines.append(
         f"Everything: `{command}` (finished cells are reused; --force recomputes them)."
     )
-    grid = Grid.of("method", "command")
+    grid = ReportTable.of("method", "command")
     for method in run.methods:
         pattern = re.sub(
             r"[,*?\[]", "?", method
@@ -169,7 +178,7 @@ def rerun_section(run: Run) -> Section:
 def search_section(run: Run) -> Section:
     """Return what the parameter search chose, what it cost, and where it ended at the edge of a grid."""
     section = Section("Parameter search")
-    grid = Grid.of(
+    grid = ReportTable.of(
         "dataset",
         "method",
         "candidates:count",
@@ -264,10 +273,10 @@ def _by_count(counter: Counter[Any]) -> Sequence[tuple[Any, int]]:
 def data_section(run: Run) -> Section:
     """Return origin, size and hashes of the data."""
     section = Section("Data")
-    sizes = Grid.of(
+    sizes = ReportTable.of(
         "dataset", "title", "options", "statistics", "used", "licence", "fingerprint"
     )
-    files = Grid.of("dataset", "file", "sha256 of the content")
+    files = ReportTable.of("dataset", "file", "sha256 of the content")
     seen: set[tuple[str, str]] = set()
     for label, info in run.datasets.items():
         here = (run.axis_of(label), str(info.get("fingerprint")))
@@ -333,7 +342,7 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
         "objective:score",
         "stopped by",
     )
-    section = Section("Solvers", grids=[Grid.of(*head)])
+    section = Section("Solvers", grids=[ReportTable.of(*head)])
     for row in rows:
         records = run.results_of(row.dataset, row.method)
         flags = [
@@ -394,7 +403,7 @@ def timing_section(run: Run) -> Section:
         tuple(_listed(r.environment.get(c)) for c in columns) for r in records
     )
     rows = [[*kind, count] for kind, count in _by_count(kinds)]
-    section.grids.append(Grid.of(*columns, "cells:count", rows=rows))
+    section.grids.append(ReportTable.of(*columns, "cells:count", rows=rows))
     if (
         len({(r.environment.get("cpu"), r.environment.get("threads")) for r in records})
         > 1
@@ -427,7 +436,7 @@ def environment_section(run: Run) -> Section:
         "n_computed",
         "started",
     ]
-    grid = Grid.of(*columns)
+    grid = ReportTable.of(*columns)
     for entry in run.provenance:
         commit = entry.get("commit")
         named = (
@@ -486,7 +495,7 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
 def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
     """Return how many cells of each data set are still to be computed, and of which methods."""
     section = Section(
-        "Not computed yet", grids=[Grid.of("data set", "cells", "methods")]
+        "Not computed yet", grids=[ReportTable.of("data set", "cells", "methods")]
     )
     for one in (run, *others):
         lacking: dict[str, list[str]] = {}
@@ -565,12 +574,12 @@ def _wall(entry: Mapping[str, Any]) -> float | None:
 # ---------------------------------------------------------------- every cell
 
 
-def row_cells(run: Run, row: MethodResult) -> tuple[Grid, dict[str, int]]:
+def row_cells(run: Run, row: MethodResult) -> tuple[ReportTable, dict[str, int]]:
     """Return the cells of a row: what they were given, what came of them, how their solvers ended.
 
     Returns
     -------
-    grid : Grid
+    grid : ReportTable
         A line per trial.
     logs : dict of str to int
         Log or error -> the first trial that left it.
@@ -584,7 +593,7 @@ def row_cells(run: Run, row: MethodResult) -> tuple[Grid, dict[str, int]]:
         "stopped by",
     )
     metrics = [Column(name, "number") for name in run.metrics]
-    grid = Grid.of(
+    grid = ReportTable.of(
         "trial:count",
         "status",
         "seed",
@@ -709,9 +718,9 @@ def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:
     return [claim.text, printed, ours, said(claim.verdict), data_of(run, claim)]
 
 
-def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> Grid:
+def claims_grid(run: Run, claims: Sequence[ClaimVerdict]) -> ReportTable:
     """Return the table of the claims of a run, a line each."""
-    return Grid.of(
+    return ReportTable.of(
         "id", *COLUMNS, rows=([claim.id, *claim_row(run, claim)] for claim in claims)
     )
 

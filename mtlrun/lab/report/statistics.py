@@ -23,7 +23,7 @@ from mtlrun.stats import (
     paired_test,
 )
 from mtlrun.tables.ranking import MIN_BLOCKS, Ranking
-from mtlrun.tables.report_table import Column, Grid, Section, show
+from mtlrun.tables.report_table import Column, ReportTable, Section, show
 from mtlrun.utils.io import as_list
 
 #: Fewer methods are not ranked, unless the experiment asks for it.
@@ -176,7 +176,9 @@ def group_section(group: Ranking) -> Section:
     section.lines += _friedman_lines(group)
     if group.left_out:
         section.lines.append(f"Not ranked: {'; '.join(group.left_out)}.")
-    ranks = Grid([Column("dataset"), *(Column(m, "seconds") for m in group.methods)])
+    ranks = ReportTable(
+        [Column("dataset"), *(Column(m, "seconds") for m in group.methods)]
+    )
     ranks.rows = [
         [d, *map(float, row)] for d, row in zip(group.blocks, group.ranks, strict=True)
     ]
@@ -200,7 +202,7 @@ def group_section(group: Ranking) -> Section:
             "alpha (Holm):small",
             "rejected",
         )
-        section.grids.append(Grid.of(*columns, rows=found))
+        section.grids.append(ReportTable.of(*columns, rows=found))
     return section
 
 
@@ -276,7 +278,7 @@ def comparison_section(run: Run, rows: Sequence[MethodResult]) -> Section:
         "The splits of a data set share rows, so tests over splits are optimistic."
     )
     section.lines += _friedman_lines(ranking)
-    section.grids.append(Grid.of("method", "average rank:seconds", rows=order))
+    section.grids.append(ReportTable.of("method", "average rank:seconds", rows=order))
     control = run.baseline if run.baseline in ranking.methods else order[0][0]
     grid = _pairwise_grid(run, rows, ranking.metric, control)
     if grid.rows:
@@ -290,8 +292,8 @@ def comparison_section(run: Run, rows: Sequence[MethodResult]) -> Section:
 
 def _pairwise_grid(
     run: Run, rows: Sequence[MethodResult], metric: str, control: str
-) -> Grid:
-    grid = Grid.of(
+) -> ReportTable:
+    grid = ReportTable.of(
         "dataset",
         "method",
         "unit",

@@ -46,7 +46,7 @@ from mtlrun.lab.stored import read_json
 from mtlrun.tables.page import html_page
 from mtlrun.tables.report_table import (
     Column,
-    Grid,
+    ReportTable,
     Section,
     Styled,
     duration,
@@ -290,12 +290,12 @@ def overview_sections(
         path = f"{place}/{page}"
         return Styled(text or place, address=f"{path}.{ending(path)}{anchor}")
 
-    def grid(found: Sequence[tuple[RunReport, ClaimVerdict]]) -> Grid:
+    def grid(found: Sequence[tuple[RunReport, ClaimVerdict]]) -> ReportTable:
         rows = (
             [link(e.place, anchor="#claims"), *claim_row(e.report.run, c)]
             for e, c in found
         )
-        return Grid.of("run", *COLUMNS, rows=rows)
+        return ReportTable.of("run", *COLUMNS, rows=rows)
 
     sections = []
     for paper, entries in overview.papers.items():
@@ -315,7 +315,7 @@ def overview_sections(
         for c in overview.comparisons
     ]
     left_out = [[name, why] for name, why in overview.left_out.items()]
-    runs = Grid.of(
+    runs = ReportTable.of(
         "run",
         "cells done:count",
         "numbers met:count",
@@ -342,9 +342,9 @@ def overview_sections(
         Section(
             "Comparisons of methods",
             [],
-            [Grid.of("comparison", "title", "verdict", rows=compared)],
+            [ReportTable.of("comparison", "title", "verdict", rows=compared)],
         ),
-        Section("Left out", [], [Grid.of("artefact", "why", rows=left_out)]),
+        Section("Left out", [], [ReportTable.of("artefact", "why", rows=left_out)]),
     ]
     return [section for section in sections if section.grids[0].rows]
 

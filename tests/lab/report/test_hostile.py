@@ -15,7 +15,7 @@ from mtlrun.lab.report.build import (
 )
 from mtlrun.lab.report.summary import read_overview, write_overview
 from mtlrun.lab.results import merge
-from mtlrun.tables.report_table import Column, Grid, csv_grid
+from mtlrun.tables.report_table import Column, ReportTable, csv_grid
 
 HOSTILE = {
     "script": "<script>alert(1)</script>",
@@ -122,7 +122,7 @@ def test_names_inject_nothing(folder_maker, tmp_path, text):
 
 
 def test_cells_of_csv_are_no_formulas():
-    grid = Grid(
+    grid = ReportTable(
         [Column("=a"), Column("b", "number")],
         [["=1+1", -1.5], ["-1", 2.0], ["@x", 1.0], ["+1 of 2", 0.5]],
     )

@@ -16,7 +16,7 @@ from mtlrun.lab.report.build import build_report, html_report, render, tone
 from mtlrun.lab.report.summary import read_overview, render_overview, write_overview
 from mtlrun.tables.figures import Figure, Panel
 from mtlrun.tables.page import html_page
-from mtlrun.tables.report_table import Column, Grid, Section
+from mtlrun.tables.report_table import Column, ReportTable, Section
 
 CHROMIUM = (
     shutil.which("chromium")
@@ -176,7 +176,7 @@ def test_tones(word, class_):
 
 
 def test_sections_alone_are_a_page():
-    grid = Grid([Column("a"), Column("b", "score")], [["x|y", 0.5]])
+    grid = ReportTable([Column("a"), Column("b", "score")], [["x|y", 0.5]])
     sections = [
         Section("One", ["* first `code`", "* second"]),
         Section("Two", ["A sentence."], [grid]),

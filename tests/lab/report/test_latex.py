@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.lab.report.build import build_report, latex
-from mtlrun.tables.report_table import Column, Grid, escape_tex, tex_grid
+from mtlrun.tables.report_table import Column, ReportTable, escape_tex, tex_grid
 
 RESULTS = Path(__file__).parents[3] / "results"
 RUNS = [
@@ -153,7 +153,7 @@ def test_nothing_that_users_write_is_interpreted(nasty):
     [r"a & b & c \\", r"50% of \\", r"a_1 & b \\", r"{a & b \\", r"\siunitx{a} & b \\"],
 )
 def test_the_check_sees_mistakes(broken):
-    good = tex_grid(Grid([Column("x"), Column("y")], [["1", "2"]]))
+    good = tex_grid(ReportTable([Column("x"), Column("y")], [["1", "2"]]))
     assert problems(good) == []
     assert problems(good.replace(r"1 & 2 \\", broken)) != []
 

@@ -11,7 +11,7 @@ from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.sections import numbers_of
 from mtlrun.tables.report_table import (
     Column,
-    Grid,
+    ReportTable,
     escape_tex,
     markdown_grid,
     rounded,
@@ -68,7 +68,7 @@ def test_exact_rounds_below_the_noise():
 
 @given(st.text(alphabet="ab|\n\t ", max_size=8), st.text(alphabet="xy|", max_size=5))
 def test_markdown_rows_have_as_many_cells_as_columns(first, second):
-    grid = Grid([Column("a"), Column("b")], [[first, second]])
+    grid = ReportTable([Column("a"), Column("b")], [[first, second]])
     lines = markdown_grid(grid).splitlines()
     assert len(lines) == 3
     assert [line.replace("\\|", "").count("|") for line in lines] == [3, 3, 3]
