@@ -21,7 +21,7 @@ import numpy as np
 
 from mtlrun.comparison.candidates import Candidate, named_candidates
 from mtlrun.comparison.protocol import Protocol, Settings
-from mtlrun.comparison.verdict import MULTITASK, Entry, Strategy, answer
+from mtlrun.comparison.verdict import MULTITASK, ComparedMethod, Strategy, answer
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.engine.evaluation import Part
@@ -113,7 +113,7 @@ def one(regime: str, seed: int) -> dict:
         for c in named_candidates(METHODS, data, protocol.train)
         if c.family != "trivial"
     ]
-    entries = [Entry(c.label, c.family) for c in tried]
+    entries = [ComparedMethod(c.label, c.family) for c in tried]
     exact: dict[tuple[str, int], float] = {}
     scale = (weights**2).sum(axis=1) + NOISE**2
     scale = (rows * scale + 10 * scale.mean()) / (rows + 10)

@@ -32,7 +32,7 @@ from mtlrun.comparison.candidates import (
     registered,
 )
 from mtlrun.comparison.gain import Layout
-from mtlrun.comparison.leaderboard import Board
+from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.protocol import Settings, read_settings
 from mtlrun.comparison.result import MODEL, Comparison
 from mtlrun.comparison.summed import (
@@ -41,7 +41,13 @@ from mtlrun.comparison.summed import (
     SummedEvaluation,
     Training,
 )
-from mtlrun.comparison.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
+from mtlrun.comparison.verdict import (
+    INDEPENDENT,
+    NMSE,
+    SMALLEST,
+    TRIVIAL,
+    ComparedMethod,
+)
 from mtlrun.data.roles import Roles
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.stored import COMPARED
@@ -334,7 +340,7 @@ def compare_chunks(
     name = table.files[0].parent.name or "files"
     sizes = [int(n) for n in data.folds.whole.n_rows]
     facts = _facts(data)
-    board = Board(
+    board = Leaderboard(
         f"Does multi-task learning help on {name}?", tested.metric, False, data.tasks, sizes, entries, tested,
         "IndependentRidge", facts,
     )  # fmt: skip
@@ -442,11 +448,14 @@ def _facts(data: Chunked) -> list[str]:
     ]
 
 
-def _entries(data: Chunked, search: FoldSearch) -> tuple[list[Entry], Array, Array]:
+def _entries(
+    data: Chunked, search: FoldSearch
+) -> tuple[list[ComparedMethod], Array, Array]:
     """Fit every candidate without every fold; return what is known of them, and the coefficients of all."""
     K, metric = len(data.folds.parts), "nmse" if data.table.task is None else "rmse"
     entries = [
-        Entry(candidate.label, candidate.family) for candidate in search.candidates
+        ComparedMethod(candidate.label, candidate.family)
+        for candidate in search.candidates
     ]
     d, T = len(data.table.features), len(data.tasks)
     coef, intercept = np.empty((K, len(entries), d, T)), np.empty((K, len(entries), T))

@@ -31,7 +31,7 @@ from mtlrun.comparison.candidates import (
 from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.differences import differences, tables_like
 from mtlrun.comparison.jobs import ComparisonJobs
-from mtlrun.comparison.leaderboard import PARTS, Board, curve_of
+from mtlrun.comparison.leaderboard import PARTS, Leaderboard, curve_of
 from mtlrun.comparison.protocol import (
     Protocol,
     Settings,
@@ -52,7 +52,7 @@ from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
     STRATEGIES,
-    Entry,
+    ComparedMethod,
     Evaluation,
     answer,
 )
@@ -99,7 +99,7 @@ def compare(
     labels: str | Path | None = None,
     test: Any = None,
     say: Callable[[str], None] = lambda _: None,
-    finished: Callable[[Board], None] = lambda _: None,
+    finished: Callable[[Leaderboard], None] = lambda _: None,
     output: str | Path | None = None,
     **options: Any,
 ) -> Comparison:
@@ -250,7 +250,7 @@ class _Session:
         candidates: list[Candidate],
         facts: list[str],
         started: float,
-        finished: Callable[[Board], None],
+        finished: Callable[[Leaderboard], None],
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result."""
         end = (
@@ -263,7 +263,7 @@ class _Session:
         waves = self._waves(self.protocol, candidates, tested, deadline)
         cells = waves.cells
 
-        def so_far(entries: list[Entry]) -> None:
+        def so_far(entries: list[ComparedMethod]) -> None:
             if any(entry.score is not None for entry in entries):
                 done = sum(len(entry.scores) + len(entry.failures) for entry in entries)
                 left = waves.remaining()
@@ -310,7 +310,7 @@ class _Session:
             saved,
         )
 
-    def _curve(self, board: Board, deadline: float | None) -> pd.DataFrame:
+    def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
         """Repeat the comparison after training on parts of the rows; its cells are kept like all others."""
 
         def fewer(part: float) -> Protocol:
@@ -361,12 +361,12 @@ class _Session:
 
     def _board(
         self,
-        entries: list[Entry],
+        entries: list[ComparedMethod],
         tested: Evaluation,
         facts: list[str],
         left_out: list[str],
-    ) -> Board:
-        board = Board(
+    ) -> Leaderboard:
+        board = Leaderboard(
             title=f"Does multi-task learning help on {self.dataset.title}?",
             metric=self.protocol.metric,
             greater=get_metric(self.protocol.metric).greater_is_better,
@@ -393,7 +393,7 @@ class _Session:
         return board
 
     def _final(
-        self, board: Board, candidates: dict[str, Candidate], end: float | None
+        self, board: Leaderboard, candidates: dict[str, Candidate], end: float | None
     ) -> tuple[str, Trained, str, Trained]:
         """Return the best method fitted on all rows, and the model whose coefficients are shown, each after its label.
 
@@ -429,7 +429,7 @@ class _Session:
         linear = self._fit(candidate, joint, params)
         return best.label, trained, joint.label, linear
 
-    def _in_time(self, entry: Entry, end: float | None) -> bool:
+    def _in_time(self, entry: ComparedMethod, end: float | None) -> bool:
         """Whether a method can be fitted on all rows before the end of the budget, as far as its fits tell."""
         if end is None:
             return True
@@ -440,7 +440,7 @@ class _Session:
         )
 
     def _fit(
-        self, candidate: Candidate, entry: Entry, params: Mapping[str, Any]
+        self, candidate: Candidate, entry: ComparedMethod, params: Mapping[str, Any]
     ) -> Trained:
         """Fit a method on all rows, unless the folder holds that model already.
 

@@ -25,8 +25,8 @@ from mtlrun.comparison.verdict import (
     NO_VERDICT,
     POOLED,
     TRIVIAL,
-    Answer,
-    Entry,
+    ComparedMethod,
+    ComparisonVerdict,
     Evaluation,
     answer,
 )
@@ -48,7 +48,7 @@ MAX_COLUMNS = 8
 
 
 @dataclass
-class Board:
+class Leaderboard:
     """A comparison, finished or not.
 
     Attributes
@@ -59,7 +59,7 @@ class Board:
     tasks : list of str
     sizes : list of int
         Rows of every task.
-    entries : list of Entry
+    entries : list of ComparedMethod
     tested : Evaluation
         The rows that were tested in every split.
     against : str
@@ -75,7 +75,7 @@ class Board:
     greater: bool
     tasks: list[str]
     sizes: list[int]
-    entries: list[Entry]
+    entries: list[ComparedMethod]
     tested: Evaluation
     against: str
     facts: list[str] = field(default_factory=list)
@@ -96,20 +96,20 @@ class Board:
         """Number of splits that any method was tested on."""
         return max((len(entry.scores) for entry in self.entries), default=0)
 
-    def ranked(self) -> list[Entry]:
+    def ranked(self) -> list[ComparedMethod]:
         """Return the methods that have a score, the best first; those with fewer splits than others come later."""
         sign = -1.0 if self.greater else 1.0
         found = [e for e in self.entries if e.score is not None]
         return sorted(found, key=lambda e: (-len(e.scores), sign * (e.score or 0.0)))
 
-    def best(self, *families: str) -> Entry | None:
+    def best(self, *families: str) -> ComparedMethod | None:
         """Return the method of some families (of all without any) with the best score."""
         return next(
             (e for e in self.ranked() if not families or e.family in families), None
         )
 
     @property
-    def reference(self) -> Entry | None:
+    def reference(self) -> ComparedMethod | None:
         """The method that the others are compared with, if it has a score."""
         return next(
             (
@@ -120,11 +120,11 @@ class Board:
             None,
         )
 
-    def gain(self, entry: Entry, other: Entry) -> Gain | None:
+    def gain(self, entry: ComparedMethod, other: ComparedMethod) -> Gain | None:
         """Return how much better a method is than another: a function of the losses of these two alone."""
         return self.tested.gain(entry.losses, other.losses, self._repeats(entry, other))
 
-    def _repeats(self, entry: Entry, other: Entry) -> int:
+    def _repeats(self, entry: ComparedMethod, other: ComparedMethod) -> int:
         done = range(self.tested.folds * self.tested.repeats)
         return (
             self.tested.repeats
@@ -182,11 +182,11 @@ class Board:
         return Forest("tasks", title, axis, entries) if entries else None
 
     @cached_property
-    def answer(self) -> Answer:
+    def answer(self) -> ComparisonVerdict:
         """The verdict."""
         return answer(self.entries, self.tested)
 
-    def hurt(self, entry: Entry) -> list[tuple[str, float, bool]]:
+    def hurt(self, entry: ComparedMethod) -> list[tuple[str, float, bool]]:
         """Return the tasks that a method makes worse than the reference does, the worst first.
 
         Each with its loss and whether it is worse in every split (of at least two).
@@ -228,7 +228,7 @@ def equal_scores(a: float | None, b: float | None) -> bool:
 # ---------------------------------------------------------------- the report
 
 
-def next_steps(board: Board) -> list[str]:
+def next_steps(board: Leaderboard) -> list[str]:
     """Return what to do next, in two sentences at most."""
     joint, best, kind = board.best(MULTITASK), board.best(), board.answer.kind
     if best is None:
@@ -256,7 +256,7 @@ def next_steps(board: Board) -> list[str]:
 _ERRORS = {NMSE: "squared error", ERROR_RATE: "error rate", LOG_LOSS: "log loss"}
 
 
-def caption(board: Board) -> str:
+def caption(board: Leaderboard) -> str:
     """Return what the columns of the leaderboard mean, in a few sentences."""
     base, n = board.reference, max(len(board.ranked()) - 1, 0)
     text = (
@@ -278,7 +278,7 @@ def caption(board: Board) -> str:
     return f"{gain} p is not corrected for multiple tests."
 
 
-def leaderboard_grid(board: Board) -> ReportTable:
+def leaderboard_grid(board: Leaderboard) -> ReportTable:
     """Return the leaderboard: one row per method, failed ones last."""
     numbers = (
         Column(board.metric, "score"),
@@ -339,7 +339,7 @@ def leaderboard_grid(board: Board) -> ReportTable:
     return grid
 
 
-def task_grid(board: Board, limit: int | None = None) -> ReportTable:
+def task_grid(board: Leaderboard, limit: int | None = None) -> ReportTable:
     """Return the value of every task for every method, best methods first; at most `limit` methods."""
     shown = board.ranked()[:limit]
     rows = zip(
@@ -353,7 +353,7 @@ def task_grid(board: Board, limit: int | None = None) -> ReportTable:
     )
 
 
-def sections(board: Board) -> list[Section]:
+def sections(board: Leaderboard) -> list[Section]:
     """Return the sections of the report."""
     search = ReportTable.of("method", "chosen", "notes")
     for entry in board.entries:
@@ -401,7 +401,7 @@ def sections(board: Board) -> list[Section]:
     return [section for section in found if not section.empty]
 
 
-def markdown(board: Board) -> str:
+def markdown(board: Leaderboard) -> str:
     """Return leaderboard.md."""
     blocks = [
         f"# {board.title}",
@@ -410,7 +410,7 @@ def markdown(board: Board) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def leaderboard_json(board: Board) -> str:
+def leaderboard_json(board: Leaderboard) -> str:
     """Return leaderboard.json."""
     joint, base, found = board.best(MULTITASK), board.reference, board.answer
     entries = []
@@ -515,13 +515,15 @@ CURVE_COLUMNS = (
 
 
 def curve_of(
-    answers: dict[float, Answer], dataset: Dataset, rows: Callable[[float], np.ndarray]
+    answers: dict[float, ComparisonVerdict],
+    dataset: Dataset,
+    rows: Callable[[float], np.ndarray],
 ) -> pd.DataFrame:
     """Return a row per part of the training rows.
 
     Parameters
     ----------
-    answers : dict of float to Answer
+    answers : dict of float to ComparisonVerdict
         The verdict after training on a part of the rows.
     dataset : Dataset
     rows : callable

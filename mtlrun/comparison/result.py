@@ -14,7 +14,7 @@ import pandas as pd
 import yaml
 
 from mtlrun.comparison.leaderboard import (
-    Board,
+    Leaderboard,
     curve_grid,
     curve_text,
     leaderboard_grid,
@@ -76,7 +76,7 @@ class Comparison:
 
     Attributes
     ----------
-    board : Board
+    board : Leaderboard
         Everything that was measured.
     dataset : Dataset
         What the table became.
@@ -96,7 +96,7 @@ class Comparison:
         Name of the method of the model.
     """
 
-    board: Board
+    board: Leaderboard
     dataset: Dataset
     trained: Trained
     source: TableSource
@@ -562,7 +562,7 @@ def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
     return _entry(place.name, source.sha256, source.size)
 
 
-def save_unfinished(folder: Path, board: Board) -> Path:
+def save_unfinished(folder: Path, board: Leaderboard) -> Path:
     """Write the leaderboard of a comparison that goes on and return its file; earlier results stay as they are.
 
     Raises

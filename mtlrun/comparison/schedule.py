@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
-from mtlrun.comparison.verdict import NATIVE, POOLED, TRIVIAL, Entry, Evaluation
+from mtlrun.comparison.verdict import (
+    NATIVE,
+    POOLED,
+    TRIVIAL,
+    ComparedMethod,
+    Evaluation,
+)
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.job import Job
 from mtlrun.engine.record import NOT_CONVERGED, Record
@@ -21,7 +27,7 @@ from mtlrun.metrics import get_metric
 
 ResultKey = tuple[str, int]
 #: What a comparison tells after every fit: all results so far.
-Finished = Callable[[list[Entry]], None]
+Finished = Callable[[list[ComparedMethod]], None]
 
 
 @dataclass
@@ -55,7 +61,9 @@ class CompareSchedule:
     usual: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.entries = {c.label: Entry(c.label, c.family) for c in self.candidates}
+        self.entries = {
+            c.label: ComparedMethod(c.label, c.family) for c in self.candidates
+        }
         self.places: dict[str, list[ResultKey]] = {}
         for place, cell in self.cells.items():
             self.places.setdefault(cell.key, []).append(place)
@@ -70,7 +78,7 @@ class CompareSchedule:
             self.entries, self.usual, len(self.tested.rows), elapsed, self.worked
         )
 
-    def run(self) -> list[Entry]:
+    def run(self) -> list[ComparedMethod]:
         """Compute everything, or what there is time for; return the results by method."""
         self.started = time.monotonic()
         with self.runner.working():
@@ -165,7 +173,7 @@ class CompareSchedule:
         text = f"{label}: {self.tested.metric} {entry.score:.4g} in {len(entry.scores)} splits{failed}"
         return f"{text}, {sum(entry.seconds):.3g} s{before}"
 
-    def _enter(self, entry: Entry, split: int, record: Record) -> None:
+    def _enter(self, entry: ComparedMethod, split: int, record: Record) -> None:
         scores = self.runner.store.read_scores(record) if record.done else None
         if scores is None:
             entry.failures[split] = record.error or record.status
@@ -271,7 +279,7 @@ def _of_a_fit(candidate: Candidate, dataset: Dataset, train: float) -> float:
 
 
 def remaining_seconds(
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, ComparedMethod],
     usual: Mapping[str, float],
     splits: int,
     elapsed: float,
@@ -281,7 +289,7 @@ def remaining_seconds(
 
     Parameters
     ----------
-    entries : mapping of str to Entry
+    entries : mapping of str to ComparedMethod
     usual : mapping of str to float
         From `usual_seconds`.
     splits : int

@@ -9,7 +9,7 @@ import pytest
 
 from mtlrun.comparison.gain import Layout
 from mtlrun.comparison.leaderboard import (
-    Board,
+    Leaderboard,
     leaderboard_grid,
     leaderboard_json,
     markdown,
@@ -28,7 +28,7 @@ from mtlrun.comparison.verdict import (
     POOLED,
     TRIVIAL,
     WORSE,
-    Entry,
+    ComparedMethod,
     Evaluation,
     Strategy,
     answer,
@@ -66,7 +66,7 @@ def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed
     losses = level * (
         1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y))
     )
-    made = Entry(label, family)
+    made = ComparedMethod(label, family)
     for split, rows in enumerate(where.rows):
         if split in failed:
             made.failures[split] = "ValueError: broken"
@@ -83,7 +83,7 @@ def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed
 
 def board(where, *entries):
     names = [f"t{k}" for k in range(TASKS)]
-    return Board(
+    return Leaderboard(
         "title",
         "nmse",
         False,
@@ -290,7 +290,7 @@ def test_points_of_the_auc():
         ("One", POOLED, 2.5),
         ("Joint", MULTITASK, 0.5),
     ):
-        made.append(Entry(label, family))
+        made.append(ComparedMethod(label, family))
         for split, rows in enumerate(where.rows):
             scores = y[rows] + noise * np.random.default_rng(split).normal(
                 size=len(rows)
@@ -323,7 +323,7 @@ def test_the_report_has_numbers_and_sentences():
 
 
 def test_methods_that_failed_come_last_without_a_rank():
-    failed = Entry(
+    failed = ComparedMethod(
         "Broken", MULTITASK, failures=dict.fromkeys(range(10), "ValueError: broken")
     )
     made = board(WHERE, entry("Mean", TRIVIAL, 3.0, WHERE), failed)

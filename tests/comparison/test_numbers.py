@@ -16,7 +16,7 @@ from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, default_candidates
 from mtlrun.comparison.gain import Gain, Layout
 from mtlrun.comparison.leaderboard import (
-    Board,
+    Leaderboard,
     curve_of,
     leaderboard_grid,
     leaderboard_json,
@@ -37,8 +37,8 @@ from mtlrun.comparison.verdict import (
     NO_DIFFERENCE,
     NO_VERDICT,
     POOLED,
-    Answer,
-    Entry,
+    ComparedMethod,
+    ComparisonVerdict,
     Evaluation,
     answer,
     kind_of,
@@ -78,7 +78,7 @@ def evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, **more
 
 def method(label, family, losses, tested, inner=1.0, seconds=1.0):
     """Return a method with a loss of every row, the same in every repeat."""
-    entry = Entry(label, family)
+    entry = ComparedMethod(label, family)
     for split, rows in enumerate(tested.rows):
         part = losses[rows]
         entry.losses[split] = part
@@ -114,7 +114,9 @@ def numbers(text):
 def board_of(tested, entries, greater=False):
     names = ["a", "b", "c", "d"]
     sizes = [40, 40, 40, 40]
-    return Board("t", tested.metric, greater, names, sizes, entries, tested, "Alone")
+    return Leaderboard(
+        "t", tested.metric, greater, names, sizes, entries, tested, "Alone"
+    )
 
 
 # --- the verdict ---
@@ -294,7 +296,7 @@ def test_many_tasks_of_few_rows_are_remarked():
         )
         entries = []
         for place, family in enumerate((INDEPENDENT, POOLED, MULTITASK)):
-            entry = Entry(family, family)
+            entry = ComparedMethod(family, family)
             losses = np.random.default_rng(place).gamma(2.0, size=n)
             entry.losses = {s: losses[rows] for s, rows in enumerate(folds)}
             entry.inner = dict.fromkeys(range(4), 1.0)
@@ -365,8 +367,8 @@ def test_the_json_has_the_numbers_of_the_gains():
 @pytest.mark.parametrize("greater", [False, True])
 def test_tasks_that_are_hurt_have_their_loss_and_say_whether_in_every_split(greater):
     tested = evaluation()
-    alone = Entry("Alone", INDEPENDENT)
-    joint = Entry("Joint", MULTITASK)
+    alone = ComparedMethod("Alone", INDEPENDENT)
+    joint = ComparedMethod("Joint", MULTITASK)
     sign = -1 if greater else 1
     for split in range(4):
         alone.tasks[split] = [1.0, 1.0, 1.0, 1.0]
@@ -407,7 +409,9 @@ def test_the_curve_has_losses_of_both_sides_and_the_median_rows_of_a_task():
         X=np.zeros((54, 1)), y=np.zeros(54), task_type="regression", task_id=ids
     )
     gain = Gain(0.2, 0.01, 30, 40, 0.8, 1.0, np.full(3, 0.2))
-    curve = curve_of({0.5: Answer(HELPS, "", gain=gain)}, data, lambda _: np.arange(54))
+    curve = curve_of(
+        {0.5: ComparisonVerdict(HELPS, "", gain=gain)}, data, lambda _: np.arange(54)
+    )
     (row,) = curve.to_dict("records")
     assert row["rows per task"] == 10
     assert (row["multi-task"], row["without"], row["gain"]) == (0.8, 1.0, 0.2)
@@ -500,7 +504,7 @@ def test_searches_that_halve_are_taken_for_shorter():
 
 def test_a_final_model_must_fit_into_the_rest_of_the_budget(monkeypatch):
     monkeypatch.setattr(compare_module.clock, "monotonic", lambda: 100.0)
-    entry = Entry("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
+    entry = ComparedMethod("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
     for is_calibrated, fits in ((False, 3), (True, 12)):
         settings = SimpleNamespace(settings=SimpleNamespace(calibrate=is_calibrated))
         in_time = compare_module._Session._in_time
@@ -622,8 +626,8 @@ def test_the_facts_have_the_sizes_of_the_table():
 @pytest.mark.parametrize(("greater", "first"), [(True, "High"), (False, "Low")])
 def test_the_best_method_has_the_best_score_of_the_metric(greater, first):
     tested = evaluation(1)
-    low = Entry("Low", POOLED, scores={0: 0.1})
-    high = Entry("High", POOLED, scores={0: 0.9})
+    low = ComparedMethod("Low", POOLED, scores={0: 0.1})
+    high = ComparedMethod("High", POOLED, scores={0: 0.9})
     board = board_of(tested, [low, high], greater)
     assert board.best().label == first
 

@@ -12,7 +12,13 @@ import mtlrun
 from mtlrun.comparison.candidates import Candidate, core
 from mtlrun.comparison.leaderboard import markdown
 from mtlrun.comparison.schedule import CompareSchedule, remaining_seconds
-from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL, Entry
+from mtlrun.comparison.verdict import (
+    INDEPENDENT,
+    MULTITASK,
+    POOLED,
+    TRIVIAL,
+    ComparedMethod,
+)
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import table_of_frame
@@ -246,7 +252,9 @@ def test_settings_out_of_range(options, message):
 
 
 def test_the_rest_takes_what_methods_have_taken_and_others_usually_take():
-    entries = {name: Entry(name, INDEPENDENT) for name in ("done", "begun", "open")}
+    entries = {
+        name: ComparedMethod(name, INDEPENDENT) for name in ("done", "begun", "open")
+    }
     entries["done"].scores, entries["done"].seconds = {0: 1.0, 1: 1.0}, [2.0, 2.0]
     entries["begun"].failures, entries["begun"].scores, entries["begun"].seconds = (
         {0: "broken"},

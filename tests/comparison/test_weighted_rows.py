@@ -20,7 +20,7 @@ from mtlrun.comparison.verdict import (
     MULTITASK,
     NMSE,
     POOLED,
-    Entry,
+    ComparedMethod,
     Evaluation,
     answer,
 )
@@ -121,7 +121,7 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
         entries = []
         names = (("A", INDEPENDENT, 1.0), ("P", POOLED, 1.4), ("J", MULTITASK, 0.7))
         for place, (label, family, size) in enumerate(names):
-            entry = Entry(label, family)
+            entry = ComparedMethod(label, family)
             scores = (y + size * noise[place])[rows]
             for split, part in enumerate(folds):
                 entry.losses[split] = tested.losses(split, scores[part])

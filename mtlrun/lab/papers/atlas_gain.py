@@ -24,7 +24,7 @@ from mtlrun.comparison.verdict import (
     MULTITASK,
     POOLED,
     WORSE,
-    Entry,
+    ComparedMethod,
     Evaluation,
     Strategy,
 )
@@ -228,10 +228,12 @@ def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
 
 def _computed(
     candidates: list[Candidate], protocol: Protocol, data: Dataset, tested: Evaluation
-) -> list[Entry]:
+) -> list[ComparedMethod]:
     """Return what the methods do in every fold; a method that fails there is not chosen there."""
     maker = ComparisonJobs(protocol, data)
-    entries = [Entry(candidate.label, candidate.family) for candidate in candidates]
+    entries = [
+        ComparedMethod(candidate.label, candidate.family) for candidate in candidates
+    ]
     for split in range(protocol.n_splits):
         searched: dict[str, Record] = {}  # of methods that search the same way
         for entry, candidate in zip(entries, candidates, strict=True):
@@ -244,7 +246,7 @@ def _computed(
 
 
 def _enter(
-    entry: Entry,
+    entry: ComparedMethod,
     split: int,
     cell: Job,
     data: Dataset,
@@ -278,7 +280,9 @@ def _reduction(found: Any, tested: Evaluation) -> float:
     return math.nan if found is None else _scale(found.second, tested) * found.value
 
 
-def _over(others: list[Entry], entries: list[Entry], tested: Evaluation) -> Any:
+def _over(
+    others: list[ComparedMethod], entries: list[ComparedMethod], tested: Evaluation
+) -> Any:
     """Return the gain of the best multi-task method over the best of some others, all chosen by inner scores."""
     splits = range(tested.folds)
     joint, best = (
@@ -293,7 +297,7 @@ def _over(others: list[Entry], entries: list[Entry], tested: Evaluation) -> Any:
 
 
 def _method_rows(
-    entries: list[Entry],
+    entries: list[ComparedMethod],
     tested: Evaluation,
     folds: int,
     picked: dict[str, dict[str, int]],
