@@ -31,7 +31,7 @@ from mtlrun.comparison.candidates import (
     grid_of,
     registered,
 )
-from mtlrun.comparison.gain import Layout
+from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.protocol import Settings, read_settings
 from mtlrun.comparison.result import MODEL, Comparison
@@ -327,7 +327,7 @@ def compare_chunks(
             np.nan,
             (data.n_rows, len(data.tasks)) if table.task is None else (data.n_rows,),
         ),
-        layout=Layout(len(data.tasks)),
+        layout=RowIndex(len(data.tasks)),
         rows=[],
         new=[],
         folds=K,

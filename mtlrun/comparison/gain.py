@@ -25,7 +25,7 @@ TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowIndex:
     """What belongs together among the tested rows.
 
     Attributes
@@ -137,7 +137,7 @@ def correction(folds: int, repeats: int, separate: bool = False) -> float:
     return 2.0 if repeats < 2 else math.sqrt(1 + folds / (folds - 1))
 
 
-def task_scales(y: Array, layout: Layout) -> Array:
+def task_scales(y: Array, layout: RowIndex) -> Array:
     """Return the variance that squared errors of every task are divided by.
 
     That of the targets, weighted; small tasks in one unit are shrunk towards the average by ten rows, of which a row of
@@ -177,14 +177,14 @@ def log_losses(y: Array, scores: Array) -> Array:
 
 
 def concordances(
-    y: Array, scores: Array, layout: Layout, rows: Array
+    y: Array, scores: Array, layout: RowIndex, rows: Array
 ) -> tuple[Array, Array]:
     """Return how many rows of the other class a row of one test part is ordered rightly with, and how many there are.
 
     Parameters
     ----------
     y, scores : field of these rows
-    layout : Layout
+    layout : RowIndex
     rows : ndarray of int
         Of the test part.
     """
@@ -218,7 +218,7 @@ def _concordant(positive: Array, scores: Array, weights: Array) -> tuple[Array, 
 
 
 def relative_gain(
-    joint: Array, without: Array, layout: Layout, factor: float
+    joint: Array, without: Array, layout: RowIndex, factor: float
 ) -> Gain | None:
     """Return the relative reduction of the mean loss, ``1 - A_joint / A_without``; tasks weigh equally.
 
@@ -226,7 +226,7 @@ def relative_gain(
     ----------
     joint, without : field
         Losses, averaged over the repeats.
-    layout : Layout
+    layout : RowIndex
     factor : float
         See `correction`.
 
@@ -268,7 +268,7 @@ def auc_gain(
     without: Array,
     pairs: Array,
     positive: Array,
-    layout: Layout,
+    layout: RowIndex,
     factor: float,
 ) -> Gain | None:
     """Return the difference of the AUC, mean over the tasks; pairs are of rows of one test part.
@@ -308,7 +308,7 @@ def auc_gain(
 
 
 def _error(
-    part: Array, share: Array, rows: Array, tasks: Array, layout: Layout
+    part: Array, share: Array, rows: Array, tasks: Array, layout: RowIndex
 ) -> tuple[float, int, int]:
     """Return standard error, degrees of freedom and number of units, from what every entry contributes to the gain."""
     if layout.task_id is not None and layout.units is None:

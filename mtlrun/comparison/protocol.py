@@ -15,7 +15,7 @@ from mtlrun.comparison.candidates import (
     nested_levels,
     read_families,
 )
-from mtlrun.comparison.gain import Layout
+from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.verdict import (
     AUC,
     ERROR_RATE,
@@ -251,7 +251,7 @@ class Protocol:
         )
         return Evaluation(
             y=np.asarray(dataset.y, dtype=float),
-            layout=Layout(
+            layout=RowIndex(
                 dataset.n_tasks,
                 ids,
                 None if dataset.splits else units,

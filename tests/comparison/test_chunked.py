@@ -15,7 +15,7 @@ from mtlrun.chunks.sums import Products, add_up, statistics_of
 from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.chunked import Chunked
-from mtlrun.comparison.gain import Layout, correction, relative_gain
+from mtlrun.comparison.gain import RowIndex, correction, relative_gain
 from mtlrun.comparison.summed import FoldSearch, SummedEvaluation, Training
 from mtlrun.comparison.verdict import MULTITASK, POOLED
 from mtlrun.engine.pool import Pool
@@ -174,12 +174,12 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
         )
         predicted = predicted if task is None else predicted[np.arange(N), task]
         fields.append((y - predicted) ** 2 / (scales if task is None else scales[task]))
-    layout = Layout(
+    layout = RowIndex(
         len(data.tasks), task, None, rows.w.to_numpy() if task is not None else None
     )
     wanted = relative_gain(*fields, layout, correction(3, 1))
     tested = SummedEvaluation(
-        y=y, layout=Layout(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
+        y=y, layout=RowIndex(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
         sums=data.losses(coef, intercept),
     )  # fmt: skip
     places = [dict.fromkeys(range(3), m) for m in range(2)]

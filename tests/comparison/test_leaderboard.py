@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mtlrun.comparison.gain import Layout
+from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
     leaderboard_grid,
@@ -49,7 +49,7 @@ def evaluation(repeats=2, n=N, **more):
     rows = [np.flatnonzero(fold == k) for fold in folds for k in range(FOLDS)]
     return Evaluation(
         y=NOISE[:n],
-        layout=Layout(TASKS, IDS[:n]),
+        layout=RowIndex(TASKS, IDS[:n]),
         rows=rows,
         new=[np.zeros(len(part), dtype=bool) for part in rows],
         folds=FOLDS,
@@ -253,7 +253,7 @@ def test_too_few_rows_folds_or_tasks_give_no_verdict():
     for k in range(FOLDS):
         blocks[WHERE.rows[k]] = k
     when = evaluation(repeats=1)
-    timed = dataclasses.replace(when, layout=Layout(TASKS, IDS, blocks), blocks=True)
+    timed = dataclasses.replace(when, layout=RowIndex(TASKS, IDS, blocks), blocks=True)
     found = answer(three(0.9, when), timed)
     assert (found.gain.units, found.gain.df) == (5, 4)
 

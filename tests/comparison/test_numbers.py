@@ -14,7 +14,7 @@ from scipy.stats import t as student
 import mtlrun
 from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, default_candidates
-from mtlrun.comparison.gain import Gain, Layout
+from mtlrun.comparison.gain import Gain, RowIndex
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
     curve_of,
@@ -64,7 +64,7 @@ def evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, **more
         rows += [np.flatnonzero(fold_of_row == k) for k in range(N_FOLDS)]
     return Evaluation(
         y=y,
-        layout=Layout(N_TASKS, IDS, units),
+        layout=RowIndex(N_TASKS, IDS, units),
         rows=rows,
         new=[np.zeros(len(part), dtype=bool) for part in rows],
         folds=N_FOLDS,
@@ -286,7 +286,7 @@ def test_many_tasks_of_few_rows_are_remarked():
         folds = [np.flatnonzero(np.arange(n) // 100 % 4 == k) for k in range(4)]
         tested = Evaluation(
             y=np.zeros(n),
-            layout=Layout(100, ids),
+            layout=RowIndex(100, ids),
             rows=folds,
             new=[np.zeros(len(part), dtype=bool) for part in folds],
             folds=4,

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from mtlrun.comparison.differences import differences
 from mtlrun.comparison.gain import (
-    Layout,
+    RowIndex,
     auc_gain,
     concordances,
     relative_gain,
@@ -42,7 +42,7 @@ AGAIN = np.repeat(np.arange(N), WEIGHTS)
 
 
 def gains(joint, without, ids, weights, positive=None, pairs=None):
-    layout = Layout(N_TASKS, ids, weights=weights)
+    layout = RowIndex(N_TASKS, ids, weights=weights)
     if positive is None:
         return relative_gain(joint, without, layout, 1.5)
     return auc_gain(joint, without, pairs, positive, layout, 1.5)
@@ -67,8 +67,8 @@ def test_whole_weights_are_repeated_rows_in_a_relative_gain(is_ragged):
     weighted = gains(joint, without, ids, WEIGHTS.astype(float))
     repeated = gains(joint[AGAIN], without[AGAIN], again, None)
     assert_same_gain(weighted, repeated, with_error=False)
-    groups = Layout(N_TASKS, ids, GROUPS, WEIGHTS.astype(float))
-    repeats = Layout(N_TASKS, again, GROUPS[AGAIN])
+    groups = RowIndex(N_TASKS, ids, GROUPS, WEIGHTS.astype(float))
+    repeats = RowIndex(N_TASKS, again, GROUPS[AGAIN])
     assert_same_gain(
         relative_gain(joint, without, groups, 1.5),
         relative_gain(joint[AGAIN], without[AGAIN], repeats, 1.5),
@@ -84,7 +84,7 @@ def test_whole_weights_are_repeated_rows_in_a_gain_of_the_auc(is_ragged):
     found = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         ids = IDS[rows] if is_ragged else None
-        layout = Layout(N_TASKS, ids, GROUPS[rows], weights)
+        layout = RowIndex(N_TASKS, ids, GROUPS[rows], weights)
         every = np.arange(len(rows))
         fields = [concordances(y[rows], s[rows], layout, every) for s in scores]
         joint, pairs = fields[0]
@@ -110,7 +110,7 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
         folds = [np.flatnonzero(GROUPS[rows] % 5 == k) for k in range(5)]
         tested = Evaluation(
             y=y[rows],
-            layout=Layout(N_TASKS, IDS[rows], GROUPS[rows], weights),
+            layout=RowIndex(N_TASKS, IDS[rows], GROUPS[rows], weights),
             rows=folds,
             new=[np.zeros(len(part), dtype=bool) for part in folds],
             folds=5,
@@ -160,7 +160,9 @@ def test_a_weight_of_0_is_no_row_in_a_gain_of_the_auc(is_ragged):
     weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0 + np.arange(N) % 3)
     found = []
     for rows in (np.arange(N), np.flatnonzero(weights)):
-        layout = Layout(N_TASKS, IDS[rows] if is_ragged else None, None, weights[rows])
+        layout = RowIndex(
+            N_TASKS, IDS[rows] if is_ragged else None, None, weights[rows]
+        )
         every = np.arange(len(rows))
         fields = [concordances(y[rows], s[rows], layout, every) for s in scores]
         joint, pairs = fields[0]

@@ -12,7 +12,7 @@ from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.comparison.candidates import default_candidates, named_candidates
 from mtlrun.comparison.chunked import Chunked
 from mtlrun.comparison.differences import differences
-from mtlrun.comparison.gain import Layout, auc_gain, concordances, task_scales
+from mtlrun.comparison.gain import RowIndex, auc_gain, concordances, task_scales
 from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import WEIGHT
@@ -219,7 +219,10 @@ def weighted_and_repeated(seed=0, n=60):
     tasks = np.arange(n) % 3
     weights = rng.integers(0, 4, n)
     copies = np.repeat(np.arange(n), weights)
-    layouts = Layout(3, tasks, None, weights.astype(float)), Layout(3, tasks[copies])
+    layouts = (
+        RowIndex(3, tasks, None, weights.astype(float)),
+        RowIndex(3, tasks[copies]),
+    )
     return rng, copies, layouts
 
 
