@@ -24,7 +24,7 @@ from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.comparison.verdict import MULTITASK, ComparedMethod, Strategy, answer
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import with_params
 from mtlrun.engine.record import candidates
 from mtlrun.estimators.registry import build
@@ -79,13 +79,13 @@ def table(weights: np.ndarray, rows: int, seed: int) -> Dataset:
 
 
 def fitted(
-    candidate: Candidate, part: Part, data: Dataset, seed: int
+    candidate: Candidate, part: TrainTestData, data: Dataset, seed: int
 ) -> tuple[object, float]:
     """Return a method fitted with the parameters that three folds of its training rows choose, and its inner score."""
     grid = candidates(candidate.grid)
     scores = np.zeros(len(grid))
     for train, test in fold_rows(part.train, 3, seed):
-        inner = Part.of(part.train, train, test)
+        inner = TrainTestData.of(part.train, train, test)
         for k, values in enumerate(grid):
             model = inner.fit(_made(candidate, values, candidate.select_with))
             scores[k] += (
@@ -119,7 +119,7 @@ def one(regime: str, seed: int) -> dict:
     scale = (rows * scale + 10 * scale.mean()) / (rows + 10)
     started = time.process_time()
     for split in range(protocol.n_splits):
-        part = Part.of(data, *protocol.rows(data, split))
+        part = TrainTestData.of(data, *protocol.rows(data, split))
         for candidate, entry in zip(tried, entries, strict=True):
             model, entry.inner[split] = fitted(candidate, part, data, seed + split)
             entry.losses[split] = tested.losses(split, part.predict(model))

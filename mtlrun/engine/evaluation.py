@@ -214,7 +214,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Part:
+class TrainTestData:
     """Training and test rows of a data set.
 
     Attributes
@@ -235,7 +235,7 @@ class Part:
     test_rows: np.ndarray
 
     @classmethod
-    def of(cls, dataset: Dataset, train: np.ndarray, test: np.ndarray) -> Part:
+    def of(cls, dataset: Dataset, train: np.ndarray, test: np.ndarray) -> TrainTestData:
         """Take rows of a data set."""
         part = dataset.subset(train)
         rows = np.union1d(train, test)

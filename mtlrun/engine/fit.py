@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
 from mtlrun.engine.analysis import Declaration, Measurement, measure_path
-from mtlrun.engine.evaluation import Part, Scores
+from mtlrun.engine.evaluation import Scores, TrainTestData
 from mtlrun.engine.job import (
     HALVING,
     Features,
@@ -60,7 +60,7 @@ class Fitted:
 
     model: Any
     step: Any
-    part: Part
+    part: TrainTestData
     scores: np.ndarray
     record: Record
 
@@ -165,7 +165,7 @@ def score_candidates(cell: Job, data: Dataset) -> Record:
     )
 
 
-def part_of(cell: Job, data: Dataset) -> tuple[Part, Any]:
+def part_of(cell: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     """Return the rows that a fit or a fold trains on and is scored on, and its feature step fitted on the former."""
     split = cell.split.to_dict()
     train, validation, test = split_rows(data, **split)
@@ -178,15 +178,15 @@ def part_of(cell: Job, data: Dataset) -> tuple[Part, Any]:
             train, test = folds[
                 cell.fold % len(folds)
             ]  # few times or groups make fewer folds: some count twice
-    return with_features(Part.of(data, train, test), cell.features)
+    return with_features(TrainTestData.of(data, train, test), cell.features)
 
 
 #: Parts that this process has prepared with their feature steps, their bytes, and the most that these may add up to.
-_parts: OrderedDict[Any, tuple[Dataset, Part, Any, int]] = OrderedDict()
+_parts: OrderedDict[Any, tuple[Dataset, TrainTestData, Any, int]] = OrderedDict()
 _PART_BYTES = 256 << 20
 
 
-def _shared_part(cell: Job, data: Dataset) -> tuple[Part, Any]:
+def _shared_part(cell: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     """Return what `part_of` does; the methods of a table share it, and what their fits keep of the rows."""
     search = cell.search if cell.fold is not None else None
     fold = None if search is None else (search.on, search.folds, search.seed, cell.fold)
@@ -202,7 +202,7 @@ def _shared_part(cell: Job, data: Dataset) -> tuple[Part, Any]:
     return _parts[key][1:3]
 
 
-def _bytes(part: Part) -> int:
+def _bytes(part: TrainTestData) -> int:
     """Return the bytes of a prepared part: its rows, and what solvers keep of them, about as much again."""
     arrays = [part.train.X, part.test.X]
     size = sum(
@@ -211,7 +211,9 @@ def _bytes(part: Part) -> int:
     return int(4 * (size + part.train.y.nbytes + part.test.y.nbytes))
 
 
-def with_features(part: Part, features: Features | None) -> tuple[Part, Any]:
+def with_features(
+    part: TrainTestData, features: Features | None
+) -> tuple[TrainTestData, Any]:
     """Return a part with a feature step applied, which is learned on its training rows, and the step."""
     if features is None:
         return part, None
@@ -294,7 +296,7 @@ class _TimedFit:
 
 
 def _timed_fit(
-    make: Callable[[], Any], cell: Job, part: Part, timing: Timing
+    make: Callable[[], Any], cell: Job, part: TrainTestData, timing: Timing
 ) -> _TimedFit:
     """Fit `repeats` times after an untimed first fit, unless this process has fitted the method on such data before."""
     what = sha256_json(
@@ -419,7 +421,11 @@ def _visit_all(
 
 
 def _visit(
-    cell: Job, part: Part, values: Mapping[str, Any], model: BaseEstimator, warm: bool
+    cell: Job,
+    part: TrainTestData,
+    values: Mapping[str, Any],
+    model: BaseEstimator,
+    warm: bool,
 ) -> tuple[Any, dict[str, Any]]:
     """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
     assert cell.search is not None
@@ -462,7 +468,7 @@ def _next_model(
     )
 
 
-def _counts(part: Part, scores: Mapping[str, Scores]) -> dict[str, int]:
+def _counts(part: TrainTestData, scores: Mapping[str, Scores]) -> dict[str, int]:
     return {
         "n_tasks": part.train.n_tasks,
         "n_train": part.train.n_samples,
@@ -485,7 +491,7 @@ def _blocks(model: BaseEstimator) -> dict[str, float]:
     )
 
 
-def _truth_error(model: BaseEstimator, part: Part) -> dict[str, float]:
+def _truth_error(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
     """Return the relative error of the coefficients of a regression with known truth, else nothing."""
     truth, coef = part.train.truth.get("W"), getattr(model, "coef_", None)
     if (

@@ -23,7 +23,7 @@ from mtlrun.data.names import class_task, distinct, is_number, normalized
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.table import Table, table_of_frame
-from mtlrun.engine.evaluation import Part, predict_deviations, predict_labels
+from mtlrun.engine.evaluation import TrainTestData, predict_deviations, predict_labels
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
 from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.features.table import TableFeatures, table_step
@@ -257,7 +257,7 @@ class Model(BaseEstimator):
         with config_context(transform_output="default"):
             ready = replace(dataset, X=step.transform(dataset.X), features=[])
         every = np.arange(dataset.n_samples)
-        estimator = Part.of(ready, every, every[:1]).fit(clone(self.estimator))
+        estimator = TrainTestData.of(ready, every, every[:1]).fit(clone(self.estimator))
         read = {
             "n_features": len(dataset.features),
             "names": dataset.features,

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import Fitted, fit_cell, with_features
 from mtlrun.engine.job import Job, with_params
 from mtlrun.engine.record import Record
@@ -177,7 +177,9 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
         if training.refit:
             say("refitting on all rows")
             rows = np.arange(dataset.n_samples)
-            whole, step = with_features(Part.of(dataset, rows, rows[:1]), cell.features)
+            whole, step = with_features(
+                TrainTestData.of(dataset, rows, rows[:1]), cell.features
+            )
             model = whole.fit(
                 build({"estimator": cell.method.estimator, "params": params})
             )

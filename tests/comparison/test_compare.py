@@ -24,7 +24,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import time_folds
 from mtlrun.data.table import read_table, table_of_frame
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import with_params
 from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
@@ -559,7 +559,7 @@ def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
     few = {c.label for c in default_candidates(data, 0.7)}
     assert "IndependentKernelRidge" in few - found.keys()
     assert "IndependentGradientBoosting" in found.keys() - few
-    part = Part.of(data, np.arange(126), np.arange(126))
+    part = TrainTestData.of(data, np.arange(126), np.arange(126))
     made = {}
     for label in ("GradientBoosting+Task", "IndependentGradientBoosting"):
         candidate = found[label]

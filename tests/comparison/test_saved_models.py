@@ -20,7 +20,7 @@ from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features, choose_over_splits, with_params
 from mtlrun.errors import UserError
@@ -90,7 +90,9 @@ def fitted(case, candidate):
     frame, roles = CASES[case]
     dataset = make_dataset(table_of_frame(frame), roles)
     rows = np.arange(dataset.n_samples)
-    part, step = with_features(Part.of(dataset, rows, rows[:1]), Features("table"))
+    part, step = with_features(
+        TrainTestData.of(dataset, rows, rows[:1]), Features("table")
+    )
     chosen = {name: values[0] for name, values in candidate.grid.items()}
     params = with_params(candidate.params, chosen)
     estimator = build({"estimator": candidate.estimator, "params": params})

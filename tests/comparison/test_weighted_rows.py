@@ -26,7 +26,7 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP, WEIGHT
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.estimators.baselines import TaskMean
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
@@ -189,7 +189,7 @@ def dataset(y, weights, task_id=IDS, rows=None, **more):
 
 def scored(data, scores, names):
     rows = np.arange(data.n_samples)
-    part = Part.of(data, rows, rows)
+    part = TrainTestData.of(data, rows, rows)
     model = part.fit(TaskMean())
     return part.score(model, scores, names, "task")
 
@@ -238,7 +238,7 @@ def test_whole_weights_are_repeated_rows_in_the_fits(is_many, is_ragged):
     for data, rows in ((weighted, X), (repeated, X[AGAIN])):
         data.X = rows
         every = np.arange(data.n_samples)
-        part = Part.of(data, every, every)
+        part = TrainTestData.of(data, every, every)
         fit = part.rows.fit if is_many else part.fit
         coefficients.append(fit(IndependentRidge(3.0)).coef_)
     np.testing.assert_allclose(*coefficients)

@@ -17,7 +17,7 @@ from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.data.table import table_of_frame
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features
 from mtlrun.engine.pool import Pool
@@ -136,7 +136,7 @@ def parts(frame):
     )
     test = np.arange(0, data.n_samples, 5)
     train = np.setdiff1d(np.arange(data.n_samples), test)
-    part, _ = with_features(Part.of(data, train, test), Features("table"))
+    part, _ = with_features(TrainTestData.of(data, train, test), Features("table"))
     return part
 
 
@@ -182,7 +182,7 @@ def test_features_and_variances_are_those_of_repeated_rows():
     test = np.arange(0, 90, 5)
     train = np.setdiff1d(np.arange(90), test)
     copies = np.repeat(train, w[train])
-    repeated, _ = with_features(Part.of(data, copies, test), Features("table"))
+    repeated, _ = with_features(TrainTestData.of(data, copies, test), Features("table"))
     assert pytest.approx(repeated.test.X) == weighted.test.X
     every = np.repeat(np.arange(90), w)
     tasks = data.task_id[every]
@@ -202,7 +202,9 @@ def test_scores_of_equal_predictions_are_those_of_repeated_rows(metric, how):
     copies = np.repeat(np.arange(len(weights)), weights)
     test = weighted.test.subset(copies)
     del test.source[WEIGHT]
-    repeated = Part(weighted.train, test, weighted.one_class, weighted.variance, copies)
+    repeated = TrainTestData(
+        weighted.train, test, weighted.one_class, weighted.variance, copies
+    )
     scores = [
         part.score(model, part.predict(model), [metric], how)[metric]
         for part in (weighted, repeated)
@@ -336,7 +338,7 @@ def test_every_fit_of_a_comparison_gets_the_groups_of_its_rows(scaled):
     data = make_dataset(table_of_frame(clinics()), roles)
     protocol = Protocol.of(data, Settings(**SMALL))
     train, test = protocol.rows(data, 0)
-    part = Part.of(data, train, test)
+    part = TrainTestData.of(data, train, test)
     model = PerTask(SeenGroups())
     if scaled:
         model = ScaledTargets(model)

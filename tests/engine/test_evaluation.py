@@ -9,7 +9,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.engine.compute import loaded
-from mtlrun.engine.evaluation import Diverged, Part
+from mtlrun.engine.evaluation import Diverged, TrainTestData
 from mtlrun.engine.fit import noted_warnings
 from mtlrun.errors import DataError
 
@@ -74,7 +74,7 @@ def test_nmse_may_be_relative_to_the_variance_of_all_rows_of_a_task(ragged):
         id="two",
     )
     rows = rng.permutation(len(X))
-    part = Part.of(dataset, rows[: len(X) // 2], rows[len(X) // 2 :])
+    part = TrainTestData.of(dataset, rows[: len(X) // 2], rows[len(X) // 2 :])
     if ragged:
         expected = [
             np.mean(part.test.y[part.test.task_id == t] ** 2) for t in (0, 1)
@@ -92,7 +92,9 @@ def shared(y_train, y_test):
     dataset = Dataset(
         X=np.random.default_rng(0).normal(size=(len(y), 3)), y=y, task_type="binary"
     )
-    return Part.of(dataset, np.arange(len(y_train)), np.arange(len(y_train), len(y)))
+    return TrainTestData.of(
+        dataset, np.arange(len(y_train)), np.arange(len(y_train), len(y))
+    )
 
 
 def test_a_task_of_one_class_is_fitted_but_has_no_auc():
@@ -124,11 +126,11 @@ def test_tasks_of_a_ragged_set_are_scored_one_by_one():
         def predict(self, X, *, task_id):
             return X[:, 0] * np.where(task_id == 0, 1, -1)
 
-    part = Part.of(RAGGED, np.arange(0, 20, 2), np.arange(20))
+    part = TrainTestData.of(RAGGED, np.arange(0, 20, 2), np.arange(20))
     model = part.fit(Constant())
     assert set(model.seen) == {0, 1}
     assert part.one_class.tolist() == [True, True]
-    part = Part.of(RAGGED, np.arange(20), np.arange(20))
+    part = TrainTestData.of(RAGGED, np.arange(20), np.arange(20))
     scores = part.score(model, part.predict(model), ["mse", "auc"], "sample")
     assert scores["mse"].per_task.shape == (2,)
     sizes = np.array([14, 6])
@@ -141,7 +143,7 @@ def test_metrics_of_labels_take_the_classifiers_own_labels():
         y=np.array([-1.0, -1.0, 1.0, 1.0]),
         task_type="binary",
     )
-    part = Part.of(dataset, np.arange(4), np.arange(4))
+    part = TrainTestData.of(dataset, np.arange(4), np.arange(4))
     for model in (LogisticRegression(), Ridge()):
         part.fit(model)
         assert (
@@ -154,7 +156,7 @@ def test_metrics_of_labels_take_the_classifiers_own_labels():
 
 def test_labels_coded_as_zero_and_one_are_told_apart_at_one_half():
     X, y = np.arange(8.0)[:, None], np.array([[0.0], [0], [0], [1], [0], [0], [1], [1]])
-    part = Part.of(Dataset(X, y, "binary"), np.arange(4), np.arange(4, 8))
+    part = TrainTestData.of(Dataset(X, y, "binary"), np.arange(4), np.arange(4, 8))
     assert part.one_class.tolist() == [False]
 
     class Half(BaseEstimator):

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import Table, read_table
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators import HierarchicalMTL, IndependentRidge
 from mtlrun.features.table import TableFeatures
@@ -70,7 +70,9 @@ def fitted(
     ).fit(data.X)
     every = np.arange(data.n_samples)
     ready = replace(data, X=step.transform(data.X), features=[])
-    estimator = Part.of(ready, every, every[:1]).fit(estimator_class(unseen="mean"))
+    estimator = TrainTestData.of(ready, every, every[:1]).fit(
+        estimator_class(unseen="mean")
+    )
     read = {
         "n_features": data.n_features,
         "names": data.features,

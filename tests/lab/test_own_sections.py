@@ -5,7 +5,7 @@ import pytest
 
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import split_rows
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features
 from mtlrun.engine.plan import survey
@@ -101,7 +101,7 @@ def test_a_swept_ratio_needs_random_splits(lab):
 def test_features_are_learned_on_the_training_rows():
     dataset = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
     dataset.X[30:] += 5
-    rows = Part.of(dataset, np.arange(30), np.arange(30, 60))
+    rows = TrainTestData.of(dataset, np.arange(30), np.arange(30, 60))
     part, step = with_features(rows, Features("standardize"))
     np.testing.assert_allclose(part.train.X.mean(axis=0), 0, atol=1e-12)
     assert (part.test.X.mean(axis=0) > 2).all()

@@ -20,7 +20,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import paper_partition, task_partition
 from mtlrun.engine.analysis import Curve, Matrix, Measurement, measure
-from mtlrun.engine.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.estimators.mkl import GroupMKLClassifier, IndependentMKLClassifier
 from mtlrun.lab.papers.mtmkl_update import FIXES, consensus, repaired_update
 from mtlrun.solvers.mkl.kernels import Kernel, MeanKernel, make_kernels
@@ -357,12 +357,12 @@ def _group_line(theta: np.ndarray, tasks: Sequence[str]) -> str:
     return f"tasks with the same kernel weights (within {SAME:g}): {'; '.join(shared)}"
 
 
-def _accuracy(part: Part, model: Any) -> float:
+def _accuracy(part: TrainTestData, model: Any) -> float:
     return part.score(model, part.predict(model), ["accuracy"], "task")["accuracy"].mean
 
 
 def _fitted(
-    part: Part,
+    part: TrainTestData,
     C: Sequence[float],
     lam: Sequence[float],
     kernels: Sequence[str | Kernel],
@@ -464,7 +464,7 @@ def _parts(
     seed: int,
     features: str = "none",
     split: str = "balanced",
-) -> tuple[Part, Part]:
+) -> tuple[TrainTestData, TrainTestData]:
     """Return the training rows with the validation rows, and with the test rows."""
     for name, value, known in (
         ("split", split, [*_SPLITS]),
@@ -476,7 +476,9 @@ def _parts(
     if features != "none":
         scaler = _SCALERS[features]().fit(dataset.X[rows])
         dataset = dataclasses.replace(dataset, X=scaler.transform(dataset.X))
-    return Part.of(dataset, rows, validation), Part.of(dataset, rows, test)
+    return TrainTestData.of(dataset, rows, validation), TrainTestData.of(
+        dataset, rows, test
+    )
 
 
 def _per_iteration(accuracies: list[float]) -> Curve:
@@ -497,8 +499,8 @@ def _exact_step(
 
 
 def _authors(
-    checked: Part,
-    final: Part,
+    checked: TrainTestData,
+    final: TrainTestData,
     kernels: Sequence[str] | None,
     task_C: Sequence[float],
     step: Callable[[np.ndarray, np.ndarray], np.ndarray],
@@ -625,7 +627,7 @@ def _machines(
 class _Rows:
     """The kernels of other rows with the training rows, task by task."""
 
-    def __init__(self, part: Part, kernels: list[Kernel]) -> None:
+    def __init__(self, part: TrainTestData, kernels: list[Kernel]) -> None:
         designs, _ = by_task(part.train)
         rows, self.labels = by_task(part.test)
         self._crosses = [
@@ -733,8 +735,8 @@ def sharing(
 
 
 def _path(
-    checked: Part,
-    final: Part,
+    checked: TrainTestData,
+    final: TrainTestData,
     C: Sequence[float],
     lam: Sequence[float],
     kernels: Sequence[Kernel],
@@ -811,7 +813,7 @@ def tasks_together(
     )
 
 
-def _of_tasks(part: Part, tasks: np.ndarray) -> Part:
+def _of_tasks(part: TrainTestData, tasks: np.ndarray) -> TrainTestData:
     """Return the rows of some tasks, which are numbered anew."""
     tasks = np.sort(tasks)
 
@@ -826,7 +828,7 @@ def _of_tasks(part: Part, tasks: np.ndarray) -> Part:
         )
 
     test_rows = part.test_rows[rows(part.test)]
-    return Part(
+    return TrainTestData(
         only(part.train),
         only(part.test),
         part.one_class[tasks],
