@@ -40,7 +40,7 @@ class Progress:
         """End the run."""
 
 
-class Plain(Progress):
+class PlainProgress(Progress):
     """One line per finished cell, free of control characters.
 
     Parameters
@@ -69,7 +69,7 @@ class Plain(Progress):
         self.message(line)
 
 
-class Live(Plain):
+class LiveProgress(PlainProgress):
     """Progress bar that shows the current cell and the estimated time left.
 
     Messages, and cells that failed, are printed above the bar.
@@ -139,10 +139,10 @@ def make_progress(*, quiet: bool = False, stream: TextIO | None = None) -> Progr
         return Progress()
     stream = stream or sys.stderr
     if os.environ.get("NO_COLOR") or os.environ.get("CI"):
-        return Plain(stream)
+        return PlainProgress(stream)
     if os.environ.get("TERM") == "dumb" or not stream.isatty():
-        return Plain(stream)
-    return Live(stream)
+        return PlainProgress(stream)
+    return LiveProgress(stream)
 
 
 def cell_line(

@@ -4,7 +4,13 @@ import io
 
 import pytest
 
-from mtlrun.engine.progress import Live, Plain, Progress, cell_line, make_progress
+from mtlrun.engine.progress import (
+    LiveProgress,
+    PlainProgress,
+    Progress,
+    cell_line,
+    make_progress,
+)
 
 
 class Terminal(io.StringIO):
@@ -23,7 +29,7 @@ def tell(progress):
 
 def test_plain_output_is_one_line_per_cell_without_control_characters():
     stream = io.StringIO()
-    tell(Plain(stream))
+    tell(PlainProgress(stream))
     assert stream.getvalue().splitlines() == [
         "hello [bold]",
         "[ 1/12] a/b/trial 0  ok  1.23 s  auc 0.9",
@@ -34,7 +40,7 @@ def test_plain_output_is_one_line_per_cell_without_control_characters():
 
 def test_a_live_display_keeps_messages_and_failures():
     stream = Terminal()
-    tell(Live(stream))
+    tell(LiveProgress(stream))
     assert "hello [bold]" in stream.getvalue()
     assert "[ 2/12] a/c/trial 0  failed  it broke" in stream.getvalue()
     assert "[ 1/12]" not in stream.getvalue()
@@ -48,11 +54,11 @@ def test_silence_says_nothing(capsys):
 @pytest.mark.parametrize(
     ("environment", "stream", "expected"),
     [
-        ({}, Terminal(), Live),
-        ({}, io.StringIO(), Plain),
-        ({"CI": "1"}, Terminal(), Plain),
-        ({"NO_COLOR": "1"}, Terminal(), Plain),
-        ({"TERM": "dumb"}, Terminal(), Plain),
+        ({}, Terminal(), LiveProgress),
+        ({}, io.StringIO(), PlainProgress),
+        ({"CI": "1"}, Terminal(), PlainProgress),
+        ({"NO_COLOR": "1"}, Terminal(), PlainProgress),
+        ({"TERM": "dumb"}, Terminal(), PlainProgress),
     ],
 )
 def test_the_display_fits_where_it_is_seen(monkeypatch, environment, stream, expected):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from mtlrun.engine.plan import survey
-from mtlrun.engine.progress import Plain
+from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.run import run
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
@@ -55,7 +55,7 @@ def messages(stream):
 
 def test_a_finished_run(lab):
     stream = io.StringIO()
-    summary = run(lab.plan(), progress=Plain(stream))
+    summary = run(lab.plan(), progress=PlainProgress(stream))
     assert counts(summary) == (4, 0, 0, 0)
     assert summary.exit_code == 0
     assert summary.run_dir == lab.output / "lab/tiny/full"
@@ -90,7 +90,7 @@ def test_a_finished_run(lab):
 
 def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
     stream = io.StringIO()
-    summary = run(lab.plan(lab.tiny + FAILING), progress=Plain(stream))
+    summary = run(lab.plan(lab.tiny + FAILING), progress=PlainProgress(stream))
     assert counts(summary) == (6, 6, 0, 0)
     assert summary.exit_code == 1
     rows = lab.results(lab.tiny + FAILING)
@@ -122,7 +122,9 @@ def test_an_edit_of_a_solver_reruns_its_cells_and_is_named(lab):
     lab.run(text)
     lab.models.write_text(lab.models.read_text().replace("* np.inf", "* -np.inf"))
     stream = io.StringIO()
-    summary = lab.run(text, only=["method=weak,method=other"], progress=Plain(stream))
+    summary = lab.run(
+        text, only=["method=weak,method=other"], progress=PlainProgress(stream)
+    )
     assert counts(summary) == (2, 0, 2, 0)
     assert (
         messages(stream)[0]
@@ -134,7 +136,9 @@ def test_a_failure_is_retried_under_the_same_key(lab):
     text = lab.tiny + FAILING
     lab.run(text, only=["method=broken"])
     stream = io.StringIO()
-    assert counts(lab.run(text, only=["method=broken"], progress=Plain(stream))) == (
+    assert counts(
+        lab.run(text, only=["method=broken"], progress=PlainProgress(stream))
+    ) == (
         0,
         2,
         0,
@@ -226,7 +230,7 @@ def test_item_3_after_a_kill_exactly_the_missing_cells_are_computed(lab):
     assert len(finished) == 20
     before = {key: (cells / f"{key}.json").read_text() for key in finished}
     stream = io.StringIO()
-    summary = run(lab.plan(text), progress=Plain(stream))
+    summary = run(lab.plan(text), progress=PlainProgress(stream))
     done = sum(record.family == "fit" for record in finished.values())
     assert counts(summary) == (15 - done, 0, done, 0)
     assert {key: (cells / f"{key}.json").read_text() for key in finished} == before
@@ -261,7 +265,7 @@ def test_item_6_profiles_share_what_is_the_same_and_nothing_else(lab):
 
 
 def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
-    class Impatient(Plain):
+    class Impatient(PlainProgress):
         def cell(self, name, status, seconds, note):
             super().cell(name, status, seconds, note)
             if self.n_finished == 6:
@@ -284,7 +288,7 @@ def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
 def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab, lacking):
     text = lab.tiny + "timing: {repeats: 3, threads: 1, baseline: weak}\n"
     stream = io.StringIO()
-    run(lab.plan(text), jobs=2, backend="threading", progress=Plain(stream))
+    run(lab.plan(text), jobs=2, backend="threading", progress=PlainProgress(stream))
     assert not lacking(
         messages(stream)[1],
         "timed cells",

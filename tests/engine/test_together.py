@@ -7,7 +7,7 @@ from pathlib import Path
 from mtlrun.engine.compute import compute_cell
 from mtlrun.engine.fit import score_candidates
 from mtlrun.engine.plan import survey
-from mtlrun.engine.progress import Plain
+from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.record import FOLD
 from mtlrun.engine.run import run, todo
 from mtlrun.engine.store import Store
@@ -26,7 +26,7 @@ def other(lab):
 
 def computed(plan, **options):
     stream = io.StringIO()
-    summary = run(plan, progress=Plain(stream), **options)
+    summary = run(plan, progress=PlainProgress(stream), **options)
     return summary, stream.getvalue()
 
 
@@ -105,7 +105,7 @@ def test_a_start_with_other_settings_says_what_it_replaces(lab):
 
 
 def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
-    class Meanwhile(Plain):
+    class Meanwhile(PlainProgress):
         def cell(self, name, status, seconds, note):
             super().cell(name, status, seconds, note)
             run_file = lab.output / "lab/tiny/full/run.json"

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.engine.plan import survey
-from mtlrun.engine.progress import Plain
+from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.run import Runner, run
 from mtlrun.lab.plan import plan
 from mtlrun.utils.io import write_atomic
@@ -141,7 +141,7 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
 
 def computed(made, **options):
     stream = io.StringIO()
-    summary = run(made, progress=Plain(stream), **options)
+    summary = run(made, progress=PlainProgress(stream), **options)
     return summary, stream.getvalue()
 
 
@@ -323,7 +323,7 @@ def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
     stream = io.StringIO()
     made = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
     thread = threading.Thread(
-        target=run, args=(made,), kwargs={"progress": Plain(stream)}
+        target=run, args=(made,), kwargs={"progress": PlainProgress(stream)}
     )
     thread.start()
     end = time.monotonic() + 240
