@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mtlrun.engine.job import choose
-from mtlrun.engine.record import FIT, MEASURE, Record
+from mtlrun.engine.record import JobKind, Record
 from mtlrun.utils.io import sealed
 
 
@@ -105,7 +105,7 @@ class FolderMaker:
         """Add one record; `fields` are attributes of Record."""
         record = Record(
             key=f"{dataset}-{method}-{trial}".replace(" ", "_"),
-            family=FIT,
+            family=JobKind.FIT,
             inputs={},
             metrics={"auc": auc},
             per_task={"auc": [auc, None, auc]},
@@ -202,7 +202,7 @@ class FolderMaker:
             "solver": {},
             **fields,
         }
-        return self.cell(dataset, method, trial, family=MEASURE, **fields)
+        return self.cell(dataset, method, trial, family=JobKind.ANALYSIS, **fields)
 
     def search(
         self,
@@ -263,7 +263,7 @@ class FolderMaker:
             plan.append(
                 {
                     "key": key,
-                    "family": record.family if record else FIT,
+                    "family": record.family if record else JobKind.FIT,
                     "dataset": dataset,
                     "method": method,
                     "trial": trial,

@@ -281,14 +281,14 @@ class _Progress:
     """Keeps the leaderboard of what is finished, whatever ends the comparison, and shows it on a terminal."""
 
     def __init__(self, folder: Path, quiet: bool) -> None:
-        from rich.live import LiveProgress
+        from rich.live import Live
 
         self.folder = folder
         self.quiet = quiet
         self.console = messages()
         lively = not quiet and interactive(sys.stderr)
         self.live = (
-            LiveProgress(console=self.console, transient=True, auto_refresh=False)
+            Live(console=self.console, transient=True, auto_refresh=False)
             if lively
             else None
         )

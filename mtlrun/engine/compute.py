@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtlrun.engine.job import Job
 from mtlrun.engine.outcome import Outcome, attempt
-from mtlrun.engine.record import FOLD, MEASURE, Record
+from mtlrun.engine.record import JobKind, Record
 from mtlrun.errors import DataError
 from mtlrun.utils.io import canonical_json
 
@@ -63,10 +63,10 @@ def compute_cell(
     # Imported here because it takes seconds: it loads scikit-learn.
     from mtlrun.engine.fit import fit_cell, measure_cell, score_candidates
 
-    if cell.family == MEASURE:
+    if cell.kind == JobKind.ANALYSIS:
         return measure_cell(cell, data), None
     assert data is not None
-    if cell.family == FOLD:
+    if cell.kind == JobKind.FOLD:
         return score_candidates(cell, data), None
     fitted = fit_cell(cell, data, best_params)
     if "predictions" in cell.scoring.keep:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from mtlrun.engine.record import FIT, FOLD, MEASURE, Record, candidates, made_by
+from mtlrun.engine.record import JobKind, Record, candidates, made_by
 from mtlrun.utils.io import sha256_json
 
 #: Of the content of a cell. Raise it when its meaning changes.
@@ -227,11 +227,11 @@ class Job:
     versions: dict[str, int | str] = field(default_factory=dict)
 
     @property
-    def family(self) -> str:
-        """``fit``, ``fold`` or ``measure``."""
-        return (
-            FOLD if self.fold is not None else MEASURE if self.method.measure else FIT
-        )
+    def kind(self) -> JobKind:
+        """Whether it is a fit, a fold of a search, or an analysis."""
+        if self.fold is not None:
+            return JobKind.FOLD
+        return JobKind.ANALYSIS if self.method.measure else JobKind.FIT
 
     @property
     def timed(self) -> bool:
@@ -252,7 +252,7 @@ class Job:
             "search": self._search_dict(),
             "fold": self.fold,
         }
-        return {"schema": SCHEMA, "family": self.family, **_without_empty(fields)}
+        return {"schema": SCHEMA, "family": self.kind.value, **_without_empty(fields)}
 
     def _search_dict(self) -> dict[str, Any] | None:
         if self.search is None:
@@ -274,7 +274,7 @@ class Job:
         """Return the record of the cell with these results."""
         return Record(
             self.key,
-            self.family,
+            self.kind.value,
             self.content(),
             dict(self.versions),
             made_by(),

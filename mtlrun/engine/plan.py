@@ -42,7 +42,7 @@ class PlannedJob(ResultKey):
         """The entry of `run.json`, which `ResultKey.read` reads."""
         entry = {
             "key": self.key,
-            "family": self.cell.family,
+            "family": self.cell.kind.value,
             "dataset": self.dataset,
             "method": self.method,
         }

@@ -24,6 +24,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,6 @@ TIMEOUT = "timeout"
 DIVERGED = "diverged"
 DONE = (OK, NOT_CONVERGED)
 
-#: Families of cells: one fit, all candidates of a search on one fold, one call of a measure.
-FIT, FOLD, MEASURE = "fit", "fold", "measure"
 #: Earlier ones: records whose keys were made of other things, such as digests of the code.
 PROTOCOL = 3
 CELLS = "cells"
@@ -61,6 +60,19 @@ KEY = re.compile(r"[^./\\:\0][^/\\:\0]{0,199}")
 
 _REMEDY = "No run has so many: take the file from where it was made."
 _HEAD, _MIDDLE = '{"sha256":"', '","record":'
+
+
+class JobKind(StrEnum):
+    """What a job computes; the values stand in records.
+
+    A fit trains a method on the training rows of a split and scores the test rows. A
+    fold scores all candidates of a search on one fold inside the training rows. An
+    analysis calls a function.
+    """
+
+    FIT = "fit"
+    FOLD = "fold"
+    ANALYSIS = "measure"
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from mtlrun.engine.progress import Progress
 from mtlrun.engine.record import (
     DONE,
     FAILED,
-    FOLD,
     OK,
     TIMEOUT,
+    JobKind,
     Record,
     command_line,
     host_facts,
@@ -456,7 +456,7 @@ class Runner:
 
     def _complete(self, cell: Job, record: Record, pool: Pool) -> Record:
         """Add to a record what the runner knows: whether it was computed alone, and the search before it."""
-        if cell.family != FOLD:
+        if cell.kind != JobKind.FOLD:
             alone = pool.serial and cell.key not in self.disturbed
             record.environment["serial"] = alone and not self.store.shared()
         choice = self.choices.get(cell.key)
@@ -572,7 +572,7 @@ def _note(record: Record) -> str:
     """Return what is worth saying about a finished cell."""
     if not record.done:
         return record.error or ""
-    if record.family == FOLD:
+    if record.family == JobKind.FOLD:
         return counted(len(record.selection["scores"]), "candidate")
     shown = [
         f"{name} {value:.4g}"

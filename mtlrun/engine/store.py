@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.record import (
-    MEASURE,
     PACKED,
     PREDICTIONS,
     SCORES,
     SCORES_DIGEST,
     TIMEOUT,
+    JobKind,
     Record,
     Records,
     pack,
@@ -185,7 +185,7 @@ def settled(record: Record, seconds: float | None) -> bool:
     """
     if record.done or seconds is None:
         return record.done
-    stopped = record.family == MEASURE and record.status == TIMEOUT
+    stopped = record.family == JobKind.ANALYSIS and record.status == TIMEOUT
     return stopped and record.seconds.get("limit", 0) >= seconds
 
 

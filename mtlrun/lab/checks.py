@@ -52,7 +52,7 @@ from mtlrun.utils.yaml import (
 
 #: What a question about a name, or an option, gets and returns.
 Question = TypeVar("Question")
-ComparisonVerdict = TypeVar("Answer")
+Answer = TypeVar("Answer")
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
 ANY = "*"
@@ -409,8 +409,8 @@ def _no_parameter(what: str, name: str, known: Iterable[str], path: KeyPath) -> 
 
 
 def _asked(
-    question: Callable[..., ComparisonVerdict], name: object, *more: object
-) -> ComparisonVerdict | None:
+    question: Callable[..., Answer], name: object, *more: object
+) -> Answer | None:
     """Return the answer about an estimator or a measure; None for one that does not exist, which is reported once."""
     try:
         return question(name, *more) if isinstance(name, str) else None

@@ -21,7 +21,7 @@ from mtlrun.data.load import dataset_fingerprint, source_name
 from mtlrun.engine.compute import compute_cell
 from mtlrun.engine.job import Method, cell_from, choice_of
 from mtlrun.engine.methods import declared, method_paths, versions_of
-from mtlrun.engine.record import MEASURE, Record, host_facts, made_by, now
+from mtlrun.engine.record import JobKind, Record, host_facts, made_by, now
 from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
@@ -317,7 +317,7 @@ def _agreement(record: Record, found: Record) -> dict[str, float]:
     """Return by quantity the digits to which two records agree; clocks and rounding are left out."""
     known = (
         declared(record.inputs["method"]["measure"])
-        if record.family == MEASURE
+        if record.family == JobKind.ANALYSIS
         else None
     )
     varies, differences = (known[1].varies, known[1].differences) if known else ((), ())

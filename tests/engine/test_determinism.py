@@ -46,7 +46,7 @@ def numbers(lab, text):
                     for name, value in record.selection.items()
                     if name != "seconds"
                 }
-                found[cell.family, cell.fold, row.dataset, row.method, row.trial] = (
+                found[cell.kind, cell.fold, row.dataset, row.method, row.trial] = (
                     record.key,
                     record.status,
                     record.metrics,

@@ -27,10 +27,10 @@ import sys
 from mtlrun.engine.run import run
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
-from mtlrun.engine.progress import Plain
+from mtlrun.engine.progress import PlainProgress
 from mtlrun.utils.processes import is_locked
 
-summary = run(plan(load_experiment("tiny.yaml"), output="runs"), progress=Plain(sys.stdout))
+summary = run(plan(load_experiment("tiny.yaml"), output="runs"), progress=PlainProgress(sys.stdout))
 assert not {"mtlrun.engine.fit", "mtlrun.solvers"} & set(sys.modules)
 """
 

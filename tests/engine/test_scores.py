@@ -11,10 +11,10 @@ import pytest
 import mtlrun
 from mtlrun.engine.plan import rerun_reasons, survey
 from mtlrun.engine.record import (
-    MEASURE,
     PREDICTIONS,
     SCORES_DIGEST,
     TIMEOUT,
+    JobKind,
     Record,
     Records,
 )
@@ -160,7 +160,7 @@ def test_predictions_as_csv_keep_what_tells_them_apart():
 
 @pytest.mark.parametrize(("limit", "enough"), [(5.0, True), (6.0, True), (4.0, False)])
 def test_a_measurement_stopped_at_the_same_limit_is_settled(limit, enough):
-    record = Record("a", MEASURE, {}, status=TIMEOUT, seconds={"limit": limit})
+    record = Record("a", JobKind.ANALYSIS, {}, status=TIMEOUT, seconds={"limit": limit})
     assert settled(record, 5.0) is enough
 
 

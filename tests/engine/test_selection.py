@@ -9,7 +9,7 @@ from mtlrun.engine import fit
 from mtlrun.engine.evaluation import TaskRows
 from mtlrun.engine.fit import part_of, score_candidates
 from mtlrun.engine.job import HALVING, choice_of, choose, strong_to_weak
-from mtlrun.engine.record import FOLD, Record, candidates
+from mtlrun.engine.record import JobKind, Record, candidates
 from mtlrun.errors import ConfigError
 
 
@@ -80,7 +80,13 @@ def test_the_direction_is_that_of_the_metric_of_the_search(lab):
     for metric, best in (("auc", 10), ("mse", 0.1)):
         cell = fit_of(lab, metric=metric)
         folds = [
-            Record(f.key, FOLD, {}, selection=fold([0.2, 0.4]), seconds={"total": 2.0})
+            Record(
+                f.key,
+                JobKind.FOLD,
+                {},
+                selection=fold([0.2, 0.4]),
+                seconds={"total": 2.0},
+            )
             for f in cell.folds
         ]
         found = choice_of(cell, folds)
@@ -185,7 +191,7 @@ def test_a_fold_scores_every_candidate_on_rows_it_was_not_fitted_on(lab):
         tuple(row) for row in parts[1].test.X
     }
     first, second = (score_candidates(f, data()) for f in cell.folds)
-    assert (first.family, first.key) == (FOLD, cell.folds[0].key)
+    assert (first.family, first.key) == (JobKind.FOLD, cell.folds[0].key)
     assert first.selection["scores"][0] != second.selection["scores"][0]
     assert first.selection["scores"][2] is None
     assert first.selection["errors"] == [

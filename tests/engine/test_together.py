@@ -8,7 +8,7 @@ from mtlrun.engine.compute import compute_cell
 from mtlrun.engine.fit import score_candidates
 from mtlrun.engine.plan import survey
 from mtlrun.engine.progress import PlainProgress
-from mtlrun.engine.record import FOLD
+from mtlrun.engine.record import JobKind
 from mtlrun.engine.run import run, todo
 from mtlrun.engine.store import Store
 from mtlrun.lab.report.build import build_report, render
@@ -145,7 +145,7 @@ def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
     made = lab.plan()
     assert run(made).interrupted
     (fold,) = lab.records().values()
-    assert (fold.family, fold.key) == (FOLD, made.rows[0].cell.folds[0].key)
+    assert (fold.family, fold.key) == (JobKind.FOLD, made.rows[0].cell.folds[0].key)
     assert run(lab.plan()).n_ok == 4
     assert calls == [(0, 0), (0, 1), (0, 1), (1, 0), (1, 1)]
     assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))

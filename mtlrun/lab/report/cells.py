@@ -24,11 +24,11 @@ from mtlrun.engine.record import (
     DIVERGED,
     DONE,
     FAILED,
-    MEASURE,
     NOT_CONVERGED,
     OK,
     PACKED,
     TIMEOUT,
+    JobKind,
     Record,
     Records,
     ResultKey,
@@ -219,7 +219,9 @@ class Run:
         if record.done:
             return COMPLETE
         return (
-            STOPPED if (record.family, record.status) == (MEASURE, TIMEOUT) else FAILED
+            STOPPED
+            if (record.family, record.status) == (JobKind.ANALYSIS, TIMEOUT)
+            else FAILED
         )
 
     @property
@@ -236,7 +238,8 @@ class Run:
     def measures(self) -> bool:
         """Whether the cells are measurements: calls of a measure instead of fits that are scored."""
         return any(
-            cell.get("family") == MEASURE for cell in as_list(self.info.get("cells"))
+            cell.get("family") == JobKind.ANALYSIS
+            for cell in as_list(self.info.get("cells"))
         )
 
     @property

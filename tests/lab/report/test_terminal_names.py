@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mtlrun.engine.record import FIT, MEASURE, Record, ResultKey
+from mtlrun.engine.record import JobKind, Record, ResultKey
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import settings
 from mtlrun.lab.report import build
@@ -24,7 +24,7 @@ def filled(name: str) -> Run:
     """Return a run of an experiment as it would be read, with long numbers everywhere."""
     experiment = load_experiment(name)
     spec = experiment.spec
-    family = MEASURE if spec.measures else FIT
+    family = JobKind.ANALYSIS if spec.measures else JobKind.FIT
     planned, cells, datasets = [], {}, {}
     for place in settings(spec):
         datasets[place.name] = {
