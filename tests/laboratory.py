@@ -195,14 +195,14 @@ class Lab:
         found = self.records()
         rows = self.plan(text, **load).rows
         return {
-            (row.method, row.trial): found[row.cell.key]
+            (row.method, row.trial): found[row.job.key]
             for row in rows
-            if row.cell.key in found
+            if row.job.key in found
         }
 
-    def failure(self, cell, error="no"):
+    def failure(self, job, error="no"):
         """Return the record of a cell that failed."""
-        return cell.record(status=FAILED, error=error)
+        return job.record(status=FAILED, error=error)
 
     def python(
         self, code: str, *arguments: str, **environment: str

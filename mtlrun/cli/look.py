@@ -166,7 +166,7 @@ def status(
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
     from mtlrun.engine.plan import other_versions, rerun_reasons, survey
     from mtlrun.lab.load import load_experiment
-    from mtlrun.lab.plan import plan, unused_cells
+    from mtlrun.lab.plan import plan, unused_jobs
 
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
@@ -181,7 +181,7 @@ def status(
                 name: getattr(row, name)
                 for name in ("reading", "dataset", "method", "trial")
             }
-            | {"key": row.cell.key, "state": state.name, "reason": state.reason}
+            | {"key": row.job.key, "state": state.name, "reason": state.reason}
             for row, state in zip(made.rows, states, strict=True)
             if row.wanted
         ]
@@ -193,7 +193,7 @@ def status(
         say_json(
             {
                 **facts,
-                "counts": Counter(cell["state"] for cell in cells),
+                "counts": Counter(job["state"] for job in cells),
                 "cells": cells,
             }
         )
@@ -208,7 +208,7 @@ def status(
         *_own_code(made),
     ]:
         say(line)
-    unused = unused_cells(made.output)
+    unused = unused_jobs(made.output)
     if unused:
         say(
             f"no run, comparison or model needs {counted(len(unused), 'cell')} of {made.output}: they may be deleted"
@@ -245,7 +245,7 @@ def _own_code(plan: Plan) -> list[str]:
     names = {
         name
         for row in plan.wanted
-        for name in row.cell.versions
+        for name in row.job.versions
         if name.endswith(OWN_CODE)
     }
     if not names:

@@ -97,7 +97,7 @@ class Request:
         with io.writing(made.folder, NO_ROOM):
             return run(
                 made,
-                jobs=self.jobs,
+                n_jobs=self.jobs,
                 backend=self.backend,
                 scheduler=self.scheduler,
                 force=self.force,
@@ -218,15 +218,13 @@ def _say_plan(made: Plan, force: bool) -> None:
         return
     for line in rerun_reasons(made, survey(made, store)):
         say(line)
-    keys = {cell.key for cell in (*cells, *folds)}
+    keys = {job.key for job in (*cells, *folds)}
     grouped: dict[str, list[PlannedJob]] = defaultdict(list)
     for row in made.wanted:
-        if row.cell.key in keys:
+        if row.job.key in keys:
             grouped[f"{row.dataset}/{row.method}"].append(row)
     for name, rows in grouped.items():
-        searches = keys.intersection(
-            fold.key for row in rows for fold in row.cell.folds
-        )
+        searches = keys.intersection(fold.key for row in rows for fold in row.job.folds)
         more = f" and {counted(len(searches), 'search fold')}" if searches else ""
         say(f"would compute {name}: {counted(len(rows), 'cell')}{more}")
     say(f"{work_text(len(cells), len(folds), len(made.wanted))}; nothing was run")

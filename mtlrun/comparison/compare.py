@@ -235,7 +235,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _Session:
-    """Where a comparison computes: the table as a stored data set, and the folder of the cells."""
+    """Where a comparison computes: the table as a stored data set, and the folder of the jobs."""
 
     source: TableSource
     folder: Path
@@ -261,7 +261,7 @@ class _Session:
         deadline = None if end is None else started + FILL * (end - started)
         tested = self.protocol.tested(self.dataset)
         waves = self._waves(self.protocol, candidates, tested, deadline)
-        cells = waves.cells
+        jobs = waves.jobs
 
         def so_far(entries: list[ComparedMethod]) -> None:
             if any(entry.score is not None for entry in entries):
@@ -272,15 +272,15 @@ class _Session:
                     entries,
                     tested,
                     facts,
-                    [f"unfinished: {done} of {len(cells)} fits are done{text}"],
+                    [f"unfinished: {done} of {len(jobs)} fits are done{text}"],
                 )
                 finished(replace(board, title=f"Unfinished: {board.title}"))
 
         waves.finished = so_far
         board = self._board(waves.run(), tested, facts, waves.left_out)
         keys = [
-            {"method": label, "trial": trial, "key": cell.key}
-            for (label, trial), cell in cells.items()
+            {"method": label, "trial": trial, "key": job.key}
+            for (label, trial), job in jobs.items()
         ]
         asked = {
             name: value
@@ -311,7 +311,7 @@ class _Session:
         )
 
     def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
-        """Repeat the comparison after training on parts of the rows; its cells are kept like all others."""
+        """Repeat the comparison after training on parts of the rows; its jobs are kept like all others."""
 
         def fewer(part: float) -> Protocol:
             return replace(
@@ -345,7 +345,7 @@ class _Session:
         made = ComparisonJobs(protocol, self.dataset).plan(
             candidates, self.folder, self.data
         )
-        cells = {(row.method, row.trial): row.cell for row in made.rows}
+        jobs = {(row.method, row.trial): row.job for row in made.rows}
         runner = Runner(
             made,
             Pool(self.settings.jobs),
@@ -356,7 +356,7 @@ class _Session:
             candidates, self.dataset, self.settings.folds, protocol.train
         )
         return CompareSchedule(
-            candidates, cells, runner, tested, deadline, self.say, usual=usual
+            candidates, jobs, runner, tested, deadline, self.say, usual=usual
         )
 
     def _board(
@@ -467,7 +467,7 @@ def _session(
     settings: Settings,
     say: Callable[[str], None],
 ) -> Iterator[_Session]:
-    """Store the table beside a card and read it back, so that its cells are those of ``mtlrun train chosen.yaml``."""
+    """Store the table beside a card and read it back, so that its jobs are those of ``mtlrun train chosen.yaml``."""
     with ExitStack() as stack:
         folder = (
             Path(output)

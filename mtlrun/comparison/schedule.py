@@ -32,13 +32,13 @@ Finished = Callable[[list[ComparedMethod]], None]
 
 @dataclass
 class CompareSchedule:
-    """Computes the cells of a comparison and collects their records.
+    """Computes the jobs of a comparison and collects their records.
 
     Attributes
     ----------
     candidates : sequence of Candidate
         Cheap ones first.
-    cells : mapping of (label, split) to Job
+    jobs : mapping of (label, split) to Job
     runner : Runner
     tested : Evaluation
     deadline : float or None
@@ -51,7 +51,7 @@ class CompareSchedule:
     """
 
     candidates: Sequence[Candidate]
-    cells: Mapping[ResultKey, Job]
+    jobs: Mapping[ResultKey, Job]
     runner: Runner
     tested: Evaluation
     deadline: float | None = None
@@ -65,9 +65,9 @@ class CompareSchedule:
             c.label: ComparedMethod(c.label, c.family) for c in self.candidates
         }
         self.places: dict[str, list[ResultKey]] = {}
-        for place, cell in self.cells.items():
-            self.places.setdefault(cell.key, []).append(place)
-        self.open = set(self.cells)
+        for place, job in self.jobs.items():
+            self.places.setdefault(job.key, []).append(place)
+        self.open = set(self.jobs)
         self.runner.finished = self._add
         self.started, self.worked = time.monotonic(), 0.0
 
@@ -86,20 +86,20 @@ class CompareSchedule:
                 self.runner.pool, until=self.deadline, stops=self.deadline is not None
             )
             for number, wave in enumerate(self._waves()):
-                cells = [self.cells[place] for place in wave]
-                self._known(cells)
+                jobs = [self.jobs[place] for place in wave]
+                self._known(jobs)
                 # The first is computed in any case, so that there is a board whatever the budget, and in this process,
                 # as are others while those of the pool start.
                 here = replace(
                     pool,
-                    jobs=1,
+                    n_jobs=1,
                     until=self.deadline if number else None,
                     stops=False,
                     workers=(),
                 )
                 here = here if number == 0 or not pool.started else pool
                 self.runner.fits(
-                    [self.cells[place] for place in wave if place in self.open], here
+                    [self.jobs[place] for place in wave if place in self.open], here
                 )
         late: dict[int, list[str]] = {}
         for label in self.entries:
@@ -137,11 +137,11 @@ class CompareSchedule:
         for label in rest:
             yield from ([(label, split) for split in splits] for splits in repeats)
 
-    def _known(self, cells: list[Job]) -> None:
+    def _known(self, jobs: list[Job]) -> None:
         """Take over what is done already."""
-        for cell in cells:
-            if self.open.intersection(self.places[cell.key]):
-                record = self.runner.store.load(cell.key)
+        for job in jobs:
+            if self.open.intersection(self.places[job.key]):
+                record = self.runner.store.load(job.key)
                 if record is not None and record.done:
                     self._add(record)
 

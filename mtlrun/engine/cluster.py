@@ -37,7 +37,7 @@ def run_on_dask(
     function: Callable[..., Any],
     items: Iterable[WorkItem],
     scheduler: str | None,
-    jobs: int | None = None,
+    n_jobs: int | None = None,
 ) -> Generator[Result, None, None]:
     """Run work items on a Dask cluster; yield (tag, Outcome) when an item has finished.
 
@@ -57,7 +57,7 @@ def run_on_dask(
         Read one by one, while earlier items run.
     scheduler : str or None
         Address; None starts a cluster of processes on this machine for this call.
-    jobs : int, optional
+    n_jobs : int, optional
         Largest number of running items, or processes of the cluster on this machine.
         None or -1: as many as there are workers, or cores.
 
@@ -68,7 +68,7 @@ def run_on_dask(
         lost, it has no worker, or a worker runs several threads or other sources of
         mtlrun. Workers that join during the run are checked as well.
     """
-    # The key of a cell depends on the sources: workers must compute with the same ones.
+    # The key of a job depends on the sources: workers must compute with the same ones.
     local_sources = sources()
     running: set[Future] = set()
 
@@ -92,11 +92,11 @@ def run_on_dask(
 
     def max_running() -> int:
         n_workers = _count_workers(client)
-        if jobs in (None, -1):
+        if n_jobs in (None, -1):
             return min(n_workers, MAX_PENDING_ITEMS)
-        return min(n_workers, jobs or 1)
+        return min(n_workers, n_jobs or 1)
 
-    with _dask_client(scheduler, jobs) as client:
+    with _dask_client(scheduler, n_jobs) as client:
         given_up: list[WorkItem] = []
         try:
             for item, outcome in spread(items, call, max_running, cancel):
@@ -160,7 +160,7 @@ def _dask_outcome(error: Exception) -> Outcome:
 
 
 @contextlib.contextmanager
-def _dask_client(scheduler: str | None, jobs: int | None) -> Iterator[Client]:
+def _dask_client(scheduler: str | None, n_jobs: int | None) -> Iterator[Client]:
     """Connect to a cluster whose workers compute the same numbers as this machine."""
     try:
         from distributed import Client
@@ -172,7 +172,7 @@ def _dask_client(scheduler: str | None, jobs: int | None) -> Iterator[Client]:
     cluster_options: dict[str, int | None] = {}
     if not scheduler:
         cluster_options = {
-            "n_workers": None if jobs == -1 else jobs,
+            "n_workers": None if n_jobs == -1 else n_jobs,
             "threads_per_worker": 1,
             "dashboard_address": None,
         }

@@ -1,4 +1,4 @@
-"""What a worker does with a cell: load its data, then fit, score or measure."""
+"""What a worker does with a job: load its data, then fit, score or measure."""
 
 from __future__ import annotations
 
@@ -19,34 +19,33 @@ if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset
 
 
-def compute_cells(
-    cells: Sequence[tuple[Job, dict[str, Any] | None]], data_dir: str | None
+def compute_jobs(
+    jobs: Sequence[tuple[Job, dict[str, Any] | None]], data_dir: str | None
 ) -> list[Outcome]:
-    """Compute cells one after the other.
+    """Compute jobs one after the other.
 
     Parameters
     ----------
-    cells : sequence of (Job, dict or None)
-        Each cell with the parameters that its search selected.
+    jobs : sequence of (Job, dict or None)
+        Each job with the parameters that its search selected.
     data_dir : str or None
         Folder of the data sets.
     """
     return [
-        attempt(compute_cell, cell, best_params, data_dir)
-        for cell, best_params in cells
+        attempt(compute_job, job, best_params, data_dir) for job, best_params in jobs
     ]
 
 
-def compute_cell(
-    cell: Job, best_params: dict[str, Any] | None, data_dir: str | None
+def compute_job(
+    job: Job, best_params: dict[str, Any] | None, data_dir: str | None
 ) -> tuple[Record, np.ndarray | None]:
-    """Compute a cell.
+    """Compute a job.
 
     Parameters
     ----------
-    cell : Job
+    job : Job
     best_params : dict or None
-        Parameters that the search of the cell selected.
+        Parameters that the search of the job selected.
     data_dir : str or None
         Folder of the data sets.
 
@@ -54,22 +53,22 @@ def compute_cell(
     -------
     record : Record
     scores : ndarray or None
-        Scores of the test rows, if the cell keeps them.
+        Scores of the test rows, if the job keeps them.
     """
     data = None
-    if cell.dataset is not None:
-        options = canonical_json(cell.dataset.options)
-        data = loaded(cell.dataset.id, options, cell.dataset.fingerprint, data_dir)
+    if job.dataset is not None:
+        options = canonical_json(job.dataset.options)
+        data = loaded(job.dataset.id, options, job.dataset.fingerprint, data_dir)
     # Imported here because it takes seconds: it loads scikit-learn.
-    from mtlrun.engine.fit import fit_cell, measure_cell, score_candidates
+    from mtlrun.engine.fit import fit_job, run_analysis, score_candidates
 
-    if cell.kind == JobKind.ANALYSIS:
-        return measure_cell(cell, data), None
+    if job.kind == JobKind.ANALYSIS:
+        return run_analysis(job, data), None
     assert data is not None
-    if cell.kind == JobKind.FOLD:
-        return score_candidates(cell, data), None
-    fitted = fit_cell(cell, data, best_params)
-    if "predictions" in cell.scoring.keep:
+    if job.kind == JobKind.FOLD:
+        return score_candidates(job, data), None
+    fitted = fit_job(job, data, best_params)
+    if "predictions" in job.scoring.keep:
         return fitted.record, fitted.scores
     return fitted.record, None
 
@@ -84,7 +83,7 @@ def loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> D
     options : str
         Options of the data set as canonical JSON, which is hashable.
     fingerprint : str
-        Fingerprint that the data had when the cells were planned.
+        Fingerprint that the data had when the jobs were planned.
     data_dir : str or None
 
     Raises

@@ -1,6 +1,6 @@
-"""What is done with a cell. A fit: split, features, choice of parameters, fit, score, time.
+"""What is done with a job. A fit: split, features, choice of parameters, fit, score, time.
 
-`fit_cell` computes a fit, `score_candidates` one fold of the search before it, `measure_cell` calls a measure, and
+`fit_job` computes a fit, `score_candidates` one fold of the search before it, `run_analysis` calls a measure, and
 checks and records what it returns; none knows experiment files.
 """
 
@@ -65,17 +65,15 @@ class Fitted:
     record: Record
 
 
-def fit_cell(
-    cell: Job, data: Dataset, chosen: Mapping[str, Any] | None = None
-) -> Fitted:
+def fit_job(job: Job, data: Dataset, chosen: Mapping[str, Any] | None = None) -> Fitted:
     """Compute a fit.
 
     Parameters
     ----------
-    cell : Job
+    job : Job
         Of the family ``fit``.
     data : Dataset
-        The data set of the cell.
+        The data set of the job.
     chosen : mapping, optional
         Parameters that the search chose.
 
@@ -87,28 +85,28 @@ def fit_cell(
         Whatever splitting, fitting or predicting raises.
     """
     started = time.perf_counter()
-    part, step = _shared_part(cell, data)
-    params = with_params(cell.method.params, chosen or {})
-    timing = cell.scoring.timing or UNTIMED
+    part, step = _shared_part(job, data)
+    params = with_params(job.method.params, chosen or {})
+    timing = job.scoring.timing or UNTIMED
     with limited_threads(timing.threads):
         fitted = _timed_fit(
-            lambda: build({"estimator": cell.method.estimator, "params": params}),
-            cell,
+            lambda: build({"estimator": job.method.estimator, "params": params}),
+            job,
             part,
             timing,
         )
         begun = time.perf_counter()
-        predicted = part.predict(fitted.model, many=not cell.timed)
+        predicted = part.predict(fitted.model, many=not job.timed)
         seconds = {
             "fit": fitted.seconds,
             "fit_all": fitted.all_seconds,
             "predict": time.perf_counter() - begun,
         }
         scores = part.score(
-            fitted.model, predicted, list(cell.scoring.metrics), cell.scoring.average
+            fitted.model, predicted, list(job.scoring.metrics), job.scoring.average
         )
     converged, solver = _solver_facts(fitted)
-    record = cell.record(
+    record = job.record(
         status=OK if converged else NOT_CONVERGED,
         log="\n".join(dict.fromkeys(fitted.warnings)) or None,
         params=params,
@@ -127,7 +125,7 @@ def fit_cell(
     return Fitted(fitted.model, step, part, predicted, record)
 
 
-def score_candidates(cell: Job, data: Dataset) -> Record:
+def score_candidates(job: Job, data: Dataset) -> Record:
     """Compute a fold of a search, or all folds of one that halves: fit every candidate and score it.
 
     Candidates are visited from the most to the least regularised one, each starting from the one before, where the
@@ -144,13 +142,13 @@ def score_candidates(cell: Job, data: Dataset) -> Record:
     DataError, ValueError
         If the data cannot be split.
     """
-    assert cell.search is not None
+    assert job.search is not None
     started = time.perf_counter()
-    found = candidates(cell.search.grid)
-    warm = len(found) > 1 and _starts_warm(cell)
+    found = candidates(job.search.grid)
+    warm = len(found) > 1 and _starts_warm(job)
     with limited_threads(1):
-        results = (_halving if cell.search.on == HALVING else _visit_all)(
-            cell, data, found, warm
+        results = (_halving if job.search.on == HALVING else _visit_all)(
+            job, data, found, warm
         )
     selection: dict[str, Any] = {
         "scores": [result["score"] for result in results],
@@ -160,25 +158,25 @@ def score_candidates(cell: Job, data: Dataset) -> Record:
         "warm_started": warm,
     }
     seconds = {"total": time.perf_counter() - started}
-    return cell.record(
+    return job.record(
         selection=selection, seconds=seconds, environment={"threads": 1, **host_facts()}
     )
 
 
-def part_of(cell: Job, data: Dataset) -> tuple[TrainTestData, Any]:
+def part_of(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     """Return the rows that a fit or a fold trains on and is scored on, and its feature step fitted on the former."""
-    split = cell.split.to_dict()
+    split = job.split.to_dict()
     train, validation, test = split_rows(data, **split)
-    if cell.fold is not None and cell.search is not None:
-        if cell.search.on == "validation":
+    if job.fold is not None and job.search is not None:
+        if job.search.on == "validation":
             test = validation
         else:
             data = data.subset(train)
-            folds = list(fold_rows(data, cell.search.folds, cell.search.seed))
+            folds = list(fold_rows(data, job.search.folds, job.search.seed))
             train, test = folds[
-                cell.fold % len(folds)
+                job.fold % len(folds)
             ]  # few times or groups make fewer folds: some count twice
-    return with_features(TrainTestData.of(data, train, test), cell.features)
+    return with_features(TrainTestData.of(data, train, test), job.features)
 
 
 #: Parts that this process has prepared with their feature steps, their bytes, and the most that these may add up to.
@@ -186,13 +184,13 @@ _parts: OrderedDict[Any, tuple[Dataset, TrainTestData, Any, int]] = OrderedDict(
 _PART_BYTES = 256 << 20
 
 
-def _shared_part(cell: Job, data: Dataset) -> tuple[TrainTestData, Any]:
+def _shared_part(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     """Return what `part_of` does; the methods of a table share it, and what their fits keep of the rows."""
-    search = cell.search if cell.fold is not None else None
-    fold = None if search is None else (search.on, search.folds, search.seed, cell.fold)
-    key = (id(data), cell.split, fold, cell.features)
+    search = job.search if job.fold is not None else None
+    fold = None if search is None else (search.on, search.folds, search.seed, job.fold)
+    key = (id(data), job.split, fold, job.features)
     if key not in _parts:
-        part, step = part_of(cell, data)
+        part, step = part_of(job, data)
         _parts[key] = data, part, step, _bytes(part)
         while (
             len(_parts) > 1 and sum(size for *_, size in _parts.values()) > _PART_BYTES
@@ -296,13 +294,13 @@ class _TimedFit:
 
 
 def _timed_fit(
-    make: Callable[[], Any], cell: Job, part: TrainTestData, timing: Timing
+    make: Callable[[], Any], job: Job, part: TrainTestData, timing: Timing
 ) -> _TimedFit:
     """Fit `repeats` times after an untimed first fit, unless this process has fitted the method on such data before."""
     what = sha256_json(
         [
-            cell.method.estimator,
-            _without_seeds(cell.method.params),
+            job.method.estimator,
+            _without_seeds(job.method.params),
             part.train.id,
             type(part.train.X).__name__,
         ]
@@ -310,7 +308,7 @@ def _timed_fit(
     if timing.warmup and what not in _warm:
         with noted_warnings():
             part.fit(make())
-    fit = part.fit if cell.timed else part.rows.fit
+    fit = part.fit if job.timed else part.rows.fit
     _warm.add(what)
     runs = []
     for _ in range(timing.repeats):
@@ -347,12 +345,12 @@ def _without_seeds(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _starts_warm(cell: Job) -> bool:
+def _starts_warm(job: Job) -> bool:
     """Whether `fit` can start from the solution for other parameters.
 
     Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
     """
-    path = cell.method.estimator
+    path = job.method.estimator
     names = inspect.signature(load_class(path)).parameters
     grows = "n_estimators" in names or path.startswith(
         ("sklearn.ensemble", "sklearn.neural_network")
@@ -361,18 +359,18 @@ def _starts_warm(cell: Job) -> bool:
 
 
 def _halving(
-    cell: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
+    job: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
 ) -> list[dict[str, Any]]:
     """Score candidates on one fold after the other, after each of them only the better half.
 
     A candidate that is dropped has no score; that of the others is their mean over all folds.
     """
-    assert cell.search is not None
-    sign = -1.0 if get_metric(cell.search.metric).greater_is_better else 1.0
+    assert job.search is not None
+    sign = -1.0 if get_metric(job.search.metric).greater_is_better else 1.0
     folds: list[list[dict[str, Any]]] = [[] for _ in found]
     left = list(range(len(found)))
-    for k in range(cell.search.folds):
-        fold = replace(cell, fold=k, search=replace(cell.search, on="folds"))
+    for k in range(job.search.folds):
+        fold = replace(job, fold=k, search=replace(job.search, on="folds"))
         for i, result in zip(
             left, _visit_all(fold, data, [found[i] for i in left], warm), strict=True
         ):
@@ -409,27 +407,27 @@ def _of_folds(results: list[dict[str, Any]], score: float | None) -> dict[str, A
 
 
 def _visit_all(
-    cell: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
+    job: Job, data: Dataset, found: list[dict[str, Any]], warm: bool
 ) -> list[dict[str, Any]]:
     """Fit and score every candidate on one fold."""
-    part, _ = _shared_part(cell, data)
+    part, _ = _shared_part(job, data)
     results: list[dict[str, Any]] = [{} for _ in found]
     model: Any = None
     for i in strong_to_weak(found) if warm else range(len(found)):
-        model, results[i] = _visit(cell, part, found[i], model, warm)
+        model, results[i] = _visit(job, part, found[i], model, warm)
     return results
 
 
 def _visit(
-    cell: Job,
+    job: Job,
     part: TrainTestData,
     values: Mapping[str, Any],
     model: BaseEstimator,
     warm: bool,
 ) -> tuple[Any, dict[str, Any]]:
     """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
-    assert cell.search is not None
-    metric = cell.search.metric
+    assert job.search is not None
+    metric = job.search.metric
     result: dict[str, Any] = {
         "score": None,
         "undefined": None,
@@ -439,10 +437,10 @@ def _visit(
     made = None
     with noted_warnings() as texts:
         try:
-            made = _next_model(cell, values, model, warm)
+            made = _next_model(job, values, model, warm)
             model = part.rows.fit(made)
             scores = part.score(
-                model, part.predict(model, many=True), [metric], cell.scoring.average
+                model, part.predict(model, many=True), [metric], job.scoring.average
             )[metric]
             result["score"] = None if math.isnan(scores.mean) else scores.mean
             result["undefined"] = scores.undefined
@@ -455,14 +453,14 @@ def _visit(
 
 
 def _next_model(
-    cell: Job, values: Mapping[str, Any], model: BaseEstimator, warm: bool
+    job: Job, values: Mapping[str, Any], model: BaseEstimator, warm: bool
 ) -> Any:
     if model is not None:
         return model.set_params(**values)
-    params = with_params(cell.method.params, values)
+    params = with_params(job.method.params, values)
     return build(
         {
-            "estimator": cell.method.estimator,
+            "estimator": job.method.estimator,
             "params": {**params, **({"warm_start": True} if warm else {})},
         }
     )
@@ -535,12 +533,12 @@ def _solver_facts(fitted: _TimedFit) -> tuple[bool, dict[str, Any]]:
 # ---------------------------------------------------------------------- measures
 
 
-def measure_cell(cell: Job, data: Dataset | None) -> Record:
+def run_analysis(job: Job, data: Dataset | None) -> Record:
     """Compute a measurement.
 
     Parameters
     ----------
-    cell : Job
+    job : Job
         Of the family ``measure``.
     data : Dataset or None
         None for measures of published numbers; a feature step is learned on all its rows.
@@ -553,26 +551,26 @@ def measure_cell(cell: Job, data: Dataset | None) -> Record:
         Whatever the measure raises.
     """
     started = time.perf_counter()
-    if data is not None and cell.features is not None:
-        step = make_step(cell.features, data)
+    if data is not None and job.features is not None:
+        step = make_step(job.features, data)
         X = learned_features(step, data.X, data.source.get(WEIGHT))
         data = replace(data, X=X, features=[])
-    module, _, name = measure_path(cell.method.measure).partition(":")
+    module, _, name = measure_path(job.method.measure).partition(":")
     measure = getattr(import_named(module), name)
-    threads = (cell.scoring.timing or UNTIMED).threads
+    threads = (job.scoring.timing or UNTIMED).threads
     with threadpool_limits(limits=threads), noted_warnings() as texts:
-        found = measure(data, seed=cell.split.seed, **cell.method.params)
-    _check(found, cell.method.measure, getattr(measure, "declaration", None))
+        found = measure(data, seed=job.split.seed, **job.method.params)
+    _check(found, job.method.measure, getattr(measure, "declaration", None))
     converged = found.solver.get(
         "converged", not any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
     )
-    return cell.record(
+    return job.record(
         status=OK if converged else NOT_CONVERGED,
         log="\n".join(
             dict.fromkeys(text.removeprefix(NOT_CONVERGED_MARK) for text in texts)
         )
         or None,
-        params=dict(cell.method.params),
+        params=dict(job.method.params),
         metrics={name: float(value) for name, value in found.values.items()},
         per_task=found.per_task,
         counts={}

@@ -1,4 +1,4 @@
-"""A cell: one number of a table, as everything that it depends on and nothing else.
+"""A job: one number of a table, as everything that it depends on and nothing else.
 
 There are three families. A *fit* trains a method on the training rows of one split, with the parameters that a search
 chose, and scores the test rows. A *fold* scores every candidate of such a search on one fold inside the training rows.
@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 from mtlrun.engine.record import JobKind, Record, candidates, made_by
 from mtlrun.utils.io import sha256_json
 
-#: Of the content of a cell. Raise it when its meaning changes.
+#: Of the content of a job. Raise it when its meaning changes.
 SCHEMA = 3
 #: Why splits, features, searches, scores or timings changed, a line for each time: the version of the protocol is one
 #: more than their number. All stored results of earlier versions are then out of date.
@@ -137,7 +137,7 @@ class Search:
     """The choice of parameters inside the training rows: a grid, scored by cross-validation or on the validation part.
 
     `method` is what is fitted in the search; it may be a faster solver of the same objective. `on` is "folds",
-    "validation", or "halving": after every fold the better half of the candidates goes on, so all folds are one cell.
+    "validation", or "halving": after every fold the better half of the candidates goes on, so all folds are one job.
     """
 
     grid: dict[str, list[Any]]
@@ -261,7 +261,7 @@ class Job:
         if self.fold is None:
             fields["keys"] = [fold.key for fold in self.folds]
         else:
-            # A fold fits the method of the search: it is the method of the cell.
+            # A fold fits the method of the search: it is the method of the job.
             del fields["method"]
         return fields
 
@@ -271,7 +271,7 @@ class Job:
         return sha256_json([self.content(), self.versions])
 
     def record(self, **results: Any) -> Record:
-        """Return the record of the cell with these results."""
+        """Return the record of the job with these results."""
         return Record(
             self.key,
             self.kind.value,
@@ -283,7 +283,7 @@ class Job:
 
     @cached_property
     def folds(self) -> tuple[Job, ...]:
-        """The cells of the search; those of methods that search the same way are the same."""
+        """The jobs of the search; those of methods that search the same way are the same."""
         if self.search is None or self.fold is not None:
             return ()
         search = self.search
@@ -297,18 +297,18 @@ class Job:
         )
 
 
-def cell_from(
+def job_from(
     content: Mapping[str, Any],
     versions: Mapping[str, int | str],
     searched: Mapping[str, int | str],
 ) -> Job:
-    """Return the cell that has this content (`Job.content`), as a record keeps it.
+    """Return the job that has this content (`Job.content`), as a record keeps it.
 
     Parameters
     ----------
     content : mapping
     versions : mapping
-        Of what computes the cell.
+        Of what computes the job.
     searched : mapping
         Of what its search fits; counts for nothing without one.
     """
@@ -541,18 +541,18 @@ def search_key(folds: Iterable[str]) -> str:
     return hashlib.sha256("".join(folds).encode()).hexdigest()
 
 
-def choice_of(cell: Job, folds: Iterable[Record]) -> dict[str, Any]:
-    """Return what the search of a cell found, from the records of its folds; see `mtlrun.engine.job.choose`.
+def choice_of(job: Job, folds: Iterable[Record]) -> dict[str, Any]:
+    """Return what the search of a job found, from the records of its folds; see `mtlrun.engine.job.choose`.
 
     ``seconds`` is what all folds took.
     """
     from mtlrun.metrics import get_metric
 
-    assert cell.search is not None
+    assert job.search is not None
     records = list(folds)
-    metric = get_metric(cell.search.metric)
+    metric = get_metric(job.search.metric)
     found = choose(
-        cell.search.grid,
+        job.search.grid,
         metric.name,
         metric.greater_is_better,
         [(record.key, record.selection) for record in records],

@@ -5,7 +5,7 @@
 
 A class, measure, reader or generator of mtlrun has a number that a person raises with a reason when what it returns
 changes, and so has the protocol (splits, features, search, scoring, timing). An installed package counts by its
-version, and a module of the user's own by its source. All of these are part of the key of a cell.
+version, and a module of the user's own by its source. All of these are part of the key of a job.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def method_paths(method: Method) -> tuple[str, ...]:
-    """Return ``package.module:name`` of what a cell names: its measure, or its classes, nested ones included."""
+    """Return ``package.module:name`` of what a job names: its measure, or its classes, nested ones included."""
     if method.measure:
         return (measures.measure_path(method.measure),)
     return tuple(class_paths({"estimator": method.estimator, "params": method.params}))
@@ -231,7 +231,7 @@ _KNOWN = {"sklearn": "scikit-learn"}
 
 
 def versions_of(paths: Iterable[str], source: str = "") -> Versions:
-    """Return the versions of what computes a cell.
+    """Return the versions of what computes a job.
 
     Parameters
     ----------

@@ -22,18 +22,18 @@ from mtlrun.errors import counted
 
 @dataclass(frozen=True)
 class PlannedJob(ResultKey):
-    """A place in the table with its cell.
+    """A place in the table with its job.
 
     Attributes
     ----------
-    cell : Job
+    job : Job
     was : str or None
-        Key of the cell that stood at this place in an earlier plan of the run.
+        Key of the job that stood at this place in an earlier plan of the run.
     wanted : bool
         False outside `only` and the readings asked for.
     """
 
-    cell: Job
+    job: Job
     was: str | None = None
     wanted: bool = True
 
@@ -42,7 +42,7 @@ class PlannedJob(ResultKey):
         """The entry of `run.json`, which `ResultKey.read` reads."""
         entry = {
             "key": self.key,
-            "family": self.cell.kind.value,
+            "family": self.job.kind.value,
             "dataset": self.dataset,
             "method": self.method,
         }
@@ -100,13 +100,13 @@ class JobPlan:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Key of a cell or of a fold -> name for people, that of the first row with it."""
+        """Key of a job or of a fold -> name for people, that of the first row with it."""
         found: dict[str, str] = {}
         for row in self.rows:
-            found.setdefault(row.cell.key, row.name)
-            for fold in row.cell.folds:
-                part = f"fold {(fold.fold or 0) + 1} of {len(row.cell.folds)}"
-                what = "search" if len(row.cell.folds) == 1 else f"search, {part}"
+            found.setdefault(row.job.key, row.name)
+            for fold in row.job.folds:
+                part = f"fold {(fold.fold or 0) + 1} of {len(row.job.folds)}"
+                what = "search" if len(row.job.folds) == 1 else f"search, {part}"
                 found.setdefault(fold.key, f"{row.name} ({what})")
         return found
 
@@ -122,7 +122,7 @@ class JobPlan:
         return None
 
 
-# ---------------------------------------------------------------------- the state of its cells
+# ---------------------------------------------------------------------- the state of its jobs
 
 #: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
 NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
@@ -135,18 +135,18 @@ StateName = Literal["done", "missing", "outdated", "failed", "damaged"]
 
 @dataclass(frozen=True)
 class JobState:
-    """What is known of the cell of a row.
+    """What is known of the job of a row.
 
     Attributes
     ----------
     name : {"done", "missing", "outdated", "failed", "damaged"}
-        `outdated`: the place had another cell before. `damaged`: a file is not as it was written.
+        `outdated`: the place had another job before. `damaged`: a file is not as it was written.
     reason : str
         Why it is outdated, failed or damaged.
     versions : dict of str to str
-        Numerical packages whose version was another one when the cell was computed.
+        Numerical packages whose version was another one when the job was computed.
     commit : str or None
-        That made the record of the cell, as far as it is known.
+        That made the record of the job, as far as it is known.
     """
 
     name: StateName
@@ -166,7 +166,7 @@ def _state(
     row: PlannedJob, store: Store, limit: float | None, here: Mapping[str, str]
 ) -> JobState:
     try:
-        record = store.read(row.cell.key)
+        record = store.read(row.job.key)
     except ValueError as error:
         return JobState("damaged", str(error))
     if record is not None:
@@ -187,11 +187,11 @@ def _state(
         return JobState("missing")
     if before.protocol != PROTOCOL:
         return JobState("outdated", "made by an earlier version of mtlrun")
-    return JobState("outdated", explain(before, row.cell.record()) or "inputs changed")
+    return JobState("outdated", explain(before, row.job.record()) or "inputs changed")
 
 
 def rerun_reasons(plan: JobPlan, states: Sequence[JobState]) -> list[str]:
-    """Return one line per (data set, method, reason) for wanted cells that had a result before."""
+    """Return one line per (data set, method, reason) for wanted jobs that had a result before."""
     grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted and state.name in ("outdated", FAILED, "damaged"):
@@ -204,7 +204,7 @@ def rerun_reasons(plan: JobPlan, states: Sequence[JobState]) -> list[str]:
 
 
 def other_versions(plan: JobPlan, states: Sequence[JobState]) -> str | None:
-    """Say which cells were computed with other versions of the numerical packages, None when none was."""
+    """Say which jobs were computed with other versions of the numerical packages, None when none was."""
     found = [
         state.versions
         for row, state in zip(plan.rows, states, strict=True)
@@ -233,7 +233,7 @@ def _versions() -> dict[str, str]:
 
 
 def explain(old: Record, new: Record) -> str:
-    """Say in a few words why two cells at the same place of a table have different keys."""
+    """Say in a few words why two jobs at the same place of a table have different keys."""
     reasons = [
         text
         for name in sorted({*old.versions, *new.versions})

@@ -37,14 +37,14 @@ class Pool:
 
     Attributes
     ----------
-    jobs : int or None
+    n_jobs : int or None
         Number of processes; -1 means all cores. None means one process, or with
         ``backend="dask"`` all workers.
     backend : str or None
         ``loky`` (processes, the default), ``threading``, or ``dask``: the workers of
-        the cluster of `scheduler`, at most `jobs` of them at a time.
+        the cluster of `scheduler`, at most `n_jobs` of them at a time.
     scheduler : str or None
-        Address for ``backend="dask"``; by default a cluster of `jobs` processes is
+        Address for ``backend="dask"``; by default a cluster of `n_jobs` processes is
         started on this machine.
     seconds : float or None
         Time limit of one item. The item runs in a separate process, which is killed at
@@ -57,7 +57,7 @@ class Pool:
         Processes that several runs share, see `keeping`.
     """
 
-    jobs: int | None = None
+    n_jobs: int | None = None
     backend: str | None = None
     scheduler: str | None = None
     seconds: float | None = None
@@ -66,9 +66,9 @@ class Pool:
     workers: tuple[Worker, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.jobs is not None and self.jobs < 1 and self.jobs != -1:
+        if self.n_jobs is not None and self.n_jobs < 1 and self.n_jobs != -1:
             raise ConfigError(
-                f"--jobs must be at least 1, not {self.jobs}", "Use -1 for all cores."
+                f"--jobs must be at least 1, not {self.n_jobs}", "Use -1 for all cores."
             )
         if self.backend not in (None, *BACKENDS):
             raise UnknownNameError("backend", str(self.backend), BACKENDS)
@@ -83,7 +83,7 @@ class Pool:
     @property
     def serial(self) -> bool:
         """Whether items run one after the other."""
-        return self.jobs in (None, 1) and self.backend is None
+        return self.n_jobs in (None, 1) and self.backend is None
 
     @property
     def started(self) -> bool:
@@ -148,7 +148,7 @@ class Pool:
         from joblib import cpu_count, effective_n_jobs
 
         limits = [
-            effective_n_jobs(self.jobs or 1),
+            effective_n_jobs(self.n_jobs or 1),
             max(cpu_count(), 2),
             int(min(free_bytes() / WORKER_BASE_BYTES, MAX_PENDING_ITEMS)),
             MAX_PENDING_ITEMS if max_workers is None else max_workers,
@@ -169,7 +169,7 @@ class Pool:
             Read one by one, while earlier items run.
         """
         if self.backend == "dask":
-            yield from run_on_dask(function, items, self.scheduler, self.jobs)
+            yield from run_on_dask(function, items, self.scheduler, self.n_jobs)
         elif self.serial and self.left() is None:
             for tag, arguments in items:
                 yield tag, attempt(function, *arguments)

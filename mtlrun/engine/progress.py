@@ -1,4 +1,4 @@
-"""Progress displays: silent, one line per finished cell, or a live bar on a terminal."""
+"""Progress displays: silent, one line per finished job, or a live bar on a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
-#: A live bar advances without a line of text after cells with these statuses.
+#: A live bar advances without a line of text after jobs with these statuses.
 SUCCESSFUL_STATUSES = ("ok", "done")
 
 
@@ -24,24 +24,24 @@ class Progress:
         self.say = say
 
     def start(self, total: int) -> None:
-        """Begin a run that computes `total` cells."""
+        """Begin a run that computes `total` jobs."""
 
     def message(self, text: str) -> None:
         """Show a line of text."""
         self.say(text)
 
     def begin(self, name: str) -> None:
-        """Begin a cell."""
+        """Begin a job."""
 
-    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
-        """Finish a cell."""
+    def job(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Finish a job."""
 
     def stop(self) -> None:
         """End the run."""
 
 
 class PlainProgress(Progress):
-    """One line per finished cell, free of control characters.
+    """One line per finished job, free of control characters.
 
     Parameters
     ----------
@@ -58,21 +58,21 @@ class PlainProgress(Progress):
         print(text, file=self.stream, flush=True)
 
     def start(self, total: int) -> None:
-        """Store the number of cells, which every line repeats."""
+        """Store the number of jobs, which every line repeats."""
         self.total = total
         self.n_finished = 0
 
-    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
-        """Print the line of a finished cell."""
+    def job(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Print the line of a finished job."""
         self.n_finished += 1
         line = cell_line(self.n_finished, self.total, name, status, seconds, note)
         self.message(line)
 
 
 class LiveProgress(PlainProgress):
-    """Progress bar that shows the current cell and the estimated time left.
+    """Progress bar that shows the current job and the estimated time left.
 
-    Messages, and cells that failed, are printed above the bar.
+    Messages, and jobs that failed, are printed above the bar.
 
     Parameters
     ----------
@@ -107,16 +107,16 @@ class LiveProgress(PlainProgress):
         self.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, name: str) -> None:
-        """Show the name of the current cell."""
+        """Show the name of the current job."""
         self.bar.update(self.task, description=name)
 
-    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
-        """Advance the bar; print a line only if the cell was not successful."""
+    def job(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Advance the bar; print a line only if the job was not successful."""
         self.bar.advance(self.task)
         if status in SUCCESSFUL_STATUSES:
             self.n_finished += 1
         else:
-            super().cell(name, status, seconds, note)
+            super().job(name, status, seconds, note)
 
     def stop(self) -> None:
         """Remove the bar."""
@@ -153,7 +153,7 @@ def cell_line(
     seconds: float | None,
     note: str,
 ) -> str:
-    """Return the line of a finished cell.
+    """Return the line of a finished job.
 
     Example: ``[ 3/50] enron/APG-RMTL/trial 0  ok  1.24 s``
     """

@@ -1,4 +1,4 @@
-"""The record of a cell: what went in, what came out, with what, and how records lie on disk. Standard library only.
+"""The record of a job: what went in, what came out, with what, and how records lie on disk. Standard library only.
 
 A record is one line, ``{"sha256": "<digest of the rest>", "record": {...}}``. It lies in ``<output>/cells/<key>.json``,
 which all experiments of an output folder share, or with the others of its run in ``<run folder>/cells.jsonl.gz``.
@@ -38,7 +38,7 @@ from mtlrun.utils.io import (
 )
 from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
-#: Statuses of a cell. Only the first two count as done; all others are tried again.
+#: Statuses of a job. Only the first two count as done; all others are tried again.
 OK = "ok"
 NOT_CONVERGED = "not_converged"
 FAILED = "failed"
@@ -50,12 +50,12 @@ DONE = (OK, NOT_CONVERGED)
 PROTOCOL = 3
 CELLS = "cells"
 PACKED = "cells.jsonl.gz"
-#: Test scores of the packed cells that keep them, by key.
+#: Test scores of the packed jobs that keep them, by key.
 PREDICTIONS = "predictions.npz"
 #: In the result of a record that keeps its test scores: the name of their file, and the digest of the array.
 SCORES, SCORES_DIGEST = "predictions", "predictions_sha256"
 
-#: Keys of cells: never the name of a file elsewhere.
+#: Keys of jobs: never the name of a file elsewhere.
 KEY = re.compile(r"[^./\\:\0][^/\\:\0]{0,199}")
 
 _REMEDY = "No run has so many: take the file from where it was made."
@@ -77,7 +77,7 @@ class JobKind(StrEnum):
 
 @dataclass(frozen=True)
 class ResultKey:
-    """Where a number stands in the table of an experiment, and the cell that it comes from; several may share a cell.
+    """Where a number stands in the table of an experiment, and the job that it comes from; several may share a job.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class ResultKey:
     trial : int
         Number of the split or repeat, from 0.
     key : str
-        Of the cell.
+        Of the job.
     """
 
     reading: str
@@ -136,7 +136,7 @@ class ResultKey:
 
 @dataclass
 class Record:
-    """One cell: what went in, what came out.
+    """One job: what went in, what came out.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class Record:
 
     @property
     def done(self) -> bool:
-        """Whether the cell need not be computed again."""
+        """Whether the job need not be computed again."""
         return self.status in DONE
 
     def line(self) -> str:
@@ -252,7 +252,7 @@ class Records:
     """
 
     def __init__(self, output: Path, folder: Path | None = None) -> None:
-        self.cells = Path(output) / CELLS
+        self.cells_folder = Path(output) / CELLS
         self.folder = None if folder is None else Path(folder)
         #: The file of scores that was read last.
         self._open: tuple[Any, Any] | None = None
@@ -264,8 +264,8 @@ class Records:
         return cls(parents[min(2, len(parents) - 1)], folder)
 
     def path(self, key: str) -> Path:
-        """Return the file of a cell."""
-        return self.cells / f"{key}.json"
+        """Return the file of a job."""
+        return self.cells_folder / f"{key}.json"
 
     def read(self, key: str) -> Record | None:
         """Return a record, None when there is none.
@@ -369,9 +369,9 @@ class Records:
         return self._open[1].array(name)
 
     def scores_files(self, key: str) -> list[tuple[Path, str]]:
-        """Return the files that may hold the test scores of a cell, each with the name of the array in it."""
+        """Return the files that may hold the test scores of a job, each with the name of the array in it."""
         packed = [] if self.folder is None else [(self.folder / PREDICTIONS, key)]
-        return [(self.cells / f"{key}.npz", "scores"), *packed]
+        return [(self.cells_folder / f"{key}.npz", "scores"), *packed]
 
     def _read_packed(self, key: str) -> Record | None:
         lines, damage = self._unpacked

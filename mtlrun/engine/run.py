@@ -1,4 +1,4 @@
-"""Compute what is missing from a plan: the folds of searches first, then the cells of the table, each saved at once."""
+"""Compute what is missing from a plan: the folds of searches first, then the jobs of the table, each saved at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.compute import compute_cells
+from mtlrun.engine.compute import compute_jobs
 from mtlrun.engine.job import Job, choice_of, search_key
 from mtlrun.engine.outcome import Outcome
 from mtlrun.engine.plan import JobPlan, rerun_reasons, survey
@@ -39,16 +39,16 @@ from mtlrun.utils.processes import exclusive_lock, tidy_folders, timing_lock
 NO_ROOM = (
     "Free some space, or choose another folder with --output; finished cells are kept."
 )
-#: Seconds of computing that a process is handed at once where single cells take less, but no fewer times than this:
+#: Seconds of computing that a process is handed at once where single jobs take less, but no fewer times than this:
 #: while it works on one part, the records of the last one are written.
 AT_ONCE, PARTS = 0.3, 2
-#: Numbers of a finished cell that are shown; measures may return many.
+#: Numbers of a finished job that are shown; measures may return many.
 SHOWN = 6
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A row whose cell failed: its display name, status, error in one line, and the file with the traceback."""
+    """A row whose job failed: its display name, status, error in one line, and the file with the traceback."""
 
     name: str
     status: str
@@ -64,7 +64,7 @@ class RunSummary:
     ----------
     run_dir : Path
     n_ok, n_failed : int
-        Rows whose cell was computed in this run: done (including not converged), and failed.
+        Rows whose job was computed in this run: done (including not converged), and failed.
     n_cached : int
         Rows that were done before, or that another process finished meanwhile.
     n_left : int
@@ -88,14 +88,14 @@ class RunSummary:
 
     @property
     def exit_code(self) -> int:
-        """0 when all is well, 1 when a cell failed, 130 when interrupted."""
+        """0 when all is well, 1 when a job failed, 130 when interrupted."""
         return 130 if self.interrupted else 1 if self.n_failed else 0
 
 
 def run(
     plan: JobPlan,
     *,
-    jobs: int | None = None,
+    n_jobs: int | None = None,
     backend: str | None = None,
     scheduler: str | None = None,
     force: bool = False,
@@ -103,38 +103,38 @@ def run(
     retries: int = 0,
     progress: Progress | None = None,
 ) -> RunSummary:
-    """Compute the wanted cells of a plan that are not done.
+    """Compute the wanted jobs of a plan that are not done.
 
     Parameters
     ----------
     plan : Plan
-    jobs : int, optional
-        Number of processes for searches and for cells that are not timed; -1 uses all cores. Default: one, or all
+    n_jobs : int, optional
+        Number of processes for searches and for jobs that are not timed; -1 uses all cores. Default: one, or all
         workers of a Dask cluster. Results do not depend on it.
     backend, scheduler : str, optional
-        A joblib backend for the same cells; ``dask`` with the address of its scheduler.
+        A joblib backend for the same jobs; ``dask`` with the address of its scheduler.
     force : bool
-        Recompute cells that are done.
+        Recompute jobs that are done.
     fail_fast : bool
-        Stop at the first failed cell.
+        Stop at the first failed job.
     retries : int, default 0
-        Compute a cell that fails, for instance because its process was killed, so many times again.
+        Compute a job that fails, for instance because its process was killed, so many times again.
     progress : Progress, optional
         Default: silent.
 
     Returns
     -------
     RunSummary
-        Lists the failed cells; nothing is raised for them. Ctrl-C ends the run early, with `interrupted` set.
+        Lists the failed jobs; nothing is raised for them. Ctrl-C ends the run early, with `interrupted` set.
 
     Raises
     ------
     ConfigError
-        If jobs, backend, scheduler and limits contradict each other.
+        If n_jobs, backend, scheduler and limits contradict each other.
     OSError
         If the folders cannot be written.
     """
-    pool = Pool(jobs, backend, scheduler, plan.limit)
+    pool = Pool(n_jobs, backend, scheduler, plan.limit)
     return Runner(
         plan, pool, progress, force=force, fail_fast=fail_fast, retries=retries
     ).run()
@@ -143,62 +143,59 @@ def run(
 def todo(
     plan: JobPlan, store: Store, *, force: bool = False
 ) -> tuple[list[Job], list[Job]]:
-    """Return the cells of the table and the folds of searches to compute, each key once."""
-    cells = _missing((row.cell for row in plan.wanted), store, plan.limit, force)
-    return cells, _missing_folds(cells, store, plan.limit, force)[0]
+    """Return the jobs of the table and the folds of searches to compute, each key once."""
+    jobs = _missing((row.job for row in plan.wanted), store, plan.limit, force)
+    return jobs, _missing_folds(jobs, store, plan.limit, force)[0]
 
 
-def work_text(cells: int, folds: int, of: int) -> str:
+def work_text(jobs: int, folds: int, of: int) -> str:
     """Return ``3 of 8 cells to compute, after 6 folds of searches``."""
     searches = f", after {counted(folds, 'search fold')}" if folds else ""
-    return f"{cells} of {counted(of, 'cell')} to compute{searches}"
+    return f"{jobs} of {counted(of, 'cell')} to compute{searches}"
 
 
 def _missing_folds(
-    cells: Iterable[Job], store: Store, limit: float | None, force: bool
+    jobs: Iterable[Job], store: Store, limit: float | None, force: bool
 ) -> tuple[list[Job], dict[str, dict[str, Any]]]:
-    """Return the folds that have to be computed, and by key of a cell the choices of searches that need none.
+    """Return the folds that have to be computed, and by key of a job the choices of searches that need none.
 
-    The folds of a search are not packed with a run, but its finished cells have what it found: a method that is new in
+    The folds of a search are not packed with a run, but its finished jobs have what it found: a method that is new in
     a table and has the search of another one is not searched again.
     """
     missing = _missing(
-        (fold for cell in cells for fold in cell.folds), store, limit, force
+        (fold for job in jobs for fold in job.folds), store, limit, force
     )
     if force or not missing:
         return missing, {}
     keys, packed = {fold.key for fold in missing}, store.packed_choices
-    open_ = [cell for cell in cells if any(fold.key in keys for fold in cell.folds)]
+    open_ = [job for job in jobs if any(fold.key in keys for fold in job.folds)]
     known = {
-        cell.key: packed.get(search_key(fold.key for fold in cell.folds))
-        for cell in open_
+        job.key: packed.get(search_key(fold.key for fold in job.folds)) for job in open_
     }
-    needed = {
-        fold.key for cell in open_ if known[cell.key] is None for fold in cell.folds
-    }
+    needed = {fold.key for job in open_ if known[job.key] is None for fold in job.folds}
     return [fold for fold in missing if fold.key in needed], {
         key: found for key, found in known.items() if found
     }
 
 
 def _missing(
-    cells: Iterable[Job], store: Store, limit: float | None, force: bool
+    jobs: Iterable[Job], store: Store, limit: float | None, force: bool
 ) -> list[Job]:
-    """Return the cells that have to be computed, each key once."""
+    """Return the jobs that have to be computed, each key once."""
 
     def done(key: str) -> bool:
         record = store.load(key)
         return record is not None and settled(record, limit)
 
     return [
-        cell
-        for key, cell in {cell.key: cell for cell in cells}.items()
+        job
+        for key, job in {job.key: job for job in jobs}.items()
         if force or not done(key)
     ]
 
 
 class _Stop(Exception):
-    """A cell failed and `fail_fast` is set."""
+    """A job failed and `fail_fast` is set."""
 
 
 class Runner:
@@ -222,13 +219,13 @@ class Runner:
         self.retries = retries
         self.store = plan.store()
         self.finished: Callable[[Record], None] = lambda _: None
-        #: Status of the cells computed here, how often each was begun, which were begun beside another run, and the
+        #: Status of the jobs computed here, how often each was begun, which were begun beside another run, and the
         #: parameters that searches chose.
         self.computed: dict[str, str] = {}
         self.tries: Counter[str] = Counter()
         self.disturbed: set[str] = set()
         self.choices: dict[str, dict[str, Any]] = {}
-        #: What the last cell took.
+        #: What the last job took.
         self.seconds = math.inf
 
     def run(self) -> RunSummary:
@@ -243,7 +240,7 @@ class Runner:
         if todo(plan, self.store, force=self.force)[0]:
             summary.interrupted = self._work()
         else:
-            tidy_folders(self.store.cells, plan.folder)
+            tidy_folders(self.store.cells_folder, plan.folder)
             plan.write()
             self.progress.message(f"all {counted(len(plan.wanted), 'cell')} up to date")
         if not summary.interrupted and (other := plan.taken_over()) is not None:
@@ -256,23 +253,23 @@ class Runner:
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
         """Lock the run, which another process may be computing, clear up after killed ones, and start processes."""
-        own, cells = self.pool, self.store.cells
+        own, cells_folder = self.pool, self.store.cells_folder
         wait = partial(
             self.progress.message,
             f"waiting for another process, which is computing {self.plan.id} here",
         )
         try:
-            cells.mkdir(parents=True, exist_ok=True)
+            cells_folder.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(self.store.lock, wait) as refused:
                 if refused:
                     self.progress.message(
-                        f"{cells} is on a file system without file locks ({refused}): do not start another run that "
+                        f"{cells_folder} is on a file system without file locks ({refused}): do not start another run that "
                         "computes there, or choose a folder on another file system with --output"
                     )
-                tidy_folders(cells, self.plan.folder)
+                tidy_folders(cells_folder, self.plan.folder)
                 with own.keeping(
                     len(self.plan.rows)
-                    + sum(len(row.cell.folds) for row in self.plan.rows)
+                    + sum(len(row.job.folds) for row in self.plan.rows)
                 ) as self.pool:
                     yield
         finally:
@@ -284,14 +281,14 @@ class Runner:
         entry = self._provenance()
         with contextlib.suppress(KeyboardInterrupt), self.working():
             self.plan.write()
-            cells, folds = todo(self.plan, self.store, force=self.force)
-            self._announce(cells, folds)
-            self.progress.start(len(folds) + len(cells))
+            jobs, folds = todo(self.plan, self.store, force=self.force)
+            self._announce(jobs, folds)
+            self.progress.start(len(folds) + len(jobs))
             try:
                 self.store.add_provenance([entry])
-                self.fits(cells)
+                self.fits(jobs)
             except _Stop:
-                self._fail_with_search(cells)
+                self._fail_with_search(jobs)
             finally:
                 if self.computed:
                     end = {"finished": now(), "n_computed": len(self.computed)}
@@ -300,12 +297,12 @@ class Runner:
             return False
         return True
 
-    def _announce(self, cells: list[Job], folds: list[Job]) -> None:
+    def _announce(self, jobs: list[Job], folds: list[Job]) -> None:
         """Say what will be computed and why."""
         for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
             self.progress.message(line)
         self.progress.message(
-            f"{self.plan.id}: {work_text(len(cells), len(folds), len(self.plan.wanted))}"
+            f"{self.plan.id}: {work_text(len(jobs), len(folds), len(self.plan.wanted))}"
         )
         if self.plan.timed and not self.pool.serial:
             what = (
@@ -317,90 +314,89 @@ class Runner:
                 f"timed cells run one after the other, whatever --jobs says: {what}"
             )
 
-    def fits(self, cells: list[Job], pool: Pool | None = None) -> None:
-        """Compute cells after the folds of their searches, timed ones last; a deadline of the pool may leave some."""
-        lost = {record.key for record in self.search(cells, pool)}
+    def fits(self, jobs: list[Job], pool: Pool | None = None) -> None:
+        """Compute jobs after the folds of their searches, timed ones last; a deadline of the pool may leave some."""
+        lost = {record.key for record in self.search(jobs, pool)}
         ready = [
-            cell
-            for cell in cells
-            if cell.key not in lost
-            and (cell.search is None or cell.key in self.choices)
+            job
+            for job in jobs
+            if job.key not in lost and (job.search is None or job.key in self.choices)
         ]
-        self._compute([cell for cell in ready if not cell.timed], pool or self.pool)
-        if timed := [cell for cell in ready if cell.timed]:
+        self._compute([job for job in ready if not job.timed], pool or self.pool)
+        if timed := [job for job in ready if job.timed]:
             with timing_lock(self.progress.message):
                 self._compute(timed, Pool(seconds=self.plan.limit))
 
-    def search(self, cells: list[Job], pool: Pool | None = None) -> list[Record]:
-        """Compute the folds that are missing and choose the parameters of cells (`choices`).
+    def search(self, jobs: list[Job], pool: Pool | None = None) -> list[Record]:
+        """Compute the folds that are missing and choose the parameters of jobs (`choices`).
 
         Parameters
         ----------
-        cells : list of Job
+        jobs : list of Job
         pool : Pool, optional
             In place of that of the runner. A search that its deadline stops has no choice and no record.
 
         Returns
         -------
         list of Record
-            Failed records of the cells that cannot be computed, because their search failed.
+            Failed records of the jobs that cannot be computed, because their search failed.
         """
         pool = pool or self.pool
-        folds, known = _missing_folds(cells, self.store, self.plan.limit, self.force)
+        folds, known = _missing_folds(jobs, self.store, self.plan.limit, self.force)
         self.choices.update(known)
         self._compute(folds, pool)
-        cells = [cell for cell in cells if cell.key not in known]
+        jobs = [job for job in jobs if job.key not in known]
         if pool.until is not None:
-            cells = [
-                cell
-                for cell in cells
-                if all(self.store.has(fold.key) for fold in cell.folds)
+            jobs = [
+                job
+                for job in jobs
+                if all(self.store.has(fold.key) for fold in job.folds)
             ]
-        return self._choose_all(cells)
+        return self._choose_all(jobs)
 
-    def finish_fit(self, cell: Job, record: Record) -> Record:
+    def finish_fit(self, job: Job, record: Record) -> Record:
         """Save the record of a fit that was computed in this process, unless there is one: other tables may show it."""
-        known = None if self.force else self.store.load(cell.key)
+        known = None if self.force else self.store.load(job.key)
         if known is not None and known.done:
             return known
-        record = self._complete(cell, record, self.pool)
+        record = self._complete(job, record, self.pool)
         self.store.save(record)
         return record
 
-    def _compute(self, cells: list[Job], pool: Pool) -> None:
-        """Compute cells, those that fail `retries` times again."""
-        while cells:
-            self._batch(cells, pool)
-            cells = [cell for cell in cells if self._may_retry(cell)]
-            for cell in cells:
+    def _compute(self, jobs: list[Job], pool: Pool) -> None:
+        """Compute jobs, those that fail `retries` times again."""
+        while jobs:
+            self._batch(jobs, pool)
+            jobs = [job for job in jobs if self._may_retry(job)]
+            for job in jobs:
                 self.progress.message(
-                    f"trying {self._name(cell)} again: {self.tries[cell.key]} of {self.retries}"
+                    f"trying {self._name(job)} again: {self.tries[job.key]} of {self.retries}"
                 )
 
-    def _may_retry(self, cell: Job) -> bool:
-        """Whether a cell was computed here, failed, and has a try left."""
+    def _may_retry(self, job: Job) -> bool:
+        """Whether a job was computed here, failed, and has a try left."""
         return (
-            self.computed.get(cell.key) == FAILED
-            and 0 < self.tries[cell.key] <= self.retries
+            self.computed.get(job.key) == FAILED
+            and 0 < self.tries[job.key] <= self.retries
         )
 
-    def _batch(self, cells: list[Job], pool: Pool) -> None:
-        """Compute cells, each begun when a process has time for it."""
+    def _batch(self, jobs: list[Job], pool: Pool) -> None:
+        """Compute jobs, each begun when a process has time for it."""
         data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
-        by_key = {cell.key: cell for cell in cells}
+        by_key = {job.key: job for job in jobs}
 
         def begun() -> Iterator[tuple[Job, dict[str, Any] | None]]:
-            for cell in cells:
+            for job in jobs:
                 if pool.late:
                     return
-                self._begin(cell)
-                yield cell, self.choices.get(cell.key, {}).get("chosen")
+                self._begin(job)
+                yield job, self.choices.get(job.key, {}).get("chosen")
 
-        work, at_once = begun(), self._at_once(len(cells), pool)
+        work, at_once = begun(), self._at_once(len(jobs), pool)
         parts = iter(lambda: list(islice(work, at_once)), [])
-        units = (([cell.key for cell, _ in part], (part, data_dir)) for part in parts)
+        units = (([job.key for job, _ in part], (part, data_dir)) for part in parts)
         died: list[Job] = []
-        with contextlib.closing(pool.run(compute_cells, units)) as results:
+        with contextlib.closing(pool.run(compute_jobs, units)) as results:
             for keys, outcome in results:
                 if outcome.status == OK:
                     found = dict(zip(keys, outcome.value, strict=True))
@@ -415,125 +411,123 @@ class Runner:
                     ):  # else it is known only that time was short
                         self._finish(by_key[key], self._record(by_key[key], one, pool))
         if died:
-            self.tries.subtract(cell.key for cell in died)
+            self.tries.subtract(job.key for job in died)
             self.seconds = math.inf
             self._batch(died, pool)
 
-    def _at_once(self, cells: int, pool: Pool) -> int:
-        """Return how many cells a process is handed at once: small ones cost more to hand over than to compute."""
+    def _at_once(self, jobs: int, pool: Pool) -> int:
+        """Return how many jobs a process is handed at once: small ones cost more to hand over than to compute."""
         if pool.serial or pool.backend is not None or pool.left() is not None:
             return 1
         parts = PARTS * max(len(pool.workers), 1)
         return max(
-            1, min(math.ceil(cells / parts), int(AT_ONCE / max(self.seconds, 1e-3)))
+            1, min(math.ceil(jobs / parts), int(AT_ONCE / max(self.seconds, 1e-3)))
         )
 
-    def _begin(self, cell: Job) -> None:
-        self.tries[cell.key] += 1
-        if cell.timed and self.store.shared():
-            self.disturbed.add(cell.key)
+    def _begin(self, job: Job) -> None:
+        self.tries[job.key] += 1
+        if job.timed and self.store.shared():
+            self.disturbed.add(job.key)
         try:
-            self.store.read(cell.key)
+            self.store.read(job.key)
         except ValueError as error:
-            self.progress.message(f"computing {self._name(cell)} again: {error}")
-        self.progress.begin(self._name(cell))
+            self.progress.message(f"computing {self._name(job)} again: {error}")
+        self.progress.begin(self._name(job))
 
-    def _record(self, cell: Job, outcome: Outcome, pool: Pool) -> Record:
-        """Return the record of a cell from what became of it; the seconds of a stopped one name its limit."""
+    def _record(self, job: Job, outcome: Outcome, pool: Pool) -> Record:
+        """Return the record of a job from what became of it; the seconds of a stopped one name its limit."""
         if outcome.status != OK:
-            record = cell.record(
+            record = job.record(
                 status=outcome.status, error=outcome.error, log=outcome.log
             )
             if outcome.status == TIMEOUT and self.plan.limit is not None:
                 record.seconds = {"limit": self.plan.limit}
         else:
             record, scores = outcome.value
-            if (
-                scores is not None
-            ):  # written before the record: a finished cell has them
+            if scores is not None:  # written before the record: a finished job has them
                 self.store.save_scores(record, scores)
-        return self._complete(cell, record, pool)
+        return self._complete(job, record, pool)
 
-    def _complete(self, cell: Job, record: Record, pool: Pool) -> Record:
+    def _complete(self, job: Job, record: Record, pool: Pool) -> Record:
         """Add to a record what the runner knows: whether it was computed alone, and the search before it."""
-        if cell.kind != JobKind.FOLD:
-            alone = pool.serial and cell.key not in self.disturbed
+        if job.kind != JobKind.FOLD:
+            alone = pool.serial and job.key not in self.disturbed
             record.environment["serial"] = alone and not self.store.shared()
-        choice = self.choices.get(cell.key)
+        choice = self.choices.get(job.key)
         if choice is not None:
             record.selection = choice
             record.seconds["search"] = choice["seconds"]
         return record
 
-    def _finish(self, cell: Job, record: Record) -> None:
+    def _finish(self, job: Job, record: Record) -> None:
         self.store.save(record)
-        self.computed[cell.key] = record.status
+        self.computed[job.key] = record.status
         self.seconds = record.seconds.get("total", math.inf)
-        self.progress.cell(
-            self._name(cell), record.status, record.seconds.get("total"), _note(record)
+        self.progress.job(
+            self._name(job), record.status, record.seconds.get("total"), _note(record)
         )
-        if self._may_retry(cell):
+        if self._may_retry(job):
             return
         self.finished(record)
         if self.fail_fast and not settled(record, self.plan.limit):
             raise _Stop
 
-    def _choose_all(self, cells: list[Job]) -> list[Record]:
-        """Choose the parameters of cells from their folds; cells whose search failed become failed records."""
+    def _choose_all(self, jobs: list[Job]) -> list[Record]:
+        """Choose the parameters of jobs from their folds; jobs whose search failed become failed records."""
         lost = []
-        for cell in cells:
-            failed = self._choose(cell)
+        for job in jobs:
+            failed = self._choose(job)
             if failed is not None:
                 lost.append(failed)
-                self._finish(cell, failed)
+                self._finish(job, failed)
         return lost
 
-    def _choose(self, cell: Job) -> Record | None:
-        """Note the choice of a cell; return its failed record when there is none."""
-        if cell.search is None:
+    def _choose(self, job: Job) -> Record | None:
+        """Note the choice of a job; return its failed record when there is none."""
+        if job.search is None:
             return None
-        records = [self.store.load(fold.key) for fold in cell.folds]
+        records = [self.store.load(fold.key) for fold in job.folds]
         found = [record for record in records if record is not None]
         bad = next((record for record in found if not record.done), None)
         if bad is not None:
-            return cell.record(
+            return job.record(
                 status=FAILED, error=f"selection: {bad.error}", log=bad.log
             )
         if len(found) < len(records):
-            return cell.record(
+            return job.record(
                 status=FAILED, error="selection: its record cannot be read"
             )
-        choice = choice_of(cell, found)
+        choice = choice_of(job, found)
         if choice["chosen"] is None:
             texts = [text for errors in choice["errors"].values() for text in errors]
             why = texts[0] if texts else "the metric is undefined in every fold"
             error = f"selection: no candidate has a score: {why}"
-            return cell.record(
+            return job.record(
                 status=FAILED,
                 error=error,
                 log="\n".join(texts) or None,
                 selection=choice,
             )
-        self.choices[cell.key] = choice
+        self.choices[job.key] = choice
         return None
 
-    def _fail_with_search(self, cells: list[Job]) -> None:
-        """Make the failed search that ended the work a row of the table: its cells have failed with it."""
+    def _fail_with_search(self, jobs: list[Job]) -> None:
+        """Make the failed search that ended the work a row of the table: its jobs have failed with it."""
         failed = {key for key, status in self.computed.items() if status not in DONE}
         self.fail_fast = False
         self._choose_all(
-            [cell for cell in cells if failed & {fold.key for fold in cell.folds}]
+            [job for job in jobs if failed & {fold.key for fold in job.folds}]
         )
 
-    def _name(self, cell: Job) -> str:
-        return self.plan.names.get(cell.key, cell.key[:16])
+    def _name(self, job: Job) -> str:
+        return self.plan.names.get(job.key, job.key[:16])
 
     def _count(self, summary: RunSummary) -> None:
         """Fill in the counts from what is on disk now."""
         for row, state in zip(
             self.plan.rows, survey(self.plan, self.store), strict=True
         ):
-            key = row.cell.key
+            key = row.job.key
             if not row.wanted:
                 continue
             if state.name == "done" and key in self.computed:
@@ -559,7 +553,7 @@ class Runner:
             "finished": None,
             "pid": os.getpid(),
             "command": command_line(),
-            "jobs": self.pool.jobs or (-1 if self.pool.backend == "dask" else 1),
+            "jobs": self.pool.n_jobs or (-1 if self.pool.backend == "dask" else 1),
             "backend": self.pool.backend or "loky",
             "threads": self.plan.threads,
             "n_computed": 0,
@@ -569,7 +563,7 @@ class Runner:
 
 
 def _note(record: Record) -> str:
-    """Return what is worth saying about a finished cell."""
+    """Return what is worth saying about a finished job."""
     if not record.done:
         return record.error or ""
     if record.family == JobKind.FOLD:

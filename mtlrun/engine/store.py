@@ -1,4 +1,4 @@
-"""Finished cells on disk: one file each, written whole or not at all, shared by all experiments of an output folder."""
+"""Finished jobs on disk: one file each, written whole or not at all, shared by all experiments of an output folder."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ MOMENT = 1.0
 
 
 class Store(Records):
-    """The cells of an output folder, and those that the folder of a run holds packed.
+    """The jobs of an output folder, and those that the folder of a run holds packed.
 
     Parameters
     ----------
     output : Path
-        Cells lie in ``<output>/cells``, which is made when the first one is written.
+        Jobs lie in ``<output>/cells``, which is made when the first one is written.
     folder : Path
         Folder of the run.
     """
@@ -60,7 +60,7 @@ class Store(Records):
     def __init__(self, output: Path, folder: Path) -> None:
         super().__init__(output, folder)
         self.run_folder = Path(folder)
-        #: Cells whose scores were looked at, with their digest and the identities of the files.
+        #: Jobs whose scores were looked at, with their digest and the identities of the files.
         self._sound: dict[str, tuple[Any, ...]] = {}
 
     @cached_property
@@ -72,12 +72,14 @@ class Store(Records):
         if len(os.fsencode(name)) > MAX_LOCK_BYTES:
             digest = hashlib.sha256(os.fsencode(name)).hexdigest()
             name = f"{name[: MAX_LOCK_BYTES // 8]}-{digest[:32]}"
-        return self.cells / f"{name}.lock"
+        return self.cells_folder / f"{name}.lock"
 
     def shared(self) -> bool:
         """Whether another run is computed in this output folder now."""
         return any(
-            is_locked(path) for path in self.cells.glob("*.lock") if path != self.lock
+            is_locked(path)
+            for path in self.cells_folder.glob("*.lock")
+            if path != self.lock
         )
 
     def read(self, key: str) -> Record | None:
@@ -86,7 +88,7 @@ class Store(Records):
         Raises
         ------
         ValueError
-            If its file, or that of its test scores, is damaged: the cell is then computed again.
+            If its file, or that of its test scores, is damaged: the job is then computed again.
         """
         record = super().read(key)
         if record is not None and SCORES in record.result:
@@ -113,7 +115,7 @@ class Store(Records):
         write_atomic(self.path(record.key), record.line(), durable=_durable(record))
 
     def save_scores(self, record: Record, scores: Any) -> None:
-        """Write the test scores of a cell, as the array `scores`, and note their file and digest in its record.
+        """Write the test scores of a job, as the array `scores`, and note their file and digest in its record.
 
         Raises
         ------
@@ -127,7 +129,7 @@ class Store(Records):
 
     def copy_scores(self, key: str, scores: Any, *, durable: bool = True) -> str:
         """Write test scores of which the record knows already, and return the name of the file."""
-        path = self.cells / f"{key}.npz"
+        path = self.cells_folder / f"{key}.npz"
         write_atomic(path, npz({"scores": scores}), durable=durable)
         return path.name
 
@@ -178,7 +180,7 @@ def _durable(record: Record) -> bool:
 
 
 def settled(record: Record, seconds: float | None) -> bool:
-    """Whether a cell need not be computed again.
+    """Whether a job need not be computed again.
 
     That is so when it is done, and for a measurement that was stopped at a limit no lower than today's: its result is
     that it takes longer.

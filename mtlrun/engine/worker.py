@@ -192,7 +192,7 @@ def end_with(parent_pid: int) -> None:
 
 
 def _prepare(parent_pid: int) -> None:
-    """Initialize a worker process: limits, signals, and the imports of all cells."""
+    """Initialize a worker process: limits, signals, and the imports of all jobs."""
     from joblib.externals.loky import process_executor
 
     # By default, loky replaces a process that has grown by 100 MB since its first

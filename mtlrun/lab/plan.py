@@ -1,4 +1,4 @@
-"""The cells of an experiment: one row per place of the table, method and trial, and what is known of each.
+"""The jobs of an experiment: one row per place of the table, method and trial, and what is known of each.
 
 Loads no solver and no data.
 """
@@ -186,7 +186,7 @@ def _changed(method: MethodSpec, names: list[str], value: object) -> MethodSpec:
 
 @dataclass(frozen=True)
 class Plan(JobPlan):
-    """All cells of an experiment, in the order of the table: data sets, methods, trials.
+    """All jobs of an experiment, in the order of the table: data sets, methods, trials.
 
     Attributes
     ----------
@@ -270,7 +270,7 @@ def plan(
     reading: str | None = None,
     output: Path | str = OUTPUT,
 ) -> Plan:
-    """List the cells of an experiment.
+    """List the jobs of an experiment.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def plan(
     data_dir : path, optional
         Data directory; default as for `load_dataset`.
     only : iterable of str, optional
-        Patterns such as ``method=LADM*,dataset=enron``; other cells stay as they are.
+        Patterns such as ``method=LADM*,dataset=enron``; other jobs stay as they are.
     reading : str, optional
         Name of the reading to compute, or ``all``; default: the main one.
     output : path
@@ -301,11 +301,11 @@ def plan(
         facts_of = about.setdefault(one.reading, {})
         name = "" if one is experiment else one.reading
         found = settings(one.spec)
-        cells = sum(setting.trials * len(setting.methods) for setting in found)
+        jobs = sum(setting.trials * len(setting.methods) for setting in found)
         folds = one.spec.selection.folds if one.spec.selection else 0
         allow(
             experiment.source,
-            cells * (1 + folds),
+            jobs * (1 + folds),
             PLANNED,
             "cells and folds",
             "Lower trials, folds or values.",
@@ -321,7 +321,7 @@ def plan(
             )
             for method in setting.methods:
                 for trial in range(setting.trials):
-                    cell = (
+                    job = (
                         maker.measure(method, trial)
                         if method.measure
                         else maker.fit(method, trial)
@@ -329,7 +329,7 @@ def plan(
                     key, was = before.get(
                         (name, setting.name, method.label, trial), (None, None)
                     )
-                    was = was if key == cell.key else key
+                    was = was if key == job.key else key
                     value = setting.axis.get("value")
                     rows.append(
                         PlannedJob(
@@ -338,8 +338,8 @@ def plan(
                             value,
                             method.label,
                             trial,
-                            cell.key,
-                            cell,
+                            job.key,
+                            job,
                             was,
                         )
                     )
@@ -368,7 +368,7 @@ def plan(
 
 @dataclass(frozen=True)
 class ScenarioJobs:
-    """Makes the cells of one setting; `source` names what reads its data, `known` has the versions found so far."""
+    """Makes the jobs of one setting; `source` names what reads its data, `known` has the versions found so far."""
 
     spec: Spec
     setting: Scenario
@@ -377,7 +377,7 @@ class ScenarioJobs:
     known: dict[tuple[str, ...], Versions]
 
     def fit(self, method: MethodSpec, trial: int) -> Job:
-        """Return the cell that fits, times and scores."""
+        """Return the job that fits, times and scores."""
         spec, given = self.spec, self.setting.split
         assert given is not None  # only measures have none
         seed = self._seed(*purpose_of(given.kind, given.folds, trial))
@@ -402,7 +402,7 @@ class ScenarioJobs:
         )
 
     def measure(self, method: MethodSpec, trial: int) -> Job:
-        """Return the cell that calls a measure."""
+        """Return the job that calls a measure."""
         path, params = measure_path(method.measure), dict(method.params)
         threads = self.spec.timing.threads if self.spec.timing else 1
         return self._cell(
@@ -670,9 +670,9 @@ def _earlier_keys(
     folder: Path, store: Store
 ) -> dict[tuple[str, str, str, int], tuple[str, str | None]]:
     """Return (key, the key before it) of the rows of an earlier plan, by reading, data set, method and trial."""
-    cells = read_sound(folder / RUN_FILE).get("cells")
+    jobs = read_sound(folder / RUN_FILE).get("cells")
     found = {}
-    for entry in cells if isinstance(cells, list) else ():
+    for entry in jobs if isinstance(jobs, list) else ():
         key, was = (
             (_key(entry, "key"), _key(entry, "was"))
             if isinstance(entry, dict)
@@ -699,10 +699,10 @@ def _key(entry: Mapping[str, Any], name: str) -> str | None:
     )
 
 
-def unused_cells(output: Path) -> list[str]:
-    """Return the keys of cells that no run, comparison or model of an output folder names: they may be deleted."""
+def unused_jobs(output: Path) -> list[str]:
+    """Return the keys of jobs that no run, comparison or model of an output folder names: they may be deleted."""
     records = Records(output)
-    found = {path.stem for path in records.cells.glob("*.json")}
+    found = {path.stem for path in records.cells_folder.glob("*.json")}
     plans = [*output.glob(f"*/*/*/{RUN_FILE}"), *output.rglob(COMPARED)]
     entries = [
         entry

@@ -1,4 +1,4 @@
-"""Reproduce an experiment or all of them, read a run that is there, and take in the cells of another machine."""
+"""Reproduce an experiment or all of them, read a run that is there, and take in the jobs of another machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reproduce(
 ) -> Report:
     """Reproduce a published table or figure, as ``mtlrun reproduce`` does, and return its report.
 
-    Only missing cells are computed. The report is written into the folder of the run.
+    Only missing jobs are computed. The report is written into the folder of the run.
 
     Parameters
     ----------
@@ -56,23 +56,23 @@ def reproduce(
         Data directory, and root folder of the results.
     jobs : int, optional
     force : bool, default False
-        Compute finished cells again.
+        Compute finished jobs again.
     retries : int, default 0
-        Compute a cell that fails so many times again.
+        Compute a job that fails so many times again.
     progress : Progress, optional
         Default: silent.
 
     Returns
     -------
     Report
-        Shows itself in notebooks; ``report.frame()`` has every cell, ``report.run.folder`` the files.
+        Shows itself in notebooks; ``report.frame()`` has every job, ``report.run.folder`` the files.
 
     Raises
     ------
     UserError
         If the experiment, an option or its data are wrong or missing.
     KeyboardInterrupt
-        After Ctrl-C; the finished cells are kept and reported.
+        After Ctrl-C; the finished jobs are kept and reported.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def reproduce(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     report = mtlrun.reproduce("table2", profile="smoke", output=folder)
     >>> report
-    <Report dcrmtl/table2, profile smoke: 10 of 10 cells done>
+    <Report dcrmtl/table2, profile smoke: 10 of 10 jobs done>
     """
     folder = None if data_dir is None else Path(data_dir)
     experiment = load_experiment(
@@ -91,7 +91,9 @@ def reproduce(
         experiment, data_dir=folder, only=only, reading=reading, output=Path(output)
     )
     with writing(made.folder, NO_ROOM):
-        summary = run(made, jobs=jobs, force=force, retries=retries, progress=progress)
+        summary = run(
+            made, n_jobs=jobs, force=force, retries=retries, progress=progress
+        )
     report = write_results(made)
     if summary.interrupted:
         raise KeyboardInterrupt
@@ -102,7 +104,7 @@ def write_results(made: Plan) -> Report:
     """Build the report of a plan, write it with all its records into the folder of the run, and return it."""
     report = build_report(made.folder)
     with writing(made.folder, NO_ROOM):
-        made.store().pack(row.cell.key for row in made.rows)
+        made.store().pack(row.job.key for row in made.rows)
         write_report(
             report, made.folder
         )  # last: a run with an up-to-date report is not written again
@@ -127,7 +129,7 @@ def load_run(folder: str | Path) -> Report:
 
 # ---------------------------------------------------------------------- all artefacts at once
 
-#: Key of `--only` that chooses artefacts, beside those that choose cells.
+#: Key of `--only` that chooses artefacts, beside those that choose jobs.
 ARTEFACT = "artefact"
 
 
@@ -247,13 +249,12 @@ def gather(
 def to_compute(
     plans: Sequence[Plan], *, force: bool = False
 ) -> list[tuple[int, int, int]]:
-    """Return for every plan how many cells and folds it computes, and how many a plan before it computes for it."""
+    """Return for every plan how many jobs and folds it computes, and how many a plan before it computes for it."""
     seen: set[str] = set()
     found: list[tuple[int, int, int]] = []
     for made in plans:
         cells, folds = (
-            [cell.key for cell in part]
-            for part in todo(made, made.store(), force=force)
+            [job.key for job in part] for part in todo(made, made.store(), force=force)
         )
         new = [sum(key not in seen for key in part) for part in (cells, folds)]
         found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))
@@ -261,12 +262,12 @@ def to_compute(
     return found
 
 
-# ---------------------------------------------------------------------- cells of another machine
+# ---------------------------------------------------------------------- jobs of another machine
 
 
 @dataclass
 class Merged:
-    """What became of the cells of another folder.
+    """What became of the jobs of another folder.
 
     Attributes
     ----------
@@ -275,7 +276,7 @@ class Merged:
     known : int
         Finished here already.
     foreign : int
-        Of no cell of the plan here.
+        Of no job of the plan here.
     unfinished : int
         Failed there, or unreadable.
     """
@@ -297,13 +298,13 @@ class Merged:
 
 
 def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) -> Merged:
-    """Copy the finished cells of another folder that the plan of a run lacks, and note where they were computed.
+    """Copy the finished jobs of another folder that the plan of a run lacks, and note where they were computed.
 
     Parameters
     ----------
     folder : Path
-        Of the run: its plan decides what is taken. A key says everything that a number depends on: cells of one key are
-        the same cell, whichever machine computed them.
+        Of the run: its plan decides what is taken. A key says everything that a number depends on: jobs of one key are
+        the same job, whichever machine computed them.
     other : Path
         The folder of a run, with its ``cells.jsonl.gz`` or the ``cells/`` of its output folder, or a folder of runs.
     wait : callable
@@ -321,22 +322,23 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
     if is_run:
         _refuse_other_plan(run, read_run(other), other)
     theirs = Records.of_run(other) if is_run else Records(other)
-    if not (other / PACKED).is_file() and not theirs.cells.is_dir():
+    if not (other / PACKED).is_file() and not theirs.cells_folder.is_dir():
         raise DataError(
             f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it",
             "Give <output>/<paper>/<artefact>/<profile>.",
         )
-    wanted = dict.fromkeys(cell.key for cell in run.all_planned)
-    store, merged = Store(Records.of_run(folder).cells.parent, folder), Merged()
+    wanted = dict.fromkeys(job.key for job in run.all_planned)
+    store, merged = Store(Records.of_run(folder).cells_folder.parent, folder), Merged()
     if not is_run:
         merged.foreign = sum(
-            path.stem not in wanted for path in theirs.cells.glob("*.json")
+            path.stem not in wanted for path in theirs.cells_folder.glob("*.json")
         )
-    store.cells.mkdir(parents=True, exist_ok=True)
+    store.cells_folder.mkdir(parents=True, exist_ok=True)
     with exclusive_lock(store.lock, wait):
         for key in wanted:
             if (
-                not theirs.has(key) or (theirs.cells / f"{key}.json").is_symlink()
+                not theirs.has(key)
+                or (theirs.cells_folder / f"{key}.json").is_symlink()
             ):  # a link may lead out of the folder
                 continue
             record = _finished(theirs, key)
@@ -370,22 +372,22 @@ def _finished(stored: Records, key: str) -> Record | None:
 
 
 def _refuse_other_plan(run: Run, there: Run, other: Path) -> None:
-    """Refuse a run of another experiment, or one that has a cell of ours under another key."""
+    """Refuse a run of another experiment, or one that has a job of ours under another key."""
     if (theirs := there.info.get("id")) != (ours := run.info.get("id")):
         raise DataError(
             f"{other} is a run of {theirs}, not of {ours}",
             "Merge runs of one experiment.",
         )
     here = {
-        (one.reading, cell.name): cell.key
+        (one.reading, job.name): job.key
         for one in (run, *run.others)
-        for cell in one.planned
+        for job in one.planned
     }
-    for reading, cell in (
-        (one.reading, cell) for one in (there, *there.others) for cell in one.planned
+    for reading, job in (
+        (one.reading, job) for one in (there, *there.others) for job in one.planned
     ):
-        if here.get((reading, cell.name), cell.key) != cell.key:
+        if here.get((reading, job.name), job.key) != job.key:
             raise DataError(
-                f"{other} has another plan: {cell.name} was planned there with other settings or another version",
+                f"{other} has another plan: {job.name} was planned there with other settings or another version",
                 "Run both with the same file, options and version of mtlrun.",
             )

@@ -51,8 +51,8 @@ def train(
 ) -> TrainingSummary:
     """Train, evaluate and save a model.
 
-    Searches and the fit on the training rows are cells in ``<output>/cells``: an interrupted training continues where
-    it stopped, and an experiment or a comparison with the same cell shares its result.
+    Searches and the fit on the training rows are jobs in ``<output>/cells``: an interrupted training continues where
+    it stopped, and an experiment or a comparison with the same job shares its result.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def train(
     progress = progress or Progress()
     check_settings(folder, training.config, force)
     made = plan(training, data_dir=data_dir, output=output)
-    job = training_job(training, made.rows[0].cell)
+    job = training_job(training, made.rows[0].job)
     if not force and (result := up_to_date(folder, job)) is not None:
         return TrainingSummary(folder, result, up_to_date=True)
     dataset = load_dataset(

@@ -1,4 +1,4 @@
-"""Whether stored numbers are still what the present code computes: a sample of finished cells is computed again.
+"""Whether stored numbers are still what the present code computes: a sample of finished jobs is computed again.
 
 Nothing that is stored is replaced. What was found lies in ``verified.json`` beside the run; its report shows it.
 """
@@ -18,8 +18,8 @@ from typing import Any
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import dataset_fingerprint, source_name
-from mtlrun.engine.compute import compute_cell
-from mtlrun.engine.job import Method, cell_from, choice_of
+from mtlrun.engine.compute import compute_job
+from mtlrun.engine.job import Method, choice_of, job_from
 from mtlrun.engine.methods import declared, method_paths, versions_of
 from mtlrun.engine.record import JobKind, Record, host_facts, made_by, now
 from mtlrun.engine.store import check_folder
@@ -32,21 +32,21 @@ from mtlrun.utils.io import file_json, sealed, write_atomic
 
 #: Digits of numbers that are equal.
 ALL_DIGITS = 16.0
-#: Cells of a run that are tried where nothing is said.
+#: Jobs of a run that are tried where nothing is said.
 SAMPLE = 20
-#: A cell is begun only where its recorded seconds, times this, are left: data are loaded, too.
+#: A job is begun only where its recorded seconds, times this, are left: data are loaded, too.
 ALLOWANCE = 1.5
 
 
 @dataclass
 class Trial:
-    """A finished cell, and what came of computing it again.
+    """A finished job, and what came of computing it again.
 
     Attributes
     ----------
     record : Record
     names : dict of Path to str
-        Folder of a run -> name of the cell there; several runs may share it.
+        Folder of a run -> name of the job there; several runs may share it.
     refused : str
         Why it cannot be tried: its data are not here, or a version was raised since.
     digits : dict of str to float
@@ -108,19 +108,19 @@ def verify(
     search: bool = False,
     data_dir: Path | None = None,
 ) -> Generator[Trial, None, None]:
-    """Compute finished cells of some runs again, and write in the end what was found beside each run.
+    """Compute finished jobs of some runs again, and write in the end what was found beside each run.
 
-    Of every data set and method the cheapest cell comes first. What cannot be tried is yielded, too. When the
-    generator is closed early, or interrupted, the cells that were computed until then are written.
+    Of every data set and method the cheapest job comes first. What cannot be tried is yielded, too. When the
+    generator is closed early, or interrupted, the jobs that were computed until then are written.
 
     Parameters
     ----------
     folders : sequence of Path
         Of runs.
     sample : int, optional
-        Cells of every run; None: as many as there are.
+        Jobs of every run; None: as many as there are.
     seconds : float, optional
-        No cell is begun that would take longer than what is left of them.
+        No job is begun that would take longer than what is left of them.
     search : bool, default False
         Repeat the search for parameters, too; otherwise the chosen ones are taken from the record.
     data_dir : Path, optional
@@ -182,7 +182,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def _trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
-    """Return the finished cells of runs, each once, in the order in which they are tried: of every run one in turn."""
+    """Return the finished jobs of runs, each once, in the order in which they are tried: of every run one in turn."""
     found: dict[str, Trial] = {}
     ranked: list[tuple[int, float, Trial]] = []
     sources: dict[str, str] = {}
@@ -199,22 +199,22 @@ def _trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
 
 
 def _by_turns(run: Run) -> list[tuple[str, Record]]:
-    """Return names and records of the finished cells of a run: the cheapest of every data set and method, then more."""
+    """Return names and records of the finished jobs of a run: the cheapest of every data set and method, then more."""
     planned = {
-        cell.key: cell
-        for cell in run.all_planned
-        if cell.key in run.cells and run.cells[cell.key].done
+        job.key: job
+        for job in run.all_planned
+        if job.key in run.cells and run.cells[job.key].done
     }
     seen: Counter[tuple[str, str]] = Counter()
     ranked = []
-    for cell in sorted(
-        planned.values(), key=lambda cell: _cost(run.cells[cell.key], False)
+    for job in sorted(
+        planned.values(), key=lambda job: _cost(run.cells[job.key], False)
     ):
-        record = run.cells[cell.key]
+        record = run.cells[job.key]
         ranked.append(
-            (seen[cell.dataset, cell.method], _cost(record, False), cell.name, record)
+            (seen[job.dataset, job.method], _cost(record, False), job.name, record)
         )
-        seen[cell.dataset, cell.method] += 1
+        seen[job.dataset, job.method] += 1
     return [
         (name, record)
         for *_, name, record in sorted(ranked, key=lambda entry: entry[:2])
@@ -239,7 +239,7 @@ def _sampled(
 
 
 def _cost(record: Record, search: bool) -> float:
-    """Return the seconds that computing a cell again takes, about."""
+    """Return the seconds that computing a job again takes, about."""
     own = record.seconds.get("total") or 0.0
     return ALLOWANCE * (
         own + (record.selection.get("seconds") or 0.0 if search else 0.0)
@@ -247,7 +247,7 @@ def _cost(record: Record, search: bool) -> float:
 
 
 def _refusal(record: Record, sources: dict[str, str], data_dir: Path | None) -> str:
-    """Say why a cell cannot be computed again, empty where it can; `sources` keeps what was found of data sets."""
+    """Say why a job cannot be computed again, empty where it can; `sources` keeps what was found of data sets."""
     method = record.inputs.get("method")
     if not isinstance(method, Mapping) or not ({"estimator", "measure"} & set(method)):
         return "its record names no method"  # it was altered
@@ -289,20 +289,20 @@ def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> str:
 
 
 def _try(trial: Trial, search: bool, data_dir: Path | None) -> None:
-    """Compute a cell again, with the parameters of its record unless the search is to be repeated, too."""
+    """Compute a job again, with the parameters of its record unless the search is to be repeated, too."""
     record = trial.record
     folder = None if data_dir is None else str(data_dir)
     chosen = record.selection.get("chosen") or {}
     try:
-        cell = cell_from(record.inputs, record.versions, record.versions)
-        if search and cell.search is not None:
+        job = job_from(record.inputs, record.versions, record.versions)
+        if search and job.search is not None:
             again = choice_of(
-                cell, [compute_cell(fold, None, folder)[0] for fold in cell.folds]
+                job, [compute_job(fold, None, folder)[0] for fold in job.folds]
             )
             trial.digits["chosen parameters"] = ALL_DIGITS * (
                 again["chosen"] == record.selection.get("chosen")
             )
-        found, _ = compute_cell(cell, chosen, folder)
+        found, _ = compute_job(job, chosen, folder)
     except Exception as error:  # whatever the code raises now where it did not
         trial.error = f"{type(error).__name__}: {error}"
         return

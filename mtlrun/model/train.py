@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TrainTestData
-from mtlrun.engine.fit import Fitted, fit_cell, with_features
+from mtlrun.engine.fit import Fitted, fit_job, with_features
 from mtlrun.engine.job import Job, with_params
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
@@ -144,22 +144,22 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
     ConfigError
         If the method cannot be fitted as the file says, or no candidate of its grid has a score.
     """
-    cell = training.job
+    job = training.job
     say = runner.progress.message
     with runner.working():
-        runner.progress.start(len(cell.folds))
-        lost = runner.search([cell])
+        runner.progress.start(len(job.folds))
+        lost = runner.search([job])
     if lost:
         raise ConfigError(f"{training.source}: {training.estimator}: {lost[0].error}")
-    choice = runner.choices.get(cell.key, {})
+    choice = runner.choices.get(job.key, {})
     chosen = choice.get("chosen") or {}
     say(
         f"fitting {training.estimator}"
         + "".join(f" {name}={value}" for name, value in chosen.items())
     )
     try:
-        fitted = fit_cell(cell, dataset, chosen)
-        record = runner.finish_fit(cell, fitted.record)
+        fitted = fit_job(job, dataset, chosen)
+        record = runner.finish_fit(job, fitted.record)
         say(
             f"{training.dataset_name}: {counted(dataset.n_samples, 'row')} ({fitted.part.train.n_samples} for training, "
             f"{fitted.part.test.n_samples} for testing), {counted(dataset.n_features, 'feature')}, "
@@ -167,7 +167,7 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
         )
         result = _result(training, record)
         refitted = training.refit if isinstance(training.refit, dict) else {}
-        params = with_params(cell.method.params, {**chosen, **refitted})
+        params = with_params(job.method.params, {**chosen, **refitted})
         facts = _facts(training, dataset, fitted.model, result, params)
         tested_rows = tested_table(
             Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows
@@ -178,10 +178,10 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
             say("refitting on all rows")
             rows = np.arange(dataset.n_samples)
             whole, step = with_features(
-                TrainTestData.of(dataset, rows, rows[:1]), cell.features
+                TrainTestData.of(dataset, rows, rows[:1]), job.features
             )
             model = whole.fit(
-                build({"estimator": cell.method.estimator, "params": params})
+                build({"estimator": job.method.estimator, "params": params})
             )
     except (ValueError, TypeError) as error:
         raise ConfigError(
@@ -267,7 +267,7 @@ def up_to_date(folder: Path, training: TrainingJob) -> dict[str, Any] | None:
 
 
 def load_trained(folder: Path, training: TrainingJob) -> Trained | None:
-    """Return what an earlier training of the same cell saved in a folder; None where it has to be trained."""
+    """Return what an earlier training of the same job saved in a folder; None where it has to be trained."""
     try:
         finished(folder)
         result = up_to_date(folder, training)
@@ -316,8 +316,8 @@ def _facts(
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the content of ``model.json``; `params` are those of the saved model."""
-    cell = training.job
-    features = cell.features
+    job = training.job
+    features = job.features
     # What the model reads: groups are columns of it, unlike those of the data set.
     has_levels = features is not None and features.has_levels
     read = dataset.with_levels() if has_levels else dataset
@@ -330,7 +330,7 @@ def _facts(
     )
     return {
         "name": training.id,
-        "cell": cell.key,
+        "cell": job.key,
         "refit": training.refit,
         "task_type": dataset.task_type,
         "design": design,
@@ -350,7 +350,7 @@ def _facts(
         "positive": dataset.options.get("positive"),
         "estimator": {
             "name": training.estimator,
-            "class": cell.method.estimator,
+            "class": job.method.estimator,
             "per_task": isinstance(estimator, PerTask),
             "params": params,
         },

@@ -79,11 +79,11 @@ def test_processes_share_the_memory(monkeypatch):
     monkeypatch.setattr(
         "mtlrun.engine.worker._prepare", end_with
     )  # which spares the workers the import of the solvers
-    pool = Pool(jobs=2)
+    pool = Pool(n_jobs=2)
     shares = [
         outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])
     ]
-    limited = Pool(jobs=2, seconds=60)
+    limited = Pool(n_jobs=2, seconds=60)
     shares += [
         outcome.value
         for _, outcome in limited.run(granted, [(k, ()) for k in range(2)])

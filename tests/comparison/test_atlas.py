@@ -77,8 +77,8 @@ def test_gains_are_relative_to_the_error_of_the_other_side(has_labels):
 
 
 def test_seconds_of_a_method_hold_its_search(monkeypatch):
-    def slow_choice(cell, records):
-        return {**choice_of(cell, records), "seconds": 1000.0}
+    def slow_choice(job, records):
+        return {**choice_of(job, records), "seconds": 1000.0}
 
     monkeypatch.setattr("mtlrun.lab.papers.atlas_gain.choice_of", slow_choice)
     found = gain(families("equal"), seed=0, rows=6, **FEW)

@@ -84,21 +84,21 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
     ]
     assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
     tested = SimpleNamespace(folds=3, repeats=2, rows=range(6))
-    cells = {
+    jobs = {
         (c.label, s): SimpleNamespace(key=f"{c.label} {s}")
         for c in made
         for s in range(6)
     }
     runner = SimpleNamespace(finished=None)
-    waves = list(CompareSchedule(made, cells, runner, tested, deadline=1.0)._waves())
+    waves = list(CompareSchedule(made, jobs, runner, tested, deadline=1.0)._waves())
     assert waves[:5] == [
         [(label, s) for s in range(3)]
         for label in ("Mean", "Alone", "One", "Tuned", "Joint")
     ]
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
     assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
-    assert sum(map(len, waves)) == len(cells)
-    whole = list(CompareSchedule(made, cells, runner, tested)._waves())
+    assert sum(map(len, waves)) == len(jobs)
+    whole = list(CompareSchedule(made, jobs, runner, tested)._waves())
     assert whole[:10] == waves[:10]
     assert whole[10:] == [
         [(label, s) for s in range(6)] for label in ("Other", "Lasso")

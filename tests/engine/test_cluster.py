@@ -148,7 +148,7 @@ class KillOne:
     def __getattr__(self, name):
         return lambda *arguments: None
 
-    def cell(self, name, status, seconds, note):
+    def job(self, name, status, seconds, note):
         self.done += 1
         if self.done == self.after:
             with distributed.Client(self.address, set_as_default=False) as client:
@@ -168,9 +168,9 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
     assert (summary.n_ok, summary.n_failed, summary.n_left) == (6, 0, 0)
     run(plans["serial"])
     stores = {name: made.store() for name, made in plans.items()}
-    cells = [row.cell for row in plans["serial"].rows]
-    for cell in [*cells, *(fold for fitted in cells for fold in fitted.folds)]:
-        serial, dask = (stores[name].load(cell.key) for name in ("serial", "dask"))
+    jobs = [row.job for row in plans["serial"].rows]
+    for job in [*jobs, *(fold for fitted in jobs for fold in fitted.folds)]:
+        serial, dask = (stores[name].load(job.key) for name in ("serial", "dask"))
         assert dask.status == OK
         assert (dask.metrics, dask.per_task, dask.params) == (
             serial.metrics,
@@ -181,7 +181,7 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
         assert dask.solver == serial.solver
         if "predictions" in serial.result:
             scores = [
-                (stores[name].cells / f"{cell.key}.npz").read_bytes()
+                (stores[name].cells_folder / f"{job.key}.npz").read_bytes()
                 for name in ("serial", "dask")
             ]
             assert scores[0] == scores[1]
@@ -202,7 +202,7 @@ def test_sums_over_files_survive_a_worker_to_the_last_digit(
 
     def say(text):
         heard.append(text)
-        progress.cell("", "", 0.0, "")
+        progress.job("", "", 0.0, "")
 
     far = add_up(Products(), table, Pool(backend="dask", scheduler=cluster), 5, 0, say)
     assert progress.pid is not None

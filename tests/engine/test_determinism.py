@@ -38,15 +38,15 @@ def numbers(lab, text):
     made, found = lab.plan(text), {}
     store = made.store()
     for row in made.rows:
-        for cell in (row.cell, *row.cell.folds):
-            record, scores = store.load(cell.key), store.cells / f"{cell.key}.npz"
+        for job in (row.job, *row.job.folds):
+            record, scores = store.load(job.key), store.cells_folder / f"{job.key}.npz"
             if record is not None:
                 searched = {
                     name: value
                     for name, value in record.selection.items()
                     if name != "seconds"
                 }
-                found[cell.kind, cell.fold, row.dataset, row.method, row.trial] = (
+                found[job.kind, job.fold, row.dataset, row.method, row.trial] = (
                     record.key,
                     record.status,
                     record.metrics,
@@ -80,8 +80,8 @@ def plain(lab):
 @pytest.mark.slow
 def test_processes_and_threads_do_not_change_a_bit(lab, plain):
     for name, options in {
-        "loky": {"jobs": 2},
-        "threads": {"jobs": 2, "backend": "threading"},
+        "loky": {"n_jobs": 2},
+        "threads": {"n_jobs": 2, "backend": "threading"},
     }.items():
         lab.output = lab.root / name
         lab.run(text(lab, *METHODS), **options)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.engine import fit
-from mtlrun.engine.fit import fit_cell, part_of, score_candidates
+from mtlrun.engine.fit import fit_job, part_of, score_candidates
 from mtlrun.engine.job import (
     DatasetRef,
     Features,
@@ -185,8 +185,8 @@ def spoiled(data, rows):
     return replace(data, X=X, y=y)
 
 
-def searched(cell, data):
-    return [score_candidates(fold, data).selection for fold in cell.folds]
+def searched(job, data):
+    return [score_candidates(fold, data).selection for fold in job.folds]
 
 
 # --- rows
@@ -198,9 +198,9 @@ def test_a_search_on_the_validation_part_is_scored_there_and_the_fit_on_the_test
 ):
     data = made(ragged=name == "balanced")
     train, validation, test = (rows.tolist() for rows in split_of(data, name))
-    cell = cell_of(SPLITS[name], on="validation", folds=1)
-    (fold,) = cell.folds
-    searching, final = part_of(fold, data)[0], part_of(cell, data)[0]
+    job = cell_of(SPLITS[name], on="validation", folds=1)
+    (fold,) = job.folds
+    searching, final = part_of(fold, data)[0], part_of(job, data)[0]
     assert (numbers(searching.train), numbers(searching.test)) == (train, validation)
     assert (numbers(final.train), numbers(final.test)) == (train, test)
     assert len({*train, *validation, *test}) == 60
@@ -210,8 +210,8 @@ def test_a_search_on_the_validation_part_is_scored_there_and_the_fit_on_the_test
 def test_folds_of_a_search_are_parts_of_the_training_rows(spies, name):
     data = made()
     train = split_of(data, name)[0]
-    cell = cell_of(SPLITS[name], on="folds")
-    parts = [part_of(fold, data)[0] for fold in cell.folds]
+    job = cell_of(SPLITS[name], on="folds")
+    parts = [part_of(fold, data)[0] for fold in job.folds]
     inner = list(fold_rows(data.subset(train), 3, 11))
     assert [(numbers(part.train), numbers(part.test)) for part in parts] == [
         (train[fitted].tolist(), train[scored].tolist()) for fitted, scored in inner
@@ -233,25 +233,23 @@ def test_no_search_depends_on_what_the_test_rows_hold(spies, name):
     data = made(ragged=name == "balanced")
     train, validation, test = split_of(data, name)
     on = "validation" if name in HELD else "folds"
-    cell = cell_of(
+    job = cell_of(
         SPLITS[name],
         features=Features("standardize"),
         on=on,
         folds=1 if name in HELD else 3,
     )
-    before = searched(cell, data)
-    assert searched(cell, spoiled(data, test)) == before
-    assert (
-        searched(cell, spoiled(data, validation if name in HELD else train)) != before
-    )
+    before = searched(job, data)
+    assert searched(job, spoiled(data, test)) == before
+    assert searched(job, spoiled(data, validation if name in HELD else train)) != before
 
 
 def test_no_fit_depends_on_what_the_test_and_validation_rows_hold(spies):
     data = made()
     train, validation, test = split_of(data, "validation")
-    cell = cell_of(SPLITS["validation"], features=Features("standardize"))
+    job = cell_of(SPLITS["validation"], features=Features("standardize"))
     fitted, other = (
-        fit_cell(cell, one) for one in (data, spoiled(data, np.r_[validation, test]))
+        fit_job(job, one) for one in (data, spoiled(data, np.r_[validation, test]))
     )
     np.testing.assert_array_equal(fitted.model.coef_, other.model.coef_)
     np.testing.assert_array_equal(
@@ -259,18 +257,17 @@ def test_no_fit_depends_on_what_the_test_and_validation_rows_hold(spies):
     )
     assert fitted.record.metrics != other.record.metrics
     assert (
-        fit_cell(cell, spoiled(data, validation)).record.metrics
-        == fitted.record.metrics
+        fit_job(job, spoiled(data, validation)).record.metrics == fitted.record.metrics
     )
     assert not np.array_equal(
-        fit_cell(cell, spoiled(data, train)).model.coef_, fitted.model.coef_
+        fit_job(job, spoiled(data, train)).model.coef_, fitted.model.coef_
     )
 
 
 def test_features_of_a_search_are_learned_on_the_rows_it_fits(spies):
     data = made()
-    cell = cell_of(SPLITS["random"], features=Features("standardize"), on="folds")
-    for fold in cell.folds:
+    job = cell_of(SPLITS["random"], features=Features("standardize"), on="folds")
+    for fold in job.folds:
         rows = part_of(replace(fold, features=None), data)[0]
         part, step = part_of(fold, data)
         np.testing.assert_allclose(step.mean_, rows.train.X.mean(axis=0))
@@ -287,8 +284,8 @@ def test_a_task_with_one_label_in_the_training_rows_has_no_auc(spies, ragged):
     else:
         data.y[train, 1] = 1
     name = "IndependentRidge" if ragged else "lab.spies:Spy"
-    cell = cell_of(SPLITS["random"], metrics=("auc", "accuracy"))
-    record = fit_cell(replace(cell, method=Method(name)), data).record
+    job = cell_of(SPLITS["random"], metrics=("auc", "accuracy"))
+    record = fit_job(replace(job, method=Method(name)), data).record
     assert np.isnan(record.per_task["auc"]).tolist() == [False, True, False]
     assert record.metrics["auc"] == pytest.approx(np.nanmean(record.per_task["auc"]))
     assert record.counts == {
@@ -375,8 +372,8 @@ def test_sequences_become_letters_by_place_or_longer_words():
 
 
 def facts_of(spies, name="Spy", data=None, timing=None, chosen=None, **params):
-    cell = cell_of(SPLITS["random"], name, params, timing=timing, metrics=("mse",))
-    return fit_cell(cell, data or made("regression"), chosen)
+    job = cell_of(SPLITS["random"], name, params, timing=timing, metrics=("mse",))
+    return fit_job(job, data or made("regression"), chosen)
 
 
 def test_chosen_parameters_replace_those_of_the_method(spies):
@@ -409,12 +406,12 @@ def test_scores_are_those_of_the_predictions_of_the_test_rows(spies):
 def test_the_mean_over_samples_weighs_tasks_by_their_rows(spies):
     data = made("regression", ragged=True)
     data = data.subset(np.flatnonzero((data.task_id > 0) | (np.arange(60) < 24)))
-    cell = replace(
+    job = replace(
         cell_of(SPLITS["random"], metrics=("mse",)), method=Method("IndependentRidge")
     )
-    by_task = fit_cell(cell, data).record
-    by_sample = fit_cell(
-        replace(cell, scoring=replace(cell.scoring, average="sample")), data
+    by_task = fit_job(job, data).record
+    by_sample = fit_job(
+        replace(job, scoring=replace(job.scoring, average="sample")), data
     ).record
     rows = np.bincount(data.task_id[split_of(data, "random")[2]])
     assert len(set(rows)) > 1
@@ -489,11 +486,11 @@ def test_coefficients_are_compared_with_the_known_truth_of_a_regression(spies):
 
 def test_no_truth_without_coefficients(spies):
     data = replace(made("regression", ragged=True), truth={"W": np.ones((5, 3))})
-    cell = replace(
+    job = replace(
         cell_of(SPLITS["random"], metrics=("mse",)),
         method=Method("sklearn.tree:DecisionTreeRegressor"),
     )
-    assert "truth_error" not in fit_cell(cell, data).record.solver
+    assert "truth_error" not in fit_job(job, data).record.solver
 
 
 def test_seconds_of_blocks_are_summed_and_the_longest_is_that_of_parallel_workers(
@@ -632,8 +629,8 @@ def test_garbage_is_not_collected_in_a_fit_and_as_before_after_it(spies, collect
 
 def test_scores_of_a_search_are_those_of_its_method_with_each_candidate(spies):
     data = made()
-    cell = cell_of(SPLITS["random"], on="folds", metric="accuracy")
-    for number, fold in enumerate(cell.folds):
+    job = cell_of(SPLITS["random"], on="folds", metric="accuracy")
+    for number, fold in enumerate(job.folds):
         part = part_of(fold, data)[0]
         record = score_candidates(fold, data)
         expected = [
@@ -649,7 +646,7 @@ def test_scores_of_a_search_are_those_of_its_method_with_each_candidate(spies):
             "not_converged": [False, False],
             "warm_started": False,
         }
-        assert record.key == cell.folds[number].key
+        assert record.key == job.folds[number].key
         assert record.status == "ok"
 
 
@@ -699,19 +696,19 @@ def test_only_several_candidates_of_one_model_start_warm(spies):
 )
 def test_networks_and_ensembles_start_anew(spies, estimator, params, grid):
     data = made("regression", ragged=True)
-    cell = cell_of(
+    job = cell_of(
         SPLITS["random"],
         metrics=("mse",),
         on="folds",
         grid=grid,
         method=Method(estimator, params=params),
     )
-    assert score_candidates(cell.folds[0], data).selection["warm_started"] is False
+    assert score_candidates(job.folds[0], data).selection["warm_started"] is False
 
 
 def test_a_candidate_that_fails_says_why_and_the_others_are_scored(spies):
-    cell = cell_of(SPLITS["random"], on="folds", grid={"alpha": ["much", 1.0]})
-    (selection, *_) = searched(cell, made())
+    job = cell_of(SPLITS["random"], on="folds", grid={"alpha": ["much", 1.0]})
+    (selection, *_) = searched(job, made())
     assert selection["scores"][0] is None
     assert selection["scores"][1] is not None
     assert selection["errors"][0]
@@ -734,8 +731,8 @@ def no_parts(monkeypatch):
     return fit._parts
 
 
-def parts_of(data, *names, **cell):
-    return [fit._shared_part(cell_of(SPLITS[name], **cell), data) for name in names]
+def parts_of(data, *names, **job):
+    return [fit._shared_part(cell_of(SPLITS[name], **job), data) for name in names]
 
 
 def test_methods_of_the_same_rows_share_them_and_no_others(no_parts):

@@ -39,8 +39,8 @@ def trace(lab):
     return TRACE.replace("DATA", lab.data)
 
 
-def cells(made):
-    return [row.cell for row in made.rows]
+def jobs(made):
+    return [row.job for row in made.rows]
 
 
 def states(made):
@@ -48,7 +48,7 @@ def states(made):
 
 
 def records(made):
-    return [made.store().read(cell.key) for cell in cells(made)]
+    return [made.store().read(job.key) for job in jobs(made)]
 
 
 def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
@@ -76,7 +76,7 @@ def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
 
 
 def test_repeats_have_seeds_of_their_own_that_methods_share(lab, trace):
-    splits = {(row.method, row.trial): row.cell.split for row in lab.plan(trace).rows}
+    splits = {(row.method, row.trial): row.job.split for row in lab.plan(trace).rows}
     seeds = {place: split.seed for place, split in splits.items()}
     assert splits["short", 0].kind == "repeat"
     assert seeds["short", 0] == seeds["long", 0] != seeds["short", 1]
@@ -102,9 +102,9 @@ def test_timed_kinds_are_serial_and_have_threads_in_their_keys(lab, trace):
     assert lab.plan(trace).timed
     untimed = lab.plan(trace.replace("kind: trace", "kind: inspect"))
     assert not untimed.timed
-    assert cells(untimed)[0].scoring.timing is None
+    assert jobs(untimed)[0].scoring.timing is None
     assert (
-        cells(lab.plan(trace + "timing: {threads: 2}\n"))[0].scoring.timing.threads == 2
+        jobs(lab.plan(trace + "timing: {threads: 2}\n"))[0].scoring.timing.threads == 2
     )
 
 
@@ -144,7 +144,7 @@ def test_not_converged_is_a_status(lab, trace):
 def test_an_axis_over_parameters_and_options(lab, trace):
     text = trace.replace("kind: trace", "kind: scaling")
     made = lab.plan(text + "sweep: {name: steps, params: steps, values: [2, 4]}\n")
-    assert [cell.method.params["steps"] for cell in cells(made)] == [
+    assert [job.method.params["steps"] for job in jobs(made)] == [
         2,
         2,
         2,
@@ -157,7 +157,7 @@ def test_an_axis_over_parameters_and_options(lab, trace):
     made = lab.plan(
         text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n"
     )
-    assert [cell.dataset.options["n"] for cell in cells(made)[::4]] == [20, 40]
+    assert [job.dataset.options["n"] for job in jobs(made)[::4]] == [20, 40]
     summary = lab.run(
         text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n"
     )
@@ -168,9 +168,9 @@ def test_an_axis_over_parameters_and_options(lab, trace):
 def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
     made = lab.plan(AUDIT)
     (row,) = made.rows
-    assert (row.dataset, row.cell.dataset) == ("published", None)
-    assert list(row.cell.method.published) == ["mtmkl/table1.csv"]
-    assert made.datasets[""]["published"]["files"] == row.cell.method.published
+    assert (row.dataset, row.job.dataset) == ("published", None)
+    assert list(row.job.method.published) == ["mtmkl/table1.csv"]
+    assert made.datasets[""]["published"]["files"] == row.job.method.published
     assert lab.run(AUDIT).n_ok == 1
     run = json.loads((made.folder / "run.json").read_text())
     assert (run["config"]["repeats"], run["quantities"]) == (1, {})
@@ -303,7 +303,7 @@ metrics: [n, positive_share]
 methods:
   - {{label: facts, measure: data-set-statistics}}
 """
-    assert lab.run(text, jobs=1).n_ok == 1
+    assert lab.run(text, n_jobs=1).n_ok == 1
     made = plan(lab.plan(text).experiment, output=lab.output)
     assert records(made)[0].metrics["n"] == 60
     assert made.run_json()["quantities"]["n"] == {

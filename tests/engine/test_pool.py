@@ -153,7 +153,7 @@ def test_a_process_that_replaces_one_that_has_grown_ends_with_its_parent_too():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"jobs": 0}, "--jobs must be at least 1"),
+        ({"n_jobs": 0}, "--jobs must be at least 1"),
         ({"scheduler": "tcp://x"}, "--scheduler needs --backend dask"),
         ({"backend": "dask", "seconds": 1.0}, "limits.seconds does not work"),
     ],

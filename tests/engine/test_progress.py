@@ -22,8 +22,8 @@ def tell(progress):
     progress.message("hello [bold]")
     progress.start(12)
     progress.begin("a/b/trial 0")
-    progress.cell("a/b/trial 0", "ok", 1.234, "auc 0.9")
-    progress.cell("a/c/trial 0", "failed", None, "it broke")
+    progress.job("a/b/trial 0", "ok", 1.234, "auc 0.9")
+    progress.job("a/c/trial 0", "failed", None, "it broke")
     progress.stop()
 
 

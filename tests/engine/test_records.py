@@ -37,7 +37,7 @@ def test_an_altered_line_is_refused_and_its_file_named(tmp_path, altered):
     with pytest.raises(ValueError, match=r"digest|not a record"):
         Record.from_line(line)
     stored = Records(tmp_path, tmp_path / "run")
-    stored.cells.mkdir()
+    stored.cells_folder.mkdir()
     stored.path("a").write_text(line)
     with pytest.raises(ValueError, match=r"cells/a\.json is damaged"):
         stored.read("a")
@@ -46,7 +46,7 @@ def test_an_altered_line_is_refused_and_its_file_named(tmp_path, altered):
 
 def test_a_record_under_another_name_is_refused(tmp_path):
     stored = Records(tmp_path)
-    stored.cells.mkdir()
+    stored.cells_folder.mkdir()
     stored.path("b").write_text(record("a").line())
     with pytest.raises(
         ValueError, match=r"cells/b\.json is damaged: it holds the cell a"
@@ -87,7 +87,7 @@ def test_a_published_run_has_the_report_of_its_cells(lab, tmp_path_factory):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)
     lab.run(text)
-    made.store().pack(row.cell.key for row in made.rows)
+    made.store().pack(row.job.key for row in made.rows)
     before = {name: writer(build_report(made.folder)) for name, writer in FILES.items()}
     place = tmp_path_factory.mktemp("published") / "run"
     made.folder.rename(place)
@@ -101,7 +101,7 @@ def test_cells_of_other_versions_are_named(lab, capsys):
     lab.run()
     made = lab.plan()
     assert other_versions(made, survey(made)) is None
-    store, key = made.store(), made.rows[0].cell.key
+    store, key = made.store(), made.rows[0].job.key
     one = store.load(key)
     one.environment["packages"]["numpy"] = "0.9"
     store.save(one)
@@ -126,7 +126,7 @@ def test_a_cell_of_the_first_protocol_says_so(lab):
     run_file = made.folder / "run.json"
     text = run_file.read_text()
     for row, one in zip(made.rows, old, strict=True):
-        text = text.replace(row.cell.key, one.key)
+        text = text.replace(row.job.key, one.key)
     run_file.write_text(text)
     now = lab.plan()
     states = survey(now)
@@ -150,7 +150,7 @@ def test_names_with_other_line_separators_survive_packing(tmp_path, separator):
     found = unpack(tmp_path / PACKED)
     assert {key: Record.from_line(line) for key, line in found.items()} == made
     stored = Records(tmp_path)
-    stored.cells.mkdir()
+    stored.cells_folder.mkdir()
     stored.path("a").write_text(made["a"].line())
     assert stored.read("a") == made["a"]
 

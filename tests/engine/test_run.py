@@ -177,7 +177,7 @@ def test_a_search_that_a_packed_cell_has_made_is_not_made_again(lab):
     lab.run(plain)
     made = lab.plan(plain)
     before = lab.results(plain)["strong", 0].selection
-    made.store().pack(row.cell.key for row in made.rows)
+    made.store().pack(row.job.key for row in made.rows)
     for path in (lab.output / "cells").glob("*.json"):
         path.unlink()
     other = plain.replace(
@@ -200,9 +200,9 @@ def test_force_computes_again(lab):
     changed = {
         key for key, record in lab.records().items() if record.seconds != before[key]
     }
-    cells = [row.cell for row in lab.plan(only=["method=strong"]).wanted]
-    assert changed == {cell.key for cell in cells} | {
-        fold.key for cell in cells for fold in cell.folds
+    jobs = [row.job for row in lab.plan(only=["method=strong"]).wanted]
+    assert changed == {job.key for job in jobs} | {
+        fold.key for job in jobs for fold in job.folds
     }
 
 
@@ -222,19 +222,21 @@ def test_item_3_after_a_kill_exactly_the_missing_cells_are_computed(lab):
     process = lab.begin(
         run_here, LAB_PACE="1000"
     )  # killed in the first slow fit, after all others
-    cells = lab.output / "cells"
-    wait_for(lambda: len(list(cells.glob("*.json"))) == 20)
+    cells_folder = lab.output / "cells"
+    wait_for(lambda: len(list(cells_folder.glob("*.json"))) == 20)
     process.kill()
     process.communicate()
     finished = lab.records()  # every file can be read
     assert len(finished) == 20
-    before = {key: (cells / f"{key}.json").read_text() for key in finished}
+    before = {key: (cells_folder / f"{key}.json").read_text() for key in finished}
     stream = io.StringIO()
     summary = run(lab.plan(text), progress=PlainProgress(stream))
     done = sum(record.family == "fit" for record in finished.values())
     assert counts(summary) == (15 - done, 0, done, 0)
-    assert {key: (cells / f"{key}.json").read_text() for key in finished} == before
-    assert not any(map(is_locked, cells.glob("*.lock")))
+    assert {
+        key: (cells_folder / f"{key}.json").read_text() for key in finished
+    } == before
+    assert not any(map(is_locked, cells_folder.glob("*.lock")))
 
 
 def test_item_4_two_processes_compute_no_cell_twice(lab):
@@ -266,8 +268,8 @@ def test_item_6_profiles_share_what_is_the_same_and_nothing_else(lab):
 
 def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
     class Impatient(PlainProgress):
-        def cell(self, name, status, seconds, note):
-            super().cell(name, status, seconds, note)
+        def job(self, name, status, seconds, note):
+            super().job(name, status, seconds, note)
             if self.n_finished == 6:
                 raise KeyboardInterrupt
 
@@ -288,7 +290,7 @@ def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
 def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab, lacking):
     text = lab.tiny + "timing: {repeats: 3, threads: 1, baseline: weak}\n"
     stream = io.StringIO()
-    run(lab.plan(text), jobs=2, backend="threading", progress=PlainProgress(stream))
+    run(lab.plan(text), n_jobs=2, backend="threading", progress=PlainProgress(stream))
     assert not lacking(
         messages(stream)[1],
         "timed cells",
@@ -376,7 +378,7 @@ def test_block_methods_report_their_blocks(lab):
 
 def test_a_damaged_cell_file_is_computed_again(lab):
     lab.run()
-    key = lab.plan().rows[0].cell.key
+    key = lab.plan().rows[0].job.key
     file = lab.output / "cells" / f"{key}.json"
     file.write_text(file.read_text().replace('"auc":0.', '"auc":1.'))
     made = lab.plan()

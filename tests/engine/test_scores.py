@@ -95,13 +95,13 @@ def test_reproduce_and_report_name_damaged_scores(lab, damage):
     made = lab.plan(text)
     run(made)
     store, row = made.store(), made.rows[0]
-    damage(store.scores_files(row.cell.key)[0][0])
+    damage(store.scores_files(row.job.key)[0][0])
     states = survey(lab.plan(text))
     assert [state.name for state in states] == [
         "damaged",
         *["done"] * (len(states) - 1),
     ]
-    assert f"cells/{row.cell.key}.npz" in rerun_reasons(made, states)[0]
+    assert f"cells/{row.job.key}.npz" in rerun_reasons(made, states)[0]
     report = build_report(made.folder)
     assert any("test scores" in line for line in report.summary)
     assert "test scores" in FILES["report.md"](report)
@@ -189,7 +189,7 @@ def test_single_precision_of_earlier_versions_is_read_and_kept(tmp_path):
 @pytest.mark.parametrize("forged", ["shape", "objects", "directory", "text"])
 def test_an_archive_that_claims_more_than_it_has_is_damaged(tmp_path, forged):
     stored = Records(tmp_path)
-    stored.cells.mkdir()
+    stored.cells_folder.mkdir()
     record = Record("a", "fit", {}, result={"predictions": "a.npz"})
     header = io.BytesIO()
     shape = (1 << 42,) if forged == "shape" else (2,)
@@ -199,10 +199,10 @@ def test_an_archive_that_claims_more_than_it_has_is_damaged(tmp_path, forged):
     content = header.getvalue() + bytes(16)
     if forged == "objects":
         content = content.replace(b"<f8", b"|O ")
-    with zipfile.ZipFile(stored.cells / "a.npz", "w") as archive:
+    with zipfile.ZipFile(stored.cells_folder / "a.npz", "w") as archive:
         archive.writestr("scores.npy", b"no array" if forged == "text" else content)
     if forged == "directory":
-        path = stored.cells / "a.npz"
+        path = stored.cells_folder / "a.npz"
         size = len(content).to_bytes(4, "little")
         path.write_bytes(
             path.read_bytes().replace(size, (1 << 31).to_bytes(4, "little"))

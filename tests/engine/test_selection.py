@@ -21,16 +21,16 @@ def fit_of(
         'estimator: "lab.models:Ridge"\n    grid: {alpha: [0.1, 10]}',
         f"{method}\n    grid: {grid}",
     )
-    cell = lab.plan(text).rows[0].cell
-    return replace(cell, search=replace(cell.search, **search))
+    job = lab.plan(text).rows[0].job
+    return replace(job, search=replace(job.search, **search))
 
 
 def data():
     return load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
 
 
-def scored(cell, fold=0):
-    return score_candidates(cell.folds[fold], data()).selection
+def scored(job, fold=0):
+    return score_candidates(job.folds[fold], data()).selection
 
 
 def fold(scores, errors=None):
@@ -78,7 +78,7 @@ def test_the_best_mean_wins_in_the_direction_of_the_metric():
 
 def test_the_direction_is_that_of_the_metric_of_the_search(lab):
     for metric, best in (("auc", 10), ("mse", 0.1)):
-        cell = fit_of(lab, metric=metric)
+        job = fit_of(lab, metric=metric)
         folds = [
             Record(
                 f.key,
@@ -87,9 +87,9 @@ def test_the_direction_is_that_of_the_metric_of_the_search(lab):
                 selection=fold([0.2, 0.4]),
                 seconds={"total": 2.0},
             )
-            for f in cell.folds
+            for f in job.folds
         ]
-        found = choice_of(cell, folds)
+        found = choice_of(job, folds)
         assert (found["chosen"], found["metric"], found["seconds"]) == (
             {"alpha": best},
             metric,
@@ -179,8 +179,8 @@ def test_a_candidate_that_failed_in_a_fold_is_out():
 
 
 def test_a_fold_scores_every_candidate_on_rows_it_was_not_fitted_on(lab):
-    cell = fit_of(lab, grid="{alpha: [0.1, 10, -1]}")
-    outer, parts = part_of(cell, data())[0], [part_of(f, data())[0] for f in cell.folds]
+    job = fit_of(lab, grid="{alpha: [0.1, 10, -1]}")
+    outer, parts = part_of(job, data())[0], [part_of(f, data())[0] for f in job.folds]
     trained = {tuple(row) for row in outer.train.X}
     for part in parts:
         fitted, tested = (
@@ -190,8 +190,8 @@ def test_a_fold_scores_every_candidate_on_rows_it_was_not_fitted_on(lab):
     assert not {tuple(row) for row in parts[0].test.X} & {
         tuple(row) for row in parts[1].test.X
     }
-    first, second = (score_candidates(f, data()) for f in cell.folds)
-    assert (first.family, first.key) == (JobKind.FOLD, cell.folds[0].key)
+    first, second = (score_candidates(f, data()) for f in job.folds)
+    assert (first.family, first.key) == (JobKind.FOLD, job.folds[0].key)
     assert first.selection["scores"][0] != second.selection["scores"][0]
     assert first.selection["scores"][2] is None
     assert first.selection["errors"] == [
@@ -199,8 +199,8 @@ def test_a_fold_scores_every_candidate_on_rows_it_was_not_fitted_on(lab):
         None,
         "ValueError: alpha must not be negative",
     ]
-    assert score_candidates(cell.folds[0], data()).selection == first.selection
-    assert choice_of(cell, [first, second])["chosen"] in ({"alpha": 0.1}, {"alpha": 10})
+    assert score_candidates(job.folds[0], data()).selection == first.selection
+    assert choice_of(job, [first, second])["chosen"] in ({"alpha": 0.1}, {"alpha": 10})
 
 
 def test_an_error_is_one_line(lab):
@@ -226,8 +226,8 @@ def test_a_diverging_candidate_is_an_error_and_a_lazy_one_is_noted(lab):
 def test_warm_starts_go_from_strong_to_weak_regularisation(lab, monkeypatch, tmp_path):
     journal = tmp_path / "journal"
     monkeypatch.setenv("LAB_JOURNAL", str(journal))
-    cell = fit_of(lab, grid="{alpha: [1, 100, 10]}")
-    assert scored(cell)["warm_started"] is True
+    job = fit_of(lab, grid="{alpha: [1, 100, 10]}")
+    assert scored(job)["warm_started"] is True
     assert journal.read_text().splitlines() == [
         "fit 100 False",
         "fit 10 True",
@@ -305,9 +305,9 @@ def test_values_that_are_no_numbers_stay_together_in_the_order_of_the_file():
 
 @pytest.mark.parametrize("metric", ["auc", "f1", "mse"])
 def test_any_metric_of_the_catalogue_can_choose(lab, metric):
-    cell = fit_of(lab, metric=metric)
+    job = fit_of(lab, metric=metric)
     assert (
-        choice_of(cell, [score_candidates(f, data()) for f in cell.folds])["chosen"]
+        choice_of(job, [score_candidates(f, data()) for f in job.folds])["chosen"]
         is not None
     )
 
@@ -316,12 +316,12 @@ def test_halving_goes_on_with_the_better_half_and_takes_its_mean(lab, monkeypatc
     text = lab.tiny.replace(
         "grid: {alpha: [0.1, 10]}", "grid: {alpha: [0.1, 10, 1000]}\n    halving: true"
     )
-    cell = lab.plan(text).rows[0].cell
-    cell = replace(cell, search=replace(cell.search, folds=3))
-    (only,) = cell.folds
+    job = lab.plan(text).rows[0].job
+    job = replace(job, search=replace(job.search, folds=3))
+    (only,) = job.folds
     assert only.search.on == HALVING
-    whole = replace(cell, search=replace(cell.search, on="folds"))
-    columns = [scored(whole, k)["scores"] for k in range(cell.search.folds)]
+    whole = replace(job, search=replace(job.search, on="folds"))
+    columns = [scored(whole, k)["scores"] for k in range(job.search.folds)]
     visited = []
     visit = fit._visit
     monkeypatch.setattr(
@@ -329,7 +329,7 @@ def test_halving_goes_on_with_the_better_half_and_takes_its_mean(lab, monkeypatc
         "_visit",
         lambda *given: (visited.append(given[2]["alpha"]), visit(*given))[1],
     )
-    found = scored(cell)
+    found = scored(job)
     by_fold = [[0, 1, 2]]
     for k in range(1, len(columns)):
         left, means = (
@@ -339,12 +339,12 @@ def test_halving_goes_on_with_the_better_half_and_takes_its_mean(lab, monkeypatc
         best = sorted(left, key=lambda i: -means[i])[: -(-len(left) // 2)]
         by_fold.append(sorted(best))
     assert sorted(visited) == sorted(
-        cell.search.grid["alpha"][i] for left in by_fold for i in left
+        job.search.grid["alpha"][i] for left in by_fold for i in left
     )
     assert [len(left) for left in by_fold] == [3, 2, 1]
     (last,) = by_fold[-1]
-    assert choice_of(cell, [score_candidates(only, data())])["chosen"] == {
-        "alpha": cell.search.grid["alpha"][last]
+    assert choice_of(job, [score_candidates(only, data())])["chosen"] == {
+        "alpha": job.search.grid["alpha"][last]
     }
     assert found["scores"][last] == pytest.approx(
         sum(column[last] for column in columns) / len(columns), abs=1e-15
@@ -360,7 +360,7 @@ def test_halving_leaves_out_candidates_that_fail(lab):
     text = lab.tiny.replace(
         "grid: {alpha: [0.1, 10]}", "grid: {alpha: [-1, 10, 1]}\n    halving: true"
     )
-    found = scored(lab.plan(text).rows[0].cell)
+    found = scored(lab.plan(text).rows[0].job)
     assert found["errors"][0] == "ValueError: alpha must not be negative"
     assert found["scores"][0] is None
     assert any(score is not None for score in found["scores"])

@@ -4,7 +4,7 @@ import io
 import json
 from pathlib import Path
 
-from mtlrun.engine.compute import compute_cell
+from mtlrun.engine.compute import compute_job
 from mtlrun.engine.fit import score_candidates
 from mtlrun.engine.plan import survey
 from mtlrun.engine.progress import PlainProgress
@@ -40,8 +40,8 @@ def test_artefacts_of_one_output_share_their_cells(lab):
     files = written()
     text = other(lab).replace("methods:", "keep: [predictions]\nmethods:")
     made = lab.plan(text)
-    cells, folds = todo(made, made.store())
-    assert ([made.names[cell.key] for cell in cells], folds) == (
+    jobs, folds = todo(made, made.store())
+    assert ([made.names[job.key] for job in jobs], folds) == (
         ["simulated-rmtl/new/trial 0", "simulated-rmtl/new/trial 1"],
         [],
     )
@@ -87,7 +87,7 @@ def test_what_failed_in_another_artefact_is_tried_again(lab):
     broken = lab.tiny.replace("alpha: 0.001", "alpha: -1")
     lab.run(broken)
     made = lab.plan(broken.replace("lab/tiny", "lab/other"))
-    assert {made.names[cell.key] for cell in todo(made, made.store())[0]} == {
+    assert {made.names[job.key] for job in todo(made, made.store())[0]} == {
         "simulated-rmtl/weak/trial 0",
         "simulated-rmtl/weak/trial 1",
     }
@@ -106,8 +106,8 @@ def test_a_start_with_other_settings_says_what_it_replaces(lab):
 
 def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
     class Meanwhile(PlainProgress):
-        def cell(self, name, status, seconds, note):
-            super().cell(name, status, seconds, note)
+        def job(self, name, status, seconds, note):
+            super().job(name, status, seconds, note)
             run_file = lab.output / "lab/tiny/full/run.json"
             content = json.loads(run_file.read_text())
             run_file.write_text(json.dumps({**content, "overrides": ["seed=3"]}))
@@ -135,17 +135,17 @@ def test_seconds_taken_beside_another_process_are_not_serial(lab):
 def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
     calls = []
 
-    def interrupted(cell, data):
-        calls.append((cell.split.trial, cell.fold))
+    def interrupted(job, data):
+        calls.append((job.split.trial, job.fold))
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return score_candidates(cell, data)
+        return score_candidates(job, data)
 
     monkeypatch.setattr("mtlrun.engine.fit.score_candidates", interrupted)
     made = lab.plan()
     assert run(made).interrupted
     (fold,) = lab.records().values()
-    assert (fold.family, fold.key) == (JobKind.FOLD, made.rows[0].cell.folds[0].key)
+    assert (fold.family, fold.key) == (JobKind.FOLD, made.rows[0].job.folds[0].key)
     assert run(lab.plan()).n_ok == 4
     assert calls == [(0, 0), (0, 1), (0, 1), (1, 0), (1, 1)]
     assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))
@@ -160,8 +160,8 @@ def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
 
 def test_a_search_whose_last_fold_was_finished_first_is_completed(lab):
     made = lab.plan()
-    store, fold = made.store(), made.rows[0].cell.folds[1]
-    store.save(compute_cell(fold, None, None)[0])
+    store, fold = made.store(), made.rows[0].job.folds[1]
+    store.save(compute_job(fold, None, None)[0])
     written = store.path(fold.key).read_bytes()
     assert run(made).n_ok == 4
     assert store.path(fold.key).read_bytes() == written

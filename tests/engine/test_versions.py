@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mtlrun.data import load as data_load
-from mtlrun.engine import job as cells
+from mtlrun.engine import job as jobs
 from mtlrun.engine import methods
 from mtlrun.engine.methods import own_files, reason_of, versions_of
 from mtlrun.engine.plan import rerun_reasons, survey
@@ -79,7 +79,7 @@ def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(
     lab, monkeypatch
 ):
     text = TWO.replace("DATA", lab.data)
-    lab.run(text, jobs=1)
+    lab.run(text, n_jobs=1)
     assert {state.name for state in survey(lab.plan(text))} == {"done"}
     now = 1 + len(registry.METHODS["SparseMTL"].changes)
     with monkeypatch.context() as patch:
@@ -101,7 +101,7 @@ def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(
 @pytest.mark.filterwarnings("ignore")
 def test_a_raised_protocol_or_generator_makes_all_cells_outdated(lab, monkeypatch):
     text = TWO.replace("DATA", lab.data)
-    lab.run(text, jobs=1)
+    lab.run(text, n_jobs=1)
     for module, name, value in (
         (methods, "PROTOCOL_CHANGES", ("another seed",)),
         (methods, "SOURCE_CHANGES", {"generator:rmtl": ("another seed",)}),
@@ -114,7 +114,7 @@ def test_a_raised_protocol_or_generator_makes_all_cells_outdated(lab, monkeypatc
                 line.endswith("1 -> 2: another seed")
                 for line in rerun_reasons(made, survey(made))
             )
-    assert cells.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
+    assert jobs.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
 

@@ -74,8 +74,8 @@ def start_twice(fault, disk, own_mounts):
         obey_permissions()
         finish, cells = Runner._finish, disk / "cells"
 
-        def losing(self, cell, record):
-            finish(self, cell, record)
+        def losing(self, job, record):
+            finish(self, job, record)
             if len(self.computed) == 3:
                 cells.chmod(0o555)
 
@@ -164,12 +164,12 @@ def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)
     run(made)
-    store, cell = made.store(), made.rows[0].cell
-    good, written = store.load(cell.key), store.path(cell.key).read_text()
+    store, job = made.store(), made.rows[0].job
+    good, written = store.load(job.key), store.path(job.key).read_text()
     for name, damage in DAMAGES.items():
         damaged = damage(written)
         assert damaged != written, name
-        store.path(cell.key).write_text(damaged)
+        store.path(job.key).write_text(damaged)
         states = survey(lab.plan(text))
         assert [state.name for state in states] == [
             "damaged",
@@ -177,11 +177,11 @@ def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
             "done",
             "done",
         ], name
-        assert states[0].reason.startswith(f"cells/{cell.key}.json is damaged: "), name
+        assert states[0].reason.startswith(f"cells/{job.key}.json is damaged: "), name
         summary, lines = computed(lab.plan(text))
         assert states[0].reason in lines, name
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
-        again = store.load(cell.key)
+        again = store.load(job.key)
         assert (again.metrics, again.per_task, again.status) == (
             good.metrics,
             good.per_task,
@@ -193,8 +193,8 @@ def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
 def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
     made = lab.plan()
     run(made)
-    store, cell = made.store(), made.rows[0].cell
-    fold = cell.folds[0]
+    store, job = made.store(), made.rows[0].job
+    fold = job.folds[0]
     good, written = store.load(fold.key), store.path(fold.key).read_text()
     for name, damage in DAMAGES.items():
         damaged = damage(written)
@@ -204,7 +204,7 @@ def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
         assert (
             computed(lab.plan())[0].n_cached == 4
         )  # what was chosen stands in the cells that used it
-        store.path(cell.key).unlink()
+        store.path(job.key).unlink()
         summary, lines = computed(lab.plan())
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
         assert "1 of 4 cells to compute, after 1 search fold" in lines
@@ -216,7 +216,7 @@ def test_a_cell_under_the_name_of_another_or_without_its_scores_is_damaged(lab):
     made = lab.plan(text)
     run(made)
     store = made.store()
-    first, second, third, fourth = (row.cell.key for row in made.rows)
+    first, second, third, fourth = (row.job.key for row in made.rows)
     scores = {key: store.scores_files(key)[0][0] for key in (third, fourth)}
     store.path(first).write_text(store.path(second).read_text())
     scores[third].unlink()
@@ -280,9 +280,9 @@ def test_a_clock_that_was_set_back_hides_no_work_and_repeats_none(lab):
         os.utime(path, (time.time() + 86400,) * 2)
     assert computed(lab.plan())[0].n_cached == 4
     assert computed(lab.plan(), force=True)[0].n_ok == 4
-    store, cell = made.store(), made.rows[0].cell
-    store.save(lab.failure(cell, "a day ahead"))
-    os.utime(store.path(cell.key), (time.time() + 86400,) * 2)
+    store, job = made.store(), made.rows[0].job
+    store.save(lab.failure(job, "a day ahead"))
+    os.utime(store.path(job.key), (time.time() + 86400,) * 2)
     assert computed(lab.plan())[0].n_ok == 1
 
 
@@ -330,7 +330,7 @@ def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
     while "another timed run is in progress" not in stream.getvalue():
         assert time.monotonic() < end
         time.sleep(0.01)
-    store, keys = made.store(), [row.cell.key for row in made.rows]
+    store, keys = made.store(), [row.job.key for row in made.rows]
     assert not any(
         store.path(key).exists() for key in keys
     )  # searches are done, timed cells are not

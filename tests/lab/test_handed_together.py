@@ -31,7 +31,7 @@ def test_small_cells_go_together_and_give_the_same_records(lab, many, monkeypatc
     }
     sizes = handed(monkeypatch)
     lab.output = lab.root / "others"
-    assert lab.run(many, jobs=2).n_ok == 12
+    assert lab.run(many, n_jobs=2).n_ok == 12
     assert max(sizes) > 1
     found = {
         key: (record.metrics, record.selection.get("chosen"))
@@ -69,7 +69,7 @@ def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, many, monkeyp
     summary = lab.run(
         text
         + '  - {label: deadly, estimator: "lab.models:Ridge", params: {alpha: 7}}\n',
-        jobs=2,
+        n_jobs=2,
     )
     assert (summary.n_ok, summary.n_failed) == (4, 4)
     assert all("died" in failure.error for failure in summary.failures)

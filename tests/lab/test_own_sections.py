@@ -23,8 +23,8 @@ def own(lab, extra, label="second"):
 
 
 def test_the_key_has_nothing_new_where_nothing_is_said(lab):
-    cell = lab.plan().rows[0].cell
-    content, fold = cell.content(), cell.folds[0].content()
+    job = lab.plan().rows[0].job
+    content, fold = job.content(), job.folds[0].content()
     assert "features" not in content
     assert not {"keep", "timing"} & set(content["scoring"])
     assert set(content["split"]) == {"kind", "train", "trial", "seed"}
@@ -42,10 +42,10 @@ def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
     made = lab.plan(text)
     assert (made.rows[0].dataset, made.rows[4].dataset) == ("simulated-rmtl", "second")
     assert len(made.rows) == 4 + 6
-    first, second = made.rows[0].cell, made.rows[4].cell
+    first, second = made.rows[0].job, made.rows[4].job
     assert (second.split.kind, second.scoring.metrics) == ("kfold", ("accuracy", "auc"))
     assert second.features == Features("standardize")
-    assert first.key == lab.plan().rows[0].cell.key
+    assert first.key == lab.plan().rows[0].job.key
     assert second.search.metric == "accuracy"
     assert made.run_json()["config"]["metrics"] == ["auc", "accuracy"]
     assert made.run_json()["config"]["datasets"][1]["split"] == {
@@ -63,7 +63,7 @@ def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
 def test_the_experiment_needs_no_split_when_every_data_set_has_one(lab):
     entries = f"[{lab.data[:-1]}, split: {{train: 0.5}}}}]"
     assert [
-        row.cell.split.train for row in lab.plan(with_datasets(lab, entries, "")).rows
+        row.job.split.train for row in lab.plan(with_datasets(lab, entries, "")).rows
     ] == [0.5, 0.5]
     with pytest.raises(ConfigError, match="missing key 'split'"):
         lab.plan(with_datasets(lab, f"[{lab.data}]", ""))
@@ -116,8 +116,7 @@ def test_features_are_part_of_the_key_and_of_the_numbers(lab):
     assert {state.name for state in survey(made)} == {"outdated"}
     lab.run(plain + "features: standardize\n")
     before, now = (
-        made.store().load(rows[0].cell.key)
-        for rows in (lab.plan(plain).rows, made.rows)
+        made.store().load(rows[0].job.key) for rows in (lab.plan(plain).rows, made.rows)
     )
     assert before.metrics != now.metrics
 
@@ -196,11 +195,11 @@ def test_selection_on_the_validation_part(lab):
         "{folds: 2}", "{on: validation}"
     )
     made = lab.plan(text)
-    cell = made.rows[0].cell
-    (fold,) = cell.folds
-    assert (fold.search.on, cell.split.validation) == ("validation", 0.3)
+    job = made.rows[0].job
+    (fold,) = job.folds
+    assert (fold.search.on, job.split.validation) == ("validation", 0.3)
     assert lab.run(text).n_ok == 4
-    searched, final = (made.store().load(one.key) for one in (fold, cell))
+    searched, final = (made.store().load(one.key) for one in (fold, job))
     assert final.selection["scores"] == [
         [score] for score in searched.selection["scores"]
     ]
@@ -233,18 +232,18 @@ def test_what_a_validation_part_cannot_be(lab, split, selection, message):
 
 def test_predictions_are_kept_where_asked_for(lab):
     made = lab.plan(lab.tiny + "keep: [predictions]\n")
-    cell, plain = made.rows[0].cell, lab.plan().rows[0].cell
-    assert cell.key != plain.key
-    assert [fold.key for fold in cell.folds] == [fold.key for fold in plain.folds]
+    job, plain = made.rows[0].job, lab.plan().rows[0].job
+    assert job.key != plain.key
+    assert [fold.key for fold in job.folds] == [fold.key for fold in plain.folds]
     assert lab.run(lab.tiny + "keep: [predictions]\n").n_ok == 4
     store = made.store()
     for row in made.rows:
-        record = store.load(row.cell.key)
+        record = store.load(row.job.key)
         with np.load(
-            store.cells / record.result["predictions"], allow_pickle=False
+            store.cells_folder / record.result["predictions"], allow_pickle=False
         ) as kept:
             assert (kept["scores"].shape, kept["scores"].dtype) == ((30, 6), np.float64)
-    assert len(list(store.cells.glob("*.npz"))) == 4
+    assert len(list(store.cells_folder.glob("*.npz"))) == 4
 
 
 STATISTICS = "statistics: {metric: auc, control: strong}\n"

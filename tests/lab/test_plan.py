@@ -46,12 +46,12 @@ def test_cells_in_the_order_of_the_table(lab):
         "simulated-rmtl/weak/trial 0",
         "simulated-rmtl/weak/trial 1",
     ]
-    assert [made.names[fold.key] for fold in made.rows[0].cell.folds] == [
+    assert [made.names[fold.key] for fold in made.rows[0].job.folds] == [
         "simulated-rmtl/strong/trial 0 (search, fold 1 of 2)",
         "simulated-rmtl/strong/trial 0 (search, fold 2 of 2)",
     ]
     assert states(made) == ["missing"] * 4
-    assert made.rows[2].cell.folds == ()
+    assert made.rows[2].job.folds == ()
 
 
 def test_a_place_is_read_as_it_was_planned(lab):
@@ -76,9 +76,9 @@ def test_a_place_is_read_as_it_was_planned(lab):
 
 def test_identical_searches_are_one_cell(lab):
     made = lab.plan(lab.tiny + SHARED)
-    by_method = {row.method: row.cell for row in made.rows if row.trial == 0}
+    by_method = {row.method: row.job for row in made.rows if row.trial == 0}
     folds = {
-        method: {fold.key for fold in cell.folds} for method, cell in by_method.items()
+        method: {fold.key for fold in job.folds} for method, job in by_method.items()
     }
     assert folds["same search"] == folds["same search again"]
     assert not folds["strong"] & folds["same search"]
@@ -95,9 +95,9 @@ def test_adding_a_method_or_a_data_set_changes_no_other_cell(lab):
 
 
 def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
-    base = {row.trial: row.cell.key for row in lab.plan().rows if row.method == "weak"}
+    base = {row.trial: row.job.key for row in lab.plan().rows if row.method == "weak"}
     renamed = {
-        row.trial: row.cell.key
+        row.trial: row.job.key
         for row in lab.plan(lab.tiny.replace("weak", "frail")).rows
         if row.method == "frail"
     }
@@ -112,7 +112,7 @@ def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
         ("n: 60", "n: 61"),
     ):
         changed = [
-            row.cell.key
+            row.job.key
             for row in lab.plan(lab.tiny.replace(old, new)).rows
             if row.method == "weak"
         ]
@@ -138,18 +138,18 @@ def test_seeds_of_estimators_and_splits(lab):
         '  - {label: noisy, estimator: "lab.models:Noisy"}\n'
         '  - {label: set, estimator: "lab.models:Noisy", params: {random_state: 5}}\n'
     )
-    cells = [row.cell for row in lab.plan(text).rows]
-    seeds = [cell.method.params.get("random_state") for cell in cells]
+    cells = [row.job for row in lab.plan(text).rows]
+    seeds = [job.method.params.get("random_state") for job in cells]
     assert seeds[:4] == [None] * 4
     assert len(set(seeds[4:6])) == 2
     assert seeds[6:] == [5, 5]
-    assert [cell.split.seed for cell in cells[:2]] == [
-        cell.split.seed for cell in cells[2:4]
+    assert [job.split.seed for job in cells[:2]] == [
+        job.split.seed for job in cells[2:4]
     ]
     folds = lab.plan(
         lab.tiny.replace("kind: random, train: 0.5, trials: 2", "kind: kfold, folds: 3")
     ).rows
-    assert len({row.cell.split.seed for row in folds}) == 1
+    assert len({row.job.split.seed for row in folds}) == 1
     assert [row.trial for row in folds] == [0, 1, 2, 0, 1, 2]
 
 
@@ -160,15 +160,15 @@ def test_nested_estimators_are_resolved_and_their_versions_count(lab):
         "    grid: {base__alpha: [1, 2]}\n    select_with: {base__tol: 0.1}\n"
     )
     made = lab.plan(text)
-    cell = next(row.cell for row in made.rows if row.method == "blocks")
+    job = next(row.job for row in made.rows if row.method == "blocks")
     base = {"estimator": "SparseMTL", "params": {"fit_intercept": False}}
-    assert cell.method.params["base"] == base
-    assert cell.folds[0].method.params["base"]["params"] == {
+    assert job.method.params["base"] == base
+    assert job.folds[0].method.params["base"]["params"] == {
         "fit_intercept": False,
         "tol": 0.1,
     }
     assert {"lab/models.py", "SparseMTL", "generator:rmtl", "protocol"} <= set(
-        cell.versions
+        job.versions
     )
 
 
@@ -284,7 +284,7 @@ def test_profiles_of_the_same_content_share_their_cells(lab):
         + "profiles:\n  demo: {claims: []}\n  smoke: {split: {trials: 1}, seed: 5}\n"
     )
     full, demo, smoke = (
-        {row.cell.key for row in lab.plan(text, profile=name).rows}
+        {row.job.key for row in lab.plan(text, profile=name).rows}
         for name in ("full", "demo", "smoke")
     )
     assert full == demo != smoke
@@ -319,13 +319,13 @@ def test_keys_are_these(lab):
             text + "  - {label: one, estimator: RobustMTL, grid: {lam: [0.1, 1]}}\n"
         )
         .rows[0]
-        .cell
+        .job
     )
     measured = lab.plan(
         f"schema: 1\nid: lab/facts\ntitle: Facts\nkind: inspect\ndatasets: [{lab.data}]\nmetrics: [n]\n"
         "methods: [{label: facts, measure: data-set-statistics}]\n"
     ).rows[0]
-    assert [fit.key, fit.folds[0].key, measured.cell.key] == [
+    assert [fit.key, fit.folds[0].key, measured.job.key] == [
         "0bd59860d79dda18367face831f74297412b6abd32dac8240b16b016b19f373e",
         "737015cce7075c3110763490d4e1c50e21affeb314b8a420affb35b97b41a3e9",
         "7b3094b828ef529369127bba851c8808d73b6fb15ab60b5b179d3b2654136e49",

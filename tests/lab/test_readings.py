@@ -98,7 +98,7 @@ def test_readings_share_the_cells_that_they_do_not_change(file, tmp_path):
     rows = plan(
         load_experiment(file, profile="small"), reading="all", output=tmp_path
     ).rows
-    keys = {(row.reading, row.method): row.cell.key for row in rows if row.trial == 0}
+    keys = {(row.reading, row.method): row.job.key for row in rows if row.trial == 0}
     assert keys["strong", "Mean"] == keys["", "Mean"]
     assert len({keys["", "Ridge"], keys["strong", "Ridge"], keys["few", "Ridge"]}) == 3
 

@@ -35,8 +35,8 @@ def test_a_ratio_changes_the_split_and_not_its_seed(lab):
         "simulated-rmtl (ratio 0.3)",
         "simulated-rmtl (ratio 0.6)",
     ]
-    assert [row.cell.split.train for row in made.rows][::4] == [0.3, 0.6]
-    assert len({row.cell.split.seed for row in made.rows}) == 2  # one per trial
+    assert [row.job.split.train for row in made.rows][::4] == [0.3, 0.6]
+    assert len({row.job.split.seed for row in made.rows}) == 2  # one per trial
     assert {(c["dataset"], c["value"]) for c in made.run_json()["cells"]} == {
         ("simulated-rmtl (ratio 0.3)", 0.3),
         ("simulated-rmtl (ratio 0.6)", 0.6),
@@ -53,14 +53,12 @@ def test_a_data_set_can_be_left_out_at_some_values(lab):
 def test_a_cell_is_that_of_the_experiment_without_the_axis(lab):
     made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
     plain = lab.plan()
-    assert [row.cell.key for row in made.rows[4:]] == [
-        row.cell.key for row in plain.rows
-    ]
+    assert [row.job.key for row in made.rows[4:]] == [row.job.key for row in plain.rows]
 
 
 def test_an_option_changes_the_data(lab):
     made = lab.plan(swept(lab, "{name: columns, option: d, values: [4, 8]}"))
-    assert [row.cell.dataset.options["d"] for row in made.rows][::4] == [4, 8]
+    assert [row.job.dataset.options["d"] for row in made.rows][::4] == [4, 8]
     assert len({facts["fingerprint"] for facts in made.datasets[""].values()}) == 2
 
 
@@ -69,7 +67,7 @@ def test_parameters_change_in_the_methods_that_have_them(lab):
     text = head[: head.index("methods:")] + BLOCKS + head[head.index("sweep:") :]
     cells = {"weak": [], "blocks": []}
     for row in lab.plan(text).rows[::2]:
-        cells[row.method].append((row.cell.method.params, row.cell.key))
+        cells[row.method].append((row.job.method.params, row.job.key))
     (first, _), (second, _) = cells["blocks"]
     assert (first["n_blocks"], first["base"]["params"]["alpha"]) == (2, 2)
     assert (second["n_blocks"], second["base"]["params"]["alpha"]) == (3, 3)
@@ -161,8 +159,8 @@ def test_partitioning_differs_in_the_strategy_alone(tmp_path):
     made = plan(
         load_experiment("dcrmtl/partitioning", profile="smoke"), output=tmp_path
     )
-    assert len({row.cell.key for row in made.wanted}) == 16
-    strategies = {row.cell.method.params.get("partition") for row in made.rows}
+    assert len({row.job.key for row in made.wanted}) == 16
+    strategies = {row.job.method.params.get("partition") for row in made.rows}
     assert strategies == {None, "random", "contiguous", "clustered"}
 
 
@@ -173,7 +171,7 @@ def test_the_error_of_the_coefficients_is_measured_where_they_are_known(tmp_path
     made = plan(made.experiment, only=["method=APG-RMTL,trial=0"], output=tmp_path)
     run(made)
     errors = [
-        made.store().load(row.cell.key).solver["truth_error"] for row in made.wanted
+        made.store().load(row.job.key).solver["truth_error"] for row in made.wanted
     ]
     assert len(errors) == 2
     assert all(0 < error < 1 for error in errors)

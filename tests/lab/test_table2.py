@@ -110,7 +110,7 @@ def test_the_protocol_of_the_paper(profile):
 
 
 def test_algorithms_of_one_objective_share_a_search(smoke):
-    shared = Counter(row.cell.folds[0].key for row in smoke.wanted)
+    shared = Counter(row.job.folds[0].key for row in smoke.wanted)
     # RMTL, its quarter blocks and its tenth blocks by two solvers each; the other four alone
     assert sorted(shared.values()) == [1, 1, 1, 1, 2, 2, 2]
 

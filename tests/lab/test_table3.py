@@ -53,7 +53,7 @@ def test_every_method_with_a_choice_of_loss_has_the_squared_hinge():
 @pytest.mark.slow
 def test_ten_rows_and_nothing_left_to_do(tmp_path):
     made = plan(load_experiment("dcrmtl/table3", profile="smoke"), output=tmp_path)
-    assert sorted(Counter(row.cell.folds[0].key for row in made.wanted).values()) == [
+    assert sorted(Counter(row.job.folds[0].key for row in made.wanted).values()) == [
         1,
         1,
         1,

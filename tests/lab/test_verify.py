@@ -12,7 +12,7 @@ import pytest
 import mtlrun
 from mtlrun.data import load as data_load
 from mtlrun.engine import methods
-from mtlrun.engine.job import cell_from
+from mtlrun.engine.job import job_from
 from mtlrun.engine.plan import survey
 from mtlrun.engine.record import Record
 from mtlrun.errors import DataError
@@ -38,7 +38,7 @@ def stored(lab):
 def finished(lab):
     """The folder of a finished run of two methods."""
     text = lab.tiny.partition("  - label: strong")[0] + METHODS
-    lab.run(text, jobs=1)
+    lab.run(text, n_jobs=1)
     before = stored(lab)
     yield lab.plan(text).folder
     assert stored(lab) == before, "verify must replace nothing"
@@ -66,7 +66,7 @@ def test_numbers_of_the_same_code_are_equal_and_the_report_says_so(finished):
 
 def test_another_number_is_named_with_its_digits(lab):
     text = lab.tiny.partition("  - label: strong")[0] + METHODS
-    lab.run(text, jobs=1)
+    lab.run(text, n_jobs=1)
     folder = lab.plan(text).folder
 
     def worse(record):
@@ -106,7 +106,7 @@ def test_a_difference_of_shares_agrees_to_the_digits_of_the_shares(moved, digits
 
 def test_a_choice_that_is_not_made_again_is_seen_by_a_repeated_search_only(lab):
     text = lab.tiny.partition("  - label: strong")[0] + METHODS
-    lab.run(text, jobs=1, only=["method=ridge"])
+    lab.run(text, n_jobs=1, only=["method=ridge"])
     folder = lab.plan(text).folder
 
     def other(record):
@@ -171,7 +171,7 @@ def test_cells_of_two_runs_are_tried_once_and_count_for_both(finished, lab):
 
 
 def test_an_error_is_no_agreement(finished, monkeypatch):
-    monkeypatch.setattr("mtlrun.lab.verify.compute_cell", lambda *_: 1 / 0)
+    monkeypatch.setattr("mtlrun.lab.verify.compute_job", lambda *_: 1 / 0)
     assert all(
         "ZeroDivisionError" in trial.error and not trial.agrees
         for trial in verify([finished])
@@ -181,13 +181,13 @@ def test_an_error_is_no_agreement(finished, monkeypatch):
 def test_a_cell_follows_from_its_record(lab):
     text = lab.tiny + "features: standardize\ntiming: {repeats: 2}\n"
     for row in lab.plan(text).rows:
-        for cell in (row.cell, *row.cell.folds):
-            searched = cell.search.versions if cell.search else {}
+        for job in (row.job, *row.job.folds):
+            searched = job.search.versions if job.search else {}
             assert (
-                cell_from(
-                    json.loads(json.dumps(cell.content())), cell.versions, searched
+                job_from(
+                    json.loads(json.dumps(job.content())), job.versions, searched
                 ).key
-                == cell.key
+                == job.key
             )
 
 
@@ -275,7 +275,7 @@ def test_reworded_errors_and_renamed_functions_leave_committed_cells_done(tmp_pa
 
 
 def test_a_record_says_what_made_it(lab):
-    lab.run(jobs=1)
+    lab.run(n_jobs=1)
     made = {tuple(sorted(record.made_by)) for record in lab.records().values()}
     assert made == {("commit", "dirty", "mtlrun", "package")}
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES

@@ -74,6 +74,6 @@ claims:
       - {kind: paired, quantity: auc, of: strong, over: weak, at_least: 0.05}
 """
     made = lab.plan(lab.tiny.replace("kind: evaluate", "kind: test") + claims)
-    assert [row.cell.key for row in made.rows] == [
-        row.cell.key for row in lab.plan().rows
+    assert [row.job.key for row in made.rows] == [
+        row.job.key for row in lab.plan().rows
     ]

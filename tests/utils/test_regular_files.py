@@ -122,7 +122,7 @@ def test_a_pipe_is_no_lock(tmp_path):
 @posix
 def test_a_record_that_is_a_pipe_is_damaged(tmp_path):
     records = Records(tmp_path)
-    records.cells.mkdir()
+    records.cells_folder.mkdir()
     os.mkfifo(records.path("k"))
     with pytest.raises(ValueError, match=r"k\.json is damaged"):
         records.read("k")

@@ -33,7 +33,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fewer_rows, fold_rows
 from mtlrun.engine.analysis import Measurement, measure
 from mtlrun.engine.fit import (
-    fit_cell,
+    fit_job,
     learned_features,
     make_step,
     score_candidates,
@@ -248,25 +248,25 @@ def _computed(
 def _enter(
     entry: ComparedMethod,
     split: int,
-    cell: Job,
+    job: Job,
     data: Dataset,
     tested: Evaluation,
     searched: dict[str, Record],
 ) -> None:
     """Search, fit and score a method in one fold."""
     chosen: dict[str, Any] = {}
-    for fold in cell.folds:
+    for fold in job.folds:
         if fold.key not in searched:
             searched[fold.key] = score_candidates(fold, data)
-    if cell.search is not None:
-        selection = choice_of(cell, [searched[fold.key] for fold in cell.folds])
+    if job.search is not None:
+        selection = choice_of(job, [searched[fold.key] for fold in job.folds])
         if selection["chosen"] is None:
             raise ValueError("no candidate of the search has a score")
         chosen = selection["chosen"]
         sign = -1 if get_metric(selection["metric"]).greater_is_better else 1
         entry.inner[split] = sign * selection["score"]
         entry.seconds.append(selection["seconds"])
-    fitted = fit_cell(cell, data, chosen)
+    fitted = fit_job(job, data, chosen)
     entry.losses[split] = tested.losses(split, fitted.scores)
     entry.seconds.append(fitted.record.seconds["total"])
 

@@ -123,7 +123,7 @@ def test_ridge_on_enron_is_that_of_plain_numpy_under_every_coding_of_the_labels(
     }
     made = plan(Experiment.of(config, "own.yaml"), output=tmp_path)
     assert run(made).n_ok == 1
-    record = made.store().read(made.rows[0].cell.key)
+    record = made.store().read(made.rows[0].job.key)
     assert record.metrics["auc"] == pytest.approx(np.mean(list(own.values())), abs=1e-9)
     assert [record.per_task["auc"][t] for t in both] == pytest.approx(
         list(own.values()), abs=1e-9

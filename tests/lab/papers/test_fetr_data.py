@@ -45,7 +45,7 @@ def record(experiment, method, tmp_path):
     )
     assert not run(made).failures
     return made.store().read(
-        next(row.cell.key for row in made.rows if row.method == method)
+        next(row.job.key for row in made.rows if row.method == method)
     )
 
 

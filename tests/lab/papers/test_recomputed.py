@@ -288,9 +288,9 @@ def test_the_recorded_ratio_on_landmine_follows_from_its_cell_and_decides_the_cl
     )
 
     def verdict(ratio):
-        cell = replace(record, metrics={**record.metrics, "times_paper": ratio})
+        job = replace(record, metrics={**record.metrics, "times_paper": ratio})
         claims = judged(
-            replace(run, cells={**run.cells, place.key: cell}, others=[])
+            replace(run, cells={**run.cells, place.key: job}, others=[])
         ).claims
         return next(claim.verdict for claim in claims if claim.id == "mtsvm-4-landmine")
 
