@@ -23,7 +23,7 @@ _FOREIGN = re.compile(r"\bsklearn(?:\.\w+)+:\w+")
 def generated() -> str:
     """Return the content of the file: one entry per line, so that changes can be compared."""
     from mtlrun.data.load import READERS
-    from mtlrun.engine.analysis import MEASURES
+    from mtlrun.engine.analysis import ANALYSES
     from mtlrun.engine.interfaces import MetricFacts, inspected
     from mtlrun.metrics import METRICS
     from mtlrun.utils.io import configs_dir
@@ -34,7 +34,7 @@ def generated() -> str:
         for name, metric in METRICS.items()
     }
     paths = [
-        *MEASURES.values(),
+        *ANALYSES.values(),
         *(f"mtlrun.data.{path}" for path in READERS.values()),
         *_generators(),
         *_classes(),

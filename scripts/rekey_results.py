@@ -26,7 +26,7 @@ import numpy as np
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import source_name
-from mtlrun.engine.analysis import measure_name
+from mtlrun.engine.analysis import analysis_name
 from mtlrun.engine.job import SCHEMA, Method, job_from
 from mtlrun.engine.methods import method_paths
 from mtlrun.engine.record import PACKED, PREDICTIONS, PROTOCOL, Record, pack, unpack
@@ -119,7 +119,7 @@ def renamed(method: dict[str, Any]) -> dict[str, Any]:
     if "estimator" in found:
         found["estimator"] = short_name(found["estimator"])
     if "measure" in found:
-        found["measure"] = measure_name(found["measure"])
+        found["measure"] = analysis_name(found["measure"])
     return found
 
 
@@ -137,7 +137,7 @@ def versions(
     for path in method_paths(Method(**method)):
         top = path.partition(".")[0]
         if top == "mtlrun":
-            found[measure_name(short_name(path))] = 1
+            found[analysis_name(short_name(path))] = 1
         else:
             found[top] = code[top].removeprefix("version ")
     return dict(sorted(found.items()))

@@ -96,21 +96,21 @@ def shrink(alpha):
     return 1.0 * alpha
 """
 
-MEASURES = '''
+ANALYSES = '''
 """Measures whose behaviour the tests decide."""
 
 import time
 
 import numpy as np
 
-from mtlrun.engine.analysis import Curve, Matrix, Measurement
+from mtlrun.engine.analysis import Curve, Matrix, AnalysisResult
 
 
 def walk(dataset, *, seed, steps=3, slow=0.0, converged=True):
     time.sleep(slow)
     rng = np.random.default_rng(seed)
     y = rng.normal(size=steps)
-    return Measurement(
+    return AnalysisResult(
         {"end": y[-1], "rows": np.nan if dataset is None else dataset.n_samples},
         curves={"walk": Curve(list(range(steps)), y, "step", "height", marks={"half": steps / 2})},
         matrices={"outer": Matrix(np.outer(y, y).tolist(), ["a"] * steps, ["b"] * steps, 0.0)},
@@ -125,7 +125,7 @@ def nothing(dataset, *, seed):
 
 
 def audit(dataset, *, seed, published):
-    return Measurement({"end": float(len(published))})
+    return AnalysisResult({"end": float(len(published))})
 '''
 
 #: Data without files: 60 rows, 8 features, 6 tasks.
@@ -165,7 +165,7 @@ class Lab:
         (root / "lab" / "__init__.py").touch()
         self.models.write_text(LAB)
         self.helper.write_text(HELPER)
-        (root / "lab" / "measures.py").write_text(MEASURES)
+        (root / "lab" / "measures.py").write_text(ANALYSES)
 
     def write(self, text: str = EXPERIMENT, name: str = "tiny.yaml") -> Path:
         """Write an experiment file."""

@@ -18,7 +18,7 @@ import pytest
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import READERS, load_dataset, source_name
-from mtlrun.engine.analysis import MEASURES
+from mtlrun.engine.analysis import ANALYSES
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.methods import declared, versions_of
@@ -197,7 +197,7 @@ def test_cells(name, tmp_path, monkeypatch, judge):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", ANALYSES)
 def test_measures(name, judge):
     job = measured()[name]
     digits = declared(name)[1].digits

@@ -329,7 +329,7 @@ class Kind(enum.StrEnum):
     EXPERIMENTS = "experiments"
     METHODS = "methods"
     DATASETS = "datasets"
-    MEASURES = "measures"
+    ANALYSES = "measures"
 
 
 class Format(enum.StrEnum):
@@ -385,7 +385,7 @@ def list_(
         Kind.EXPERIMENTS: _experiments,
         Kind.METHODS: _methods,
         Kind.DATASETS: _datasets,
-        Kind.MEASURES: _measures,
+        Kind.ANALYSES: _measures,
     }[kind]()
     if as_json:
         say_json([{"name": name, "title": text} for name, text in rows if name])
@@ -442,10 +442,10 @@ def _methods() -> list[tuple[str, str]]:
 
 
 def _measures() -> list[tuple[str, str]]:
-    from mtlrun.engine.analysis import MEASURES
+    from mtlrun.engine.analysis import ANALYSES
     from mtlrun.engine.methods import declared
 
-    known = {name: declared(path) for name, path in MEASURES.items()}
+    known = {name: declared(path) for name, path in ANALYSES.items()}
     rows = [
         [(name, found[0]), ("", ", ".join(found[1].quantities))]
         for name, found in known.items()

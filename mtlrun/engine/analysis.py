@@ -1,6 +1,6 @@
 """What a measure declares and returns, and the tables as papers print them. Imports no third-party package.
 
-A measure is a function ``f(dataset, *, seed, **params) -> Measurement`` of this package or of the user's, which a cell
+A measure is a function ``f(dataset, *, seed, **params) -> AnalysisResult`` of this package or of the user's, which a cell
 calls instead of fitting and scoring.
 
 Printed tables are csv files beside the experiments: references and audits read the same file. The first columns say
@@ -23,10 +23,10 @@ from typing import Any, Literal, TypeVar
 from mtlrun.errors import ConfigError
 from mtlrun.utils.io import configs_dir, read_text_file
 
-Function = TypeVar("Function", bound=Callable[..., "Measurement"])
+Function = TypeVar("Function", bound=Callable[..., "AnalysisResult"])
 
 #: Short names of measures in experiment files, in alphabetical order.
-MEASURES = {
+ANALYSES = {
     "atlas-gain": "mtlrun.lab.papers.atlas_gain:gain",
     "atlas-methods": "mtlrun.lab.papers.atlas:methods",
     "atlas-prediction": "mtlrun.lab.papers.atlas:prediction",
@@ -157,7 +157,7 @@ class MethodScores:
 
 
 @dataclass
-class Measurement:
+class AnalysisResult:
     """What a measure returns.
 
     Attributes
@@ -263,7 +263,7 @@ class Declaration:
         }
 
 
-def measure(
+def analysis(
     quantities: Mapping[str, str],
     *,
     lower: Sequence[str] = (),
@@ -296,14 +296,14 @@ def measure(
     return declare
 
 
-def measure_path(name: str) -> str:
+def analysis_path(name: str) -> str:
     """Return ``package.module:function`` of a measure that is given by its short name or as such a path."""
-    return MEASURES.get(name, name)
+    return ANALYSES.get(name, name)
 
 
-def measure_name(path: str) -> str:
+def analysis_name(path: str) -> str:
     """Return the short name that stands for a measure wherever its module is; other texts as they are."""
-    return next((name for name, known in MEASURES.items() if known == path), path)
+    return next((name for name, known in ANALYSES.items() if known == path), path)
 
 
 def published_path(name: str) -> Path:

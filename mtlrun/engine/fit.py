@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
-from mtlrun.engine.analysis import Declaration, Measurement, measure_path
+from mtlrun.engine.analysis import AnalysisResult, Declaration, analysis_path
 from mtlrun.engine.evaluation import Scores, TrainTestData
 from mtlrun.engine.job import (
     HALVING,
@@ -546,7 +546,7 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
     Raises
     ------
     TypeError, ValueError
-        If the measure returns no `Measurement`, or a quantity that is not its own.
+        If the measure returns no `AnalysisResult`, or a quantity that is not its own.
     Exception
         Whatever the measure raises.
     """
@@ -555,7 +555,7 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
         step = make_step(job.features, data)
         X = learned_features(step, data.X, data.source.get(WEIGHT))
         data = replace(data, X=X, features=[])
-    module, _, name = measure_path(job.method.measure).partition(":")
+    module, _, name = analysis_path(job.method.measure).partition(":")
     measure = getattr(import_named(module), name)
     threads = (job.scoring.timing or UNTIMED).threads
     with threadpool_limits(limits=threads), noted_warnings() as texts:
@@ -596,8 +596,10 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
 
 def _check(found: object, path: str, declaration: Declaration | None) -> None:
     """Refuse what is no measurement, and quantities that the measure does not declare."""
-    if not isinstance(found, Measurement):
-        raise TypeError(f"{path} returned a {type(found).__name__}, not a Measurement")
+    if not isinstance(found, AnalysisResult):
+        raise TypeError(
+            f"{path} returned a {type(found).__name__}, not a AnalysisResult"
+        )
     unknown = [
         name
         for name in found.values
@@ -609,7 +611,7 @@ def _check(found: object, path: str, declaration: Declaration | None) -> None:
         )
 
 
-def _result(found: Measurement) -> dict[str, Any]:
+def _result(found: AnalysisResult) -> dict[str, Any]:
     """Return curves, matrices, rankings, lines and tables as plain data, without those that are empty."""
     plain: dict[str, Any] = {
         "curves": {name: curve.to_dict() for name, curve in found.curves.items()},

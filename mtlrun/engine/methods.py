@@ -24,7 +24,7 @@ from typing import Any
 
 from mtlrun.data.load import SOURCE_CHANGES
 from mtlrun.engine import analysis as measures
-from mtlrun.engine.analysis import MEASURES, Declaration, published_path
+from mtlrun.engine.analysis import ANALYSES, Declaration, published_path
 from mtlrun.engine.interfaces import Interface, interface
 from mtlrun.engine.job import PROTOCOL_CHANGES, Method, is_nested
 from mtlrun.errors import ConfigError, UnknownNameError, UserError
@@ -137,14 +137,14 @@ def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
 def method_paths(method: Method) -> tuple[str, ...]:
     """Return ``package.module:name`` of what a job names: its measure, or its classes, nested ones included."""
     if method.measure:
-        return (measures.measure_path(method.measure),)
+        return (measures.analysis_path(method.measure),)
     return tuple(class_paths({"estimator": method.estimator, "params": method.params}))
 
 
 # --- measures
 
 
-def measure_path(name: str) -> str:
+def analysis_path(name: str) -> str:
     """Return ``package.module:function`` of a measure, given by its short name or as such a path; it must exist.
 
     Raises
@@ -152,16 +152,16 @@ def measure_path(name: str) -> str:
     UserError
         If there is no such measure, module or function.
     """
-    if ":" not in name and name not in MEASURES:
-        raise UnknownNameError("measure", name, MEASURES)
-    path = measures.measure_path(name)
+    if ":" not in name and name not in ANALYSES:
+        raise UnknownNameError("measure", name, ANALYSES)
+    path = measures.analysis_path(name)
     _function(path)
     return path
 
 
-def measure_parameters(name: str) -> tuple[str, ...] | None:
-    """Return what a measure can be given in `params`; None when any name may be right; errors as `measure_path`."""
-    found = _function(measure_path(name))
+def analysis_parameters(name: str) -> tuple[str, ...] | None:
+    """Return what a measure can be given in `params`; None when any name may be right; errors as `analysis_path`."""
+    found = _function(analysis_path(name))
     return (
         None
         if found.open
@@ -189,8 +189,8 @@ def needs_data(name: str) -> bool:
 def declared(name: str) -> tuple[str, Declaration] | None:
     """Return the first line of the docstring of a measure and what it declares; None where it declares nothing."""
     try:
-        found = interface(measures.measure_path(name))
-    except ConfigError:  # `measure_path` says what is wrong
+        found = interface(measures.analysis_path(name))
+    except ConfigError:  # `analysis_path` says what is wrong
         return None
     return (
         None
@@ -259,7 +259,7 @@ def versions_of(paths: Iterable[str], source: str = "") -> Versions:
         top = module.partition(".")[0]
         if top == OWN:
             method = registry.short_name(path)
-            found[method if method != path else measures.measure_name(path)] = 1 + len(
+            found[method if method != path else measures.analysis_name(path)] = 1 + len(
                 interface(path).changes
             )
         elif (package := _package(top)) is not None:
@@ -287,7 +287,7 @@ def reason_of(name: str, old: int, new: int) -> str:
     else:
         try:
             changes = interface(
-                MEASURES[name] if name in MEASURES else registry.class_path(name)
+                ANALYSES[name] if name in ANALYSES else registry.class_path(name)
             ).changes
         except UserError:  # it has gone since
             changes = ()

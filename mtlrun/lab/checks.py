@@ -20,11 +20,11 @@ from mtlrun.engine.interfaces import METRIC_FACTS, interface
 from mtlrun.engine.job import is_nested
 from mtlrun.engine.methods import (
     PUBLISHED,
+    analysis_parameters,
+    analysis_path,
     class_path,
     complete,
     has_parameter,
-    measure_parameters,
-    measure_path,
     needs_data,
     parameter_names,
     parameter_rule,
@@ -33,8 +33,8 @@ from mtlrun.engine.methods import (
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
 from mtlrun.lab.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, Curves
 from mtlrun.lab.spec import (
+    ANALYSIS_KINDS,
     FULL,
-    MEASURE_KINDS,
     ONE_OF,
     TRAIN,
     DatasetSpec,
@@ -138,7 +138,7 @@ def shown(path: KeyPath, data: dict[str, Any]) -> KeyPath:
 
 
 def _measures(data: dict[str, Any]) -> bool:
-    return data.get("kind") in MEASURE_KINDS
+    return data.get("kind") in ANALYSIS_KINDS
 
 
 def _at(data: object, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
@@ -389,8 +389,8 @@ def _measure(
         yield path, True, f"missing key 'measure'{inside(shown(path, data))}", ""
     if not isinstance(name, str):
         return
-    yield from _refused(measure_path, name, (*path, "measure"))
-    known = _asked(measure_parameters, name)
+    yield from _refused(analysis_path, name, (*path, "measure"))
+    known = _asked(analysis_parameters, name)
     for key in params:
         if known is not None and key not in known:
             yield _no_parameter(
@@ -559,7 +559,7 @@ def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
 
 def _has(method: dict[str, Any], parameter: str) -> bool:
     if isinstance(measure := method.get("measure"), str):
-        known = _asked(lambda name: measure_parameters(name) or (parameter,), measure)
+        known = _asked(lambda name: analysis_parameters(name) or (parameter,), measure)
         return known is not None and parameter in known
     params = _dict(method.get("params"))
     found = _asked(

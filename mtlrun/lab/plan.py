@@ -21,7 +21,7 @@ from mtlrun.data.load import (
     source_name,
     source_path,
 )
-from mtlrun.engine.analysis import measure_name
+from mtlrun.engine.analysis import analysis_name
 from mtlrun.engine.interfaces import interface
 from mtlrun.engine.job import (
     HALVING,
@@ -38,10 +38,10 @@ from mtlrun.engine.job import (
 )
 from mtlrun.engine.methods import (
     Versions,
+    analysis_parameters,
+    analysis_path,
     complete,
     has_parameter,
-    measure_parameters,
-    measure_path,
     method_paths,
     published_hash,
     quantities_of,
@@ -168,7 +168,7 @@ def _at(setting: Scenario, sweep: Sweep, value: object) -> Scenario:
 def _changed(method: MethodSpec, names: list[str], value: object) -> MethodSpec:
     """Return a method with the value in those of the parameters that it has."""
     if method.measure:
-        known = measure_parameters(method.measure)
+        known = analysis_parameters(method.measure)
         params = {
             **method.params,
             **{name: value for name in names if known is None or name in known},
@@ -403,12 +403,12 @@ class ScenarioJobs:
 
     def measure(self, method: MethodSpec, trial: int) -> Job:
         """Return the job that calls a measure."""
-        path, params = measure_path(method.measure), dict(method.params)
+        path, params = analysis_path(method.measure), dict(method.params)
         threads = self.spec.timing.threads if self.spec.timing else 1
         return self._cell(
             Split("repeat", trial, self._seed(trial)),
             Method(
-                measure=measure_name(path),
+                measure=analysis_name(path),
                 params=params,
                 published=published_hash(params),
             ),

@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from mtlrun.engine.analysis import MEASURES
+from mtlrun.engine.analysis import ANALYSES
 from mtlrun.engine.interfaces import METRIC_FACTS
 from mtlrun.engine.methods import quantities_of
 from mtlrun.engine.record import private_path
@@ -61,7 +61,7 @@ FULL = "full"
 TRAIN = "train"
 ONE_OF = {"datasets": "dataset", "methods": "method"}
 #: Kinds whose cells are measurements: calls of a measure instead of fits on the splits of a data set.
-MEASURE_KINDS = ("inspect", "trace", "scaling", "audit")
+ANALYSIS_KINDS = ("inspect", "trace", "scaling", "audit")
 #: Those of them that measure seconds: their cells run one after the other.
 TIMED_KINDS = ("trace", "scaling")
 #: Label of the one place of an experiment without data sets.
@@ -368,7 +368,7 @@ class Spec(StrictModel):
     @property
     def measures(self) -> bool:
         """Whether the cells are measurements."""
-        return self.kind in MEASURE_KINDS
+        return self.kind in ANALYSIS_KINDS
 
     @property
     def timed(self) -> bool:
@@ -660,7 +660,7 @@ def config_schema() -> dict[str, Any]:
     own = {
         "required": ["schema", "id", "title"]
     }  # the rest may stand in the file that it extends
-    quantities = sorted({*METRIC_FACTS, *(quantities_of(MEASURES) or ())})
+    quantities = sorted({*METRIC_FACTS, *(quantities_of(ANALYSES) or ())})
     named = {
         "EstimatorName": {
             "description": "A registered method, or package.module:Class of any scikit-learn estimator.",
@@ -668,7 +668,7 @@ def config_schema() -> dict[str, Any]:
         },
         "MeasureName": {
             "description": "A registered measure, or package.module:function.",
-            "anyOf": [{"enum": sorted(MEASURES)}, _PATH],
+            "anyOf": [{"enum": sorted(ANALYSES)}, _PATH],
         },
         "MetricName": {"enum": sorted(METRIC_FACTS)},
         "QuantityName": {"anyOf": [{"enum": quantities}, {"type": "string"}]},

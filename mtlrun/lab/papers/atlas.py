@@ -20,11 +20,11 @@ from sklearn.preprocessing import StandardScaler
 
 from mtlrun.comparison.atlas import GAINS, read_lines
 from mtlrun.engine.analysis import (
+    AnalysisResult,
     Curve,
     Matrix,
-    Measurement,
     MethodScores,
-    measure,
+    analysis,
 )
 from mtlrun.errors import ConfigError
 from mtlrun.stats import critical_difference, rank_table
@@ -82,7 +82,7 @@ def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFr
 # ---------------------------------------------------------------- by kind of table and number of rows
 
 
-@measure(
+@analysis(
     {
         "tables": "tables",
         "settings": "tables at some number of training rows per task",
@@ -106,7 +106,7 @@ def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFr
 )
 def summary(
     _: None, *, seed: int, published: str = GAINS, kinds: Sequence[str] = KINDS
-) -> Measurement:
+) -> AnalysisResult:
     """Summarise the gains of some kinds of tables, by the number of training rows per task.
 
     Parameters
@@ -134,7 +134,7 @@ def summary(
             name + end: float(part[column].median()) for end, column in columns.items()
         }
     everything = set(kinds) == set(KINDS)
-    return Measurement(
+    return AnalysisResult(
         values,
         curves=_curves(found),
         matrices={"gain": _map(found)} if everything else {},
@@ -195,7 +195,7 @@ def _matrix(gains: pd.DataFrame) -> Matrix:
 # ---------------------------------------------------------------- by method
 
 
-@measure(
+@analysis(
     {
         "methods": "methods that share",
         "negative": "share of the settings in which a method that shares has more error than the best independent one",
@@ -217,7 +217,7 @@ def methods(
     seed: int,
     published: Sequence[str] = (METHODS, GAINS),
     kinds: Sequence[str] = KINDS,
-) -> Measurement:
+) -> AnalysisResult:
     """Return negative transfer and average ranks of the methods, by regime and by kind of table.
 
     Negative transfer is a larger error than that of the best independent method, which inner cross-validation chooses
@@ -284,7 +284,7 @@ def methods(
         for r in regimes
         if r.blocks
     ]
-    return Measurement(values, tables=tables, matrices=matrices, rankings=drawn)
+    return AnalysisResult(values, tables=tables, matrices=matrices, rankings=drawn)
 
 
 def _rankings(found: pd.DataFrame) -> list[MethodScores]:
@@ -373,7 +373,7 @@ def _method_map(sharing: pd.DataFrame) -> Matrix:
 # ---------------------------------------------------------------- foretelling the gain
 
 
-@measure(
+@analysis(
     {
         "rank_correlation": "Spearman's correlation of foretold and measured gains of tables left out",
         "correlation_low": "lower end of its 95% interval, tables drawn anew",
@@ -398,7 +398,7 @@ def prediction(
     outcome: str = "gain",
     of_seed: int | None = None,
     real: bool = False,
-) -> Measurement:
+) -> AnalysisResult:
     """Foretell the gain from properties measured before: a ridge regression, scored on tables that are left out.
 
     All settings of a table are left out together. Properties are standardised, gains cut at +-0.5.
@@ -450,7 +450,7 @@ def prediction(
         "settings": float(len(y)),
         "tables": float(len(names)),
     }
-    return Measurement(
+    return AnalysisResult(
         values, tables={"Coefficients": _coefficients(found, outcome, rng)}
     )
 

@@ -31,7 +31,7 @@ from mtlrun.comparison.verdict import (
 from mtlrun.comparison.verdict import answer as answer_of
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fewer_rows, fold_rows
-from mtlrun.engine.analysis import Measurement, measure
+from mtlrun.engine.analysis import AnalysisResult, analysis
 from mtlrun.engine.fit import (
     fit_job,
     learned_features,
@@ -77,7 +77,7 @@ COLUMNS = [
 ]
 
 
-@measure(
+@analysis(
     {
         "gain": "relative reduction of the error (nMSE, or 1 - AUC) by the best multi-task method against the best "
         "method that does not share; each chosen by inner cross-validation",
@@ -118,7 +118,7 @@ def gain(
     methods: Sequence[str] = (),
     folds: int = 5,
     search: int = 3,
-) -> Measurement:
+) -> AnalysisResult:
     """Compare multi-task learning with the best method without it, trained on few rows of every task.
 
     The rows are cross-validated; outside of a fold, `rows` random rows of every task are trained on, of a task with
@@ -190,7 +190,7 @@ def gain(
         "columns": COLUMNS,
         "rows": _method_rows(entries, tested, folds, found.picked),
     }
-    return Measurement(values, lines=failed, tables={"methods": table})
+    return AnalysisResult(values, lines=failed, tables={"methods": table})
 
 
 def with_splits(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.analysis import Measurement, measure
+from mtlrun.engine.analysis import AnalysisResult, analysis
 
 
-@measure(
+@analysis(
     {
         "n": "rows",
         "d": "features",
@@ -33,7 +33,7 @@ from mtlrun.engine.analysis import Measurement, measure
         "y_var": "variance of all targets",
     },
 )
-def data_set_statistics(dataset: Dataset, *, seed: int) -> Measurement:
+def data_set_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
     """Return the statistics of a data set as `Dataset.statistics` has them, with shares and facts per task.
 
     Parameters
@@ -44,7 +44,7 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> Measurement:
 
     Returns
     -------
-    Measurement
+    AnalysisResult
         Quantities: all of `Dataset.statistics`, ``positive_share`` (of the known labels), ``missing_share`` (of the
         targets); NaN for what the data set does not have is left out. Per task: ``rows`` (known targets) and, of binary
         tasks, ``positive_share``.
@@ -52,7 +52,7 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> Measurement:
     values = {name: float(value) for name, value in dataset.statistics().items()}
     if dataset.task_type == "multiclass":
         counts = np.bincount(dataset.y.astype(np.int64), minlength=dataset.n_tasks)
-        return Measurement(values, per_task={"rows": counts.astype(float).tolist()})
+        return AnalysisResult(values, per_task={"rows": counts.astype(float).tolist()})
     known = ~np.isnan(dataset.y)
     values["missing_share"] = float(1 - known.mean())
     per_task = {"rows": dataset.sum_by_task(known)}
@@ -62,6 +62,6 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> Measurement:
         per_task["positive_share"] = np.divide(
             dataset.sum_by_task(positive), np.maximum(1, per_task["rows"])
         )
-    return Measurement(
+    return AnalysisResult(
         values, per_task={name: np.asarray(v).tolist() for name, v in per_task.items()}
     )

@@ -17,11 +17,11 @@ from sklearn.preprocessing import StandardScaler
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.analysis import (
+    AnalysisResult,
     Curve,
     Matrix,
-    Measurement,
     Printed,
-    measure,
+    analysis,
     of_data_set,
     published_path,
     read_printed,
@@ -55,7 +55,7 @@ NEAR = 0.005
 # ---------------------------------------------------------------- learning curves
 
 
-@measure(
+@analysis(
     {
         "mse": "mean squared error, trained on all rows at hand",
         "extrapolated": "mean squared error extrapolated to the training rows of the paper",
@@ -77,7 +77,7 @@ def learning_curve(
     groups: int = 10,
     partitions: int = 8,
     published: str = PRINTED[0],
-) -> Measurement:
+) -> AnalysisResult:
     """Extrapolate the test error of a linear method to more training rows than are at hand.
 
     ``sigma^2 (1 + c/n)`` is fitted, task by task, to the mean test errors of fits on random subsets of n training rows.
@@ -150,7 +150,7 @@ def learning_curve(
         str(task): f"{center:.4g} ± {half:.2g}"
         for task, center, half in zip(data.tasks, extrapolated, half_width, strict=True)
     }
-    return Measurement(
+    return AnalysisResult(
         {name: float(np.mean(values)) for name, values in per_task.items()},
         curves={"error": error_curve},
         per_task={name: _without_nan(values) for name, values in per_task.items()},
@@ -327,7 +327,7 @@ def printed_errors(published: str, data: Dataset, method: str) -> list[Printed |
 # ---------------------------------------------------------------- covariances
 
 
-@measure(
+@analysis(
     {
         "cross_largest": "largest correlation of a task of the first block with one of the second",
         "cross_negative_share": "share of these correlations that are negative",
@@ -354,7 +354,7 @@ def fetr_covariances(
     lower: float = 0.01,
     upper: float = 100.0,
     scale_targets: bool = False,
-) -> Measurement:
+) -> AnalysisResult:
     """Return the covariances of features and tasks that FETR learns, and the signs of those of the tasks.
 
     Parameters
@@ -409,7 +409,7 @@ def fetr_covariances(
         f"On a bound of the box [{lower:g}, {upper:g}], where it decides and not the data: {on_box[1]} of {len(names)} "
         f"eigenvalues of the task precision, {on_box[0]} of {len(features)} of the feature precision."
     )
-    return Measurement(
+    return AnalysisResult(
         values,
         matrices={
             "task covariance": _matrix(model.task_covariance_, names),
@@ -488,7 +488,7 @@ def shared_regression(dataset: Dataset) -> Dataset:
 # ---------------------------------------------------------------- audit
 
 
-@measure(
+@analysis(
     {
         "comparisons": "printed pairs of FETR and a linear method",
         "lower": "pairs in which FETR is lower",
@@ -506,7 +506,7 @@ def shared_regression(dataset: Dataset) -> Dataset:
 )
 def audit_table(
     dataset: Dataset, *, seed: int, published: Sequence[str] = PRINTED
-) -> Measurement:
+) -> AnalysisResult:
     """Compare the printed errors cell by cell: does "consistently lower" follow from them?
 
     Least squares on the test rows themselves bounds the error of every linear model on SARCOS from below. Methods that
@@ -528,7 +528,7 @@ def audit_table(
     values = {**audit.quantities(), "school_largest_p": max(tests.values())}
     title = f"{OURS} against the linear methods, as printed"
     p_values = ", ".join(f"{method} {p:.2g}" for method, p in tests.items())
-    return Measurement(
+    return AnalysisResult(
         {name: float(value) for name, value in values.items()},
         lines=[
             *audit.order_lines(),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.analysis import Curve, Measurement, measure
+from mtlrun.engine.analysis import AnalysisResult, Curve, analysis
 from mtlrun.lab.papers.fetr import shared_regression, training_data
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
@@ -50,7 +50,7 @@ _GROW, _SHRINK, _TRIALS = 2.0, 0.5, 60
 # ---------------------------------------------------------------- W-step
 
 
-@measure(
+@analysis(
     {
         "seconds": "seconds to solve for W, X'X given",
         "residual": "residual of the equations, relative to X'Y",
@@ -71,7 +71,7 @@ def w_step_seconds(
     upper: float = 100.0,
     tol: float = 1e-8,
     max_gb: float = 4.0,
-) -> Measurement:
+) -> AnalysisResult:
     """Measure the seconds of a solver for W, given X'X, X'Y and random precision matrices.
 
     S1 and S2 have random eigenvectors and eigenvalues log-uniform in [lower, upper]. Iterative solvers start at zero
@@ -112,7 +112,7 @@ def w_step_seconds(
     }
     if memory > max_gb:
         text = f"{data.n_features} features, {data.n_tasks} tasks: the closed form needs a matrix of {memory:.3g} GB"
-        return Measurement(
+        return AnalysisResult(
             values,
             lines=[f"{text}, more than the {max_gb:g} GB allowed; it was not tried."],
         )
@@ -122,7 +122,7 @@ def w_step_seconds(
         "residual": solution.residual,
         "iterations": float(solution.n_iter),
     }
-    return Measurement(
+    return AnalysisResult(
         values,
         solver={
             "n_iter": solution.n_iter,
@@ -175,7 +175,7 @@ def _random_precision(
 # ---------------------------------------------------------------- convergence
 
 
-@measure(
+@analysis(
     {
         "seconds_to_1e-6": "seconds to an objective within 1e-6 of the best one",
         "seconds_at_least": "the same; the seconds of the whole run where it was stopped before",
@@ -207,7 +207,7 @@ def fetr_convergence(
     tol: float = 1e-12,
     seconds: float = 10.0,
     patience: float = 120.0,
-) -> Measurement:
+) -> AnalysisResult:
     """Follow the objective of FETR over the seconds of an algorithm, from W = 0 and S1 = S2 = I.
 
     The best objective is that of a long run of coordinate minimisation. The excess over it is relative to the fit term
@@ -235,7 +235,7 @@ def fetr_convergence(
 
     Returns
     -------
-    Measurement
+    AnalysisResult
         Curve ``excess``; the quantities are declared above.
     """
     data = training_data(shared_regression(dataset))
@@ -290,7 +290,7 @@ def fetr_convergence(
         "excess of the objective over the fit term",
         "xy",
     )
-    return Measurement(
+    return AnalysisResult(
         values,
         curves={"excess": curve},
         lines=[f"{result.n_iter} iterations in {at[-1]:.3g} s: {end}."],

@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import paper_partition, task_partition
-from mtlrun.engine.analysis import Curve, Matrix, Measurement, measure
+from mtlrun.engine.analysis import AnalysisResult, Curve, Matrix, analysis
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.estimators.mkl import GroupMKLClassifier, IndependentMKLClassifier
 from mtlrun.lab.papers.mtmkl_update import FIXES, consensus, repaired_update
@@ -50,7 +50,7 @@ _ANY_ACCURACY = float("inf")
 CACHE_BYTES = 1e9
 
 
-@measure(
+@analysis(
     {
         "accuracy": "test accuracy",
         "chosen_C": "C",
@@ -84,7 +84,7 @@ def kernel_weights(
     C: Sequence[float] = (1.0,),
     lam: Sequence[float] = (1.0,),
     tol: float = 1e-4,
-) -> Measurement:
+) -> AnalysisResult:
     """Learn the kernel weights of all tasks, C and lam chosen on the validation part.
 
     Parameters
@@ -148,7 +148,7 @@ def kernel_weights(
         "off_line": float(np.abs(1.0 - theta.sum(axis=1)).max()),
         "ties": float(sum(score == scores[best] for score in scores.values()) - 1),
     }
-    return Measurement(
+    return AnalysisResult(
         values,
         curves={
             "groups": Curve(
@@ -176,7 +176,7 @@ def kernel_weights(
     )
 
 
-@measure(
+@analysis(
     {
         "gap": "certified relative gap at the end",
         "objective": "objective at the end",
@@ -201,7 +201,7 @@ def algorithm(
     kernels: Sequence[str] | None = None,
     tol: float = 1e-3,
     max_iter: int = 100,
-) -> Measurement:
+) -> AnalysisResult:
     """Follow the objective of one fit over the iterations, for the printed algorithm or the corrected one.
 
     Parameters
@@ -229,7 +229,7 @@ def algorithm(
     bounds = {it: float(bound) for it, _, bound in result.gaps}
     cycle = result.info.get("cycle", [])
     marks = {"returns": float(max(values) - len(cycle) + 1)} if cycle else {}
-    return Measurement(
+    return AnalysisResult(
         {
             "gap": float(result.gap),
             "objective": values[max(values)],
@@ -259,7 +259,7 @@ def _along(values: dict[int, float], name: str, marks: dict[str, float]) -> Curv
     )
 
 
-@measure(
+@analysis(
     {
         "residual": "distance of the copies from the weights at the end, relative",
         "iterations": "iterations until residuals are small (1e-4 absolute, 1e-2 relative), at most 1000",
@@ -279,7 +279,7 @@ def algorithm_2(
     C: float = 1.0,
     lam: float = 0.1,
     kernels: Sequence[str] | None = None,
-) -> Measurement:
+) -> AnalysisResult:
     """Run the consensus iteration for the weights once, from equal ones, on the slopes that the machines have there.
 
     Parameters
@@ -316,7 +316,7 @@ def algorithm_2(
     def objective(weights: np.ndarray) -> float:
         return float(np.vdot(slopes, weights)) + coupling.value(weights)
 
-    return Measurement(
+    return AnalysisResult(
         {
             "residual": found.residual,
             "iterations": float(found.n_iter),
@@ -378,7 +378,7 @@ def _fitted(
 # ---------------------------------------------------------------- protocols
 
 
-@measure(
+@analysis(
     {
         "clean": "test accuracy, parameters chosen on the validation part",
         "authors": "what the authors' protocol reports: its largest test accuracy",
@@ -403,7 +403,7 @@ def protocols(
     task_C: Sequence[float] = (2.0**-17, 2.0**-8, 1.0, 2.0**8, 2.0**17),
     split: str = "balanced",
     kernels: Sequence[str] | None = None,
-) -> Measurement:
+) -> AnalysisResult:
     """Run both protocols on one split into training, validation and test part.
 
     Parameters
@@ -448,7 +448,7 @@ def protocols(
         "clean_best_on_test": max(test for _, test in found.values()),
         "authors_lam": float(chosen),
     }
-    return Measurement(
+    return AnalysisResult(
         values,
         curves={"test accuracy": _per_iteration(reported)},
         lines=[
@@ -538,7 +538,7 @@ def _authors(
     return max(scores[:SCORED]), reported, theta
 
 
-@measure(
+@analysis(
     {
         "first": "test accuracy of the first iterate: equal weights, C = 1",
         "reported": "largest test accuracy of 15 iterates, the first one included",
@@ -562,7 +562,7 @@ def repaired(
     task_C: Sequence[float] = (2.0**-17, 2.0**-8, 1.0, 2.0**8, 2.0**17),
     split: str = "balanced",
     kernels: Sequence[str] | None = None,
-) -> Measurement:
+) -> AnalysisResult:
     """Run the protocol of the authors' code with its own update of the weights (`repaired_update`), on one split.
 
     Parameters
@@ -590,7 +590,7 @@ def repaired(
         float(np.abs(at - 1 / at.shape[1]).max())
         for at in (runs[min(mu)][2], runs[max(mu)][2])
     )
-    return Measurement(
+    return AnalysisResult(
         {
             "first": accuracies[0],
             "reported": max(accuracies),
@@ -647,7 +647,7 @@ class _Rows:
 # ---------------------------------------------------------------- what sharing can matter
 
 
-@measure(
+@analysis(
     {
         "stl": "test accuracy with kernel weights per task (lam = 0)",
         "mtl": "test accuracy with one vector of kernel weights (lam infinite)",
@@ -682,7 +682,7 @@ def sharing(
     C: Sequence[float] = (0.0625, 1.0, 16.0),
     lam: Sequence[float] = (0.0625, 1.0, 16.0),
     kernels: Sequence[str] | None = None,
-) -> Measurement:
+) -> AnalysisResult:
     """Compare sharing of kernel weights with none, with one vector for all tasks and with a single kernel.
 
     Parameters
@@ -731,7 +731,7 @@ def sharing(
         "gain_over_one_kernel": values["proposed"] - values["one_kernel"],
         "largest_gain": values["best_on_test"] - limit,
     }
-    return Measurement(values)
+    return AnalysisResult(values)
 
 
 def _path(
@@ -748,7 +748,7 @@ def _path(
     }
 
 
-@measure(
+@analysis(
     {
         "accuracy": "test accuracy, averaged over all tasks",
         "chosen_C": "C",
@@ -770,7 +770,7 @@ def tasks_together(
     C: Sequence[float] = (0.0625, 1.0, 16.0),
     lam: Sequence[float] = (0.0625, 1.0, 16.0),
     kernels: Sequence[str] | None = None,
-) -> Measurement:
+) -> AnalysisResult:
     """Learn the tasks in groups drawn at random, `together` at a time, and score all of them.
 
     Parameters
@@ -803,7 +803,7 @@ def tasks_together(
                 both
             )
     best = max(product(C, lam), key=lambda at: scores[at][0])
-    return Measurement(
+    return AnalysisResult(
         {
             "accuracy": float(scores[best][1]),
             "chosen_C": float(best[0]),
@@ -840,7 +840,7 @@ def _of_tasks(part: TrainTestData, tasks: np.ndarray) -> TrainTestData:
 # ---------------------------------------------------------------- the bound of Theorem 1
 
 
-@measure(
+@analysis(
     {
         "complexity": "empirical Rademacher complexity at gamma = 0 and R = 1, at least",
         "fails_below": "gamma up to which the printed bound (27) is below it",
@@ -857,7 +857,7 @@ def theorem_1(
     features: str = "none",
     kernels: Sequence[str] | None = None,
     draws: int = 200,
-) -> Measurement:
+) -> AnalysisResult:
     """Compare the bound of Theorem 1 with the complexity of machines whose tasks all have equal kernel weights.
 
     These are in the class for every gamma, so that their complexity is one that no bound may be below.
@@ -902,7 +902,7 @@ def theorem_1(
         "printed bound over complexity",
         marks={"equal": fails_below},
     )
-    return Measurement(
+    return AnalysisResult(
         {
             "complexity": complexity,
             "fails_below": fails_below,

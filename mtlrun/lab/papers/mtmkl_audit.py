@@ -15,7 +15,12 @@ import pandas as pd
 from scipy import stats
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.analysis import Measurement, measure, published_path, read_printed
+from mtlrun.engine.analysis import (
+    AnalysisResult,
+    analysis,
+    published_path,
+    read_printed,
+)
 from mtlrun.stats import FriedmanTest, control_tests, friedman, rank_table
 
 #: Decimals with which the paper prints average ranks and test statistics; p-values and alphas have at least four.
@@ -31,7 +36,7 @@ DOMINATED = {10: 3, 20: 6, 50: 5}
 NUMBERS = {"average rank": 2, "z": 2, "p": 5, "alpha": 4}
 
 
-@measure(
+@analysis(
     {
         "comparisons": "methods compared with the paper's",
         "reproduced": "comparisons whose statistic and p-value come out to the printed digits",
@@ -51,7 +56,7 @@ def table_audit(
     seed: int,
     size: int = 10,
     published: Sequence[str] = PRINTED,
-) -> Measurement:
+) -> AnalysisResult:
     """Recompute ranks, Friedman's and Holm's tests from the published accuracies for one training size.
 
     Parameters
@@ -73,7 +78,7 @@ def table_audit(
     found = audit(tables, claimed)
     rows = found.methods
     reproduced = found.reproduced
-    return Measurement(
+    return AnalysisResult(
         {
             "comparisons": float(len(rows)),
             "reproduced": float(len(reproduced)),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.analysis import Curve, Measurement, measure, published_path
+from mtlrun.engine.analysis import AnalysisResult, Curve, analysis, published_path
 from mtlrun.estimators.svm import GraphSVC
 from mtlrun.features.dna import WeightedDegree
 from mtlrun.lab.papers.mtsvm_runs import (
@@ -58,7 +58,7 @@ _END = 1e-12
 _EARLY = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
 
 
-@measure(
+@analysis(
     {
         "dimension": "features; weighted-degree features of strings",
         "examples": "examples in all tasks",
@@ -68,7 +68,7 @@ _EARLY = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
         "positive_share": "share of the labels that are positive",
     },
 )
-def svm_statistics(dataset: Dataset, *, seed: int) -> Measurement:
+def svm_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
     """Count examples, tasks, and the features that the SVM sees: weighted-degree features of strings.
 
     Parameters
@@ -89,10 +89,10 @@ def svm_statistics(dataset: Dataset, *, seed: int) -> Measurement:
         "largest_task": float(sizes.max()),
         "positive_share": float(np.mean(dataset.y > 0)),
     }
-    return Measurement(values, per_task={"rows": sizes.astype(float).tolist()})
+    return AnalysisResult(values, per_task={"rows": sizes.astype(float).tolist()})
 
 
-@measure(
+@analysis(
     {
         "function_difference": "smallest |obj* - obj| of the run (none where obj* is not known well enough to tell)",
         "relative_difference": "the same divided by obj*",
@@ -125,7 +125,7 @@ def svm_convergence(
     seconds: float = 60.0,
     reference_seconds: float = 600.0,
     tolerances: Sequence[float] = TOLERANCES,
-) -> Measurement:
+) -> AnalysisResult:
     """Follow ``|obj* - obj|`` over the seconds of a solver.
 
     obj is the primal objective; of kernel solvers the dual one, which converges first, and in the quantities and the
@@ -155,7 +155,7 @@ def svm_convergence(
 
     Returns
     -------
-    Measurement
+    AnalysisResult
         Curves ``function difference`` and, of kernel solvers, ``function difference, primal``; the quantities are
         declared above.
 
@@ -208,7 +208,7 @@ def svm_convergence(
         found, curves["function difference"] = _followed(
             at, dual, 0.0, reference, dcd_seconds
         )
-    return Measurement(
+    return AnalysisResult(
         {
             **found,
             **{f"primal_{name}": value for name, value in of_primal.items()},
@@ -259,7 +259,7 @@ def _followed(
     return found, differences
 
 
-@measure(
+@analysis(
     {
         "n": "rows trained on",
         "seconds_to_precision": "seconds to the relative precision",
@@ -283,7 +283,7 @@ def svm_seconds(
     seconds: float = 3600.0,
     tolerances: Sequence[float] = TOLERANCES,
     trace: bool = False,
-) -> Measurement:
+) -> AnalysisResult:
     """Measure the seconds that a solver needs to a relative precision `tol`, on a part of the rows.
 
     Coordinate ascent looks at its precision while it runs; short runs are made three times, for the median. LIBSVM
@@ -345,7 +345,7 @@ def svm_seconds(
         "relative duality gap",
         "xy",
     )
-    return Measurement(
+    return AnalysisResult(
         values,
         curves={"relative gap": curve} if trace else {},
         lines=[late] if np.isnan(reached) else [],
@@ -357,7 +357,7 @@ def svm_seconds(
     )
 
 
-@measure(
+@analysis(
     {
         "seconds_to_precision": "seconds to the relative precision with the largest size finished",
         "largest_n": "largest number of rows finished",
@@ -398,7 +398,7 @@ def svm_scaling(
     precision: str = "gap",
     seconds: float = 600.0,
     tolerances: Sequence[float] = TOLERANCES,
-) -> Measurement:
+) -> AnalysisResult:
     """Measure the seconds to a relative precision on growing parts of the rows, as `svm_seconds` does.
 
     It ends with the first size that is not finished in `seconds`. A kernel solver is not given a size when the seconds
@@ -417,7 +417,7 @@ def svm_scaling(
 
     Returns
     -------
-    Measurement
+    AnalysisResult
         Curve ``seconds to precision`` over the rows. The quantities are those of the largest size finished; it counts
         as converged if there is one.
     """
@@ -475,7 +475,7 @@ def svm_scaling(
         "converged": last is not None,
         **({} if last is None else {"gap": last.solver["gap"]}),
     }
-    return Measurement(
+    return AnalysisResult(
         values,
         curves={"seconds to precision": curve} if n else {},
         lines=lines,
@@ -508,7 +508,7 @@ _POOLED = 1e6
 MODELS = ("multi-task", "pooled", "independent")
 
 
-@measure(
+@analysis(
     {
         "auc_target": "AUC of the task with few rows",
         "auc": "mean AUC of all tasks",
@@ -530,7 +530,7 @@ def svm_transfer(
     couplings: Sequence[float] = (0.1, 1.0, 10.0),
     degree: int = DEGREE,
     folds: int = 3,
-) -> Measurement:
+) -> AnalysisResult:
     """Train on `target_rows` rows of one task and `other_rows` of every other; report the AUC on rows held out.
 
     The models are `GraphSVC` with the hinge loss on normalised weighted-degree features: coupled by ones plus the
@@ -556,7 +556,7 @@ def svm_transfer(
 
     Returns
     -------
-    Measurement
+    AnalysisResult
         ``auc_target``, ``auc`` (mean over the tasks), ``C``, ``coupling``; per task ``auc``.
 
     Raises
@@ -598,7 +598,7 @@ def svm_transfer(
         "C": float(chosen.C),
         "coupling": float(chosen.coupling),
     }
-    return Measurement(values, per_task={"auc": [float(a) for a in aucs]})
+    return AnalysisResult(values, per_task={"auc": [float(a) for a in aucs]})
 
 
 def _rows(
@@ -662,7 +662,7 @@ PUBLISHED = ("mtsvm/published/fig1.yaml", "mtsvm/published/fig2.yaml")
 _USEFUL = 1e-2
 
 
-@measure(
+@analysis(
     {
         "dcd_difference": "smallest |obj* - obj| of DCD in Figure 1",
         "kernel_difference": "smallest |obj* - obj| of the kernel solver in Figure 1",
@@ -695,7 +695,7 @@ def stored_runs(
     data_set: str,
     optimum: float,
     published: Sequence[str] = PUBLISHED,
-) -> Measurement:
+) -> AnalysisResult:
     """Read speed-ups and precisions off the curves of DCD and the kernel solver that the authors stored.
 
     At a time the last value known counts, as long as the kernel solver was followed; DCD was until it had converged.
@@ -756,7 +756,7 @@ def stored_runs(
         else np.nan,
         "kernel_rows": n[-1],
     }
-    return Measurement(
+    return AnalysisResult(
         {name: float(value) for name, value in values.items()},
         lines=[
             f"DCD is at most {ratios[best]:.3g} times as fast in Figure 1, to a difference of "

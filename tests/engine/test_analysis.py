@@ -7,17 +7,17 @@ from importlib import import_module
 
 import pytest
 
-from mtlrun.engine.analysis import MEASURES, Declaration, measure
+from mtlrun.engine.analysis import ANALYSES, Declaration, analysis
 from mtlrun.engine.methods import (
+    analysis_parameters,
+    analysis_path,
     declared,
-    measure_parameters,
-    measure_path,
     needs_data,
     quantities_of,
 )
 
 WALK = """
-from mtlrun.engine.analysis import Measurement, measure as declares
+from mtlrun.engine.analysis import AnalysisResult, analysis as declares
 
 @declares({"end": "where the walk ends", "length": "steps"}, higher=["end"], needs_data=False)
 def walk(dataset, *, seed, steps=3):
@@ -25,7 +25,7 @@ def walk(dataset, *, seed, steps=3):
 
     Elsewhere.
     '''
-    return Measurement({"end": 1.0, "length": 3.0})
+    return AnalysisResult({"end": 1.0, "length": 3.0})
 
 def plain(dataset, *, seed): ...
 """
@@ -45,21 +45,21 @@ def walks(tmp_path, monkeypatch):
     sys.modules.pop("walks_of_mine", None)
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", ANALYSES)
 def test_short_names_are_of_measures_whose_declarations_are_read_as_they_are(name):
-    module, _, function = MEASURES[name].partition(":")
+    module, _, function = ANALYSES[name].partition(":")
     found = getattr(import_module(module), function)
-    summary, declaration = declared(MEASURES[name])
+    summary, declaration = declared(ANALYSES[name])
     assert declaration.plain() == found.declaration.plain()
     assert summary
     assert found.__doc__.replace("`", "").startswith(summary)
-    assert measure_path(name) == MEASURES[name]
-    assert measure_parameters(name) is not None
+    assert analysis_path(name) == ANALYSES[name]
+    assert analysis_parameters(name) is not None
     assert (
-        quantities_of([name]) == quantities_of([MEASURES[name]]) == declaration.facts()
+        quantities_of([name]) == quantities_of([ANALYSES[name]]) == declaration.facts()
     )
     assert declaration.quantities
-    assert list(MEASURES) == sorted(MEASURES)
+    assert list(ANALYSES) == sorted(ANALYSES)
 
 
 def test_declarations_of_the_user_are_read_too(walks):
@@ -118,14 +118,14 @@ def test_a_declaration_must_fit_itself(arguments, error):
 def test_the_decorator_leaves_the_function_as_it_is():
     def function(dataset, *, seed): ...
 
-    assert measure({"a": "b"}, lower=["a"])(function) is function
+    assert analysis({"a": "b"}, lower=["a"])(function) is function
     assert function.declaration == Declaration({"a": "b"}, ["a"])
 
 
 def test_quantities_are_known_without_numpy():
     code = (
-        "import sys\nfrom mtlrun.engine.analysis import MEASURES\nfrom mtlrun.engine.methods import quantities_of\n"
-        "assert len(quantities_of(MEASURES)) > 20\nprint('numpy' in sys.modules)"
+        "import sys\nfrom mtlrun.engine.analysis import ANALYSES\nfrom mtlrun.engine.methods import quantities_of\n"
+        "assert len(quantities_of(ANALYSES)) > 20\nprint('numpy' in sys.modules)"
     )
     run = subprocess.run(
         [sys.executable, "-c", code],

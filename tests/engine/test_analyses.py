@@ -127,7 +127,7 @@ def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
 def test_what_is_no_measurement_is_a_failed_row(lab, trace):
     summary = lab.run(trace.replace('walk", params: {steps: 5}', 'nothing"'))
     assert (summary.n_ok, summary.n_failed) == (2, 2)
-    assert "not a Measurement" in summary.failures[0].error
+    assert "not a AnalysisResult" in summary.failures[0].error
 
 
 def test_not_converged_is_a_status(lab, trace):
@@ -253,11 +253,11 @@ def test_quantities_are_those_of_the_measures(lab):
 
 
 DECLARED = """
-from mtlrun.engine.analysis import Measurement, measure
+from mtlrun.engine.analysis import AnalysisResult, analysis
 
-@measure({"end": "where the walk ends", "steps": "steps"}, lower=("end",))
+@analysis({"end": "where the walk ends", "steps": "steps"}, lower=("end",))
 def walk(dataset, *, seed, more=0):
-    return Measurement({"end": 1.0, "steps": 2.0} | ({"more": 3.0} if more else {}))
+    return AnalysisResult({"end": 1.0, "steps": 2.0} | ({"more": 3.0} if more else {}))
 """
 
 
