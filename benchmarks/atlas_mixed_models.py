@@ -197,8 +197,8 @@ def compared(
     for rows, whole, record in settings(run, label):
         split = record.inputs["split"]
         data, _ = with_splits(whole, rows, 5, split["seed"])
-        tested, parts = (
-            protocol_of(data, 5, 3, split["seed"]).tested(data),
+        evaluation, parts = (
+            protocol_of(data, 5, 3, split["seed"]).evaluation(data),
             list(folds(data)),
         )
         table = record.result["tables"]["methods"]
@@ -207,11 +207,12 @@ def compared(
             for line in table["rows"]
         }
 
-        def error_of(told: list[Array], tested: Any = tested) -> float:
+        def error_of(told: list[Array], evaluation: Any = evaluation) -> float:
             losses = {
-                fold: tested.losses(fold, scores) for fold, scores in enumerate(told)
+                fold: evaluation.losses(fold, scores)
+                for fold, scores in enumerate(told)
             }
-            return float(tested.gain(losses, losses, 1).first)
+            return float(evaluation.gain(losses, losses, 1).first)
 
         means = [
             np.array([y[ids == t].mean() if (ids == t).any() else y.mean() for t in of])

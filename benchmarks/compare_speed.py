@@ -155,8 +155,10 @@ def _script(data: Any, options: dict[str, Any]) -> None:
     from mtlrun.comparison.protocol import Protocol, read_settings
 
     dataset = dataset_of(data, options)
-    tested = Protocol.of(dataset, read_settings({})[0]).tested(dataset)
-    by_hand(SimpleNamespace(dataset=dataset, board=SimpleNamespace(tested=tested)))
+    evaluation = Protocol.of(dataset, read_settings({})[0]).evaluation(dataset)
+    by_hand(
+        SimpleNamespace(dataset=dataset, board=SimpleNamespace(evaluation=evaluation))
+    )
 
 
 def main() -> None:

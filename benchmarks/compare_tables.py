@@ -146,10 +146,10 @@ def collected(
 
 def by_hand(result: Any) -> tuple[str, float]:
     """Return the best of some kinds of scikit-learn models on the folds of a comparison, and its score."""
-    data, tested = result.dataset, result.board.tested
-    binary, metric = data.task_type == "binary", get_metric(tested.metric)
+    data, evaluation = result.dataset, result.board.evaluation
+    binary, metric = data.task_type == "binary", get_metric(evaluation.metric)
     scores: dict[str, list[float]] = {}
-    for test in tested.rows:
+    for test in evaluation.rows:
         train = np.setdiff1d(np.arange(data.n_samples), test)
         part = TrainTestData.of(data, train, test)
         step = StandardScaler().fit(part.train.X)
@@ -162,13 +162,13 @@ def by_hand(result: Any) -> tuple[str, float]:
         if not binary:
             found["lasso"] = per_task(LassoCV(cv=3), part, X, Z)
         for name, values in found.items():
-            layout = (
+            row_index = (
                 {}
                 if data.task_id is None
                 else {"task_id": part.test.task_id, "tasks": range(data.n_tasks)}
             )
             scores.setdefault(name, []).append(
-                average(metric(part.test.y, values, **layout))[0]
+                average(metric(part.test.y, values, **row_index))[0]
             )
     means = {name: float(np.mean(values)) for name, values in scores.items()}
     best = (max if metric.greater_is_better else min)(

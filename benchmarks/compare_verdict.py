@@ -21,7 +21,7 @@ import numpy as np
 
 from mtlrun.comparison.candidates import Candidate, named_candidates
 from mtlrun.comparison.protocol import Protocol, Settings
-from mtlrun.comparison.verdict import MULTITASK, ComparedMethod, Strategy, answer
+from mtlrun.comparison.verdict import MULTITASK, ComparedMethod, Strategy, judge
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.engine.evaluation import TrainTestData
@@ -107,7 +107,7 @@ def one(regime: str, seed: int) -> dict:
     weights = truth(kind, n_tasks, seed)
     data = table(weights, rows, seed)
     protocol = Protocol.of(data, Settings(seed=seed, metric="rmse"))
-    tested = protocol.tested(data)
+    evaluation = protocol.evaluation(data)
     tried = [
         c
         for c in named_candidates(METHODS, data, protocol.train)
@@ -122,14 +122,14 @@ def one(regime: str, seed: int) -> dict:
         part = TrainTestData.of(data, *protocol.rows(data, split))
         for candidate, entry in zip(tried, entries, strict=True):
             model, entry.inner[split] = fitted(candidate, part, data, seed + split)
-            entry.losses[split] = tested.losses(split, part.predict(model))
+            entry.losses[split] = evaluation.losses(split, part.predict(model))
             risk = (
                 ((model.coef_ - weights) ** 2).sum(axis=1)
                 + model.intercept_**2
                 + NOISE**2
             )
             exact[entry.label, split] = float(np.mean(risk / scale))
-    found = answer(entries, tested)
+    found = judge(entries, evaluation)
     splits = range(protocol.n_splits)
     families = {"joint": (MULTITASK,), "without": ("independent", "pooled")}
     sides = {

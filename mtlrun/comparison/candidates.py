@@ -15,9 +15,9 @@ from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
     NATIVE,
-    OWN,
     POOLED,
     TRIVIAL,
+    USER_DEFINED,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP
@@ -204,7 +204,9 @@ def named_candidates(
             found[model] = _registered(model, dataset, train)
         elif model in METHODS:
             grid = grid_of(model, _scale(dataset, train))
-            candidate = Candidate(model, families.pop(model, OWN), model, grid=grid)
+            candidate = Candidate(
+                model, families.pop(model, USER_DEFINED), model, grid=grid
+            )
             found[model] = _wrapped(_keeping_groups(candidate, dataset), dataset)
         elif ":" in name:
             short = name.partition(":")[2]
@@ -214,7 +216,9 @@ def named_candidates(
                 else short
             )
             _check_class(name)
-            candidate = Candidate(label, families.pop(name, OWN), class_path(name))
+            candidate = Candidate(
+                label, families.pop(name, USER_DEFINED), class_path(name)
+            )
             found[label] = _wrapped(_keeping_groups(candidate, dataset), dataset)
         else:
             _refuse(name, standard)

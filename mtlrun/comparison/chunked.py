@@ -322,12 +322,12 @@ def compare_chunks(
     search.run(combinations(range(K), 2))
     entries, coef, intercept = _entries(data, search)
     say("second pass: losses of the rows left out")
-    tested = SummedEvaluation(
+    evaluation = SummedEvaluation(
         y=np.broadcast_to(
             np.nan,
             (data.n_rows, len(data.tasks)) if table.task is None else (data.n_rows,),
         ),
-        layout=RowIndex(len(data.tasks)),
+        row_index=RowIndex(len(data.tasks)),
         rows=[],
         new=[],
         folds=K,
@@ -341,7 +341,7 @@ def compare_chunks(
     sizes = [int(n) for n in data.folds.whole.n_rows]
     facts = _facts(data)
     board = Leaderboard(
-        f"Does multi-task learning help on {name}?", tested.metric, False, data.tasks, sizes, entries, tested,
+        f"Does multi-task learning help on {name}?", evaluation.metric, False, data.tasks, sizes, entries, evaluation,
         "IndependentRidge", facts,
     )  # fmt: skip
     best = next(c for c in candidates if c.label == board.ranked()[0].label)

@@ -51,10 +51,10 @@ from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
-    STRATEGIES,
+    VERDICT_FAMILIES,
     ComparedMethod,
     Evaluation,
-    answer,
+    judge,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
@@ -259,8 +259,8 @@ class _Session:
             else started + self.settings.budget * 60
         )
         deadline = None if end is None else started + FILL * (end - started)
-        tested = self.protocol.tested(self.dataset)
-        waves = self._waves(self.protocol, candidates, tested, deadline)
+        evaluation = self.protocol.evaluation(self.dataset)
+        waves = self._waves(self.protocol, candidates, evaluation, deadline)
         jobs = waves.jobs
 
         def so_far(entries: list[ComparedMethod]) -> None:
@@ -270,14 +270,14 @@ class _Session:
                 text = "" if left is None else f", about {duration(left)} left"
                 board = self._board(
                     entries,
-                    tested,
+                    evaluation,
                     facts,
                     [f"unfinished: {done} of {len(jobs)} fits are done{text}"],
                 )
                 finished(replace(board, title=f"Unfinished: {board.title}"))
 
         waves.finished = so_far
-        board = self._board(waves.run(), tested, facts, waves.left_out)
+        board = self._board(waves.run(), evaluation, facts, waves.left_out)
         keys = [
             {"method": label, "trial": trial, "key": job.key}
             for (label, trial), job in jobs.items()
@@ -326,10 +326,12 @@ class _Session:
                 self.settings, self.dataset, fewer(part), self.source.roles.unseen
             )
             candidates = [
-                candidate for candidate in found if candidate.family in STRATEGIES
+                candidate for candidate in found if candidate.family in VERDICT_FAMILIES
             ]
-            entries = self._waves(fewer(part), candidates, board.tested, deadline).run()
-            answers[part] = answer(entries, board.tested)
+            entries = self._waves(
+                fewer(part), candidates, board.evaluation, deadline
+            ).run()
+            answers[part] = judge(entries, board.evaluation)
         return curve_of(
             answers, self.dataset, lambda part: fewer(part).rows(self.dataset, 0)[0]
         )
@@ -338,7 +340,7 @@ class _Session:
         self,
         protocol: Protocol,
         candidates: list[Candidate],
-        tested: Evaluation,
+        evaluation: Evaluation,
         deadline: float | None,
     ) -> CompareSchedule:
         """Return what computes methods on all splits."""
@@ -356,13 +358,13 @@ class _Session:
             candidates, self.dataset, self.settings.folds, protocol.train
         )
         return CompareSchedule(
-            candidates, jobs, runner, tested, deadline, self.say, usual=usual
+            candidates, jobs, runner, evaluation, deadline, self.say, usual=usual
         )
 
     def _board(
         self,
         entries: list[ComparedMethod],
-        tested: Evaluation,
+        evaluation: Evaluation,
         facts: list[str],
         left_out: list[str],
     ) -> Leaderboard:
@@ -373,7 +375,7 @@ class _Session:
             tasks=self.dataset.tasks,
             sizes=sizes_of(self.dataset),
             entries=entries,
-            tested=tested,
+            evaluation=evaluation,
             against=next(
                 entry.label for entry in entries if entry.family == INDEPENDENT
             ),

@@ -28,7 +28,7 @@ from mtlrun.comparison.verdict import (
     ComparedMethod,
     ComparisonVerdict,
     Evaluation,
-    answer,
+    judge,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
@@ -60,7 +60,7 @@ class Leaderboard:
     sizes : list of int
         Rows of every task.
     entries : list of ComparedMethod
-    tested : Evaluation
+    evaluation : Evaluation
         The rows that were tested in every split.
     against : str
         Label of the method that every other one is compared with in the leaderboard.
@@ -76,7 +76,7 @@ class Leaderboard:
     tasks: list[str]
     sizes: list[int]
     entries: list[ComparedMethod]
-    tested: Evaluation
+    evaluation: Evaluation
     against: str
     facts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -122,12 +122,14 @@ class Leaderboard:
 
     def gain(self, entry: ComparedMethod, other: ComparedMethod) -> Gain | None:
         """Return how much better a method is than another: a function of the losses of these two alone."""
-        return self.tested.gain(entry.losses, other.losses, self._repeats(entry, other))
+        return self.evaluation.gain(
+            entry.losses, other.losses, self._repeats(entry, other)
+        )
 
     def _repeats(self, entry: ComparedMethod, other: ComparedMethod) -> int:
-        done = range(self.tested.folds * self.tested.repeats)
+        done = range(self.evaluation.folds * self.evaluation.repeats)
         return (
-            self.tested.repeats
+            self.evaluation.repeats
             if all(s in entry.losses and s in other.losses for s in done)
             else 1
         )
@@ -154,7 +156,7 @@ class Leaderboard:
         return Forest(
             "gains",
             f"Gain over {base.label}",
-            f"gain ({self.tested.measure}), 95% interval",
+            f"gain ({self.evaluation.measure}), 95% interval",
             entries,
             pale,
         )
@@ -165,7 +167,7 @@ class Leaderboard:
         joint, base = self.best(MULTITASK), self.reference
         if joint is None or base is None or not joint.losses:
             return None
-        gains = self.tested.task_gains(
+        gains = self.evaluation.task_gains(
             joint.losses, base.losses, self._repeats(joint, base)
         )
         found = [
@@ -178,13 +180,13 @@ class Leaderboard:
             for t, g in sorted(found, key=lambda pair: -pair[1].value)
         ]
         title = f"Gain of {joint.label} over {base.label}, task by task"
-        axis = f"gain ({self.tested.measure}), 95% interval; left of 0: hurt"
+        axis = f"gain ({self.evaluation.measure}), 95% interval; left of 0: hurt"
         return Forest("tasks", title, axis, entries) if entries else None
 
     @cached_property
     def answer(self) -> ComparisonVerdict:
         """The verdict."""
-        return answer(self.entries, self.tested)
+        return judge(self.entries, self.evaluation)
 
     def hurt(self, entry: ComparedMethod) -> list[tuple[str, float, bool]]:
         """Return the tasks that a method makes worse than the reference does, the worst first.
@@ -265,7 +267,7 @@ def caption(board: Leaderboard) -> str:
     )
     if base is None or not n:
         return text
-    measure = board.tested.measure
+    measure = board.evaluation.measure
     what = f"how far the AUC, averaged over the tasks, is above that of {base.label}"
     if measure != AUC:
         what = f"the share of the {_ERRORS[measure]} of {base.label}, averaged over the tasks, that a method removes"
@@ -273,7 +275,7 @@ def caption(board: Leaderboard) -> str:
         f"{text} Gain ({measure}): {what}, with its 95% interval and p. The gain of the verdict is another one: "
         "that of the multi-task methods chosen in each split over the best without multi-task learning."
     )
-    if (board.metric, board.tested.measure) == ("rmse", NMSE):
+    if (board.metric, board.evaluation.measure) == ("rmse", NMSE):
         gain += " Ranks may differ from gains: the RMSE weighs tasks by their scale, the gain weighs them equally."
     return f"{gain} p is not corrected for multiple tests."
 
@@ -403,11 +405,11 @@ def sections(board: Leaderboard) -> list[Section]:
 
 def markdown(board: Leaderboard) -> str:
     """Return leaderboard.md."""
-    blocks = [
+    has_time_blocks = [
         f"# {board.title}",
         *(markdown_section(section) for section in sections(board)),
     ]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(has_time_blocks) + "\n"
 
 
 def leaderboard_json(board: Leaderboard) -> str:
@@ -451,8 +453,8 @@ def leaderboard_json(board: Leaderboard) -> str:
             "kind": found.kind,
             "details": found.details,
             "provisional": found.provisional,
-            "measure": board.tested.measure,
-            "smallest_gain": board.tested.smallest,
+            "measure": board.evaluation.measure,
+            "smallest_gain": board.evaluation.smallest,
             "gain": _gain_json(found.gain),
             "over_independent": _gain_json(found.independent),
             "over_pooled": _gain_json(found.pooled),
@@ -461,8 +463,8 @@ def leaderboard_json(board: Leaderboard) -> str:
         "metric": board.metric,
         "greater_is_better": board.greater,
         "splits": board.n_splits,
-        "folds": board.tested.folds,
-        "repeats": board.tested.repeats,
+        "folds": board.evaluation.folds,
+        "repeats": board.evaluation.repeats,
         "reference": board.against,
         "hurt": [
             {"task": t, "loss": loss, "every_split": e}
@@ -568,10 +570,10 @@ def curve_grid(curve: pd.DataFrame) -> ReportTable:
     )
 
 
-def curve_text(tested: Evaluation) -> str:
+def curve_text(evaluation: Evaluation) -> str:
     """Say what the table of the curve shows."""
     return (
         "The best multi-task strategy against the best one without it, trained on parts of the rows of every task and "
-        f"tested on the same rows. Multi-task and without: mean over the tasks of the {tested.measure}; gain: as in "
+        f"tested on the same rows. Multi-task and without: mean over the tasks of the {evaluation.measure}; gain: as in "
         "the verdict, with its 95% interval."
     )

@@ -225,7 +225,7 @@ class Protocol:
         folds = self.split.get("folds", SPLITS)
         return (1 - 1 / float(folds)) * float(self.split.get("train", 1))
 
-    def tested(self, dataset: Dataset) -> Evaluation:
+    def evaluation(self, dataset: Dataset) -> Evaluation:
         """Return which rows are tested, and what gains are measured in."""
         parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]
         rows = [test for _, test in parts]
@@ -236,8 +236,8 @@ class Protocol:
             else ~np.isin(ids[test], ids[train])
             for train, test in parts
         ]
-        blocks = TIME in dataset.source and not dataset.splits
-        if blocks:
+        has_time_blocks = TIME in dataset.source and not dataset.splits
+        if has_time_blocks:
             units = np.full(dataset.n_samples, -1)
             for number, test in enumerate(rows):
                 units[test] = number
@@ -251,7 +251,7 @@ class Protocol:
         )
         return Evaluation(
             y=np.asarray(dataset.y, dtype=float),
-            layout=RowIndex(
+            row_index=RowIndex(
                 dataset.n_tasks,
                 ids,
                 None if dataset.splits else units,
@@ -263,10 +263,10 @@ class Protocol:
             repeats=self.repeats,
             measure=measure,
             smallest=smallest,
-            separate=bool(dataset.splits),
-            blocks=blocks,
+            has_test_file=bool(dataset.splits),
+            has_time_blocks=has_time_blocks,
             metric=self.metric,
-            idle=[one_class(dataset.subset(train)) for train, _ in parts]
+            is_single_class=[one_class(dataset.subset(train)) for train, _ in parts]
             if measure == AUC
             else [],
         )

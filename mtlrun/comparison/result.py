@@ -248,7 +248,7 @@ class Comparison:
         ]
         first, *others = sections(self.board)
         if self.curve is not None:
-            text = [curve_text(self.board.tested)]
+            text = [curve_text(self.board.evaluation)]
             others.insert(
                 1, Section("Gain against rows per task", text, [curve_grid(self.curve)])
             )
@@ -278,7 +278,7 @@ class Comparison:
             if self.saved == self.coefficients_of and self.dataset
             else []
         )
-        numbers = self.board.tested.measure == NMSE
+        numbers = self.board.evaluation.measure == NMSE
         unit = "for preprocessed features" + ", in the units of the targets" * numbers
         more = f"All of them: {COEFFICIENTS}."
         if panels:

@@ -40,7 +40,7 @@ class CompareSchedule:
         Cheap ones first.
     jobs : mapping of (label, split) to Job
     runner : Runner
-    tested : Evaluation
+    evaluation : Evaluation
     deadline : float or None
         Of `time.monotonic`: nothing is begun after it, and what runs is stopped. No number depends on it.
     say, finished : callable
@@ -53,7 +53,7 @@ class CompareSchedule:
     candidates: Sequence[Candidate]
     jobs: Mapping[ResultKey, Job]
     runner: Runner
-    tested: Evaluation
+    evaluation: Evaluation
     deadline: float | None = None
     say: Callable[[str], None] = lambda _: None
     finished: Finished = lambda _: None
@@ -75,7 +75,7 @@ class CompareSchedule:
         """Return the seconds until all is computed, None while nothing is known."""
         elapsed = time.monotonic() - self.started
         return remaining_seconds(
-            self.entries, self.usual, len(self.tested.rows), elapsed, self.worked
+            self.entries, self.usual, len(self.evaluation.rows), elapsed, self.worked
         )
 
     def run(self) -> list[ComparedMethod]:
@@ -108,7 +108,7 @@ class CompareSchedule:
             )
         for missing, labels in late.items():
             if missing:
-                of = f"{missing} of {len(self.tested.rows)} splits"
+                of = f"{missing} of {len(self.evaluation.rows)} splits"
                 self.left_out.append(
                     f"no time was left for {of} of {', '.join(labels)}"
                 )
@@ -120,7 +120,7 @@ class CompareSchedule:
         Before a deadline every repeat of these is computed for itself, too: half of the splits are better than half of
         the folds of all searches.
         """
-        folds = self.tested.folds
+        folds = self.evaluation.folds
         first = [candidate.label for candidate in core(self.candidates)]
         rest = [
             candidate.label
@@ -128,7 +128,7 @@ class CompareSchedule:
             if candidate.label not in first
         ]
         repeats = [
-            range(r * folds, (r + 1) * folds) for r in range(self.tested.repeats)
+            range(r * folds, (r + 1) * folds) for r in range(self.evaluation.repeats)
         ]
         for splits in repeats:
             yield from ([(label, split) for split in splits] for label in first)
@@ -170,7 +170,7 @@ class CompareSchedule:
             else ""
         )
         before = "" if record.key in self.runner.computed else ", computed before"
-        text = f"{label}: {self.tested.metric} {entry.score:.4g} in {len(entry.scores)} splits{failed}"
+        text = f"{label}: {self.evaluation.metric} {entry.score:.4g} in {len(entry.scores)} splits{failed}"
         return f"{text}, {sum(entry.seconds):.3g} s{before}"
 
     def _enter(self, entry: ComparedMethod, split: int, record: Record) -> None:
@@ -178,13 +178,13 @@ class CompareSchedule:
         if scores is None:
             entry.failures[split] = record.error or record.status
             return
-        metric = self.tested.metric
+        metric = self.evaluation.metric
         score = record.metrics[metric]
         entry.scores[split] = math.nan if score is None else score
         entry.tasks[split] = [
             None if v is None or math.isnan(v) else v for v in record.per_task[metric]
         ]
-        entry.losses[split] = self.tested.losses(split, scores)
+        entry.losses[split] = self.evaluation.losses(split, scores)
         entry.seconds.append(
             record.seconds["total"] + record.seconds.get("search", 0.0)
         )

@@ -161,13 +161,15 @@ class SummedEvaluation(Evaluation):
         self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int
     ) -> Gain | None:
         """Return how much better a method is than another one, from the sums."""
-        return self._gain(first, second, list(range(self.layout.n_tasks)), None)
+        return self._gain(first, second, list(range(self.row_index.n_tasks)), None)
 
     def task_gains(
         self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int
     ) -> list[Gain | None]:
         """Return the same for each task."""
-        return [self._gain(first, second, [t], t) for t in range(self.layout.n_tasks)]
+        return [
+            self._gain(first, second, [t], t) for t in range(self.row_index.n_tasks)
+        ]
 
     def _gain(
         self,
@@ -176,7 +178,7 @@ class SummedEvaluation(Evaluation):
         tasks: list[int],
         key: Any,
     ) -> Gain | None:
-        T = self.layout.n_tasks
+        T = self.row_index.n_tasks
         weight, mine, other = np.zeros(T), np.full(T, np.nan), np.full(T, np.nan)
         for t in tasks:
             of = {

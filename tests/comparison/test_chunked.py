@@ -174,16 +174,16 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
         )
         predicted = predicted if task is None else predicted[np.arange(N), task]
         fields.append((y - predicted) ** 2 / (scales if task is None else scales[task]))
-    layout = RowIndex(
+    row_index = RowIndex(
         len(data.tasks), task, None, rows.w.to_numpy() if task is not None else None
     )
-    wanted = relative_gain(*fields, layout, correction(3, 1))
-    tested = SummedEvaluation(
-        y=y, layout=RowIndex(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
+    wanted = relative_gain(*fields, row_index, correction(3, 1))
+    evaluation = SummedEvaluation(
+        y=y, row_index=RowIndex(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
         sums=data.losses(coef, intercept),
     )  # fmt: skip
     places = [dict.fromkeys(range(3), m) for m in range(2)]
-    found = tested.gain(*places, 1)
+    found = evaluation.gain(*places, 1)
     for name in ("value", "error", "df", "units", "first", "second", "tasks"):
         assert_allclose(
             getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name
@@ -195,8 +195,8 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     )
     alone = np.where(task == 1, fields[0], np.nan) if alone is None else alone
     one, other = (
-        tested.task_gains(*places, 1)[1],
-        relative_gain(alone, fields[1], layout, correction(3, 1)),
+        evaluation.task_gains(*places, 1)[1],
+        relative_gain(alone, fields[1], row_index, correction(3, 1)),
     )
     assert_allclose(
         [one.value, one.error, one.df], [other.value, other.error, other.df], rtol=1e-9
@@ -204,7 +204,7 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     mse = data.scores(2, coef[2, 0], intercept[2, 0])["rmse"] ** 2
     rest = [
         S[0, 2] / S[0, 1] * scales[t]
-        for (k, t), S in sorted(tested.sums.items(), key=str)
+        for (k, t), S in sorted(evaluation.sums.items(), key=str)
         if k == 2 and t is not None
     ]
     assert_allclose(

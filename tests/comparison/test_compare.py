@@ -586,18 +586,18 @@ def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
     np.testing.assert_allclose(part.predict(made["GradientBoosting+Task"]), by_hand)
 
 
-OWN = "sklearn.linear_model:Ridge"
+USER_DEFINED = "sklearn.linear_model:Ridge"
 
 
 @pytest.mark.parametrize(
-    ("family", "kind"), [((), "own"), ((f"multi-task={OWN}",), "multi-task")]
+    ("family", "kind"), [((), "own"), ((f"multi-task={USER_DEFINED}",), "multi-task")]
 )
 def test_a_class_of_the_users_competes_only_where_its_family_is_named(family, kind):
     result = mtlrun.compare(
         schools(4, 12),
         target="y",
         task="school",
-        methods=[OWN],
+        methods=[USER_DEFINED],
         family=family,
         splits=3,
         repeats=1,
@@ -633,7 +633,7 @@ def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
     protocol = Protocol.of(data, Settings())
     for split in (0, 7):
         train, test = protocol.rows(data, split)
-        assert np.array_equal(test, board.tested.rows[split])
+        assert np.array_equal(test, board.evaluation.rows[split])
         assert set(np.bincount(data.task_id[test], minlength=6)) == {4}
         step = StandardScaler().fit(data.X[train])
         alpha = model.chosen[split]["estimator__alpha"]
@@ -647,7 +647,7 @@ def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
             predicted[asked] = (
                 ridge.predict(step.transform(data.X[test[asked]])) * scale + centre
             )
-        expected = (data.y[test] - predicted) ** 2 / board.tested.scales[
+        expected = (data.y[test] - predicted) ** 2 / board.evaluation.scales[
             data.task_id[test]
         ]
         np.testing.assert_allclose(model.losses[split], expected, rtol=1e-4, atol=1e-6)

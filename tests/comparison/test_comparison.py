@@ -64,11 +64,11 @@ def test_pairs_are_of_the_splits_that_both_have_and_ties_are_equal():
 def test_only_methods_that_rank_worse_are_called_so():
     rng = np.random.default_rng(0)
     values = np.array([0.9, 0.5, 0.1]) + 0.01 * rng.normal(size=(20, 3))
-    blocks = [f"d{k}" for k in range(20)]
+    has_time_blocks = [f"d{k}" for k in range(20)]
     ranking = Ranking(
         "x",
         "auc",
-        blocks,
+        has_time_blocks,
         ["best", "control", "worst"],
         values.tolist(),
         True,

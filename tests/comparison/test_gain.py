@@ -115,8 +115,8 @@ def test_the_standard_error_is_that_of_a_linearised_ratio(ragged):
             np.column_stack([joint, 2 * joint]),
             np.column_stack([without, without + common]),
         )
-    layout = RowIndex(2, ids if ragged else None)
-    found = relative_gain(joint, without, layout, 1.0)
+    row_index = RowIndex(2, ids if ragged else None)
+    found = relative_gain(joint, without, row_index, 1.0)
     left = []
     for i in range(n):
         keep = np.arange(n) != i
@@ -155,15 +155,15 @@ def test_the_auc_is_that_of_pairs_within_a_test_part():
         np.round(RNG.normal(size=60) + 0.5 * y),
     )  # with ties
     ids, parts = np.arange(60) % 2, np.arange(60) // 20
-    layout = RowIndex(2, ids)
+    row_index = RowIndex(2, ids)
     sums = np.full((3, 60), np.nan)
     for part in range(3):
         rows = np.flatnonzero(parts == part)
         for k, scores in enumerate((one, two)):
             sums[k, rows], sums[2, rows] = concordances(
-                y[rows], scores[rows], layout, rows
+                y[rows], scores[rows], row_index, rows
             )
-    found = auc_gain(sums[0], sums[1], sums[2], y > 0, layout, 1.5)
+    found = auc_gain(sums[0], sums[1], sums[2], y > 0, row_index, 1.5)
     gains, h = [], np.zeros(60)
     for t in range(2):
         wins, pairs, own = np.zeros(2), 0, {}
@@ -226,7 +226,7 @@ def test_the_correction_for_overlapping_training_rows():
     assert correction(5, 2) == 1.5
     assert correction(5, 1) == 2
     assert correction(10, 2) == pytest.approx(math.sqrt(1 + 10 / 9))
-    assert correction(1, 1, separate=True) == 1
+    assert correction(1, 1, has_test_file=True) == 1
 
 
 def test_probabilities_are_those_of_the_t_curve():

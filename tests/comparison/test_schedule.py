@@ -26,7 +26,7 @@ from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError
 from mtlrun.utils.processes import is_locked
 
-OWN = """
+USER_DEFINED = """
 import time
 
 from mtlrun.estimators.independent import IndependentRidge, PooledRidge
@@ -62,7 +62,7 @@ def schools(n_tasks=3, n=16):
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    (tmp_path / "own_methods.py").write_text(OWN)
+    (tmp_path / "own_methods.py").write_text(USER_DEFINED)
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -83,14 +83,14 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
         )
     ]
     assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
-    tested = SimpleNamespace(folds=3, repeats=2, rows=range(6))
+    evaluation = SimpleNamespace(folds=3, repeats=2, rows=range(6))
     jobs = {
         (c.label, s): SimpleNamespace(key=f"{c.label} {s}")
         for c in made
         for s in range(6)
     }
     runner = SimpleNamespace(finished=None)
-    waves = list(CompareSchedule(made, jobs, runner, tested, deadline=1.0)._waves())
+    waves = list(CompareSchedule(made, jobs, runner, evaluation, deadline=1.0)._waves())
     assert waves[:5] == [
         [(label, s) for s in range(3)]
         for label in ("Mean", "Alone", "One", "Tuned", "Joint")
@@ -98,7 +98,7 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
     assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
     assert sum(map(len, waves)) == len(jobs)
-    whole = list(CompareSchedule(made, jobs, runner, tested)._waves())
+    whole = list(CompareSchedule(made, jobs, runner, evaluation)._waves())
     assert whole[:10] == waves[:10]
     assert whole[10:] == [
         [(label, s) for s in range(6)] for label in ("Other", "Lasso")

@@ -22,7 +22,7 @@ from mtlrun.comparison.verdict import (
     POOLED,
     ComparedMethod,
     Evaluation,
-    answer,
+    judge,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP, WEIGHT
@@ -42,10 +42,10 @@ AGAIN = np.repeat(np.arange(N), WEIGHTS)
 
 
 def gains(joint, without, ids, weights, positive=None, pairs=None):
-    layout = RowIndex(N_TASKS, ids, weights=weights)
+    row_index = RowIndex(N_TASKS, ids, weights=weights)
     if positive is None:
-        return relative_gain(joint, without, layout, 1.5)
-    return auc_gain(joint, without, pairs, positive, layout, 1.5)
+        return relative_gain(joint, without, row_index, 1.5)
+    return auc_gain(joint, without, pairs, positive, row_index, 1.5)
 
 
 def assert_same_gain(found, expected, *, with_error):
@@ -84,11 +84,11 @@ def test_whole_weights_are_repeated_rows_in_a_gain_of_the_auc(is_ragged):
     found = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         ids = IDS[rows] if is_ragged else None
-        layout = RowIndex(N_TASKS, ids, GROUPS[rows], weights)
+        row_index = RowIndex(N_TASKS, ids, GROUPS[rows], weights)
         every = np.arange(len(rows))
-        fields = [concordances(y[rows], s[rows], layout, every) for s in scores]
+        fields = [concordances(y[rows], s[rows], row_index, every) for s in scores]
         joint, pairs = fields[0]
-        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, layout, 1.5))
+        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
     assert_same_gain(*found, with_error=True)
     for task in range(N_TASKS):
         mine = task == IDS if is_ragged else (slice(None), task)
@@ -108,9 +108,9 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
     found = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         folds = [np.flatnonzero(GROUPS[rows] % 5 == k) for k in range(5)]
-        tested = Evaluation(
+        evaluation = Evaluation(
             y=y[rows],
-            layout=RowIndex(N_TASKS, IDS[rows], GROUPS[rows], weights),
+            row_index=RowIndex(N_TASKS, IDS[rows], GROUPS[rows], weights),
             rows=folds,
             new=[np.zeros(len(part), dtype=bool) for part in folds],
             folds=5,
@@ -124,10 +124,10 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
             entry = ComparedMethod(label, family)
             scores = (y + size * noise[place])[rows]
             for split, part in enumerate(folds):
-                entry.losses[split] = tested.losses(split, scores[part])
+                entry.losses[split] = evaluation.losses(split, scores[part])
                 entry.inner[split] = size
             entries.append(entry)
-        found.append(answer(entries, tested))
+        found.append(judge(entries, evaluation))
     weighted, repeated = found
     assert_same_gain(weighted.gain, repeated.gain, with_error=True)
     assert_same_gain(weighted.independent, repeated.independent, with_error=True)
@@ -160,13 +160,13 @@ def test_a_weight_of_0_is_no_row_in_a_gain_of_the_auc(is_ragged):
     weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0 + np.arange(N) % 3)
     found = []
     for rows in (np.arange(N), np.flatnonzero(weights)):
-        layout = RowIndex(
+        row_index = RowIndex(
             N_TASKS, IDS[rows] if is_ragged else None, None, weights[rows]
         )
         every = np.arange(len(rows))
-        fields = [concordances(y[rows], s[rows], layout, every) for s in scores]
+        fields = [concordances(y[rows], s[rows], row_index, every) for s in scores]
         joint, pairs = fields[0]
-        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, layout, 1.5))
+        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
     assert_same_gain(*found, with_error=True)
 
 
@@ -287,9 +287,9 @@ def test_a_weight_of_0_is_no_row_in_the_line_on_differences(kind):
 def test_the_weights_and_groups_of_a_table_reach_the_verdict():
     y = RNG.normal(size=N)
     data = dataset(y, WEIGHTS, IDS, **{GROUP: GROUPS})
-    tested = Protocol.of(data, Settings(splits=3, repeats=1)).tested(data)
-    np.testing.assert_array_equal(tested.layout.weights, WEIGHTS)
-    np.testing.assert_array_equal(tested.layout.units, GROUPS)
+    evaluation = Protocol.of(data, Settings(splits=3, repeats=1)).evaluation(data)
+    np.testing.assert_array_equal(evaluation.row_index.weights, WEIGHTS)
+    np.testing.assert_array_equal(evaluation.row_index.units, GROUPS)
 
 
 # --- baselines that choose their own strength ---

@@ -239,14 +239,14 @@ def test_the_gain_of_the_auc_is_that_of_repeated_rows():
     y = rng.choice([-1.0, 1.0], 60)
     first, second = rng.normal(size=60), y + rng.normal(size=60)
     gains = []
-    for rows, layout in ((np.arange(60), layouts[0]), (copies, layouts[1])):
+    for rows, row_index in ((np.arange(60), layouts[0]), (copies, layouts[1])):
         own = np.arange(len(rows))
         fields = [
-            concordances(y[rows], scores[rows], layout, own)
+            concordances(y[rows], scores[rows], row_index, own)
             for scores in (second, first)
         ]
         (joint, pairs), (without, _) = fields
-        gains.append(auc_gain(joint, without, pairs, y[rows] > 0, layout, 1.0))
+        gains.append(auc_gain(joint, without, pairs, y[rows] > 0, row_index, 1.0))
     assert gains[0].value == pytest.approx(gains[1].value)
     assert gains[0].tasks == pytest.approx(gains[1].tasks)
 
@@ -317,7 +317,7 @@ def test_patients_in_clinics_are_compared(seed):
         splits=5, repeats=1,
     )  # fmt: skip
     assert not any(entry.failures for entry in result.board.entries)
-    for rows in result.board.tested.rows:
+    for rows in result.board.evaluation.rows:
         assert set(result.dataset.task_id[rows]) == set(range(6))
 
 

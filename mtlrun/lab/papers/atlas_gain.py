@@ -27,8 +27,8 @@ from mtlrun.comparison.verdict import (
     ComparedMethod,
     Evaluation,
     Strategy,
+    judge,
 )
-from mtlrun.comparison.verdict import answer as answer_of
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fewer_rows, fold_rows
 from mtlrun.engine.analysis import AnalysisResult, analysis
@@ -145,7 +145,7 @@ def gain(
     """
     data, train = with_splits(dataset, rows, folds, seed)
     protocol = protocol_of(data, folds, search, seed)
-    tested = replace(protocol.tested(data), separate=False)
+    evaluation = replace(protocol.evaluation(data), has_test_file=False)
     standard = default_candidates(data, len(train) / data.n_samples)
     wanted = [
         not methods or c.label.removesuffix("Classifier") in methods for c in standard
@@ -158,24 +158,28 @@ def gain(
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        entries = _computed(candidates, protocol, data, tested)
+        entries = _computed(candidates, protocol, data, evaluation)
         traits = properties(data.subset(train))
-    found = answer_of(entries, tested)
+    found = judge(entries, evaluation)
     if found.gain is None:
         raise DataError(
             f"{dataset.id} with {rows} rows per task: {found.sentence}", "Leave it out."
         )
-    scale = _scale(found.gain.second, tested)
+    scale = _scale(found.gain.second, evaluation)
     better, compared = found.gain.better
-    linear = _over([e for e in entries if e.label.startswith(LINEAR)], entries, tested)
+    linear = _over(
+        [e for e in entries if e.label.startswith(LINEAR)], entries, evaluation
+    )
     values = {
         "gain": scale * found.gain.value,
         "low": scale * found.gain.low,
         "high": scale * found.gain.high,
-        "over_independent": _reduction(found.independent, tested),
-        "over_pooled": _reduction(found.pooled, tested),
-        "over_linear": _reduction(linear, tested),
-        "error": 1 - found.gain.second if tested.measure == AUC else found.gain.second,
+        "over_independent": _reduction(found.independent, evaluation),
+        "over_pooled": _reduction(found.pooled, evaluation),
+        "over_linear": _reduction(linear, evaluation),
+        "error": 1 - found.gain.second
+        if evaluation.measure == AUC
+        else found.gain.second,
         "helps": float(found.kind == HELPS),
         "worse": float(found.kind == WORSE),
         "better_tasks": better / compared if compared else math.nan,
@@ -188,7 +192,7 @@ def gain(
     ]
     table = {
         "columns": COLUMNS,
-        "rows": _method_rows(entries, tested, folds, found.picked),
+        "rows": _method_rows(entries, evaluation, folds, found.picked),
     }
     return AnalysisResult(values, lines=failed, tables={"methods": table})
 
@@ -227,7 +231,10 @@ def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
 
 
 def _computed(
-    candidates: list[Candidate], protocol: Protocol, data: Dataset, tested: Evaluation
+    candidates: list[Candidate],
+    protocol: Protocol,
+    data: Dataset,
+    evaluation: Evaluation,
 ) -> list[ComparedMethod]:
     """Return what the methods do in every fold; a method that fails there is not chosen there."""
     maker = ComparisonJobs(protocol, data)
@@ -239,7 +246,7 @@ def _computed(
         for entry, candidate in zip(entries, candidates, strict=True):
             try:
                 job = maker.job(candidate, split)
-                _enter(entry, split, job, data, tested, searched)
+                _enter(entry, split, job, data, evaluation, searched)
             except Exception as error:  # as in `compare`, it is an entry of the result
                 entry.failures[split] = one_line(error)
     return entries
@@ -250,7 +257,7 @@ def _enter(
     split: int,
     job: Job,
     data: Dataset,
-    tested: Evaluation,
+    evaluation: Evaluation,
     searched: dict[str, Record],
 ) -> None:
     """Search, fit and score a method in one fold."""
@@ -267,24 +274,24 @@ def _enter(
         entry.inner[split] = sign * selection["score"]
         entry.seconds.append(selection["seconds"])
     fitted = fit_job(job, data, chosen)
-    entry.losses[split] = tested.losses(split, fitted.scores)
+    entry.losses[split] = evaluation.losses(split, fitted.scores)
     entry.seconds.append(fitted.record.seconds["total"])
 
 
-def _scale(second: float, tested: Evaluation) -> float:
+def _scale(second: float, evaluation: Evaluation) -> float:
     """Return what makes a relative reduction of a gain: a difference of the AUC is divided by 1 - AUC."""
-    return 1 / max(1 - second, 1e-3) if tested.measure == AUC else 1.0
+    return 1 / max(1 - second, 1e-3) if evaluation.measure == AUC else 1.0
 
 
-def _reduction(found: Any, tested: Evaluation) -> float:
-    return math.nan if found is None else _scale(found.second, tested) * found.value
+def _reduction(found: Any, evaluation: Evaluation) -> float:
+    return math.nan if found is None else _scale(found.second, evaluation) * found.value
 
 
 def _over(
-    others: list[ComparedMethod], entries: list[ComparedMethod], tested: Evaluation
+    others: list[ComparedMethod], entries: list[ComparedMethod], evaluation: Evaluation
 ) -> Any:
     """Return the gain of the best multi-task method over the best of some others, all chosen by inner scores."""
-    splits = range(tested.folds)
+    splits = range(evaluation.folds)
     joint, best = (
         Strategy.of(e, splits)
         for e in ([e for e in entries if e.family == MULTITASK], others)
@@ -292,13 +299,13 @@ def _over(
     return (
         None
         if joint is None or best is None
-        else tested.gain(joint.losses, best.losses, 1)
+        else evaluation.gain(joint.losses, best.losses, 1)
     )
 
 
 def _method_rows(
     entries: list[ComparedMethod],
-    tested: Evaluation,
+    evaluation: Evaluation,
     folds: int,
     picked: dict[str, dict[str, int]],
 ) -> list[list[Any]]:
@@ -312,21 +319,23 @@ def _method_rows(
     found = []
     for entry in entries:
         mine = (
-            tested.gain(entry.losses, without.losses, 1)
+            evaluation.gain(entry.losses, without.losses, 1)
             if len(entry.losses) == folds
             else None
         )
         if mine is None:
             continue
-        other = None if alone is None else tested.gain(entry.losses, alone.losses, 1)
-        scale = _scale(mine.second, tested)
-        error = 1 - mine.first if tested.measure == AUC else mine.first
+        other = (
+            None if alone is None else evaluation.gain(entry.losses, alone.losses, 1)
+        )
+        scale = _scale(mine.second, evaluation)
+        error = 1 - mine.first if evaluation.measure == AUC else mine.first
         numbers = [
             error,
             scale * mine.value,
             scale * mine.low,
             scale * mine.high,
-            _reduction(other, tested),
+            _reduction(other, evaluation),
         ]
         family = MULTITASK if entry.family == MULTITASK else "without"
         chosen = picked.get(family, {}).get(entry.label, 0)
