@@ -57,7 +57,7 @@ def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
     made = lab.plan(trace)
     assert set(states(made)) == {"done"}
     short = records(made)[0]
-    assert short.kind == "measure"
+    assert short.family == "measure"
     assert short.metrics == {
         "end": pytest.approx(short.result["curves"]["walk"]["y"][-1]),
         "rows": 60,

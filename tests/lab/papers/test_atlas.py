@@ -69,7 +69,7 @@ def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "mtlrun.lab.papers.atlas.published_path", lambda name: tmp_path / name
+        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
     )
 
     def written(frame, name="gains.csv"):
@@ -90,7 +90,7 @@ def test_means_over_the_seeds_and_one_seed(write):
 
 def test_a_file_without_a_date_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "mtlrun.lab.papers.atlas.published_path", lambda name: tmp_path / name
+        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
     )
     (tmp_path / "gains.csv").write_text("table,kind\n")
     with pytest.raises(ConfigError, match=r"gains\.csv:1") as caught:
@@ -298,7 +298,7 @@ def test_the_files_are_made_of_a_run(tmp_path, capsys, monkeypatch):
     script["main"]()
     assert capsys.readouterr().out.splitlines()[-1].endswith("methods.csv")
     monkeypatch.setattr(
-        "mtlrun.lab.papers.atlas.published_path", lambda name: tmp_path / name
+        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
     )
     made = read_gains()
     assert made["table"].tolist() == ["equal tasks"] * 2 + ["unrelated tasks"] * 2

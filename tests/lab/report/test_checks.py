@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 import mtlrun
-from mtlrun.lab.report import checks
 from mtlrun.lab.report.checks import CHECKS, Check
+from mtlrun.tables import quantities
 from mtlrun.utils.io import as_list
 
 GOOD = [
@@ -114,7 +114,9 @@ def test_as_list():
 
 def test_a_quantity_with_words_of_its_own_has_one_meaning_in_all_analyses():
     """`spoken` knows the name only: two analyses must not mean different things by it."""
-    stored = json.loads((Path(mtlrun.__file__).parent / "interfaces.json").read_text())
+    stored = json.loads(
+        (Path(mtlrun.__file__).parent / "engine" / "interfaces.json").read_text()
+    )
     meanings: dict[str, set[str]] = {}
     declared = [entry.get("declaration") for entry in stored["interfaces"].values()]
     for declaration in filter(None, declared):
@@ -122,4 +124,4 @@ def test_a_quantity_with_words_of_its_own_has_one_meaning_in_all_analyses():
             meanings.setdefault(quantity, set()).add(text)
     ambiguous = {name for name, texts in meanings.items() if len(texts) > 1}
     assert "residual" in ambiguous  # the solver's in FETR, the copies' in MT-MKL
-    assert [name for name in ambiguous if name in checks._SPOKEN] == []
+    assert [name for name in ambiguous if name in quantities._SPOKEN] == []

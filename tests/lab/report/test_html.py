@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.lab.report.build import build_report, html_report, render, tone
+from mtlrun.lab.report.build import TONES, build_report, html_report, render
 from mtlrun.lab.report.summary import read_overview, render_overview, write_overview
 from mtlrun.tables.figures import Figure, Panel
-from mtlrun.tables.page import html_page
+from mtlrun.tables.page import html_page, tone_of
 from mtlrun.tables.report_table import Column, ReportTable, Section
 
 CHROMIUM = (
@@ -172,7 +172,7 @@ def test_numbers_are_sorted_by_their_value_and_not_by_their_text(made):
     ],
 )
 def test_tones(word, class_):
-    assert tone(word) == class_
+    assert tone_of(word, TONES) == class_
 
 
 def test_sections_alone_are_a_page():
