@@ -110,7 +110,7 @@ class Worker:
         self._executor = _create_executor()
         self._ready = None
         # loky has no public way to fork only the first process: its context is
-        # replaced for one call (as of loky 3.6; tests/runs/test_pool.py fails if this
+        # replaced for one call (as of loky 3.6; tests/engine/test_pool.py fails if this
         # ceases to work).
         default_context = self._executor._context
         self._executor._context = get_context("fork")
