@@ -155,7 +155,7 @@ def status(
     target: options.Target,
     profile: options.Profile = None,
     overrides: options.Overrides = None,
-    reading: options.Reading = None,
+    interpretation: options.Interpretation = None,
     seed: options.Seed = None,
     only: options.Only = None,
     data_dir: options.DataDir = None,
@@ -172,7 +172,11 @@ def status(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
     )
     made = plan(
-        experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir
+        experiment,
+        data_dir=data_dir,
+        only=only,
+        interpretation=interpretation,
+        output=output_dir,
     )
     states = survey(made)
     if as_json:

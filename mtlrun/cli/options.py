@@ -79,6 +79,10 @@ class _InWords:
         return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
 
 
+#: Earlier names of options, which are still understood but not shown.
+FORMER_OPTIONS = {"--reading": "--interpretation"}
+
+
 class Command(_InWords, TyperCommand):
     """A command whose help is in words; options add up or are refused when repeated."""
 
@@ -91,6 +95,7 @@ class Command(_InWords, TyperCommand):
             If an option that takes one value is given twice: the last one would win
             without a word.
         """
+        args = [_present_name(word) for word in args]
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             seen: set[str] = set()
@@ -108,6 +113,12 @@ class Command(_InWords, TyperCommand):
                 seen.add(str(param.name))
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
+
+
+def _present_name(word: str) -> str:
+    """Return an argument with the present name of an option in place of an earlier one."""
+    name, equals, value = word.partition("=")
+    return FORMER_OPTIONS.get(name, name) + equals + value
 
 
 class Group(_InWords, TyperGroup):
@@ -237,8 +248,8 @@ def profiles(ctx: typer.Context) -> Found:
 
 
 @completer
-def readings(ctx: typer.Context) -> Found:
-    """Readings of the experiment."""
+def interpretations(ctx: typer.Context) -> Found:
+    """Interpretations of the experiment."""
     own = {
         name: about
         for layer in _layers(ctx)
@@ -314,14 +325,14 @@ Overrides = Annotated[
         "--set",
     ),
 ]
-Reading = Annotated[
+Interpretation = Annotated[
     str | None,
     option(
         WHAT,
         "NAME|all",
         "Interpretation of the paper: how to fill in what it leaves open; or all of them. Default: the main one. "
         "mtlrun show lists them.",
-        autocompletion=readings,
+        autocompletion=interpretations,
     ),
 ]
 Seed = Annotated[

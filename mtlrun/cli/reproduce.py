@@ -57,7 +57,7 @@ class Request:
     """What `mtlrun reproduce` was asked for: its options."""
 
     profile: str | None
-    reading: str | None
+    interpretation: str | None
     seed: int | None
     only: list[str] | None
     data_dir: Path | None
@@ -79,7 +79,11 @@ class Request:
     @property
     def words(self) -> list[str]:
         """The options that another profile can be run with, too, as words of a command line."""
-        given = {"--reading": self.reading, "--seed": self.seed, "--jobs": self.jobs}
+        given = {
+            "--interpretation": self.interpretation,
+            "--seed": self.seed,
+            "--jobs": self.jobs,
+        }
         if self.output_dir != OUTPUT_DEFAULT:
             given["--output"] = str(self.output_dir)
         return [
@@ -119,7 +123,7 @@ def reproduce(
     ],
     profile: options.Profile = None,
     overrides: options.Overrides = None,
-    reading: options.Reading = None,
+    interpretation: options.Interpretation = None,
     seed: options.Seed = None,
     only: options.Only = None,
     data_dir: options.DataDir = None,
@@ -151,20 +155,20 @@ def reproduce(
                 "--set needs a single experiment",
                 "Name the experiment in place of `all`.",
             )
-        if reading not in (None, ALL):
+        if interpretation not in (None, ALL):
             raise UserError(
-                "--reading NAME needs a single experiment",
-                "Name the experiment, or give --reading all.",
+                "--interpretation NAME needs a single experiment",
+                "Name the experiment, or give --interpretation all.",
             )
         raise typer.Exit(reproduce_all(request))
     from mtlrun.lab.load import load_experiment
-    from mtlrun.lab.plan import check_reading, plan
+    from mtlrun.lab.plan import check_interpretation, plan
 
     check_format(form)
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
     )
-    check_reading(experiment, reading)
+    check_interpretation(experiment, interpretation)
     if not quiet:
         _say_experiment(experiment)
     if dry_run and (missing := missing_data(experiment, data_dir)):
@@ -173,7 +177,11 @@ def reproduce(
         return
     ensure_data(experiment, data_dir, yes=yes, options=request.words)
     made = plan(
-        experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir
+        experiment,
+        data_dir=data_dir,
+        only=only,
+        interpretation=interpretation,
+        output=output_dir,
     )
     if dry_run:
         _say_plan(made, force)
@@ -282,7 +290,7 @@ def reproduce_all(request: Request) -> int:
         seed=request.seed,
         data_dir=request.data_dir,
         only=request.only,
-        reading=request.reading,
+        interpretation=request.interpretation,
         output=request.output_dir,
         prepare=lambda experiment: _prepare(experiment, request),
     )
@@ -397,7 +405,9 @@ def _overview(batch: Batch, tally: _Tally, request: Request) -> Overview:
     from mtlrun.lab.report.summary import Overview
 
     words = ["--profile", request.profile] if request.profile else []
-    words += ["--reading", request.reading] if request.reading else []
+    words += (
+        ["--interpretation", request.interpretation] if request.interpretation else []
+    )
     words += ["--seed", str(request.seed)] if request.seed is not None else []
     words += [word for text in request.only or () for word in ("--only", text)]
     return Overview(

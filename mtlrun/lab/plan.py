@@ -72,7 +72,7 @@ from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")
 #: In the place of the name of a reading.
-ALL_READINGS = "all"
+ALL_INTERPRETATIONS = "all"
 SCHEMA = 2
 
 
@@ -244,11 +244,11 @@ class Plan(JobPlan):
         if spec.readings:
             about["reading"] = experiment.reading
             about["readings"] = {
-                name: self._reading_json(name) for name in spec.readings
+                name: self._interpretation_json(name) for name in spec.readings
             }
         return sealed(jsonable(about))
 
-    def _reading_json(self, name: str) -> dict[str, Any]:
+    def _interpretation_json(self, name: str) -> dict[str, Any]:
         """Return what `run.json` says of a reading: its sentences, and what it has instead of the main one."""
         main, spec = self.experiment, self.experiment.spec
         about = spec.readings[name].model_dump(exclude={"changes"}, exclude_unset=True)
@@ -267,7 +267,7 @@ def plan(
     *,
     data_dir: Path | str | None = None,
     only: Iterable[str] | None = None,
-    reading: str | None = None,
+    interpretation: str | None = None,
     output: Path | str = OUTPUT,
 ) -> Plan:
     """List the jobs of an experiment.
@@ -279,8 +279,8 @@ def plan(
         Data directory; default as for `load_dataset`.
     only : iterable of str, optional
         Patterns such as ``method=LADM*,dataset=enron``; other jobs stay as they are.
-    reading : str, optional
-        Name of the reading to compute, or ``all``; default: the main one.
+    interpretation : str, optional
+        Name of the interpretation to compute, or ``all``; default: the main one.
     output : path
         Folder of the runs.
 
@@ -345,7 +345,7 @@ def plan(
                     )
     chosen = zip(
         rows,
-        _of_reading(experiment, rows, reading),
+        _of_interpretation(experiment, rows, interpretation),
         _matching(rows, only or ()),
         strict=True,
     )
@@ -544,33 +544,41 @@ def _given(**fields: object) -> dict[str, Any]:
 # --- what `reading` and `only` choose
 
 
-def _of_reading(
-    experiment: Experiment, rows: Sequence[PlannedJob], reading: str | None
+def _of_interpretation(
+    experiment: Experiment, rows: Sequence[PlannedJob], interpretation: str | None
 ) -> list[bool]:
-    """Return whether each row is one of the reading asked for; raises what `check_reading` does."""
-    check_reading(experiment, reading)
-    name = "" if reading in (None, experiment.reading) else reading
-    return [reading == ALL_READINGS or row.reading == name for row in rows]
+    """Return whether each row is wanted; raises as `check_interpretation`."""
+    check_interpretation(experiment, interpretation)
+    name = "" if interpretation in (None, experiment.reading) else interpretation
+    return [
+        interpretation == ALL_INTERPRETATIONS or row.reading == name for row in rows
+    ]
 
 
-def check_reading(experiment: Experiment, reading: str | None) -> None:
-    """Refuse a reading that an experiment does not have, before its data are asked for.
+def check_interpretation(experiment: Experiment, interpretation: str | None) -> None:
+    """Refuse an interpretation that an experiment does not have, before its data are asked for.
 
     Raises
     ------
     ConfigError
-        If the experiment has no such reading, or no readings at all.
+        If the experiment has no such interpretation, or none at all.
     """
-    if reading not in (None, ALL_READINGS) and not experiment.spec.readings:
+    if (
+        interpretation not in (None, ALL_INTERPRETATIONS)
+        and not experiment.spec.readings
+    ):
         raise ConfigError(
-            f"{name_of(experiment.source)}: has no readings",
-            "Run it without --reading.",
+            f"{name_of(experiment.source)}: has no interpretations",
+            "Run it without --interpretation.",
         )
-    if reading is not None and reading not in (ALL_READINGS, *experiment.spec.readings):
+    if interpretation is not None and interpretation not in (
+        ALL_INTERPRETATIONS,
+        *experiment.spec.readings,
+    ):
         raise UnknownNameError(
-            f"reading of {name_of(experiment.source)}:",
-            reading,
-            [*experiment.spec.readings, ALL_READINGS],
+            f"interpretation of {name_of(experiment.source)}:",
+            interpretation,
+            [*experiment.spec.readings, ALL_INTERPRETATIONS],
         )
 
 
@@ -660,7 +668,7 @@ def rerun_command(
     for override in experiment.overrides:
         words += ["--set", override]
     if experiment.others:
-        words += ["--reading", ALL_READINGS]
+        words += ["--interpretation", ALL_INTERPRETATIONS]
     if data_dir is not None and str(data_dir) != os.environ.get("MTLRUN_DATA"):
         words += ["--data-dir", shown(str(data_dir))]
     return shlex.join(words)

@@ -29,7 +29,7 @@ def reproduce(
     *,
     profile: str | None = None,
     overrides: Iterable[str] = (),
-    reading: str | None = None,
+    interpretation: str | None = None,
     seed: int | None = None,
     only: Iterable[str] | None = None,
     data_dir: str | Path | None = None,
@@ -47,8 +47,8 @@ def reproduce(
     ----------
     target : str or path
         Experiment: ``<paper>/<artefact>``, a short name such as ``table2``, or a YAML file.
-    profile, reading : str, optional
-        Default: ``quick`` where there is one; the main reading.
+    profile, interpretation : str, optional
+        Default: ``quick`` where there is one; the main interpretation.
     overrides, only : iterable of str, optional
         As ``--set`` and ``--only``: ``["split.trials=3"]``, ``["method=APG-RMTL"]``.
     seed : int, optional
@@ -88,7 +88,11 @@ def reproduce(
         target, profile=profile, overrides=overrides, seed=seed, data_dir=folder
     )
     made = plan(
-        experiment, data_dir=folder, only=only, reading=reading, output=Path(output)
+        experiment,
+        data_dir=folder,
+        only=only,
+        interpretation=interpretation,
+        output=Path(output),
     )
     with writing(made.folder, NO_ROOM):
         summary = run(
@@ -172,7 +176,7 @@ def gather(
     seed: int | None = None,
     data_dir: Path | None = None,
     only: Iterable[str] | None = None,
-    reading: str | None = None,
+    interpretation: str | None = None,
     output: Path | str,
     prepare: Callable[[Experiment], None] = lambda _: None,
 ) -> Batch:
@@ -186,7 +190,7 @@ def gather(
         As for `load_experiment` and `plan`.
     only : iterable of str, optional
         As for `plan`; ``artefact=fetr/*`` chooses artefacts.
-    reading : str, optional
+    interpretation : str, optional
         As for `plan`.
     prepare : callable, optional
         Gets every experiment before it is planned, to fetch its data for instance; a `UserError` refuses the artefact.
@@ -221,7 +225,7 @@ def gather(
                     experiment,
                     data_dir=data_dir,
                     only=cells,
-                    reading=reading,
+                    interpretation=interpretation,
                     output=output,
                 )
             )

@@ -209,7 +209,7 @@ def test_no_committed_cell_is_out_of_date(committed_run):
     reading = "all" if experiment.spec.readings else None
     try:
         made = plan(
-            load_experiment(id, profile=profile), reading=reading, output=RESULTS
+            load_experiment(id, profile=profile), interpretation=reading, output=RESULTS
         )
     except DataError:
         pytest.skip("MTLRUN_DATA does not hold its data")

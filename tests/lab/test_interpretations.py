@@ -80,7 +80,10 @@ def test_cells_are_computed_for_the_readings_asked_for(file, tmp_path):
     made = load_experiment(file, profile="small")
 
     def wanted(reading):
-        return [row.name for row in plan(made, reading=reading, output=tmp_path).wanted]
+        return [
+            row.name
+            for row in plan(made, interpretation=reading, output=tmp_path).wanted
+        ]
 
     assert (
         wanted(None)
@@ -96,7 +99,7 @@ def test_cells_are_computed_for_the_readings_asked_for(file, tmp_path):
 def test_readings_share_the_cells_that_they_do_not_change(file, tmp_path):
     file.write_text(FILE.replace('"*": {metrics: [rmse, mse]}, one: {n: 40}, ', ""))
     rows = plan(
-        load_experiment(file, profile="small"), reading="all", output=tmp_path
+        load_experiment(file, profile="small"), interpretation="all", output=tmp_path
     ).rows
     keys = {(row.reading, row.method): row.job.key for row in rows if row.trial == 0}
     assert keys["strong", "Mean"] == keys["", "Mean"]
@@ -108,7 +111,7 @@ def test_one_folder_holds_all_readings(file, tmp_path):
     run(plan(made, output=tmp_path))
     main = build_report(made.folder(tmp_path))
     assert (main.partial, len(main.rows), main.readings) == (False, 2, [])
-    run(plan(made, reading="all", output=tmp_path))
+    run(plan(made, interpretation="all", output=tmp_path))
     report = build_report(made.folder(tmp_path))
     assert [one.name for one in report.readings] == ["few", "strong"]
     assert report.cells["done"] == report.cells["planned"] == 12
@@ -198,7 +201,7 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
 def test_runs_with_readings_are_merged_reading_by_reading(file, tmp_path):
     made = load_experiment(file, profile="small")
     for output, reading in (("one", "half"), ("two", "all")):
-        run(plan(made, reading=reading, output=tmp_path / output))
+        run(plan(made, interpretation=reading, output=tmp_path / output))
     one, two = made.folder(tmp_path / "one"), made.folder(tmp_path / "two")
     assert merge(one, two).copied == 8
     assert merge(one, two).copied == 0
