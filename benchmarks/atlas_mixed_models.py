@@ -35,11 +35,10 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import qr
 
-from mtlrun.comparison.protocol import FEATURES
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.engine.fit import make_step
-from mtlrun.engine.job import Features
+from mtlrun.engine.job import TABLE, Features
 from mtlrun.estimators import HierarchicalMTL
 from mtlrun.lab.papers.atlas_gain import protocol_of, with_splits
 from mtlrun.lab.report.cells import Run, read_run
@@ -87,7 +86,7 @@ def folds(data: Dataset) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
     """Yield training columns, targets and tasks, and test columns and tasks, of every fold."""
     ((_, splits),) = data.splits.items()
     for train, test in splits:
-        step = make_step(Features(FEATURES), data)
+        step = make_step(Features(TABLE), data)
         X, Z = (
             np.asarray(part, dtype=float)
             for part in (

@@ -81,7 +81,7 @@ def reproduce(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     report = mtlrun.reproduce("table2", profile="smoke", output=folder)
     >>> report
-    <Report dcrmtl/table2, profile smoke: 10 of 10 jobs done>
+    <Report dcrmtl/table2, profile smoke: 10 of 10 cells done>
     """
     folder = None if data_dir is None else Path(data_dir)
     experiment = load_experiment(

@@ -189,8 +189,8 @@ def test_a_bare_name_tells_what_else_has_it(mtlrun):
 
 
 def test_the_former_name_of_an_option_is_understood_and_not_shown(mtlrun):
-    former = mtlrun("status", "fetr/fig2b", "--reading", "foo")
-    present = mtlrun("status", "fetr/fig2b", "--interpretation", "foo")
+    former = mtlrun("reproduce", "fetr/fig2b", "--reading", "foo")
+    present = mtlrun("reproduce", "fetr/fig2b", "--interpretation", "foo")
     assert (former.exit_code, former.stderr) == (2, present.stderr)
     assert "'foo'" in former.stderr
-    assert "--reading" not in mtlrun("status", "--help").stdout
+    assert "--reading" not in mtlrun("reproduce", "--help").stdout

@@ -35,14 +35,16 @@ def rewritten(path, **fields):
 def packed(output):
     """Leave only the run folder, with its cells and their test scores in it; return it."""
     stored = Records(output)
-    keys = [path.stem for path in stored.cells.glob("*.json")]
+    keys = [path.stem for path in stored.cells_folder.glob("*.json")]
     (output / RUN / PACKED).write_bytes(
         pack((key, stored.load(key).line()) for key in keys)
     )
-    scores = {path.stem: np.load(path)["scores"] for path in stored.cells.glob("*.npz")}
+    scores = {
+        path.stem: np.load(path)["scores"] for path in stored.cells_folder.glob("*.npz")
+    }
     if scores:
         np.savez_compressed(output / RUN / PREDICTIONS, **scores)
-    shutil.rmtree(stored.cells)
+    shutil.rmtree(stored.cells_folder)
     return output / RUN
 
 
