@@ -26,6 +26,11 @@ REPORTS = ("*/*/*/report.md", "*/*/*/figures/*.svg", "*/*/*/table.csv")
 #: Figures of a run on the page of figures; its report has all.
 MOST_FIGURES = 2
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
+#: A block of text that follows a block of Python: its output.
+_OUTPUT = re.compile(
+    r"(^```python\n(?:(?!^```).)*?^```\n(?:(?!^```|^#).)*?)^```text$",
+    re.DOTALL | re.MULTILINE,
+)
 _TITLE = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
 #: Stands in a page where the chart of its questions belongs.
 _CHART = "<!-- chart -->"
@@ -91,6 +96,7 @@ def page(text: str, place: Path, path: Path) -> str:
     if _CHART in text:
         drawn = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))["chart"](text)
         text = text.replace(_CHART, f"```{{raw}} html\n{drawn}\n```")
+    text = _OUTPUT.sub(r"\1```{code-block} text\n:class: output\n", text)
     text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))
     return ORPHAN + text if path.name in ("report.md", "summary.md") else text
 
