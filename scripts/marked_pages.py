@@ -31,6 +31,8 @@ _REFERENCES = re.compile(
 )
 #: References of methods, and those of the guide alone.
 BIBLIOGRAPHIES = ("mtlrun/estimators/methods.bib", "docs/references.bib")
+#: References with more authors name the first one only.
+MAX_AUTHORS = 4
 _ENTRY = re.compile(r"^@\w+{(\w+),\n(.*?)^}$", re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"(\w+) = {((?:[^{}]|{[^{}]*})*)}")
 _PAGE = re.compile(r"docs/(\w+)\.md")
@@ -104,7 +106,9 @@ def reference(key: str) -> str:
     }
     surnames = [author.split(",")[0] for author in fields["author"].split(" and ")]
     authors = surnames[0]
-    if len(surnames) > 1:
+    if len(surnames) > MAX_AUTHORS:
+        authors = f"{surnames[0]} et al."
+    elif len(surnames) > 1:
         authors = f"{', '.join(surnames[:-1])} and {surnames[-1]}"
     title = fields["title"]
     if "doi" in fields:
