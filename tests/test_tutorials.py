@@ -30,7 +30,8 @@ TUTORIALS = [
 #: Pages of questions, from which the site draws charts.
 CHARTS = [DOCS / "start" / "is-it-mine.md", DOCS / "guide" / "choosing.md"]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-#: Pages beside the tutorials whose blocks run: Python in test_docs.py, the other languages here, or as named.
+#: Pages beside the tutorials whose blocks run: Python in test_docs_output.py and test_docs.py,
+#: the other languages here, or as named.
 RUN = {
     "python": {
         "README.md",  # test_readme.py
