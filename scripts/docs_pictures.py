@@ -8,6 +8,7 @@ folder stores all pictures anew.
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
@@ -16,8 +17,10 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 import mtlrun
 from mtlrun.data import Dataset, load_card, load_dataset
@@ -42,6 +45,8 @@ from mtlrun.estimators import (
 N_TASKS = 12
 N_FEATURES = 10
 RNG = np.random.default_rng
+#: The table of the home page.
+GRADES = Path(__file__).parents[1] / "examples" / "simulated-grades.csv"
 #: One color per strategy, in all pictures.
 SEPARATE = "tab:orange"
 POOLED = "0.55"
@@ -542,34 +547,61 @@ def draw_paths() -> Figure:
 
 
 def draw_evaluation() -> Figure:
-    """Draw gains with intervals and the region of no practical difference."""
+    """Draw gains with intervals on the table of radon in houses."""
     data = table("radon")
-    frame = radon_frame(data)
+    frame = pd.DataFrame(data.X, columns=data.features)
+    frame["log_radon"] = data.y
+    frame["county"] = [data.tasks[t] for t in data.task_id]
     result = mtlrun.compare(
         frame, target="log_radon", task="county", methods=["HierarchicalMTL"]
     )
-    board = result.leaderboard
-    board = board[board["method"] != "IndependentRidge"]
-    fig, ax = plt.subplots(figsize=(WIDTH, 2.6), layout="constrained")
-    ax.axvspan(-1, 1, color="0.9", label="no practical difference (under 1%)")
-    ax.axvline(0, color="0.5", lw=1)
-    colors = {"multi-task": SHARED, "pooled": POOLED}
-    for height, row in enumerate(board[::-1].itertuples()):
-        color = colors.get(row.kind, SEPARATE)
-        ax.plot([100 * row.low, 100 * row.high], [height] * 2, color=color, lw=2)
-        ax.plot(100 * row.gain, height, "o", color=color)
-    ax.set_yticks(range(len(board)), board["method"][::-1])
-    ax.set_xlabel("% of the squared error of IndependentRidge removed (95% interval)")
-    add_legend(fig, ax, columns=1, place="outside upper center")
+    return forest(result.leaderboard)
+
+
+def draw_verdict() -> Figure:
+    """Draw the leaderboard and the verdict of the comparison on the home page."""
+    result = mtlrun.compare(
+        GRADES,
+        target="grade",
+        task="school",
+        methods=["HierarchicalMTL", "GraphMTL"],
+    )
+    fig = forest(result.leaderboard)
+    fig.suptitle(textwrap.fill(result.verdict, 78), fontsize=10, fontweight="bold")
     return fig
 
 
-def radon_frame(data: Dataset):  # type: ignore[no-untyped-def]
-    """Return the radon table as a frame, as a reader would load it from a file."""
-    import pandas as pd
-
-    frame = pd.DataFrame(data.X, columns=data.features)
-    return frame.assign(log_radon=data.y, county=[data.tasks[t] for t in data.task_id])
+def forest(leaderboard: pd.DataFrame) -> Figure:
+    """Draw the gains of a leaderboard over the region of no practical difference."""
+    board = leaderboard[leaderboard["gain"].notna()][::-1]
+    fig, ax = plt.subplots(figsize=(WIDTH, 2.8), layout="constrained")
+    ax.axvspan(-1, 1, color="0.9", label="no practical difference (under 1%)")
+    ax.axvline(0, color="0.5", lw=1)
+    colors = {"multi-task": SHARED, "pooled": POOLED}
+    for height, row in enumerate(board.itertuples()):
+        color = colors.get(row.kind, SEPARATE)
+        ax.plot([100 * row.low, 100 * row.high], [height] * 2, color=color, lw=2)
+        ax.plot(100 * row.gain, height, "o", color=color)
+    ax.set_yticks(range(len(board)), board["method"])
+    ax.margins(y=0.15)
+    ax.set_xlabel("% of the squared error of separate models removed (95% interval)")
+    handles = [
+        Line2D([], [], color=color, marker="o", label=label)
+        for label, color in (
+            ("multi-task", SHARED),
+            ("separate", SEPARATE),
+            ("pooled", POOLED),
+        )
+    ]
+    handles += ax.get_legend_handles_labels()[0]
+    fig.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=4,
+        fontsize=8,
+        frameon=False,
+    )
+    return fig
 
 
 def draw_layouts() -> Figure:
@@ -745,6 +777,7 @@ PICTURES: dict[str, Picture] = {
     "svm": Picture(draw_svm, ("emotions",)),
     "paths": Picture(draw_paths, ("jura",)),
     "evaluation": Picture(draw_evaluation, ("radon",)),
+    "verdict": Picture(draw_verdict),
     "layouts": Picture(draw_layouts),
     "certificates": Picture(draw_certificates, ("jura",)),
     "large-data": Picture(draw_large_data),
