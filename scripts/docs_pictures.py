@@ -7,6 +7,8 @@ folder stores all pictures anew.
 
 from __future__ import annotations
 
+import io
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -180,12 +182,7 @@ def draw_emotions() -> Figure:
     left.invert_yaxis()
     left.set_xlabel("songs with the label (of 593)", fontsize=8)
     right.imshow(100 * together, cmap="Blues", vmin=0, vmax=100, aspect="auto")
-    for (row, column), share in np.ndenumerate(together):
-        color = "white" if share > 0.6 else "black"
-        right.text(
-            column, row, f"{100 * share:.0f}", ha="center", va="center",
-            color=color, fontsize=8,
-        )  # fmt: skip
+    write_values(right, 100 * together, dark_from=60, decimals=0)
     right.set_xticks(range(6), EMOTIONS, rotation=35, ha="right")
     right.set_yticks(range(6), EMOTIONS)
     right.set_title("% of the songs of a row that have the label", fontsize=8)
@@ -316,11 +313,7 @@ def draw_shared_features() -> Figure:
     for ax, (name, model) in zip(axes, fits.items(), strict=True):
         W = model.coef_.T
         ax.imshow(W, cmap=MATRIX_COLORS, vmin=-0.7, vmax=0.7, aspect="auto")
-        for (feature, task), value in np.ndenumerate(W):
-            if abs(value) > 0.005:
-                ax.text(
-                    task, feature, f"{value:.2f}", ha="center", va="center", fontsize=8
-                )
+        write_values(ax, W, dark_from=0.5)
         ax.set_title(name, fontsize=9)
         ax.set_xticks(range(3), ["cadmium", "cobalt", "copper"], fontsize=8)
     axes[0].set_yticks(range(len(data.features)), data.features, fontsize=8)
@@ -376,7 +369,7 @@ def draw_clusters() -> Figure:
         xlabel="reaction time on day 0 in ms",
         ylabel="slope in ms per day\n(separate fits)",
     )
-    ax.legend(fontsize=8)
+    fig.legend(loc="outside lower center", fontsize=8, frameon=False)
     return fig
 
 
@@ -428,12 +421,7 @@ def draw_relations() -> Figure:
     names = ["slump", "flow", "strength"]
     for ax, (title, matrix) in zip(axes, panels.items(), strict=True):
         ax.imshow(matrix, cmap=MATRIX_COLORS, vmin=-1, vmax=1)
-        for (row, column), value in np.ndenumerate(matrix):
-            color = "white" if abs(value) > 0.7 else "black"
-            ax.text(
-                column, row, f"{value:.2f}", ha="center", va="center", color=color,
-                fontsize=9,
-            )  # fmt: skip
+        write_values(ax, matrix, dark_from=0.7)
         ax.set_title(title, fontsize=9)
         ax.set_xticks(range(3), names, fontsize=8)
     axes[0].set_yticks(range(3), names, fontsize=8)
@@ -748,6 +736,20 @@ def draw_smooth() -> Figure:
     return fig
 
 
+def write_values(
+    ax: Axes, matrix: np.ndarray, dark_from: float, decimals: int = 2
+) -> None:
+    """Write the entries of a matrix into its cells, white on dark; tiny ones are left out."""
+    for (row, column), value in np.ndenumerate(matrix):
+        is_shown = decimals == 0 or abs(value) > 0.005
+        if is_shown:
+            color = "white" if abs(value) > dark_from else "black"
+            text = f"{value:.{decimals}f}"
+            ax.text(
+                column, row, text, ha="center", va="center", color=color, fontsize=8
+            )
+
+
 def add_legend(
     fig: Figure, ax: Axes, columns: int, place: str = "outside lower center"
 ) -> None:
@@ -790,10 +792,20 @@ PICTURES: dict[str, Picture] = {
 
 
 def save(fig: Figure, path: Path) -> None:
-    """Write a figure without the date, so that a rebuilt page does not change."""
+    """Write a figure as a small SVG without a date, so that a rebuilt page does not change.
+
+    Numbers keep two decimals, a hundredth of a point; comments and metadata are left out.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, metadata={"Date": None}, dpi=200)
+    stream = io.StringIO()
+    fig.savefig(stream, format="svg", dpi=110)
     plt.close(fig)
+    text = re.sub(
+        r"<metadata>.*?</metadata>|<!--.*?-->", "", stream.getvalue(), flags=re.S
+    )
+    text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def draw(name: str, folder: Path) -> None:

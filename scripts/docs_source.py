@@ -109,7 +109,9 @@ def page(text: str, place: Path, path: Path) -> str:
 def _class_links(link: re.Match[str]) -> str:
     """Return a link to the page of each class that is named."""
     names = link[1].split(", ")
-    return ", ".join(f"{{py:class}}`{name} <mtlrun.estimators.{name}>`" for name in names)
+    return ", ".join(
+        f"{{py:class}}`{name} <mtlrun.estimators.{name}>`" for name in names
+    )
 
 
 def figures() -> str:
