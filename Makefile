@@ -73,11 +73,12 @@ format: $(DEV) ## Format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, and what `make pages` writes
+generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, output and pictures of the guide, and what `make pages` writes
 	$(BIN)/python -m mtlrun.estimators
 	$(BIN)/python scripts/interfaces.py
 	$(BIN)/python scripts/marked_pages.py docs/protocols.md docs/extending.md docs/guide/*.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py --write docs/guide docs/start docs/index.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_pictures.py docs/pictures
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
 	$(MAKE) pages
 
