@@ -15,7 +15,8 @@ const FOLDER_BONUS = [
   ["", 20], // pages at the top, such as compare and methods
 ];
 
-const Scorer = {
+// `var`, because Sphinx's own script declares the same name with `var`.
+var Scorer = {
   score: ([docname, title, anchor, descr, score, filename, kind]) => {
     const [, bonus] = FOLDER_BONUS.find(([folder]) => docname.startsWith(folder));
     return score + bonus;
