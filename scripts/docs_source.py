@@ -32,8 +32,8 @@ _OUTPUT = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _EXAMPLE = re.compile(r"^examples/gallery/(plot_\w+)\.py$")
-#: Names of classes that lead to the list of all classes; on the site each has a page.
-_CLASSES = re.compile(r"\[((?:[A-Z]\w+(?:, )?)+)\]\([./]*api/estimators\.md\)")
+#: Names behind "Classes: " lead to the list of all classes; on the site each has a page.
+_CLASSES = re.compile(r"(?<=: )\[((?:[A-Z]\w+(?:, )?)+)\]\([./]*api/estimators\.md\)")
 _TITLE = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
 #: Stands in a page where the chart of its questions belongs.
 _CHART = "<!-- chart -->"
