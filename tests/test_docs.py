@@ -184,7 +184,7 @@ def test_a_chapter_has_all_its_parts(page):
     text = page.read_text("utf-8")
     parts = ("## Cost", "## Use it when", "## Do not use it when", "## Tuning")
     assert [part for part in (*parts, "## See also") if part not in text] == []
-    assert re.search(r"^(Related terms|Also called): ", text, re.MULTILINE)
+    assert re.search(r"^Related terms: ", text, re.MULTILINE)
     assert re.search(r"^\$\$\n.+?\n\$\$$", text, re.DOTALL | re.MULTILINE)
     assert re.search(r"^\| symbol \| meaning \| in code \|$", text, re.MULTILINE)
     assert len(re.findall(r"\(https://doi\.org/[^)]+\)", text)) >= 2
