@@ -126,6 +126,9 @@ QUANTITIES = {
     "objective": "objective at the end",
     "average_rank": "rank of the method averaged over the data sets (1 is best), by the metric of `statistics`",
     "truth_error": "||W - W*||_F / ||W*||_F, W* the true coefficients (simulated regression data only)",
+    "rank": "rank of the low-rank part L of a robust model",
+    "n_outliers": "columns of the outlier part E of a robust model that are not zero",
+    "low_rank_error": "||L - L*||_F / ||L*||_F, L* the true low-rank part (simulated data only)",
 }
 _CAPITALS = ("auc", "rmse", "mse")
 #: Names of quantities in tables and figures, where the name with blanks is not good enough.
@@ -142,6 +145,9 @@ _SPOKEN = {
     "n_iter": "iterations",
     "gap": "duality gap",
     "truth_error": "relative error of the coefficients",
+    "rank": "rank of L",
+    "n_outliers": "outlier tasks",
+    "low_rank_error": "relative error of L",
     # quantities of measures
     "low": "lower end of the interval",
     "high": "upper end of the interval",

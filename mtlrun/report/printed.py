@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from mtlrun.record import NOT_CONVERGED, TIMEOUT
-from mtlrun.report.cells import MISSING, PARTIAL, MethodResult, Run
+from mtlrun.report.cells import MISSING, PARTIAL, ROBUST_PARTS, MethodResult, Run
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, spoken
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.readings import JudgedRun, ReferenceVerdict
@@ -280,7 +280,7 @@ class _Layout:
             text = _percent(value) + (
                 f" ± {_percent(spread)}" if spread is not None else ""
             )
-        elif quantity in QUANTITIES and quantity != "truth_error":
+        elif quantity in QUANTITIES and quantity not in ("truth_error", *ROBUST_PARTS):
             text = show(value, "ratio" if quantity == "speedup" else "seconds")
         else:
             text = mean_std(row, quantity)

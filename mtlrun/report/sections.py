@@ -325,7 +325,10 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
         "objective:score",
         "stopped by",
     )
-    section = Section("Solvers", grids=[Grid.of(*head)])
+    # Which parts a robust model has says whether anything was shared, or divided, at all.
+    has_parts = any(row.value("rank") is not None for row in rows)
+    parts = ("rank of L", "outlier tasks") if has_parts else ()
+    section = Section("Solvers", grids=[Grid.of(*head, *parts)])
     for row in rows:
         records = run.results_of(row.dataset, row.method)
         flags = [
@@ -349,6 +352,8 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
             row.value("objective"),
             stopped,
         ]
+        if has_parts:
+            found += [_list_counts(row, "rank"), _list_counts(row, "n_outliers")]
         section.grids[0].rows.append([row.dataset, row.method, *found])
     bad = [
         f"{row.method} on {row.dataset}"
@@ -359,6 +364,12 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
         line = f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
         section.lines.append(line)
     return section
+
+
+def _list_counts(row: MethodResult, quantity: str) -> str | None:
+    """List a whole number of every split, as ``0, 0, 3``; None where there is none."""
+    values = row.by_trial(quantity).values()
+    return ", ".join(f"{value:.0f}" for value in values) or None
 
 
 def timing_section(run: Run) -> Section:
