@@ -459,7 +459,8 @@ def load_results(folder: str | Path) -> pd.DataFrame:
         ``dataset``, ``value`` (of the axis of a sweep), ``method``, ``trial``, ``status`` (``missing``: planned, not
         computed); a column per metric; ``seconds`` of the fit, ``seconds_parallel``, ``seconds_predict``,
         ``seconds_search``, ``n_iter``, ``gap``, ``objective``, ``truth_error``, ``rank``, ``n_outliers``,
-        ``low_rank_error`` (of robust models); a column ``param_NAME`` per parameter that a search chose; ``key`` of the cell and ``folder``. A cell that several tables share stands in each of
+        ``low_rank_error`` (of robust models); a column ``param_NAME`` per parameter that a search chose;
+        ``key`` of the cell and ``folder``. A cell that several tables share stands in each of
         them; readings that were not begun are left out. Measurements have their quantities in place of metrics.
 
     Raises

@@ -17,7 +17,7 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.record import CELLS, Place, Record
 from mtlrun.report.cells import MISSING, PUBLISHED, MethodResult, Run, mark_simulated
-from mtlrun.report.checks import VERDICTS, Verdict, said, spoken
+from mtlrun.report.checks import HOLDING, VERDICTS, Verdict, said, spoken
 from mtlrun.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
 from mtlrun.report.grid import Column, Grid, Section, plain, show, significant
 from mtlrun.report.stored import KEY_LENGTH, made_and_verified
@@ -704,6 +704,62 @@ _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Source of claims that are not those of a paper, and of audits of its numbers and files.
 OURS = "ours"
 AUDIT = "audit"
+
+
+#: Parts of a paper in the order in which claims about them are counted; tables and
+#: figures follow under their own names, then what only the text says.
+THEORY, ALGORITHMS, TEXT = "theory", "algorithms", "text"
+
+
+def group_of(claim: ClaimVerdict) -> str:
+    """Return the part of the paper that a claim is about: a table that refutes a
+    statement is one part, however many claims are read off it."""
+    where = (claim.where or "").lower()
+    if "theorem" in where or "lemma" in where:
+        return THEORY
+    if "algorithm" in where:
+        return ALGORITHMS
+    found = re.search(r"\b(table|figure)s? (\w+)", where)
+    if found is None:
+        return TEXT
+    return f"{found[1].capitalize()} {found[2].upper()}"
+
+
+def claims_by_group(claims: Iterable[ClaimVerdict]) -> dict[str, list[ClaimVerdict]]:
+    """Return claims by the part of the paper: theory, algorithms, tables and figures,
+    text."""
+    groups: dict[str, list[ClaimVerdict]] = {}
+    for claim in claims:
+        groups.setdefault(group_of(claim), []).append(claim)
+
+    def place(name: str) -> tuple[int, str]:
+        first = (THEORY, ALGORITHMS)
+        if name in first:
+            return first.index(name), name
+        return (3 if name == TEXT else 2), name
+
+    return {name: groups[name] for name in sorted(groups, key=place)}
+
+
+def groups_text(claims: Iterable[ClaimVerdict]) -> str:
+    """Say of every part of the paper how many of its claims hold, of those tested."""
+    parts = []
+    for name, group in claims_by_group(claims).items():
+        tested = [c for c in group if c.verdict != Verdict.NOT_TESTABLE]
+        holding = sum(claim.verdict in HOLDING for claim in tested)
+        if tested:
+            parts.append(f"{name} {holding} of {len(tested)}")
+    return ", ".join(parts)
+
+
+def groups_grid(claims: Iterable[ClaimVerdict]) -> Grid:
+    """Return how many claims of every part of the paper have which verdict."""
+    words = list(dict.fromkeys(verdict.said for verdict in VERDICTS))
+    grid = Grid.of("part of the paper", "claims:count", *(f"{w}:count" for w in words))
+    for name, group in claims_by_group(claims).items():
+        counts = Counter(said(claim.verdict) for claim in group)
+        grid.rows.append([name, len(group), *(counts[word] or None for word in words)])
+    return grid
 
 
 def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:

@@ -290,10 +290,10 @@ def overview_sections(
 
     def grid(found: Sequence[tuple[RunReport, ClaimVerdict]]) -> Grid:
         rows = (
-            [link(e.place, anchor="#claims"), *claim_row(e.report.run, c)]
+            [link(e.place, anchor="#claims"), c.id, *claim_row(e.report.run, c)]
             for e, c in found
         )
-        return Grid.of("run", *COLUMNS, rows=rows)
+        return Grid.of("run", "id", *COLUMNS, rows=rows)
 
     sections = []
     for paper, entries in overview.papers.items():

@@ -18,7 +18,13 @@ from mtlrun.data.load import check_options, source_path
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
 from mtlrun.interfaces import METRIC_FACTS, interface
 from mtlrun.papers.measure import published_path
-from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, Curves
+from mtlrun.report.checks import (
+    AVERAGE_RANK,
+    QUANTITIES,
+    VERDICT_WORDS,
+    VERDICTS,
+    Curves,
+)
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.methods import (
     PUBLISHED,
@@ -464,7 +470,11 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
             (("readings", name, "main", "of"), labels, "method")
             for name in _dict(data.get("readings"))
         ),
-        (("claims", ANY, "expect", "verdict"), VERDICTS, "verdict"),
+        (
+            ("claims", ANY, "expect", "verdict"),
+            [*VERDICT_WORDS, *VERDICTS],
+            "verdict",
+        ),
         *(
             (("claims", ANY, "checks", ANY, n), labels, "method")
             for n in ("of", "over", "methods", "control")
