@@ -395,7 +395,13 @@ def verdicts_page(overview: Overview, text: str) -> str:
             is_filled = True
         elif is_filled and not line.startswith("|--"):
             named = dict.fromkeys(re.findall(r"[\w-]+", cells[0]))
-            today = [_today(claims[name]) for name in named if name in claims]
+            # An id without a claim stands for those that it was split into.
+            today = [
+                _today(claim)
+                for name, claim in claims.items()
+                if name in named
+                or any(name.startswith(f"{n}-") for n in named if n not in claims)
+            ]
             cells[-1] = "; ".join(today) or "no longer asked"
             line = f"| {' | '.join(cells)} |"
         lines.append(line)
