@@ -189,7 +189,7 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
         "not testable here: 2 claims: made-2, made-3 (the figures are lost)."
     ]
     outcome = lines.index(
-        "3 claims of the paper: 1 does not hold, 2 were not tested here."
+        "3 claims of the paper: 1 does not hold, 2 are not testable here."
     )
     assert lines[outcome + 1] == "6 of 6 cells done."
     verdict = next(
