@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.frames import column_names, take_column
 from mtlrun.data.weights import warn_of_scale
+from mtlrun.errors import listed
 from mtlrun.estimators.base import (
     BaseMTL,
     ClassifierMTL,
@@ -68,6 +69,14 @@ from mtlrun.solvers.hierarchical.smooth_parts import (
     make_design,
 )
 from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
+from mtlrun.solvers.hierarchical.smooth_targets import (
+    FOREST,
+    TARGET_PARTS,
+    TARGETS,
+    SmoothTargets,
+    TargetData,
+    fit_targets,
+)
 from mtlrun.utils.processes import limited_threads
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -91,6 +100,7 @@ def _is_column_list(value: Any) -> bool:
 
 CommonParts = Annotated[Any, _is_subset_of(COMMON_PARTS)]
 TaskParts = Annotated[Any, _is_subset_of(TASK_PARTS)]
+TargetParts = Annotated[Any, _is_subset_of(TARGET_PARTS)]
 LevelColumns = Annotated[
     Any, satisfies("a tuple of columns (names or positions)", _is_column_list)
 ]
@@ -107,6 +117,11 @@ Seed = Annotated[
 ]
 
 
+#: Why numbers of the second version differ from those of the first.
+TARGETS_CHANGE = (
+    "Targets on the same rows are each fitted alone, and mixed with their principal "
+    "components and a forest."
+)
 #: Rows that a partial dependence averages over, and values of its column.
 N_BACKGROUND_ROWS = 50
 N_GRID_VALUES = 30
@@ -299,16 +314,21 @@ class _SmoothModel(BaseMTL):
         levels = X[:, self._level_positions].astype(int)
         return SmoothRows(self._standardizer.transform(X), levels)
 
-    def _factors(self, rows: SmoothRows, code: Array) -> tuple[LevelFactor, ...]:
-        """Return the further grouping factors, nested in the tasks or crossed."""
+    def _factors(self, rows: SmoothRows, code: Array | None) -> tuple[LevelFactor, ...]:
+        """Return the further grouping factors, nested in the tasks or crossed.
+
+        Tasks that share their rows (`code` is None) cross every factor.
+        """
         names = getattr(self, "feature_names_in_", None)
         factors = []
         for number, position in enumerate(self._level_positions):
             name = str(names[position]) if names is not None else str(position)
             groups = rows.levels[:, number]
-            pairs = np.unique(np.column_stack([groups, code]), axis=0)
             n_levels = len(self._level_groups[number])
-            is_nested = len(pairs) == len(np.unique(groups))
+            is_nested = False
+            if code is not None:
+                pairs = np.unique(np.column_stack([groups, code]), axis=0)
+                is_nested = len(pairs) == len(np.unique(groups))
             if not is_nested and n_levels > MAX_CROSSED_LEVELS:
                 raise ValueError(
                     f"levels: column {name!r} has {n_levels} groups that are crossed "
@@ -321,26 +341,47 @@ class _SmoothModel(BaseMTL):
 
     def _task_rows(self, data: TaskData, flat: FlatRows) -> SmoothData:
         """Return the rows as the solver needs them; sets how new rows are read."""
-        X = dense(data.X)
-        total = np.bincount(flat.row, flat.weight, len(X))
-        features = X.copy()
-        # Codes of groups are no features: constant columns are left out.
-        features[:, self._level_positions] = 0.0
-        self._standardizer = Standardizer.fit(features, total)
-        every = self._rows(X)
-        used = np.flatnonzero(total > 0)
+        total = np.bincount(flat.row, flat.weight, data.X.shape[0])
+        every = self._read_training(data, total)
         rows = every.take(flat.row)
         common_parts, task_parts = self._parts()
-        design = make_design(
-            every.take(used),
-            total[used],
+        design = self._make_design(
+            every,
+            total,
+            common_parts=common_parts,
+            task_parts=task_parts,
+            factors=self._factors(rows, flat.code),
+        )
+        return SmoothData(design, rows, flat.code, flat.target, 1 / flat.weight)
+
+    def _read_training(self, data: TaskData, weights: Array) -> SmoothRows:
+        """Return the rows of training; sets how new rows are read."""
+        features = dense(data.X).copy()
+        # Codes of groups are no features: constant columns are left out.
+        features[:, self._level_positions] = 0.0
+        self._standardizer = Standardizer.fit(features, weights)
+        return self._rows(data.X)
+
+    def _make_design(
+        self,
+        rows: SmoothRows,
+        weights: Array,
+        *,
+        common_parts: tuple[str, ...],
+        task_parts: tuple[str, ...],
+        factors: tuple[LevelFactor, ...],
+    ) -> SmoothDesign:
+        """Return the parts of the model, made from rows with weights."""
+        used = np.flatnonzero(weights > 0)
+        return make_design(
+            rows.take(used),
+            weights[used],
             common_parts=tuple(common_parts),
             task_parts=tuple(task_parts),
-            factors=self._factors(rows, flat.code),
+            factors=factors,
             n_centers=self.n_centers,
             seed=int(self.random_state),
         )
-        return SmoothData(design, rows, flat.code, flat.target, 1 / flat.weight)
 
     def _options(self) -> SmoothOptions:
         return SmoothOptions(
@@ -424,28 +465,40 @@ class _SmoothModel(BaseMTL):
         Returns
         -------
         list of PartTest
-            In the order of `variances_`.
+            In the order of `variances_`; after a fit on several targets those of the
+            first target, then of the second, and so on, each fitted alone.
         """
-        check_is_fitted(self, "_posterior")
-        options = self._options()
-        index = estimation_rows(self._training, options)
-        subset = self._training
-        if len(index) < len(subset.codes):
-            subset = subset.take(index)
-        theta = self._posterior.theta
-        tests = []
+        check_is_fitted(self)
+        data = self._training
+        index = estimation_rows(data, self._options())
+        if len(index) < len(data.codes):
+            data = data.take(index)
         with limited_threads(1, "blas"):
-            criterion = self._criterion(subset)
-            for position, part in enumerate(self.variances_):
-                statistic = part_statistic(
-                    criterion, self._prior(subset), theta, position, options
-                )
-                p_value = 1.0
-                if theta[position] > 0:
-                    p_value = 0.5 * float(chi2.sf(statistic, 1))
-                share = self.variance_shares_[part]
-                sentence = format_part_test(part, statistic, p_value, share)
-                tests.append(PartTest(part, statistic, p_value, share, sentence))
+            return self._tests_of(data, self._posterior.theta, self.variance_shares_)
+
+    def _tests_of(
+        self, data: SmoothData, theta: Array, shares: dict[str, float], task: Any = None
+    ) -> list[PartTest]:
+        """Return the tests of all parts on rows, at the estimated variances."""
+        criterion = self._criterion(data)
+        prior = self._prior(data)
+        tests = []
+        for position, part in enumerate(data.design.names):
+            statistic = part_statistic(
+                criterion, prior, theta, position, self._options()
+            )
+            p_value = 1.0
+            if theta[position] > 0:
+                p_value = 0.5 * float(chi2.sf(statistic, 1))
+            share = shares[part]
+            sentence = format_part_test(
+                part,
+                statistic,
+                p_value,
+                share,
+                function="the common function" if task is None else "its function",
+            )
+            tests.append(PartTest(part, statistic, p_value, share, sentence, task))
         return tests
 
     def partial_dependence(
@@ -466,7 +519,8 @@ class _SmoothModel(BaseMTL):
         column : int or str
             Position or name of a column of X, the task column left out.
         task : object, optional
-            A task of `tasks_`; default: the function that all tasks share.
+            A task of `tasks_`; default: the function that all tasks share. Required
+            after a fit on several targets, which share none.
         values : array-like of shape (n_values,), optional
             Default: 30 values between the quantiles 0.02 and 0.98 of the column in
             training.
@@ -483,48 +537,56 @@ class _SmoothModel(BaseMTL):
             For an unknown column or task, a column of groups, or one that is constant
             in training.
         """
-        check_is_fitted(self, "_posterior")
+        check_is_fitted(self)
         position, name = self._column(column)
-        place = np.flatnonzero(self._standardizer.columns == position)
-        if not len(place):
+        matches = np.flatnonzero(self._standardizer.columns == position)
+        if not len(matches):
             raise ValueError(
                 f"column {name!r} is constant in training, or holds groups; "
                 "choose one that varies"
             )
-        j = int(place[0])
+        j = int(matches[0])
         center = self._standardizer.mean[j]
         unit = self._standardizer.std[j]
-        data = self._training
+        z, keys = self._training_rows()
         if values is None:
-            low, high = center + unit * np.quantile(data.rows.z[:, j], [0.02, 0.98])
+            low, high = center + unit * np.quantile(z[:, j], [0.02, 0.98])
             values = np.linspace(low, high, N_GRID_VALUES)
         values = check_array(values, ensure_2d=False, dtype=np.float64)
-        keys = content_keys(data.rows.z, data.target, int(self.random_state))
-        background = data.rows.take(np.argsort(keys, kind="stable")[:n_rows])
-        z = np.tile(background.z, (len(values), 1))
-        z[:, j] = np.repeat((values - center) / unit, len(background))
-        levels = np.full((len(z), background.levels.shape[1]), -1)
+        background = z[np.argsort(keys, kind="stable")[:n_rows]]
+        changed = np.tile(background, (len(values), 1))
+        changed[:, j] = np.repeat((values - center) / unit, len(background))
+        levels = np.full((len(changed), len(self._level_positions)), -1)
         code = -1
         if task is not None:
-            matches = np.flatnonzero(self.tasks_ == task)
-            if not len(matches):
+            tasks = np.flatnonzero(self.tasks_ == task)
+            if not len(tasks):
                 raise ValueError(
                     f"task={task!r} is not a task of the model; see tasks_"
                 )
-            code = int(matches[0])
-        mean, variance = self._posterior.moments(
-            SmoothRows(z, levels),
-            code,
-            n_averaged=len(background),
-            is_common=task is None,
-        )
+            code = int(tasks[0])
+        mean, std = self._averages(SmoothRows(changed, levels), code, len(background))
         return PartialDependence(
-            column=name,
-            task=task,
-            values=values,
-            mean=self._center + self._unit * mean,
-            std=self._unit * np.sqrt(variance),
+            column=name, task=task, values=values, mean=mean, std=std
         )
+
+    def _training_rows(self) -> tuple[Array, Array]:
+        """Return the standardized rows of training and keys that put them in order."""
+        data = self._training
+        keys = content_keys(data.rows.z, data.target, int(self.random_state))
+        return data.rows.z, keys
+
+    def _averages(
+        self, rows: SmoothRows, task: int, n_averaged: int
+    ) -> tuple[Array, Array]:
+        """Return averages of a function over consecutive rows, and their deviations.
+
+        Task -1 stands for the common function.
+        """
+        mean, variance = self._posterior.moments(
+            rows, task, n_averaged=n_averaged, is_common=task < 0
+        )
+        return self._center + self._unit * mean, self._unit * np.sqrt(variance)
 
     def _column(self, column: int | str) -> tuple[int, str]:
         """Return position and name of a column.
@@ -579,7 +641,16 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
         rows of weight 0.
     """
 
+    def _target_parts(self) -> tuple[str, ...]:
+        """Return what predictions of targets on the same rows are mixed.
+
+        Empty: such targets are tasks like others.
+        """
+        return ()
+
     def _fit_data(self, data: TaskData) -> SolverResult:
+        if data.shared and data.n_tasks > 1 and len(self._target_parts()):
+            return self._fit_targets(data)
         flat = FlatRows.of(data)
         # A constant factor on all weights changes nothing.
         flat = replace(flat, weight=flat.weight / flat.weight.mean())
@@ -590,7 +661,7 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
             self._training = rows
             noise = fit.posterior.s2 * float(rows.noise.mean())
             self._publish_fit(fit, noise)
-        self.noise_variance_ = self._posterior.s2 * self._unit**2
+        self.noise_variance_: Any = self._posterior.s2 * self._unit**2
         self.loo_ = self._leave_one_out(data, flat, fit)
         return self._result(fit)
 
@@ -612,6 +683,143 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
             loo[rows] = self.loo_
             self.loo_ = loo
         return self
+
+    # ---------------------------------------------------------------- targets
+
+    @property
+    def _targets(self) -> SmoothTargets | None:
+        """The model of targets on the same rows; None for tasks with their own rows."""
+        model: SmoothTargets | None = getattr(self, "_target_model", None)
+        return model
+
+    def _fit_targets(self, data: TaskData) -> SolverResult:
+        """Fit targets on the same rows, each alone and by their components."""
+        weights = data.full_weights()
+        targets = np.where(weights > 0, data.targets, np.nan)
+        total = weights.sum(axis=1)
+        rows = self._read_training(data, total)
+        design = self._make_design(
+            rows,
+            total,
+            # What tasks share elsewhere, every target has for itself here.
+            common_parts=self._parts()[0] or COMMON_PARTS,
+            task_parts=(),
+            factors=self._factors(rows, None),
+        )
+        used = np.flatnonzero(total > 0)
+        self._training_targets = TargetData(
+            design, rows.take(used), targets[used], weights[used]
+        )
+        with limited_threads(1, "blas"):
+            fit = fit_targets(
+                self._training_targets,
+                self._options(),
+                self._target_parts(),
+                has_joint_forest=self._has_joint_forest(),
+            )
+        self._target_model = fit.model
+        self.noise_variance_ = fit.model.targets.noise * fit.model.calibration
+        self.loo_ = np.full(data.targets.shape, np.nan)
+        self.loo_[used] = fit.leave_one_out
+        self.mixture_ = dict(zip(fit.model.names, fit.model.mixture, strict=True))
+        self._publish_parts(fit.model)
+        fits = fit.fits
+        return SolverResult(
+            parts=np.zeros((1, 0, 0)),
+            intercept=np.zeros(0),
+            converged=all(outputs.converged for outputs in fits),
+            n_iter=sum(outputs.n_evaluations for outputs in fits),
+            objective=[
+                sum(outputs.start for outputs in fits),
+                sum(outputs.objective for outputs in fits),
+            ],
+            gap=max(outputs.gap for outputs in fits),
+            stop_crit=max(outputs.gap for outputs in fits),
+        )
+
+    def _has_joint_forest(self) -> bool:
+        """Whether one forest predicts all targets."""
+        return True
+
+    def _publish_parts(self, model: SmoothTargets) -> None:
+        """Set the variances of the parts, an array over the targets for each."""
+        alone = model.targets
+        values = alone.theta * alone.noise[:, None]
+        self.variances_ = dict(zip(model.design.names, values.T, strict=True))
+        expected = alone.part_variances(self._training_targets.features())
+        expected = np.column_stack([expected, alone.noise])
+        shares = expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
+        names = [*model.design.names, "noise"]
+        self.variance_shares_ = dict(zip(names, shares.T, strict=True))
+
+    def part_tests(self) -> list[PartTest]:
+        check_is_fitted(self)
+        model = self._targets
+        if model is None:
+            return super().part_tests()
+        tests = []
+        with limited_threads(1, "blas"):
+            for j, task in enumerate(self.tasks_.tolist()):
+                data = self._training_targets.output(j)[0]
+                shares = {
+                    part: float(share[j])
+                    for part, share in self.variance_shares_.items()
+                }
+                tests += self._tests_of(data, model.targets.theta[j], shares, task)
+        return tests
+
+    part_tests.__doc__ = _SmoothModel.part_tests.__doc__
+
+    def _training_rows(self) -> tuple[Array, Array]:
+        if self._targets is None:
+            return super()._training_rows()
+        z = self._training_targets.rows.z
+        return z, content_keys(z, None, int(self.random_state))
+
+    def _averages(
+        self, rows: SmoothRows, task: int, n_averaged: int
+    ) -> tuple[Array, Array]:
+        model = self._targets
+        if model is None:
+            return super()._averages(rows, task, n_averaged)
+        if task < 0:
+            raise ValueError(
+                "task is None, but targets on the same rows share no function; "
+                f"name one of the targets: {listed([str(name) for name in self.tasks_])}"
+            )
+        mean = model.mean(rows)[:, task].reshape(-1, n_averaged).mean(axis=1)
+        variance = model.variance(rows, has_noise=False, n_averaged=n_averaged)
+        return mean, np.sqrt(variance[:, task])
+
+    def _scores_of_tasks(self, X: Any) -> Array:
+        if self._targets is None:
+            return super()._scores_of_tasks(X)
+        return self._targets.mean(self._rows(X))
+
+    def _scores_of_rows(self, X: Any, codes: Array) -> Array:
+        if self._targets is None:
+            return super()._scores_of_rows(X, codes)
+        return self._pick(self._targets.mean(self._rows(X)), codes)
+
+    @staticmethod
+    def _pick(values: Array, codes: Array) -> Array:
+        """Return one column per row; code -1 is the mean of all targets."""
+        picked = values[np.arange(len(codes)), codes]
+        return np.where(codes < 0, values.mean(axis=1), picked)
+
+    def _target_moments(
+        self, model: SmoothTargets, rows: SmoothRows, codes: Array | None
+    ) -> tuple[Array, Array]:
+        """Return predictions of targets and their standard deviations."""
+        mean = model.mean(rows)
+        variance = model.variance(rows)
+        if codes is None:
+            return mean, np.sqrt(variance)
+        picked = self._pick(variance, codes)
+        # An unknown target is one of the others, as far as anybody knows.
+        is_unknown = codes < 0
+        picked[is_unknown] += mean[is_unknown].var(axis=1)
+        return self._pick(mean, codes), np.sqrt(picked)
 
     def _leave_one_out(self, data: TaskData, flat: FlatRows, fit: SmoothFit) -> Array:
         """Return leave-one-out predictions in the shape of y, NaN without a weight."""
@@ -637,8 +845,9 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
             column per row.
         return_std : bool, default False
             Also return the standard deviation of a new target of average weight, noise
-            included, given the variances. For a task without training rows
-            (``unseen="mean"``) it has the variance between tasks in it.
+            included. For a task without training rows (``unseen="mean"``) it has the
+            variance between tasks in it. It is that of a t distribution, and larger
+            where few tasks or rows say what the variances are.
 
         Returns
         -------
@@ -657,6 +866,8 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
         X, ids = self._read_X(X, task_id, reset=False)
         rows = self._rows(X)
         codes = self._task_of_rows(ids)
+        if self._targets is not None:
+            return self._target_moments(self._targets, rows, codes)
         if codes is None:
             columns = [self._task_moments(rows, t) for t in range(len(self.tasks_))]
             mean = np.column_stack([column[0] for column in columns])
@@ -672,9 +883,8 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
 
     def _task_moments(self, rows: SmoothRows, task: int) -> tuple[Array, Array]:
         """Return predictions and standard deviations of new targets of one task."""
-        mean, variance = self._posterior.moments(rows, task)
-        std = np.sqrt(variance + self._posterior.s2)
-        return self._center + self._unit * mean, self._unit * std
+        mean, variance = self._posterior.target_variance(rows, task)
+        return self._center + self._unit * mean, self._unit * np.sqrt(variance)
 
 
 class SmoothMTL(_SmoothRegressor):
@@ -693,8 +903,10 @@ class SmoothMTL(_SmoothRegressor):
     "slopes")`` this is a linear mixed model, ``HierarchicalMTL(covariance="scalar",
     mean="ridge")``. With `levels` it has further grouping factors, nested or crossed.
 
-    Made for tasks that have rows of their own. Targets with several columns are
-    accepted: every column is a task with the same rows.
+    Several targets on the same rows (2-D `y`) are mixed from up to three predictions,
+    `target_parts`, with weights per target that minimize leave-one-out and out-of-bag
+    errors. `task_parts` has no part in it. `predict` then has standard deviations that
+    are scaled by the leave-one-out errors.
 
     Parameters
     ----------
@@ -704,6 +916,17 @@ class SmoothMTL(_SmoothRegressor):
     task_parts : tuple of str, default ("level", "slopes", "smooth", "additive")
         Parts that every task has for itself: a level; slopes; a function of all columns
         together; one curve per column.
+    target_parts : tuple of str, default ("targets", "components", "forest")
+        Predictions that are mixed where targets have the same rows: every target alone;
+        principal components of the standardized targets, each fitted alone; one random
+        forest for all targets. Empty: targets are tasks like others.
+
+    Attributes
+    ----------
+    mixture_ : dict of str to ndarray of shape (n_tasks,)
+        Weights of the predictions of `target_parts` for every target; they sum to one.
+        Only for targets on the same rows. `variances_`, `variance_shares_` and
+        `noise_variance_` then hold an array with a value per target.
 
     Examples
     --------
@@ -727,15 +950,20 @@ class SmoothMTL(_SmoothRegressor):
         ),
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
+        changes=(TARGETS_CHANGE,),
     )
 
     common_parts: CommonParts = COMMON_PARTS
     task_parts: TaskParts = TASK_PARTS
 
     _: KW_ONLY
+    target_parts: TargetParts = TARGET_PARTS
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self.common_parts, self.task_parts
+
+    def _target_parts(self) -> tuple[str, ...]:
+        return tuple(self.target_parts)
 
 
 class SmoothPooled(_SmoothRegressor):
@@ -759,7 +987,7 @@ class SmoothPooled(_SmoothRegressor):
     [2.0]
     """
 
-    facts: ClassVar = replace(SmoothMTL.facts, multitask=False)
+    facts: ClassVar = replace(SmoothMTL.facts, multitask=False, changes=())
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return COMMON_PARTS, ("level",)
@@ -773,6 +1001,10 @@ class SmoothIndependent(_SmoothRegressor):
 
         -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd / sd(e),
             where y = mu + h_t(x) + e,  e ~ N(0, s2 / weight)
+
+    Several targets on the same rows (2-D `y`) have variances of their own: every target
+    is fitted alone, with the functions that all tasks share in `SmoothMTL`, and mixed
+    with a random forest of its own.
 
     Examples
     --------
@@ -790,6 +1022,12 @@ class SmoothIndependent(_SmoothRegressor):
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), TASK_PARTS
+
+    def _target_parts(self) -> tuple[str, ...]:
+        return (TARGETS, FOREST)
+
+    def _has_joint_forest(self) -> bool:
+        return False
 
 
 class _SmoothClassifier(ClassifierMTL, _SmoothModel):
