@@ -21,6 +21,7 @@ MIN_TEXTS = 20
 _ID_NAME = re.compile(
     r"(?i:(^|.*[^a-z])(id|uid|pid|nr)|person|pupil|student|patient|teacher|subject"
     r"|participant|respondent|child|customer|user|animal)|.*[a-z]I[dD]"
+    r"|(?i:(person|pupil|student|patient|teacher|subject|child|customer|user)(id|nr))"
 )
 MIN_PERSONS = 10
 
@@ -90,6 +91,7 @@ def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
     return [
         f"values repeat in {listed([repr(name) for name in names])}; is it {which}? "
         f"--group {example} keeps the rows of a person together, "
+        f"--also-grouped-by {example} gives each a level (SmoothMTL), "
         f"{drop_option(names)} ignores it"
     ]
 
