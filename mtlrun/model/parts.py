@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.errors import counted, listed
 from mtlrun.engine.evaluation import innermost
+from mtlrun.errors import counted, listed
 from mtlrun.model.curves import variances_line
 from mtlrun.model.files import Model, load_model, read_facts
 

@@ -340,11 +340,14 @@ def test_features_are_arrays_whatever_scikit_learn_is_set_to(output):
 # --- persons, and small tasks ---
 
 
-@pytest.mark.parametrize("name", ["id", "ID", "pupil_id", "pupilId", "teacher"])
+@pytest.mark.parametrize(
+    "name", ["id", "ID", "pupil_id", "pupilId", "childid", "teacher"]
+)
 def test_numbers_of_persons_with_several_rows_are_told_once(name):
     frame = table().assign(**{name: np.arange(48) // 4 + 100})
     notes = dataset(frame).notes
     assert notes.count(f"--group {name} ") == 1
+    assert f"--also-grouped-by {name} " in notes
     assert f"--drop {name} " in notes
     assert "--group" not in dataset(frame, group=name).notes
 
