@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: What it means that a part is needed; {function} stands for the common function.
+#: Meaning of a part that is needed; {function} stands for the common function.
 PART_STATEMENTS = {
     "linear": "{function} has a linear part",
     "additive": "{function} has curves of single columns",

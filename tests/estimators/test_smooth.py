@@ -612,7 +612,7 @@ def test_groups_of_arrays_are_named_by_position():
 
 def test_too_many_crossed_groups_are_refused_with_the_limit(monkeypatch):
     frame, y, task, _ = grouped_table(nested=False)
-    monkeypatch.setattr("mtlrun.estimators.smooth.MAX_CROSSED_LEVELS", 10)
+    monkeypatch.setattr("mtlrun.estimators.smooth_base.MAX_CROSSED_LEVELS", 10)
     with pytest.raises(ValueError, match=r"25 groups .* at most 10"):
         SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
 

@@ -71,7 +71,7 @@ class SmoothFit:
     variances : VarianceFit
     posterior : SmoothPosterior
     leave_one_out : ndarray of shape (N,)
-        Prediction of every target from all others, at these variances.
+        Prediction of each target from all others, at these variances.
     leave_one_out_std : ndarray of shape (N,)
         Standard deviation of its error, as the model expects it.
     estimation_rows : ndarray of int

@@ -59,8 +59,8 @@ class OwnSums:
 class CurvatureSums:
     """Sums over the tasks of a block that the second derivatives in theta need.
 
-    K is the number of own parts that were asked for, r the number of columns of U, and
-    c the number of common features that were asked for.
+    K is the number of requested own parts, r the number of columns of U, and
+    c the number of requested common features.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class KernelBlock:
     tasks : ndarray of int, shape (b,)
         Positions of the tasks.
     index : ndarray of int, shape (b, n)
-        Position of every row in the arrays of the model; -1 for padding.
+        Position of each row in the arrays of the model; -1 for padding.
     kernels : ndarray of shape (K, b, n, n)
     rows : ndarray of shape (b, n, m + 2)
         C = [A 1 y].
@@ -237,10 +237,10 @@ class FeatureBlock:
     ----------
     tasks : ndarray of int, shape (1,)
     positions : ndarray of int, shape (n,)
-        Position of every row in the arrays of the model.
+        Position of each row in the arrays of the model.
     features : ndarray of shape (n, q)
     groups : ndarray of int, shape (q,)
-        Own part of every feature.
+        Own part of each feature.
     n_parts : int
         Number K of own parts.
     rows : ndarray of shape (n, m + 2)
@@ -300,7 +300,7 @@ class FeatureBlock:
         return float(logdet), self.solved_gram[q:, q:]
 
     def _sum_by_part(self, values: Array) -> Array:
-        """Return sums of values (q, ...) over the features of every part, (K, ...)."""
+        """Return sums of values (q, ...) over the features of each part, (K, ...)."""
         out = np.zeros((self.n_parts, *values.shape[1:]))
         np.add.at(out, self.groups, values)
         return out
@@ -386,10 +386,10 @@ class SmoothData:
     design : SmoothDesign
     rows : SmoothRows of n rows
     codes : ndarray of int, shape (n,)
-        Position of the task of every row, in ascending order.
+        Position of the task of each row, in ascending order.
     target : ndarray of shape (n,)
     noise : ndarray of shape (n,)
-        Variance of the noise of every row in units of s2.
+        Variance of the noise of each row in units of s2.
     """
 
     design: SmoothDesign
@@ -411,7 +411,7 @@ class SmoothData:
 
     @property
     def sizes(self) -> Array:
-        """Number of rows of every task, (T,)."""
+        """Number of rows of each task, (T,)."""
         return np.bincount(self.codes)
 
 
@@ -471,7 +471,7 @@ class BlockList:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the blocks of a pass are those of the pass before."""
+        """Whether the blocks are kept between passes."""
         return self.n_bytes <= MAX_KEPT_BYTES
 
     def _matrix(self, index: Array) -> Array:

@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Variance of every part at the start, in units of the noise variance.
+#: Variance of each part at the start, in units of the noise variance.
 START = 0.1
 #: A search whose steps are predicted to lower F by less than this is given up if ten
 #: such steps would not reach the best point.
@@ -148,7 +148,7 @@ class VarianceFit:
     objective : float
         F.
     path : list of float
-        F of every accepted point; it never rises.
+        F of each accepted point; it never rises.
     predicted_reduction : float
         By how much a further step, or adding a part, would lower F, as the quadratic
         model says. Parts whose addition was tried in vain do not count.
@@ -189,7 +189,7 @@ def fit_variances(
     tol : float
         Ends when a step is predicted to lower F by less.
     max_iter : int
-        Newton steps of every search.
+        Newton steps of each search.
     is_forced_zero : ndarray of bool, optional
         Parts that are left out.
     start : ndarray, optional
@@ -247,7 +247,7 @@ class _VarianceSearch:
         self.is_identified[parts] = np.diag(expected) * START**2 > MIN_CURVATURE
 
     def _curvature(self, value: Any, parts: Array) -> tuple[Array, Array]:
-        """Return second derivatives, those of the last call if it was for the same."""
+        """Return second derivatives; a repeated call costs nothing."""
         if self._last is not None:
             last_value, last_parts, derivatives = self._last
             if last_value is value and np.array_equal(last_parts, parts):

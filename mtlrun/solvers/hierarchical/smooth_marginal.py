@@ -68,7 +68,7 @@ class SmoothSolution:
     rest : float
         H_yy - H_1y^2 / f, which is nu s2 but for the smallest noise.
     groups : ndarray of int, shape (m,)
-        Part of every feature that the solution uses.
+        Part of each feature that the solution uses.
     G : ndarray of shape (m + 2, m + 2)
     U : ndarray of shape (m + 2, r)
         Coefficients of B^-1 [A 1 y] for U, B^-1 - U U' = P; r is 1 plus the number of

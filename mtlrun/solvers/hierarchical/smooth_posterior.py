@@ -11,9 +11,9 @@ A task without rows has k = 0: the common function, and the variance between tas
 new target has s2 more. Averages over several rows, for curves of one column, use the
 same formulas with averaged F and k.
 
-The variances are estimates, rough ones where there are few tasks. The variance v of a
-new target is treated as that of a t distribution with Satterthwaite's degrees of
-freedom, 2 / Var(log v), by the delta method: C is the covariance of the estimates::
+The variances are estimates, rough ones where there are few tasks. So a new target with
+the variance v is given a t distribution with Satterthwaite's degrees of freedom,
+2 / Var(log v), by the delta method; C is the covariance of the estimates::
 
     Var(log v) = 2 / nu + g'C g,   g_i = -q_i / nu + (dv / dtheta_i) / v
 
@@ -242,8 +242,8 @@ class SmoothPosterior:
     def target_variance(self, rows: SmoothRows, task: int) -> tuple[Array, Array]:
         """Return mean and variance of new targets of a task, of weight 1, (n,).
 
-        The variance is that of a t distribution whose degrees of freedom say how well
-        the variances are known.
+        The new target has a t distribution, whose degrees of freedom say how well the
+        variances are known.
         """
         mean, variance = self.moments(rows, task)
         variance = variance + self.s2
@@ -304,7 +304,7 @@ class SmoothPosterior:
         return np.asarray(self.own_theta @ kernels)
 
     def part_variances(self) -> Array:
-        """Return the expected variance of every part over the rows of training.
+        """Return the expected variance of each part over the rows of training.
 
         For part i this is s2 theta_i (mean K(x, x) - mean K(x, x')) over rows x, x'.
         """

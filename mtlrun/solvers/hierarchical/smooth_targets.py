@@ -1,6 +1,6 @@
 """Smooth models of several targets on the same rows.
 
-Row i has the targets y_i1 ... y_iT. There are up to three predictions of every target:
+Row i has the targets y_i1 ... y_iT. There are up to three predictions of each target:
 
     targets     y_ij = mu_j + f_j(x_i) + e_ij: every target by a model of its own
     components  the same for every principal component of the standardized targets,
@@ -119,7 +119,7 @@ class TargetFunctions:
     grams : tuple of ndarray of shape (m + 1, m + 1)
         Weighted products of the features and ones: one for all outputs, or one each.
     groups : ndarray of int, shape (m,)
-        Part of every feature.
+        Part of each feature.
     """
 
     theta: Array
@@ -143,7 +143,7 @@ class TargetFunctions:
 
     @property
     def noise(self) -> Array:
-        """Variance of the noise of every output, (q,)."""
+        """Variance of the noise of each output, (q,)."""
         return np.asarray(self.s2 * self.unit**2)
 
     def mean(self, features: Array) -> Array:
@@ -182,7 +182,7 @@ class OutputFits:
     ----------
     functions : TargetFunctions
     leave_one_out : ndarray of shape (n, q)
-        Predictions of every output from the other rows; NaN where it is missing.
+        Predictions of each output from the other rows; NaN where it is missing.
     deviation : ndarray of shape (n, q)
         Standard deviations of the leave-one-out errors, as the models expect them.
     objective : float
@@ -216,7 +216,7 @@ class Forests:
     columns : ndarray of int, shape (p,)
         Order of the standardized columns in the forests.
     targets : ndarray of int, shape (T,)
-        Position of the target of every output.
+        Position of the target of each output.
     center, unit : ndarray of shape (T,)
     """
 
@@ -338,8 +338,8 @@ def mixed(predictions: Sequence[Array], weights: Array) -> Array:
 def smooth_share(mixture: Array, variances: Sequence[Array]) -> Array:
     """Return the weights of the smooth predictions, which have variances.
 
-    A forest has none of its own: it gets those of the others, and of "targets" where
-    they have no weight.
+    A forest has none: it gets the mean variance of the others, and the variance of
+    "targets" where they have no weight.
     """
     weights = mixture[: len(variances)].copy()
     total = weights.sum(axis=0)
@@ -532,8 +532,8 @@ def fit_forests(
 ) -> tuple[Forests, Array]:
     """Return random forests and their out-of-bag predictions (n, T).
 
-    The random numbers of a forest belong to positions, and equally good splits are told
-    apart by rounding. So rows, columns and targets are sorted by their content, and
+    The random numbers of a forest belong to positions, and rounding decides between
+    equally good splits. So rows, columns and targets are sorted by their content, and
     rounded.
     """
     n, n_targets = targets.shape
