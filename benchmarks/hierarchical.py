@@ -7,8 +7,6 @@ CPU seconds of one thread.
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import resource
 import sys
@@ -26,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import split_rows
 from mtlrun.estimators import HierarchicalMTL
+from mtlrun.lab.report.cells import read_run
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data
@@ -261,18 +260,10 @@ def accuracy() -> None:
 
 def atlas() -> Iterator[tuple[str, dict[tuple[str, str], float]]]:
     """Yield the data and the errors by method and family of each setting of atlas/gain with a hierarchical model."""
-    packed = (
-        Path(__file__).parents[1]
-        / "results"
-        / "atlas"
-        / "gain"
-        / "quick"
-        / "cells.jsonl.gz"
-    )
-    for line in gzip.decompress(packed.read_bytes()).decode().splitlines():
-        record = json.loads(line.split(" ", 1)[1])["record"]
-        dataset = record["inputs"]["dataset"]
-        table = (record["result"] or {}).get("tables", {}).get("methods")
+    run = read_run(Path(__file__).parents[1] / "results/atlas/gain/quick")
+    for _, record in sorted(run.cells.items()):
+        dataset = record.inputs["dataset"]
+        table = record.result.get("tables", {}).get("methods")
         if table is None:
             continue
         rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]

@@ -21,6 +21,7 @@ from mtlrun.data.load import dataset_fingerprint, source_name
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import Method, choice_of, job_from
 from mtlrun.engine.methods import declared, method_paths, versions_of
+from mtlrun.engine.packed import rounded, stored_digits
 from mtlrun.engine.record import JobKind, Record, host_facts, made_by, now
 from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
@@ -332,6 +333,9 @@ def _agreement(record: Record, found: Record) -> dict[str, float]:
     }
     for name, values in record.per_task.items():
         again = found.per_task.get(name) or [None] * len(values)
+        n_digits = stored_digits(values)
+        if n_digits is not None:
+            again = rounded(again, n_digits)
         if len(again) == len(values):
             digits[f"{name} per task"] = min(
                 map(digits_of, values, again), default=ALL_DIGITS

@@ -45,7 +45,7 @@ RESULTS = frozenset(
         "config.json",
         "unfinished.json",
     }
-    | {"cells.jsonl.gz", "model.skops", "coefficients.npz"}
+    | {"cells.json.xz", "cells.jsonl.gz", "model.skops", "coefficients.npz"}
 )
 
 
