@@ -272,7 +272,7 @@ class PathMTL(ConvexMTL):
                     f"{type(penalty).__name__} is not a norm. Define _edge, which "
                     "returns it for a gradient, or set alpha_max = None in the class."
                 )
-        return max(penalty.polar(gradient) for penalty in penalties)
+        return max(penalty.dual_norm(gradient) for penalty in penalties)
 
     def _strengths(self, data: TaskData, alphas: Any, min_ratio: float) -> Array:
         """Return the strengths of a path, the largest first."""

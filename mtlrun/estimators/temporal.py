@@ -85,7 +85,7 @@ class _Temporal(PenalizedMTL):
         return [TaskQuadratic(1.0, M)]
 
     def _edge(self, gradient: Array) -> float:
-        return L21(1.0).polar(gradient)
+        return L21(1.0).dual_norm(gradient)
 
 
 class TemporalGroupLasso(RegressorMTL, _Temporal):
@@ -156,7 +156,7 @@ class _Fused(PenalizedMTL):
 
     def _edge(self, gradient: Array) -> float:
         smooth = total_variation_prox(gradient, self.fusion)
-        return L21(1.0).polar(L1(self.sparsity).prox(smooth, 1.0))
+        return L21(1.0).dual_norm(L1(self.sparsity).prox(smooth, 1.0))
 
 
 class FusedMTL(RegressorMTL, _Fused):

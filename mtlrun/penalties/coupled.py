@@ -353,13 +353,13 @@ class CoupledL21(Penalty):
         )
         return self.form.back(short)
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         """Return the largest length of the rows of Z in the null space of M, / alpha."""
         free = self.form.rotate(Z)[:, self.form.values == 0]
         return float(np.sqrt(np.square(free).sum(axis=1)).max(initial=0.0)) / self.alpha
 
     def conjugate(self, Z: np.ndarray) -> float:
-        if self.polar(Z) > 1.0 + 1e-12:
+        if self.dual_norm(Z) > 1.0 + 1e-12:
             return float("inf")
         w = _shortened(self.form.rotate(Z), self.form.values, self.alpha)
         return 0.5 * float(np.sum(self.form.values * np.square(w)))
@@ -550,7 +550,7 @@ class FusedGroup(Penalty):
         smooth -= np.clip(smooth, -threshold, threshold)
         return L21(self.alpha).prox(smooth, step)
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         if self.is_zero:
             return float("inf") if np.any(Z) else 0.0
         rows = Z[np.any(Z, axis=1)]

@@ -246,7 +246,7 @@ class L1(Penalty):
         t = step * self.alpha
         return W - np.clip(W, -t, t)
 
-    def column_polar(self, Z: np.ndarray) -> np.ndarray:
+    def column_dual_norms(self, Z: np.ndarray) -> np.ndarray:
         return self._per_alpha(np.abs(Z).max(axis=0, initial=0.0))
 
 
@@ -260,7 +260,7 @@ class L21(Penalty):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         return W * _shrink(_norms(W, axis=1), step * self.alpha)[:, None]
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         return float(self._per_alpha(_norms(Z, axis=1)).max(initial=0.0))
 
 
@@ -277,7 +277,7 @@ class L12(Penalty):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         return W * _shrink(_norms(W, axis=0), step * self.alpha)
 
-    def column_polar(self, Z: np.ndarray) -> np.ndarray:
+    def column_dual_norms(self, Z: np.ndarray) -> np.ndarray:
         return self._per_alpha(_norms(Z, axis=0))
 
 
@@ -289,7 +289,7 @@ class TraceNorm(Penalty):
     --------
     >>> import numpy as np
     >>> from mtlrun.penalties.norms import TraceNorm
-    >>> TraceNorm(2.0).value(np.diag([3.0, 1.0])), TraceNorm(2.0).polar(np.diag([3.0, 1.0]))
+    >>> TraceNorm(2.0).value(np.diag([3.0, 1.0])), TraceNorm(2.0).dual_norm(np.diag([3.0, 1.0]))
     (8.0, 1.5)
     >>> TraceNorm(2.0).prox(np.diag([3.0, 1.0]), step=0.5).round(12).tolist()
     [[2.0, 0.0], [0.0, 0.0]]
@@ -307,7 +307,7 @@ class TraceNorm(Penalty):
         V, sigma = svt(W, step * self.alpha)
         return V, self.alpha * float(sigma.sum())
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         return float(self._per_alpha(np.asarray(spectral_norm(Z))))
 
 
@@ -424,7 +424,7 @@ class L1Inf(Penalty):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         return W - project_rows_l1(W, step * self.alpha)
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         return float(self._per_alpha(np.abs(Z).sum(axis=1)).max(initial=0.0))
 
 

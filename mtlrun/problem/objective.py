@@ -2,7 +2,7 @@
 
 Primal: min over parts W_k and unpenalised b of  sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k Omega_k(W_k).
 Dual:   max over fields theta of  -l*(-theta) - sum_k Omega_k*(X'theta), theta summing to 0 in every task with free b.
-For a norm, Omega* is the indicator of polar(X'theta) <= 1; theta = -gradient, scaled until that holds, is a dual point.
+For a norm, Omega* is the indicator of dual_norm(X'theta) <= 1; theta = -gradient, scaled until that holds, is a dual point.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
     norms = [p for p in penalties if p.constrains_dual]
     for p in norms:
         if p.by_column:
-            scale = np.minimum(scale, 1.0 / np.maximum(1.0, p.column_polar(Z)))
+            scale = np.minimum(scale, 1.0 / np.maximum(1.0, p.column_dual_norms(Z)))
     rest = [p for p in norms if not p.by_column]
     if rest:
         scaled = Z * scale
-        scale = scale / max(1.0, *(p.polar(scaled) for p in rest))
+        scale = scale / max(1.0, *(p.dual_norm(scaled) for p in rest))
     return scale
 
 
