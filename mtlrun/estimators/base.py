@@ -481,7 +481,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return {
             key: value
             for key, value in super().__getstate__().items()
-            if key != "_memory"
+            if key != "warm_start_"
         }
 
     def __sklearn_tags__(self) -> Any:

@@ -367,15 +367,15 @@ class _WarmInRowSpace(BaseMTL):
         """Return what an earlier fit on data of this content left, or else the decomposition alone."""
         key = content_key(data, self.fit_intercept) if self.warm_start else ""
         kept: ClusteredWarmStart | None = (
-            getattr(self, "_memory", None) if self.warm_start else None
+            getattr(self, "warm_start_", None) if self.warm_start else None
         )
         if kept is not None and kept.key == key:
             return kept
         return ClusteredWarmStart(key, RowSpace.of(data, self.fit_intercept))
 
-    def _keep(self, memory: ClusteredWarmStart) -> None:
+    def _keep(self, warm_start: ClusteredWarmStart) -> None:
         if self.warm_start:
-            self._memory = memory
+            self.warm_start_ = warm_start
 
 
 class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
@@ -459,9 +459,8 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
         )
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        memory = self._recall(data)
-        self._keep(memory)
-        return solve_coclus(
+        warm_start = self._recall(data)
+        result = solve_coclus(
             data,
             LOSSES[self.loss](),
             self.shared,
@@ -471,8 +470,10 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
-            space=memory.space,
+            space=warm_start.space,
         )
+        self._keep(warm_start)
+        return result
 
 
 class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
@@ -539,7 +540,7 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
     max_iter: Count = 5000
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        memory = self._recall(data)
+        warm_start = self._recall(data)
         result = solve_metag(
             data,
             self.alpha,
@@ -547,8 +548,8 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
-            space=memory.space,
-            start=memory.result,
+            space=warm_start.space,
+            start=warm_start.result,
         )
-        self._keep(memory._replace(result=result))
+        self._keep(warm_start._replace(result=result))
         return result

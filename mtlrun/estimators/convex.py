@@ -91,14 +91,14 @@ class ConvexMTL(BaseMTL):
             type(self._loss()).__name__,
             self.fit_intercept,
         )
-        kept: ConvexWarmStart | None = getattr(self, "_memory", None)
+        kept: ConvexWarmStart | None = getattr(self, "warm_start_", None)
         if kept is None or kept.key != key:
             start, rotation = None, self._decompose(data)
         else:
             # Of the same content; the decomposition belongs to the object kept.
             data, start, rotation = kept.data, kept.result, kept.rotation
         result = self._solve(data, start=start, rotation=rotation)
-        self._memory = ConvexWarmStart(key, data, rotation, result)
+        self.warm_start_ = ConvexWarmStart(key, data, rotation, result)
         return result
 
     def _bytes(self, data: TaskData) -> float:

@@ -52,7 +52,7 @@ _PRODUCTS = 64 << 20
 _grams: WeakKeyDictionary[TaskData, dict[bool, Gram]] = WeakKeyDictionary()
 
 
-class Solo(NamedTuple):
+class TaskFit(NamedTuple):
     """Solution of one single-task problem."""
 
     coef: Array
@@ -81,7 +81,7 @@ class _SingleTask(BaseMTL):
     """
 
     @abstractmethod
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         """Solve one problem."""
 
     def _largest(self, data: TaskData) -> int:
@@ -205,10 +205,10 @@ class _Ridge(RegressorMTL, _SingleTask):
     _: KW_ONLY
     fit_intercept: bool = True
 
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         data = TaskData(X, y[:, np.newaxis], np.zeros(1), weights=weights)
         found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return Solo(found.W[:, 0], found.b[0], found.n_iter, found.converged)
+        return TaskFit(found.W[:, 0], found.b[0], found.n_iter, found.converged)
 
     def _bytes(self, data: TaskData) -> float:
         rows, tasks = self._largest(data), data.n_tasks if data.shared else 1
@@ -324,7 +324,7 @@ class _Lasso(RegressorMTL):
     tol: NonNegative = 1e-6
     max_iter: Count = 10000
 
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if self.alpha > 0 and not issparse(X) and X.shape[1] <= _SMALL:
             found = self._from_products(X, y, weights)
             if found is not None:
@@ -338,7 +338,9 @@ class _Lasso(RegressorMTL):
         )
         return fit_sklearn(model, X, y, weights)
 
-    def _from_products(self, X: Array, y: Array, weights: Array | None) -> Solo | None:
+    def _from_products(
+        self, X: Array, y: Array, weights: Array | None
+    ) -> TaskFit | None:
         """Solve a small problem from products of its columns; None where these lose too many digits."""
         w = np.ones(len(y)) if weights is None else weights
         total = w.sum()
@@ -366,7 +368,7 @@ class _Lasso(RegressorMTL):
             self.tol * energy,
             self.max_iter,
         )
-        return Solo(
+        return TaskFit(
             coef[:, 0],
             y_mean - float(x_mean @ coef[:, 0]),
             max(n_iter, 1),
@@ -465,12 +467,12 @@ class _Logistic(ClassifierMTL):
     tol: Positive = 1e-6
     max_iter: Count = 1000
 
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if is_constant(y, weights):
             if self.fit_intercept:
                 # The loss has no minimiser in b: use the log-odds with half an observation of the other class.
                 n = len(y) if weights is None else weights.sum()
-                return Solo(
+                return TaskFit(
                     np.zeros(X.shape[1]), float(y[0] * np.log(2 * n + 1)), 1, True
                 )
             X, y, weights = with_mirror(X, y, weights)
@@ -482,7 +484,7 @@ class _Logistic(ClassifierMTL):
         moved = centred.intercept(fit.coef[:, np.newaxis])
         return fit._replace(intercept=fit.intercept + float(moved[0]))
 
-    def _certified(self, data: TaskData) -> Solo:
+    def _certified(self, data: TaskData) -> TaskFit:
         """Solve the problem of one task, and tell by its duality gap whether it is."""
         fit = self._by("lbfgs", data)
         gap = self._gap(fit, data)
@@ -495,7 +497,7 @@ class _Logistic(ClassifierMTL):
                 gap = other_gap
         return fit._replace(converged=fit.converged and gap <= _NEAR)
 
-    def _by(self, solver: str, data: TaskData) -> Solo:
+    def _by(self, solver: str, data: TaskData) -> TaskFit:
         model = LogisticRegression(
             C=1 / self.alpha,
             fit_intercept=self.fit_intercept,
@@ -509,7 +511,7 @@ class _Logistic(ClassifierMTL):
             warnings.simplefilter("ignore", LinAlgWarning)
             return fit_sklearn(model, data.X, data.targets[:, 0], data.weights)
 
-    def _gap(self, fit: Solo, data: TaskData) -> float:
+    def _gap(self, fit: TaskFit, data: TaskData) -> float:
         """Return the relative duality gap of the solution of one task."""
         intercept = np.array([fit.intercept]) if self.fit_intercept else None
         loss, penalty = self._terms()
@@ -601,10 +603,10 @@ class _SVC(ClassifierMTL):
     max_iter: Count = 10000
     random_state: Any = 0
 
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if is_constant(y, weights):
             if self.fit_intercept:
-                return Solo(np.zeros(X.shape[1]), float(y[0]), 1, True)
+                return TaskFit(np.zeros(X.shape[1]), float(y[0]), 1, True)
             X, y, weights = with_mirror(X, y, weights)
         model = LinearSVC(
             loss="hinge",
@@ -699,7 +701,7 @@ def with_mirror(X: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Ar
     )
 
 
-def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> Solo:
+def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> TaskFit:
     """Fit a scikit-learn model; its iterations tell whether it converged, the warning comes once for all tasks.
 
     Its parameters are made of ours, which were checked, as were the rows: on 60 rows checks take a quarter of a fit.
@@ -711,7 +713,7 @@ def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> Solo:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y, sample_weight=weights)
     n_iter = int(np.max(model.n_iter_))
-    return Solo(
+    return TaskFit(
         np.ravel(model.coef_),
         float(np.ravel(model.intercept_)[0]),
         n_iter,

@@ -33,7 +33,7 @@ _MACHINES_COST = (
 )
 
 
-class KernelMemory(NamedTuple):
+class KernelWarmStart(NamedTuple):
     """What a fit with ``warm_start=True`` leaves for the next one on the same data, and for predictions."""
 
     key: str
@@ -118,14 +118,14 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
             else self.kernels
         )
         kernels = self.kernels_
-        memory: KernelMemory | None = (
-            getattr(self, "_memory", None) if self.warm_start else None
+        warm_start: KernelWarmStart | None = (
+            getattr(self, "warm_start_", None) if self.warm_start else None
         )
         key = content_key(data, kernels) if self.warm_start else ""
         start = None
-        if memory is not None and memory.key == key:
-            weights, start = memory.weights, memory.result
-            tasks = memory.tasks.again(
+        if warm_start is not None and warm_start.key == key:
+            weights, start = warm_start.weights, warm_start.result
+            tasks = warm_start.tasks.again(
                 [self.C * w for w in weights], _MACHINES * self.tol
             )
         else:
@@ -136,7 +136,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
             )
         result = self._solve(tasks, start)
         if self.warm_start:
-            self._memory = KernelMemory(key, tasks, weights, result)
+            self.warm_start_ = KernelWarmStart(key, tasks, weights, result)
         chosen = [np.flatnonzero(point.dual) for point in result.points]
         self.support_vectors_ = [
             tasks.grams.designs[t][rows] for t, rows in enumerate(chosen)
@@ -191,12 +191,12 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 
     def _scores_of_task(self, X: Any, t: int) -> Array:
         """Return the scores of all rows by one task's machine, (n,)."""
-        memory: KernelMemory | None = (
-            getattr(self, "_memory", None) if self.warm_start else None
+        warm_start: KernelWarmStart | None = (
+            getattr(self, "warm_start_", None) if self.warm_start else None
         )
-        if memory is not None and not is_sparse(X):
-            point, used = memory.result.points[t], np.flatnonzero(self.theta_[t])
-            images = memory.tasks.grams.cross(t, X)[used] @ point.dual
+        if warm_start is not None and not is_sparse(X):
+            point, used = warm_start.result.points[t], np.flatnonzero(self.theta_[t])
+            images = warm_start.tasks.grams.cross(t, X)[used] @ point.dual
             return np.asarray(self.intercept_[t] + self.theta_[t, used] @ images)
         scores = np.full(X.shape[0], self.intercept_[t])
         if self.dual_coef_[t].size:
