@@ -159,7 +159,7 @@ def random() -> None:
         data = of_data(TaskData.from_stacked(X, y, ids))[0]
         made = HierarchicalProblem(data, np.arange(data.p))
         m = made.marginal()
-        structure = made.tied(m, "diagonal")
+        structure = made.grouped_variances(m, "diagonal")
         fit = newton(m, structure)
         others = [
             newton(m, structure, start=np.full(data.p, x)).value.criterion

@@ -17,7 +17,7 @@ from mtlrun.solvers.hierarchical.covariance import (
     CovarianceModel,
     Factor,
     Full,
-    Tied,
+    GroupedVariances,
     factored,
     newton,
 )
@@ -64,9 +64,11 @@ class HierarchicalProblem:
             self.data, self.random if random is None else random, self.method, shrunk
         )
 
-    def tied(self, m: Marginal, name: str) -> Tied:
+    def grouped_variances(self, m: Marginal, name: str) -> GroupedVariances:
         """Return the structure "none", "intercept", "scalar" or "diagonal" of the random columns of `m`."""
-        return covariance.tied(name, m.scale, (m.random == 0) & self.intercept)
+        return covariance.grouped_variances(
+            name, m.scale, (m.random == 0) & self.intercept
+        )
 
 
 class Result(CovarianceModel[Marginal, MarginalValue]):
@@ -104,7 +106,7 @@ def _tied(problem: HierarchicalProblem, name: str) -> Result:
         m = problem.marginal(np.zeros(1 if name == "intercept" else 0, dtype=int))
     else:
         m = problem.marginal()
-    structure = problem.tied(m, name)
+    structure = problem.grouped_variances(m, name)
     return Result(
         name,
         m,
@@ -122,7 +124,7 @@ def _full(problem: HierarchicalProblem, base: Result) -> Result:
         "max_iter": 10 * problem.max_iter,
     }
     fits = [
-        factored(m, structure, structure.of(theta), **options)
+        factored(m, structure, structure.from_covariance(theta), **options)
         for theta in (base.fit.value.Theta, m.scale)
     ]
     evaluations = sum(fit.evaluations for fit in fits)
@@ -212,13 +214,16 @@ _LIGHT = 1e-4
 
 def can_integrate(result: Result) -> bool:
     """Whether a model has one or two variances, which the rows say something about."""
-    return isinstance(result.structure, Tied) and 1 <= result.structure.size <= 2
+    return (
+        isinstance(result.structure, GroupedVariances)
+        and 1 <= result.structure.size <= 2
+    )
 
 
 def integrated(result: Result) -> Posterior:
     """Return the posterior with the standard deviations of `result` integrated out; `Sigma` and `s2` are means."""
     m, structure, kappa = result.m, result.structure, result.fit.value.kappa
-    assert isinstance(structure, Tied)
+    assert isinstance(structure, GroupedVariances)
     x = result.fit.x
 
     def at(roots: Array) -> MarginalValue:
@@ -453,7 +458,7 @@ def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
     """Fit the covariance again, of the same structure and from where it was, to rows divided by the roots of v."""
     m = replace(problem, data=weighted(problem.data, v)).marginal(result.m.random)
     kappa, tol = result.fit.value.kappa, problem.tol
-    if isinstance(result.structure, Tied):
+    if isinstance(result.structure, GroupedVariances):
         start = result.fit.x
         fit = newton(
             m,

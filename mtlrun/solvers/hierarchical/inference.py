@@ -262,7 +262,7 @@ def _without(problem: HierarchicalProblem, large: Result, tested: Array) -> Resu
     """Fit the diagonal without the variances of some columns, from the fit with them."""
     stay = np.flatnonzero(~np.isin(problem.random, tested))
     m = problem.marginal(problem.random[stay])
-    structure = problem.tied(m, "diagonal")
+    structure = problem.grouped_variances(m, "diagonal")
     start, kappa = np.maximum(large.fit.x[stay], 1e-3), large.fit.value.kappa
     fit = newton(
         m,

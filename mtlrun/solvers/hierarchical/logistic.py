@@ -43,7 +43,7 @@ from mtlrun.solvers.hierarchical.covariance import (
     Fit,
     Full,
     Structure,
-    Tied,
+    GroupedVariances,
 )
 from mtlrun.solvers.hierarchical.label_posterior import (
     LabelPosterior,
@@ -586,10 +586,10 @@ class LogisticProblem:
     tol: float = 1e-6
     max_iter: int = 200
 
-    def tied(self, name: str) -> tuple[Laplace, Tied]:
+    def grouped_variances(self, name: str) -> tuple[Laplace, GroupedVariances]:
         """Return the criterion and the structure "intercept", "scalar" or "diagonal"."""
         random = np.zeros(1, dtype=int) if name == "intercept" else self.m.random
-        structure = covariance.tied(
+        structure = covariance.grouped_variances(
             name, np.ones(len(random)), (random == 0) & self.intercept
         )
         return self.m.with_random(random), structure
@@ -634,7 +634,7 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
         value = better
         path.append(value.criterion)
     fit = Fit(value, np.zeros(0), path, gain, converged, m.evaluations, 0)
-    return LaplaceFit("none", m, Tied(np.ones(0), np.zeros(0, int)), fit)
+    return LaplaceFit("none", m, GroupedVariances(np.ones(0), np.zeros(0, int)), fit)
 
 
 def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
@@ -654,7 +654,7 @@ def _shorter(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | Non
 
 def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
     """Fit a larger diagonal covariance from a smaller one, its variances moved by one step of the information."""
-    m, structure = problem.tied(name)
+    m, structure = problem.grouped_variances(name)
     theta = np.zeros(m.p)
     if len(base.m.random):
         theta[base.m.random] = np.asarray(base.fit.value.Theta)
@@ -662,7 +662,7 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
     at = m(base.fit.value.mu, theta)
     g, H = (
         np.bincount(structure.groups, np.diag(at.G)),
-        structure.tie().T @ at.squares @ structure.tie(),
+        structure.indicator().T @ at.squares @ structure.indicator(),
     )
     now = np.bincount(structure.groups, theta) / np.bincount(structure.groups)
     u = now - g / np.maximum(np.diag(H), 1e-300)
@@ -675,7 +675,7 @@ def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> Laplace
     stay = np.flatnonzero(large.m.random != column)
     m, structure = (
         problem.m.with_random(large.m.random[stay]),
-        Tied(np.ones(len(stay)), np.arange(len(stay))),
+        GroupedVariances(np.ones(len(stay)), np.arange(len(stay))),
     )
     return _minimised(problem, m, "diagonal", structure, large.fit.x[stay], large)
 
@@ -684,7 +684,12 @@ def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Fit any covariance from a diagonal one."""
     structure = Full(np.ones(len(base.m.random)))
     return _minimised(
-        problem, base.m, "full", structure, structure.of(base.fit.value.Theta), base
+        problem,
+        base.m,
+        "full",
+        structure,
+        structure.from_covariance(base.fit.value.Theta),
+        base,
     )
 
 
@@ -789,7 +794,7 @@ class _LaplaceObjective:
         slope = np.concatenate(
             [
                 self.unit.T @ value.g_mu,
-                self.structure.chain(zx[p:], self._inner(value.G)),
+                self.structure.gradient(zx[p:], self._inner(value.G)),
             ]
         )
         if value.criterion <= self.value.criterion + self.rounding or not len(self.x):
@@ -810,7 +815,7 @@ class _LaplaceObjective:
         self.rounding = 0.0
 
     def _inner(self, G: Array) -> Array:
-        return np.diag(G) if isinstance(self.structure, Tied) else G
+        return np.diag(G) if isinstance(self.structure, GroupedVariances) else G
 
 
 def _minimised(
@@ -872,7 +877,7 @@ def _minimised(
     # Of numbers that may not be negative those that are not zero are the degrees of freedom.
     parameters = (
         int(np.count_nonzero(x))
-        if isinstance(structure, Tied)
+        if isinstance(structure, GroupedVariances)
         else structure.parameters
     )
     fit = Fit(

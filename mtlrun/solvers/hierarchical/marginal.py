@@ -257,29 +257,29 @@ class Marginal:
 
     # ------------------------------------------------------------------ second derivatives
 
-    def hessian(self, value: MarginalValue, tie: Array) -> tuple[Array, Array]:
+    def hessian(self, value: MarginalValue, indicator: Array) -> tuple[Array, Array]:
         """Return the exact and the expected Hessian of D, s2 profiled in both.
 
         Parameters
         ----------
         value : Value
             At a diagonal Theta.
-        tie : ndarray of shape (p_r, g)
-            Its diagonal is tie times the variances of g groups of columns. With shrunk columns kappa is one more.
+        indicator : ndarray of shape (p_r, g)
+            Its diagonal is indicator times the variances of g groups of columns. With shrunk columns kappa is one more.
         """
-        s2, h, g, extra = value.s2, value.h, tie.shape[1], len(self.shrunk) > 0
+        s2, h, g, extra = value.s2, value.h, indicator.shape[1], len(self.shrunk) > 0
         size = g + extra
         wide = len(self.random) > WIDE and g > 2
-        sums = _Sums(self, value, tie, wide)
+        sums = _Sums(self, value, indicator, wide)
         quadratic = sums.quadratic()
         slopes = (
             np.append(
-                tie.T @ np.square(h).sum(axis=0),
+                indicator.T @ np.square(h).sum(axis=0),
                 [np.square(value.total[self.shrunk]).sum()] * extra,
             )
             / s2
         )
-        traces = np.append(tie.T @ value.G, [value.g_kappa] * extra) + slopes
+        traces = np.append(indicator.T @ value.G, [value.g_kappa] * extra) + slopes
         seen, mean = (
             np.outer(slopes, slopes) / self.nu,
             np.outer(traces, traces) / self.nu,
@@ -322,9 +322,9 @@ class _Sums:
     """Sums over tasks that the Hessian needs, in chunks of tasks."""
 
     def __init__(
-        self, marginal: Marginal, value: MarginalValue, tie: Array, wide: bool
+        self, marginal: Marginal, value: MarginalValue, indicator: Array, wide: bool
     ) -> None:
-        self.m, self.v, self.tie = marginal, value, tie
+        self.m, self.v, self.indicator = marginal, value, indicator
         f, p = value.basis.shape[1], len(marginal.random)
         self.weighted, self.squares, self.second = (
             np.zeros((p, p)),
@@ -333,7 +333,7 @@ class _Sums:
         )
         self.cross, self.third = (
             np.zeros((p, f)),
-            np.zeros((0 if wide else tie.shape[1], f, f)),
+            np.zeros((0 if wide else indicator.shape[1], f, f)),
         )
         self.some, self.wide = bool(value.projected.any()), wide
         self.common: dict[str, Array] = {}
@@ -368,26 +368,30 @@ class _Sums:
         if self.some:
             AB = AF @ self.v.projected
             self.second += copies * (A * (AB @ AF.transpose(0, 2, 1))).sum(axis=0)
-            for g in range(self.tie.shape[1]):
-                rows = AF[:, self.tie[:, g] > 0].reshape(-1, AF.shape[2])
+            for g in range(self.indicator.shape[1]):
+                rows = AF[:, self.indicator[:, g] > 0].reshape(-1, AF.shape[2])
                 self.third[g] += copies * (rows.T @ rows)
         if self.common:
             self._add_common(copies, h, q, qj)
 
     def quadratic(self) -> Array:
         """Return y' P V_j P V_k P y."""
-        tie, v = self.tie, self.v
-        inner = tie.T @ (self.weighted - self.cross @ v.inverse @ self.cross.T) @ tie
+        indicator, v = self.indicator, self.v
+        inner = (
+            indicator.T
+            @ (self.weighted - self.cross @ v.inverse @ self.cross.T)
+            @ indicator
+        )
         if not self.common:
             return np.asarray(inner)
         c = v.total[self.m.shrunk]
         return _bordered(
-            inner, self.common["seen"] @ tie, float(c @ self.common["exact"] @ c)
+            inner, self.common["seen"] @ indicator, float(c @ self.common["exact"] @ c)
         )
 
     def information(self) -> Array:
         """Return tr(P V_j P V_k)."""
-        info = self.tie.T @ (self.squares - 2 * self.second) @ self.tie
+        info = self.indicator.T @ (self.squares - 2 * self.second) @ self.indicator
         if self.some:
             inner = self.v.projected @ self.third
             info = info + np.tensordot(
@@ -397,7 +401,7 @@ class _Sums:
             return np.asarray(info)
         return _bordered(
             info,
-            self.common["border"] @ self.tie,
+            self.common["border"] @ self.indicator,
             float(np.square(self.common["P"]).sum()),
         )
 

@@ -22,7 +22,7 @@ from scipy.stats import invgamma
 from sklearn.cluster import KMeans
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
-from mtlrun.solvers.hierarchical.covariance import Tied
+from mtlrun.solvers.hierarchical.covariance import GroupedVariances
 from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Result
 from mtlrun.solvers.hierarchical.marginal import inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
@@ -236,7 +236,7 @@ class _Scales:
         if self.bases is not None:
             slope = 2 * roots * G
         else:
-            slope = self.result.structure.chain(
+            slope = self.result.structure.gradient(
                 roots, np.diag(G) if Theta.ndim == 1 else G
             )
         return total, np.concatenate([(self.frame.T @ g_mu) * self.unit, [g_s2], slope])
@@ -342,7 +342,7 @@ def _bases(result: Result) -> list[_Basis] | None:
     None for any other Theta: its eigenvectors depend on its parameters.
     """
     structure, random = result.structure, result.m.random
-    if not isinstance(structure, Tied) or structure.size > 2:
+    if not isinstance(structure, GroupedVariances) or structure.size > 2:
         return None
     sizes = np.bincount(structure.groups)
     if structure.size == 2 and sizes.min() > 1:
