@@ -140,7 +140,7 @@ def _full(problem: HierarchicalProblem, base: Result) -> Result:
 def grown(
     problem: HierarchicalProblem, base: Result, most: int, forced: int = 0
 ) -> Result:
-    """Add directions to a scalar or diagonal covariance while each pays (see `directed`)."""
+    """Add directions to a scalar or diagonal covariance while each pays (see `add_directions`)."""
     m = base.m
 
     def gradient(now: Result) -> Array:
@@ -160,7 +160,7 @@ def grown(
             factored(m, structure, x, **options),
         )
 
-    return covariance.directed(
+    return covariance.add_directions(
         base, gradient, fit, most, forced, length=0.5, least=1e-2
     )
 

@@ -613,7 +613,7 @@ def fit_logistic(problem: LogisticProblem, name: str) -> LaplaceFit:
         return grown(problem, fit, name)
     fit = grown(problem, grown(problem, fit, "scalar"), "diagonal")
     if name == "factor":
-        return directed(problem, fit, covariance.MOST_RANK, forced=1)
+        return add_directions(problem, fit, covariance.MOST_RANK, forced=1)
     return full(problem, fit) if name == "full" else fit
 
 
@@ -627,7 +627,7 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
         if gain < problem.tol:
             converged = True
             break
-        better = _shorter(m, value, step)
+        better = _line_search(m, value, step)
         if better is None:
             converged = gain < _ROUNDING
             break
@@ -643,7 +643,7 @@ def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
     return step, -0.5 * float(step @ value.g_mu)
 
 
-def _shorter(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | None:
+def _line_search(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | None:
     """Return the first of shorter and shorter steps of mu that lowers D, None if none does."""
     for k in range(30):
         new = m(value.mu + 0.5**k * step, value.Theta, value.v)
@@ -693,17 +693,17 @@ def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     )
 
 
-def directed(
+def add_directions(
     problem: LogisticProblem, base: LaplaceFit, most: int, forced: int = 0
 ) -> LaplaceFit:
-    """Add directions to a diagonal while each pays (see `covariance.directed`)."""
+    """Add directions to a diagonal while each pays (see `covariance.add_directions`)."""
 
     def fit(now: LaplaceFit, structure: Factor, x: Array) -> LaplaceFit:
         return _minimised(
             problem, base.m, f"{base.name}+{structure.rank}", structure, x, now
         )
 
-    return covariance.directed(
+    return covariance.add_directions(
         base, lambda now: now.fit.value.G, fit, most, forced, length=0.3, least=_SMALL
     )
 
@@ -738,7 +738,7 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
         )
     )
     if start.name in ("scalar", "diagonal") and rank > 0:
-        tried.append(directed(problem, start, min(rank, covariance.MOST_RANK)))
+        tried.append(add_directions(problem, start, min(rank, covariance.MOST_RANK)))
     smallest = tried[0]
     for fit in sorted(tried, key=lambda fit: fit.aic):
         if fit is smallest or predicts_better(fit, smallest):
@@ -862,7 +862,7 @@ def _minimised(
         )
         gain = 0.5 * float(slope @ run.hess_inv.matvec(slope))
         information = partial(_information, objective.value)
-        moved, more = covariance.freed(
+        moved, more = covariance.escape_boundary(
             structure, x, objective.value, information, (_ZERO, _SMALL, 1.0)
         )
         gain = max(gain, more)
@@ -891,7 +891,7 @@ def _without_zeros(objective: _LaplaceObjective, structure: Structure) -> Array:
     x = objective.x
     if isinstance(structure, Full):
         return x
-    roots = covariance.roots_of(structure, x)
+    roots = covariance.relative_stds(structure, x)
     small = (np.abs(roots) < _ZERO) & (roots != 0)
     if small.any():
         objective.moved(
