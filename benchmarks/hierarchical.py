@@ -86,7 +86,7 @@ def timed(call: Callable[[], Any], repeats: int = 3) -> tuple[Any, float]:
 def optima() -> None:
     """Print minus twice the restricted log-likelihood of both packages on the same standardised columns."""
     print(
-        f"{'table':12}{'covariance':12}{'ours':>16}{'statsmodels':>16}{'evals':>7}{'gain':>9}"
+        f"{'table':12}{'covariance':12}{'ours':>16}{'statsmodels':>16}{'evals':>7}{'predicted_reduction':>9}"
         f"{'s':>9}{'s theirs':>10}{'ratio':>7}"
     )
     for name, X, y, ids in [*tables(), ("school", *school())]:
@@ -134,7 +134,7 @@ def _theirs(X: Any, y: Any, ids: Any, covariance: str) -> float:
 
 def random() -> None:
     """Print how often Newton ends within 1e-4 of the best of three starts, on 280 random tables."""
-    good, evaluations, rises, converged = 0, [], 0, 0
+    good, n_evaluations, rises, converged = 0, [], 0, 0
     for seed in range(280):
         rng = np.random.default_rng(seed)
         T, d, low = (
@@ -166,7 +166,7 @@ def random() -> None:
             for x in (0.05, 8.0)
         ]
         good += fit.value.criterion <= min(others) + 1e-4
-        evaluations.append(fit.evaluations)
+        n_evaluations.append(fit.n_evaluations)
         rises += bool((np.diff(fit.path) > 0).any())
         converged += fit.converged
     print(
@@ -265,7 +265,7 @@ def atlas() -> Iterator[tuple[str, dict[tuple[str, str], float]]]:
         Path(__file__).parents[1]
         / "results"
         / "atlas"
-        / "gain"
+        / "predicted_reduction"
         / "quick"
         / "cells.jsonl.gz"
     )

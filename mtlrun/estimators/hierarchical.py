@@ -148,10 +148,10 @@ class CommonMean:
             parts=coef[np.newaxis],
             intercept=intercept,
             converged=found.converged,
-            n_iter=max(found.evaluations, 1),
+            n_iter=max(found.n_evaluations, 1),
             objective=list(found.path),
-            gap=found.gain,
-            stop_crit=found.gain,
+            gap=found.predicted_reduction,
+            stop_crit=found.predicted_reduction,
         )
 
     def _random(self, p: int) -> Array:
@@ -491,7 +491,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         fit = replace(
             mixture,
             path=[value + of_noise for value in mixture.path],
-            evaluations=mixture.evaluations + own.evaluations,
+            n_evaluations=mixture.n_evaluations + own.n_evaluations,
         )
         return self._result(fit, coef.T, intercept)
 

@@ -95,7 +95,7 @@ def test_chain_rules_of_the_factors_are_the_differences(kind):
     m = Marginal(compressed("ragged"))
     diagonal = GroupedVariances(m.scale, np.minimum(np.arange(4), 1))
     structure = Full(m.scale) if kind == "full" else Factor(diagonal, 2)
-    x = np.random.default_rng(3).normal(size=structure.size)
+    x = np.random.default_rng(3).normal(size=structure.n_parameters)
     found = structure.gradient(x, m(structure.theta(x)).G)
     steps = 1e-6 * np.eye(len(x))
     numeric = [

@@ -127,13 +127,13 @@ def _full(problem: HierarchicalProblem, base: Result) -> Result:
         factored(m, structure, structure.from_covariance(theta), **options)
         for theta in (base.fit.value.Theta, m.scale)
     ]
-    evaluations = sum(fit.evaluations for fit in fits)
+    n_evaluations = sum(fit.n_evaluations for fit in fits)
     best = min(fits, key=lambda fit: fit.value.criterion)
     return Result(
         "full",
         m,
         structure,
-        replace(best, evaluations=evaluations + base.fit.evaluations),
+        replace(best, n_evaluations=n_evaluations + base.fit.n_evaluations),
     )
 
 
@@ -184,7 +184,7 @@ def automatic(problem: HierarchicalProblem) -> Result:
     p = len(base.m.random)
     rank = int(
         min(
-            (most - base.fit.parameters) / p,
+            (most - base.fit.n_free_parameters) / p,
             p // 2,
             problem.data.T // covariance.TASKS_PER_DIRECTION,
         )
@@ -216,7 +216,7 @@ def can_integrate(result: Result) -> bool:
     """Whether a model has one or two variances, which the rows say something about."""
     return (
         isinstance(result.structure, GroupedVariances)
-        and 1 <= result.structure.size <= 2
+        and 1 <= result.structure.n_parameters <= 2
     )
 
 
@@ -330,7 +330,7 @@ def _outer(a: Array) -> Array:
 
 #: Degrees of freedom r that are tried, infinity before them, until they fit worse.
 DEGREES = (64.0, 32.0, 16.0, 8.0, 4.0, 3.0)
-# Halvings of a step, the longest one in log v, and the predicted gain below which a step lowers nothing but rounding.
+# Halvings of a step, the longest one in log v, and the predicted reduction below which a step lowers nothing but rounding.
 _HALVINGS, _LONGEST, _ROUNDING = 25, 2.0, 1e-5
 
 
@@ -350,12 +350,12 @@ class OwnNoise:
         r; infinite where the noises do not differ.
     path : list of float
         F of the iterates for this r; it never rises.
-    gain : float
+    predicted_reduction : float
         By how much a further step would lower F, as its model says.
     converged : bool
     criterion : float
         Minus twice the logarithm of the likelihood, v integrated out.
-    evaluations : int
+    n_evaluations : int
     """
 
     result: Result
@@ -363,10 +363,10 @@ class OwnNoise:
     mean: Array
     degrees: float
     path: list[float]
-    gain: float
+    predicted_reduction: float
     converged: bool
     criterion: float
-    evaluations: int
+    n_evaluations: int
 
     @classmethod
     def none(cls, result: Result) -> OwnNoise:
@@ -378,10 +378,10 @@ class OwnNoise:
             one,
             np.inf,
             fit.path,
-            fit.gain,
+            fit.predicted_reduction,
             fit.converged,
             result.criterion,
-            fit.evaluations,
+            fit.n_evaluations,
         )
 
     @property
@@ -405,7 +405,7 @@ def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
         if last.criterion >= best.criterion:
             break
         best = last
-    return replace(best, evaluations=last.evaluations)
+    return replace(best, n_evaluations=last.n_evaluations)
 
 
 def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> OwnNoise:
@@ -413,29 +413,29 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
 
     Every step is one of Newton in log v, s2 profiled; the covariance is fitted again at every point.
     """
-    v, result, evaluations = start.v, start.result, start.evaluations
+    v, result, n_evaluations = start.v, start.result, start.n_evaluations
     if np.isinf(start.degrees):
         result = _again(problem, result, v)
-    path, gain, converged = [_objective(result, v, degrees)], np.inf, False
+    path, reduction, converged = [_objective(result, v, degrees)], np.inf, False
     for _ in range(problem.max_iter):
         g, h, u = _slopes(result, v)
-        step, gain = _step(
+        step, reduction = _step(
             g + degrees * (1 - 1 / v), np.maximum(h, u) + degrees / v, u, result.m.nu
         )
-        gain += max(result.fit.gain, 0.0)
-        if gain < problem.tol:
+        reduction += max(result.fit.predicted_reduction, 0.0)
+        if reduction < problem.tol:
             converged = True
             break
         found = None
         for k in range(_HALVINGS):
             new = v * np.exp(0.5**k * np.clip(step, -_LONGEST, _LONGEST))
             other = _again(problem, result, new)
-            evaluations += other.fit.evaluations
+            n_evaluations += other.fit.n_evaluations
             if _objective(other, new, degrees) < path[-1]:
                 found = new, other
                 break
         if found is None:
-            converged = gain < _ROUNDING
+            converged = reduction < _ROUNDING
             break
         v, result = found
         path.append(_objective(result, v, degrees))
@@ -447,10 +447,10 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
         v * after / (after - 2),
         degrees,
         path,
-        gain,
+        reduction,
         converged,
         criterion,
-        evaluations,
+        n_evaluations,
     )
 
 

@@ -337,7 +337,7 @@ def _judged(small: LaplaceFit, large: LaplaceFit) -> SignificanceTest:
             np.nan, np.nan
         )  # a single task does not differ from its mean
     ratio = max(small.criterion - large.criterion, 0.0)
-    if large.structure.size - small.structure.size != 2 or ratio == 0:
+    if large.structure.n_parameters - small.structure.n_parameters != 2 or ratio == 0:
         return SignificanceTest(ratio, half_chi2(ratio))
     return SignificanceTest(
         ratio, float(0.5 * chi2.sf(ratio, 1) + 0.25 * chi2.sf(ratio, 2))

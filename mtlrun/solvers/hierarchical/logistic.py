@@ -171,7 +171,7 @@ class Laplace:
     Attributes
     ----------
     prices : Prices
-    evaluations : int
+    n_evaluations : int
         Calls until now.
     """
 
@@ -193,7 +193,7 @@ class Laplace:
             block.X if whole else np.ascontiguousarray(block.X[:, :, random])
             for block in blocks
         ]
-        self.evaluations = 0
+        self.n_evaluations = 0
 
     def with_random(self, random: Array) -> Laplace:
         """Return the criterion of the same rows with other random columns."""
@@ -219,7 +219,7 @@ class Laplace:
 
     def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
         """Return D and its gradient; `v` (T, q) is where the search for the modes starts."""
-        self.evaluations += 1
+        self.n_evaluations += 1
         q, S = len(self.random), root(Theta)
         modes = np.zeros((self.T, q)) if v is None else v.copy()
         price_of_mean = self.prices.mean
@@ -559,7 +559,7 @@ LARGEST = 50.0
 _RUNS = 10
 # A root of a variance below this counts as zero, and one that is freed or starts is at least the other.
 _ZERO, _SMALL = 1e-3, 0.05
-# The predicted gain below which a step that lowers nothing is rounding, and the share
+# The predicted reduction below which a step that lowers nothing is rounding, and the share
 # of the criterion that is.
 _ROUNDING, _DIGITS = 1e-5, 1e-14
 
@@ -621,19 +621,19 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
     """Fit one logistic model to the rows of all tasks, by Newton steps."""
     m = problem.m.with_random(np.zeros(0, dtype=int))
     value = m(np.zeros(m.p), np.zeros(0))
-    path, gain, converged = [value.criterion], np.inf, False
+    path, reduction, converged = [value.criterion], np.inf, False
     for _ in range(_STEPS):
-        step, gain = _mean_step(value)
-        if gain < problem.tol:
+        step, reduction = _mean_step(value)
+        if reduction < problem.tol:
             converged = True
             break
         better = _line_search(m, value, step)
         if better is None:
-            converged = gain < _ROUNDING
+            converged = reduction < _ROUNDING
             break
         value = better
         path.append(value.criterion)
-    fit = Fit(value, np.zeros(0), path, gain, converged, m.evaluations, 0)
+    fit = Fit(value, np.zeros(0), path, reduction, converged, m.n_evaluations, 0)
     return LaplaceFit("none", m, GroupedVariances(np.ones(0), np.zeros(0, int)), fit)
 
 
@@ -725,14 +725,14 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     )
     tried: list[LaplaceFit] = []
     for name, size in sizes.items():
-        if tried and (size > most or size <= tried[-1].structure.size):
+        if tried and (size > most or size <= tried[-1].structure.n_parameters):
             break
         tried.append(grown(problem, tried[-1] if tried else base, name))
     best = min(tried, key=lambda fit: fit.aic)
     start = tried[min(1, len(tried) - 1)] if best.name == "intercept" else best
     rank = int(
         min(
-            (most - start.structure.size) / p,
+            (most - start.structure.n_parameters) / p,
             p // 2,
             problem.m.T // covariance.TASKS_PER_DIRECTION,
         )
@@ -831,14 +831,14 @@ def _minimised(
     Zero is a stationary point of every square. Where the gradient in Theta itself says that a variance should not be
     zero it is freed, and L-BFGS starts again.
     """
-    before, p = m.evaluations, m.p
+    before, p = m.n_evaluations, m.p
     objective = _LaplaceObjective(
         m, structure, m(base.fit.value.mu, structure.theta(x))
     )
     objective.path.clear()
-    gain, converged = np.inf, False
-    bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.size
-    target = np.sqrt(problem.tol / (p + structure.size))
+    reduction, converged = np.inf, False
+    bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.n_parameters
+    target = np.sqrt(problem.tol / (p + structure.n_parameters))
     for _ in range(_RUNS):
         objective.units()
         options = {
@@ -860,28 +860,34 @@ def _minimised(
         slope = np.where(
             np.abs(np.append(np.zeros(p), x)) >= LARGEST, 0.0, objective.slope
         )
-        gain = 0.5 * float(slope @ run.hess_inv.matvec(slope))
+        reduction = 0.5 * float(slope @ run.hess_inv.matvec(slope))
         information = partial(_information, objective.value)
         moved, more = covariance.escape_boundary(
             structure, x, objective.value, information, (_ZERO, _SMALL, 1.0)
         )
-        gain = max(gain, more)
-        # Of large weights, sums over rows have no digits for gains as small as the
+        reduction = max(reduction, more)
+        # Of large weights, sums over rows have no digits for reductions as small as the
         # tolerance.
         tol = max(problem.tol, _DIGITS * abs(objective.value.criterion))
-        if gain < tol:
+        if reduction < tol:
             converged = True
             break
         x = moved if more >= tol else x
-    evaluations = m.evaluations - before + base.fit.evaluations
+    n_evaluations = m.n_evaluations - before + base.fit.n_evaluations
     # Of numbers that may not be negative those that are not zero are the degrees of freedom.
     parameters = (
         int(np.count_nonzero(x))
         if isinstance(structure, GroupedVariances)
-        else structure.parameters
+        else structure.n_free_parameters
     )
     fit = Fit(
-        objective.value, x, objective.path, gain, converged, evaluations, parameters
+        objective.value,
+        x,
+        objective.path,
+        reduction,
+        converged,
+        n_evaluations,
+        parameters,
     )
     return LaplaceFit(name, m, structure, fit)
 

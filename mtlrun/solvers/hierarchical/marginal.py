@@ -124,7 +124,7 @@ class Marginal:
         self._floor = data.variance * (
             _FLOOR_FEW * data.N if len(self.shrunk) else _FLOOR
         )
-        self.evaluations = 0
+        self.n_evaluations = 0
 
     # ------------------------------------------------------------------ value and gradient
 
@@ -137,7 +137,7 @@ class Marginal:
         kappa : float, optional
             Needed where there are shrunk columns.
         """
-        self.evaluations += 1
+        self.n_evaluations += 1
         data, T = self.data, self.data.T
         found = [
             whitened(block, self._of_random(block.R), Theta) for block in data.blocks

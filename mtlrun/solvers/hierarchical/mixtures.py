@@ -66,13 +66,13 @@ class Mixture:
         Of freedom; infinite for clusters and where tasks are normal.
     path : list of float
         The criterion along the iterations.
-    gain : float
+    predicted_reduction : float
         Student: by how much a further step would lower the criterion, as the inverse
         Hessian says. Clusters: by how much the last step of EM lowered it, which the
         next one will not exceed.
     converged : bool
-        Whether the gain is below `STUDENT_GAIN`, or `FALL` for clusters.
-    evaluations : int
+        Whether `predicted_reduction` is below `STUDENT_GAIN`, or `FALL` for clusters.
+    n_evaluations : int
         Of the criterion, in all searches and for all numbers of clusters or degrees.
     """
 
@@ -82,9 +82,9 @@ class Mixture:
     labels: Array
     degrees: float
     path: list[float]
-    gain: float
+    predicted_reduction: float
     converged: bool
-    evaluations: int
+    n_evaluations: int
 
 
 # ---------------------------------------------------------------------- Student
@@ -95,11 +95,11 @@ def student(result: Result) -> Mixture:
     bases = _bases(result)
     degrees, best = np.inf, _Scales(result, np.ones(1), bases)
     inverse = best.solve()
-    evaluations = best.evaluations
+    n_evaluations = best.n_evaluations
     for nu in DEGREES:  # from thin tails to heavy ones, until they fit worse
         heavier = _Scales(result, _quantiles(nu), bases, best.x)
         inverse = heavier.solve(inverse)
-        evaluations += heavier.evaluations
+        n_evaluations += heavier.n_evaluations
         if heavier.criterion >= best.criterion:
             break
         degrees, best = nu, heavier
@@ -111,9 +111,9 @@ def student(result: Result) -> Mixture:
         np.zeros(len(weights), dtype=int),
         degrees,
         best.path,
-        best.gain,
-        best.gain < STUDENT_GAIN,
-        evaluations,
+        best.predicted_reduction,
+        best.predicted_reduction < STUDENT_GAIN,
+        n_evaluations,
     )
 
 
@@ -145,9 +145,9 @@ class _Scales:
         self.unit = np.sqrt(np.maximum(np.diag(inverse), 1e-12) * v.s2)
         start = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
         self.x = np.concatenate([start, [0.0], result.fit.x]) if x is None else x
-        self.criterion = self.gain = np.inf
+        self.criterion = self.predicted_reduction = np.inf
         self.path: list[float] = []
-        self.evaluations = 0
+        self.n_evaluations = 0
 
     def solve(self, inverse: Array | None = None) -> Array | None:
         """Minimise the criterion by BFGS, from the inverse Hessian of another distribution on; return that at the end.
@@ -160,7 +160,7 @@ class _Scales:
 
         def scaled(z: Array) -> tuple[float, Array]:
             value, slope = self(z * units)
-            self.evaluations += 1
+            self.n_evaluations += 1
             if not self.path or value < self.path[-1]:
                 self.path.append(value)
             return value, slope * units
@@ -168,7 +168,7 @@ class _Scales:
         z = self.x / units
         for number in range(SEARCHES):
             z, inverse = self._search(scaled, z, inverse, GRADIENT * 0.1**number)
-            if self.gain < STUDENT_GAIN:
+            if self.predicted_reduction < STUDENT_GAIN:
                 break
         self.x = z * units
         self.criterion = self(self.x)[0]
@@ -186,12 +186,14 @@ class _Scales:
         if len(z) > MOST_DENSE:
             options: dict[str, Any] = {"maxiter": 500, "ftol": 0.0, "gtol": gradient}
             run = minimize(criterion, z, jac=True, method="L-BFGS-B", options=options)
-            self.gain = 0.5 * float(run.jac @ run.hess_inv.matvec(run.jac))
+            self.predicted_reduction = 0.5 * float(
+                run.jac @ run.hess_inv.matvec(run.jac)
+            )
             return run.x, None
         start = 0.5 * np.eye(len(z)) if inverse is None else inverse
         options = {"maxiter": 200, "gtol": gradient, "hess_inv0": start}
         run = minimize(criterion, z, jac=True, method="BFGS", options=options)
-        self.gain = 0.5 * float(run.jac @ run.hess_inv @ run.jac)
+        self.predicted_reduction = 0.5 * float(run.jac @ run.hess_inv @ run.jac)
         return run.x, _positive(run.hess_inv)
 
     def _unpacked(self, x: Array) -> tuple[Array, float, Array]:
@@ -342,13 +344,13 @@ def _bases(result: Result) -> list[_Basis] | None:
     None for any other Theta: its eigenvectors depend on its parameters.
     """
     structure, random = result.structure, result.m.random
-    if not isinstance(structure, GroupedVariances) or structure.size > 2:
+    if not isinstance(structure, GroupedVariances) or structure.n_parameters > 2:
         return None
     sizes = np.bincount(structure.groups)
-    if structure.size == 2 and sizes.min() > 1:
+    if structure.n_parameters == 2 and sizes.min() > 1:
         return None
     one = (
-        int(sizes.argmin()) if structure.size == 2 else 1
+        int(sizes.argmin()) if structure.n_parameters == 2 else 1
     )  # without one, no column has this number
     found = []
     for block in result.m.data.blocks:
@@ -373,7 +375,7 @@ class _Corrected:
     def __init__(
         self, basis: _Basis, variances: Array, mu: Array, scales: Array
     ) -> None:
-        self.basis, self.scales, self.size = basis, scales, len(variances)
+        self.basis, self.scales, self.n_variances = basis, scales, len(variances)
         many, one = basis.groups
         a = scales * (variances[one] if one < len(variances) else 0.0)
         D = (
@@ -413,7 +415,7 @@ class _Corrected:
         )
         both = [float((weights * part).sum()) for part in (of_many, of_one)]
         ordered = sorted(zip(basis.groups, both, strict=True))
-        return np.array([slope for _, slope in ordered])[: self.size]
+        return np.array([slope for _, slope in ordered])[: self.n_variances]
 
 
 # ---------------------------------------------------------------------- clusters
@@ -427,14 +429,14 @@ def clusters(result: Result) -> Mixture | None:
     """
     start, data = result.posterior(), result.m.data
     one = _clustered(result, start, 1)
-    evaluations = len(one.path)
+    n_evaluations = len(one.path)
     best, lowest, worse = None, one.bic, 0
     for K in CLUSTERS:
         has_few_rows = K * data.p * ROWS_PER_MEAN > data.N
         if K * TASKS_PER_CLUSTER > data.T or has_few_rows or worse == WORSE:
             break
         found = _clustered(result, start, K, lowest)
-        evaluations += len(found.path)
+        n_evaluations += len(found.path)
         worse = 0 if found.bic < lowest else worse + 1
         if found.bic < lowest:
             best, lowest = found, found.bic
@@ -449,7 +451,7 @@ def clusters(result: Result) -> Mixture | None:
         best.path,
         max(best.fall, 0.0),
         best.fall < FALL,
-        evaluations,
+        n_evaluations,
     )
 
 
