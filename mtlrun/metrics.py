@@ -46,11 +46,13 @@ LARGE_WEIGHT = 1e100
 def _auc(y: Array, score: Array, weight: Array) -> float:
     # Two sorts and two searches are several times faster than ranking all rows, since np.sort is vectorised.
     positive = y > 0
-    pos, neg = score[positive], score[~positive]
+    pos = score[positive]
+    neg = score[~positive]
     if not pos.size or not neg.size:
         return np.nan
     if np.ptp(weight) == 0:
-        pos, neg = np.sort(pos), np.sort(neg)
+        pos = np.sort(pos)
+        neg = np.sort(neg)
         wins = (
             np.searchsorted(neg, pos, "left").sum()
             + np.searchsorted(neg, pos, "right").sum()
@@ -58,7 +60,8 @@ def _auc(y: Array, score: Array, weight: Array) -> float:
         return float(wins) / (2.0 * pos.size * neg.size)
     order = np.argsort(neg, kind="stable")
     cumulated = np.concatenate([[0.0], np.cumsum(weight[~positive][order])])
-    neg, w_pos = neg[order], weight[positive]
+    neg = neg[order]
+    w_pos = weight[positive]
     wins = w_pos @ (
         cumulated[np.searchsorted(neg, pos, "left")]
         + cumulated[np.searchsorted(neg, pos, "right")]
@@ -69,7 +72,9 @@ def _auc(y: Array, score: Array, weight: Array) -> float:
 def _auc_of_frequent(y: Array, score: Array, weight: Array) -> float:
     positive = y > 0
     enough = min(weight[positive].sum(), weight[~positive].sum()) >= FREQUENT
-    return _auc(y, score, weight) if enough else np.nan
+    if enough:
+        return _auc(y, score, weight)
+    return np.nan
 
 
 def _average_precision(y: Array, score: Array, weight: Array) -> float:
@@ -78,10 +83,11 @@ def _average_precision(y: Array, score: Array, weight: Array) -> float:
         return np.nan
     order = np.argsort(-score, kind="stable")
     hits = np.cumsum((weight * positive)[order])
-    shown = np.cumsum(weight[order])
+    retrieved = np.cumsum(weight[order])
     last = np.append(np.diff(score[order]) != 0, True)  # tied scores are shown together
-    hits, shown = hits[last], shown[last]
-    return float(np.diff(hits, prepend=0.0) @ (hits / shown) / hits[-1])
+    hits = hits[last]
+    retrieved = retrieved[last]
+    return float(np.diff(hits, prepend=0.0) @ (hits / retrieved) / hits[-1])
 
 
 def _mean(values: Array, weight: Array) -> float:
@@ -103,9 +109,12 @@ def _balanced_accuracy(y: Array, label: Array, weight: Array) -> float:
 
 
 def _f1(y: Array, label: Array, weight: Array) -> float:
-    positive, said = y > 0, label > 0
-    size = weight @ positive + weight @ said
-    return float(2.0 * (weight @ (positive & said)) / size) if size > 0 else np.nan
+    positive = y > 0
+    is_predicted = label > 0
+    size = weight @ positive + weight @ is_predicted
+    if size > 0:
+        return float(2.0 * (weight @ (positive & is_predicted)) / size)
+    return np.nan
 
 
 def _mse(y: Array, value: Array, weight: Array) -> float:
@@ -120,7 +129,9 @@ def _variance(y: Array, weight: Array) -> float:
 
 def _nmse(y: Array, value: Array, weight: Array) -> float:
     variance = _variance(y, weight)
-    return _mse(y, value, weight) / variance if variance > 0 else np.nan
+    if variance > 0:
+        return _mse(y, value, weight) / variance
+    return np.nan
 
 
 # --- all tasks ---
@@ -177,11 +188,12 @@ def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
         return 0.0
 
     empty = np.isnan(_per_task(keep, *_scored(targets, scores), **layout))
-    pooled = (
-        _auc(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
-        if pieces
-        else np.nan
-    )
+    if pieces:
+        pooled = _auc(
+            *(np.concatenate(columns) for columns in zip(*pieces, strict=True))
+        )
+    else:
+        pooled = np.nan
     return np.where(empty, np.nan, pooled)
 
 
@@ -276,8 +288,10 @@ def nmse_per_task(
     if variance is None:
         return _per_task(_nmse, targets, values, **layout)
     mse = mse_per_task(targets, values, **layout)
-    given = np.broadcast_to(np.asarray(variance, dtype=float), mse.shape)
-    return np.divide(mse, given, out=np.full(mse.shape, np.nan), where=given > 0)
+    variances = np.broadcast_to(np.asarray(variance, dtype=float), mse.shape)
+    return np.divide(
+        mse, variances, out=np.full(mse.shape, np.nan), where=variances > 0
+    )
 
 
 def r2_per_task(targets: Any, values: Any, **layout: Any) -> Array:
@@ -336,11 +350,17 @@ def average(
         raise ValueError(f"how must be 'task' or 'sample', got {how!r}")
     if how == "sample" and sizes is None:
         raise ValueError("how='sample' needs the sizes of the tasks")
-    weight = np.ones(array.shape) if how == "task" else np.asarray(sizes, dtype=float)
+    if how == "task":
+        weight = np.ones(array.shape)
+    else:
+        weight = np.asarray(sizes, dtype=float)
     if weight.shape != array.shape:
         raise ValueError(f"sizes must have shape {array.shape}, got {weight.shape}")
     total = weight[defined].sum()
-    mean = float(weight[defined] @ array[defined] / total) if total > 0 else np.nan
+    if total > 0:
+        mean = float(weight[defined] @ array[defined] / total)
+    else:
+        mean = np.nan
     return mean, int((~defined).sum())
 
 
@@ -425,16 +445,18 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
     A splitter that knows nothing of tasks leaves some of them without training rows, all of them where the rows are
     sorted by task.
     """
-    known = np.isin(plain_ids(task_id), np.asarray(tasks))
-    if known.all():
+    is_seen = np.isin(plain_ids(task_id), np.asarray(tasks))
+    if is_seen.all():
         return None
-    frame, level = sys._getframe(1), 2
+    frame = sys._getframe(1)
+    level = 2
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(
         "mtlrun."
     ):
-        frame, level = frame.f_back, level + 1
-    if (place := (frame.f_code.co_filename, frame.f_lineno)) not in _WARNED:
-        _WARNED.add(place)
+        frame = frame.f_back
+        level = level + 1
+    if (code_line := (frame.f_code.co_filename, frame.f_lineno)) not in _WARNED:
+        _WARNED.add(code_line)
         warnings.warn(
             "rows of tasks without training data are left out of the score: the splitter ignores task ids "
             "(KFold on rows sorted by task has no task on both sides). Use cv=TaskStratifiedKFold() from mtlrun.data, "
@@ -442,7 +464,7 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
             UserWarning,
             stacklevel=level,
         )
-    return np.flatnonzero(known)
+    return np.flatnonzero(is_seen)
 
 
 def task_scorer(
@@ -493,7 +515,9 @@ class _TaskScorer:
         task_column: int | str | None,
         how: Literal["task", "sample"],
     ) -> None:
-        self.metric, self.task_column, self.how = metric, task_column, how
+        self.metric = metric
+        self.task_column = task_column
+        self.how = how
 
     def __call__(
         self,
@@ -509,7 +533,8 @@ class _TaskScorer:
         ):  # a search predicts with it, but takes no task_id
             estimator = estimator.best_estimator_
         model, before = _model_inside(estimator)
-        routed, ids = {} if task_id is None else {"task_id": task_id}, task_id
+        routed = {} if task_id is None else {"task_id": task_id}
+        ids = task_id
         y = np.asarray(
             ordered_columns(y, model.tasks_.tolist())
             if getattr(model, "_layout", "") == "shared"
@@ -523,11 +548,10 @@ class _TaskScorer:
                 functools.reduce(lambda rows, steps: steps.transform(rows), before, X),
                 column,
             )[0]
-        several = (
-            len(model.tasks_) > 1
-            if hasattr(model, "tasks_")
-            else not hasattr(model, "task_column")
-        )
+        if hasattr(model, "tasks_"):
+            several = len(model.tasks_) > 1
+        else:
+            several = not hasattr(model, "task_column")
         if (
             ids is None
             and y.ndim == 1
@@ -548,11 +572,14 @@ class _TaskScorer:
         if seen is not None:
             if not len(seen):
                 return np.nan
-            X, ids, y = _safe_indexing(X, seen), np.asarray(ids)[seen], y[seen]
+            X = _safe_indexing(X, seen)
+            ids = np.asarray(ids)[seen]
+            y = y[seen]
             routed = routed and {"task_id": ids}
-            sample_weight = (
-                None if sample_weight is None else np.asarray(sample_weight)[seen]
-            )
+            if sample_weight is None:
+                sample_weight = None
+            else:
+                sample_weight = np.asarray(sample_weight)[seen]
         predicted = self._predicted(estimator, X, routed)
         if (
             self.metric.needs != "value"
@@ -574,7 +601,9 @@ class _TaskScorer:
                 **layout,
             )
         value = average(values, sizes, self.how)[0]
-        return value if self.metric.greater_is_better else -value
+        if self.metric.greater_is_better:
+            return value
+        return -value
 
     def _predicted(self, estimator: Any, X: Any, routed: dict[str, Any]) -> Array:
         if self.metric.needs != "score" or not hasattr(estimator, "classes_"):
@@ -616,14 +645,17 @@ def _model_inside(estimator: Any, depth: int = 6) -> tuple[Any, list[Any]]:
     )
     for _, part in parts:
         for value in part if isinstance(part, list | tuple) else [part]:
-            candidate = value[-1] if isinstance(value, tuple) and value else value
+            if isinstance(value, tuple) and value:
+                candidate = value[-1]
+            else:
+                candidate = value
             if hasattr(candidate, "get_params") and not isinstance(candidate, type):
-                found, before = _model_inside(candidate, depth - 1)
+                model, before = _model_inside(candidate, depth - 1)
                 if (
-                    hasattr(found, "tasks_")
-                    or getattr(found, "task_column", None) is not None
+                    hasattr(model, "tasks_")
+                    or getattr(model, "task_column", None) is not None
                 ):
-                    return found, before
+                    return model, before
     return estimator, []
 
 
@@ -687,7 +719,10 @@ def _binary(labels: Any, name: str) -> Any:
         If they are anything but -1/+1, 0/1 or booleans.
     """
     values = _as_floats(labels, name)
-    flat = np.concatenate(values) if isinstance(values, list) else values
+    if isinstance(values, list):
+        flat = np.concatenate(values)
+    else:
+        flat = values
     minus = flat == -1
     signs = minus | (flat == 1)
     if signs.all():
@@ -696,9 +731,9 @@ def _binary(labels: Any, name: str) -> Any:
     other = ~(zeros | signs | np.isnan(flat))
     if other.any() or (zeros.any() and minus.any()):
         kinds = np.unique(flat[~np.isnan(flat)])
-        shown = listed([f"{value:g}" for value in kinds])
+        kinds_text = listed([f"{value:g}" for value in kinds])
         raise ValueError(
-            f"{name} must be binary labels -1/+1, 0/1 or booleans, got {shown}"
+            f"{name} must be binary labels -1/+1, 0/1 or booleans, got {kinds_text}"
         )
     return values
 
@@ -763,7 +798,9 @@ def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> 
         keep &= ~np.asarray(pd.isna(y))
     if not keep.all():
         bounds = np.concatenate([[0], np.cumsum(keep)])[bounds]
-        y, p, w = y[keep], p[keep], w[keep]
+        y = y[keep]
+        p = p[keep]
+        w = w[keep]
     if p.dtype.kind == "f" and not (finite := np.isfinite(p)).all():
         task = np.searchsorted(bounds, np.argmin(finite), side="right") - 1
         raise ValueError(
@@ -789,7 +826,8 @@ def _rows(
 ) -> tuple[Array, Array, Array, Array]:
     """Return targets, predictions and weights as flat arrays sorted by task, and the bounds of the tasks."""
     if isinstance(targets, list | tuple) and len(targets) and np.ndim(targets[0]) == 1:
-        weights = [np.ones(len(y)) for y in targets] if weights is None else weights
+        if weights is None:
+            weights = [np.ones(len(y)) for y in targets]
         sizes, *others = (
             [len(part) for part in parts] for parts in (targets, predictions, weights)
         )
@@ -801,16 +839,15 @@ def _rows(
             np.concatenate, (targets, predictions, weights)
         )
         offsets = np.cumsum([0, *sizes])
-    y, p = np.asarray(targets), np.asarray(predictions)
+    y = np.asarray(targets)
+    p = np.asarray(predictions)
     if y.shape != p.shape:
         raise ValueError(f"targets have shape {y.shape} but predictions {p.shape}")
     if y.ndim not in (1, 2):
         raise ValueError(f"targets must have 1 or 2 dimensions, got {y.ndim}")
-    w = (
-        np.ones(y.shape[: 2 - y.ndim])
-        if weights is None
-        else np.asarray(weights, dtype=float)
-    )
+    if weights is None:
+        weights = np.ones(y.shape[: 2 - y.ndim])
+    w = np.asarray(weights, dtype=float)
     if w.size and w.max() > LARGE_WEIGHT:
         # Sums of such weights times losses may overflow; only their ratios count.
         w = w / w.max()
@@ -823,7 +860,9 @@ def _rows(
     codes, n_tasks = _codes(len(y), offsets, task_id, tasks)
     if task_id is not None:
         order = np.argsort(codes, kind="stable")
-        y, p, w = y[order], p[order], w[order]
+        y = y[order]
+        p = p[order]
+        w = w[order]
     return y, p, w, np.cumsum([0, *np.bincount(codes, minlength=n_tasks)])
 
 
@@ -832,7 +871,10 @@ def _codes(
 ) -> tuple[Array, int]:
     """Return the number of the task of every row, and how many tasks there are, those without rows included."""
     if task_id is None:
-        bounds = np.array([0, n]) if offsets is None else np.asarray(offsets)
+        if offsets is None:
+            bounds = np.array([0, n])
+        else:
+            bounds = np.asarray(offsets)
         if bounds[0] != 0 or bounds[-1] != n or (np.diff(bounds) < 0).any():
             raise ValueError(f"offsets must rise from 0 to {n}")
         return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), len(bounds) - 1
@@ -850,10 +892,10 @@ def _codes(
     names, codes = np.unique(ids, return_inverse=True)
     if tasks is None:
         return codes, len(names)
-    place = {name: i for i, name in enumerate(np.asarray(tasks).tolist())}
-    missing = [name for name in names.tolist() if name not in place]
+    positions = {name: i for i, name in enumerate(np.asarray(tasks).tolist())}
+    missing = [name for name in names.tolist() if name not in positions]
     if missing:
         raise ValueError(f"task_id has tasks that are not among `tasks`: {missing[:5]}")
-    return np.array([place[name] for name in names.tolist()], dtype=int)[codes], len(
-        np.asarray(tasks)
-    )
+    return np.array([positions[name] for name in names.tolist()], dtype=int)[
+        codes
+    ], len(np.asarray(tasks))

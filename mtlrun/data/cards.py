@@ -239,7 +239,9 @@ class Card(StrictModel):
     def needed(self, variant: str | None = None) -> list[FileSpec]:
         """Return the files that this variant reads."""
         uses = self.variant(variant).uses
-        return list(self.files) if uses is None else [self.file(name) for name in uses]
+        if uses is None:
+            return list(self.files)
+        return [self.file(name) for name in uses]
 
 
 def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
@@ -328,8 +330,10 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
         yield (other,), False, f"a {kind} data set has a {wanted}, not a {other}", ""
     if wanted not in data:
         yield (), True, f"missing key {wanted!r}", f"a {kind} data set has a {wanted}"
-    files = data.get("files") if isinstance(data.get("files"), list) else []
-    names = [str(file.get("name")) for file in files or () if isinstance(file, dict)]
+    files = data.get("files")
+    if not isinstance(files, list):
+        files = []
+    names = [str(file.get("name")) for file in files if isinstance(file, dict)]
     for i, name in enumerate(names):
         if name.casefold() in [
             earlier.casefold() for earlier in names[:i]
@@ -337,12 +341,14 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
             yield ("files",), False, f"two files are named {name!r}", ""
     if files and not data.get("folder"):
         yield ("folder",), False, "a card with files needs a folder", ""
-    variants = data.get("variants") if isinstance(data.get("variants"), dict) else {}
-    for key, section in [
-        ((), data),
-        *((("variants", name), v) for name, v in (variants or {}).items()),
-    ]:
-        uses = section.get("uses") if isinstance(section, dict) else None
+    sections: list[tuple[tuple[str, ...], Any]] = [((), data)]
+    variants = data.get("variants")
+    if isinstance(variants, dict):
+        sections += [(("variants", name), part) for name, part in variants.items()]
+    for key, section in sections:
+        uses = None
+        if isinstance(section, dict):
+            uses = section.get("uses")
         for i, name in enumerate(uses if isinstance(uses, list) else ()):
             if name not in names:
                 yield (

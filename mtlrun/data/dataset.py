@@ -162,7 +162,9 @@ class Dataset:
             return int(np.max(self.task_id)) + 1
         if self.y.ndim == 2:
             return self.y.shape[1]
-        return int(np.max(self.y)) + 1 if self.task_type == "multiclass" else 1
+        if self.task_type == "multiclass":
+            return int(np.max(self.y)) + 1
+        return 1
 
     def _check_tasks(self) -> None:
         if self.task_id is None:
@@ -211,7 +213,10 @@ class Dataset:
 
     def subset(self, rows: np.ndarray) -> Dataset:
         """Return the data set of these rows, in this order; published splits are dropped, tasks are kept."""
-        task_id = None if self.task_id is None else self.task_id[rows]
+        if self.task_id is None:
+            task_id = None
+        else:
+            task_id = self.task_id[rows]
         source = {name: values[rows] for name, values in self.source.items()}
         levels = {name: codes[rows] for name, codes in self.levels.items()}
         return replace(
@@ -281,7 +286,8 @@ class Dataset:
             the rarest and of the most frequent label). Regression: ``y_mean``, ``y_var`` (pooled). Ragged: ``task_min``
             and ``task_max`` rows per task. ``missing`` targets where there are any.
         """
-        n, d = self.n_samples, self.n_features
+        n = self.n_samples
+        d = self.n_features
         facts: dict[str, int | float] = {"n": n, "d": d, "tasks": self.n_tasks}
         if not self.strings:
             nnz = int(
@@ -313,7 +319,8 @@ def _label_statistics(positive: np.ndarray) -> dict[str, int | float]:
     facts: dict[str, int | float] = {"positives": int(positive.sum())}
     if positive.ndim == 1:
         return facts
-    per_row, per_label = positive.sum(axis=1), positive.sum(axis=0)
+    per_row = positive.sum(axis=1)
+    per_label = positive.sum(axis=0)
     packed = np.packbits(positive, axis=1)
     facts.update(
         cardinality=float(per_row.mean()),
@@ -345,11 +352,9 @@ def check_fitted(values: Any, name: str) -> None:
     """
     largest = _largest(values)
     limit = LARGEST_X if name == "X" else LARGEST_Y
-    remedy = (
-        "Scale it, for instance with sklearn.preprocessing.StandardScaler."
-        if name == "X"
-        else "Change its unit."
-    )
+    remedy = "Change its unit."
+    if name == "X":
+        remedy = "Scale it, for instance with sklearn.preprocessing.StandardScaler."
     if largest > limit:
         raise ValueError(
             f"{name} holds a number of absolute value {largest:.4g}; beyond {limit:g} the solvers lose all "
@@ -418,7 +423,9 @@ def check_large(
     """
     if _largest(X) <= LARGEST:
         return
-    entries = sparse.coo_array(X) if sparse.issparse(X) else None
+    entries = None
+    if sparse.issparse(X):
+        entries = sparse.coo_array(X)
     at = int(np.argmax(np.abs(X if entries is None else entries.data) > LARGEST))
     row, column = (
         divmod(at, X.shape[1])
@@ -441,11 +448,10 @@ def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
         (np.abs(values) < SMALLEST) & (values != 0)
     ).any():  # nearly always: nothing is so small
         return
-    largest = (
-        abs(X).max(axis=0).toarray().ravel()
-        if sparse.issparse(X)
-        else np.fmax.reduce(np.abs(X), axis=0)
-    )
+    if sparse.issparse(X):
+        largest = abs(X).max(axis=0).toarray().ravel()
+    else:
+        largest = np.fmax.reduce(np.abs(X), axis=0)
     bad = np.flatnonzero((largest > 0) & (largest < SMALLEST))
     if len(bad):
         raise DataError(
@@ -463,10 +469,14 @@ def _largest(values: Any) -> float:
     largest = max(
         np.fmax.reduce(entries, axis=None), -np.fmin.reduce(entries, axis=None)
     )
-    return 0.0 if np.isnan(largest) else float(largest)
+    if np.isnan(largest):
+        return 0.0
+    return float(largest)
 
 
 def _called(kind: str, columns: Sequence[str], column: int, count: int) -> str:
     if columns:
         return f"the {kind} {columns[column]!r}"
-    return f"the {kind}" if count == 1 and kind != "feature" else f"{kind} {column + 1}"
+    if count == 1 and kind != "feature":
+        return f"the {kind}"
+    return f"{kind} {column + 1}"

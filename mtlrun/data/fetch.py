@@ -128,12 +128,12 @@ def fetch_file(
     UserError
         If the data directory cannot be written.
     """
-    limit = (
-        _ARCHIVE_LIMIT
-        if spec.archives or spec.bytes is None
-        else spec.bytes + (1 << 16)
-    )
-    failures, name = [], PurePosixPath(spec.name).name
+    if spec.archives or spec.bytes is None:
+        limit = _ARCHIVE_LIMIT
+    else:
+        limit = spec.bytes + (1 << 16)
+    failures = []
+    name = PurePosixPath(spec.name).name
     for url in urls:
         try:
             with _downloaded(
@@ -206,7 +206,9 @@ def download(
         ) as response:
             response.raise_for_status()
             done, length = 0, response.headers.get("content-length", "")
-            total = int(length) if length.isdecimal() and len(length) < 20 else None
+            total = None
+            if length.isdecimal() and len(length) < 20:
+                total = int(length)
             with writing(part, WRITABLE):
                 stream = part.open("wb")
             with stream:
@@ -262,7 +264,10 @@ def _check_host(host: str) -> None:
     ValueError
         If the name, or a part of it between dots, is too long or empty.
     """
-    name = host.encode("idna").decode() if not host.isascii() else host
+    if not host.isascii():
+        name = host.encode("idna").decode()
+    else:
+        name = host
     if len(name) > MAX_HOST_LENGTH:
         raise ValueError(f"the name of the host has {len(name)} characters")
     if any(not 0 < len(part) < 64 for part in name.removesuffix(".").split(".")):
@@ -303,16 +308,16 @@ def _wrong_content(part: Path, spec: FileSpec) -> str:
 def _failure(
     card: Card, spec: FileSpec, failures: list[str], data_dir: str | Path | None
 ) -> DataError:
-    size = f", {spec.bytes} bytes" if spec.bytes is not None else ""
+    size = ""
+    if spec.bytes is not None:
+        size = f", {spec.bytes} bytes"
     kinds = ", ".join(SUFFIXES[c] or "as it is" for c in spec.compressions)
-    content = (
-        f"\nIts content must have sha256 {spec.sha256}{size}."
-        if spec.sha256 is not None
-        else ""
-    )
-    reasons = (
-        "\n".join(["", *failures]) if failures else ": the card knows no address for it"
-    )
+    content = ""
+    if spec.sha256 is not None:
+        content = f"\nIts content must have sha256 {spec.sha256}{size}."
+    reasons = ": the card knows no address for it"
+    if failures:
+        reasons = "\n".join(["", *failures])
     return DataError(
         f"data set {card.id}: could not download {spec.name}{reasons}",
         f"Without a network: get the file on another machine and run\n"
@@ -357,11 +362,9 @@ def add_file(
     if not card.files:
         raise DataError(f"data set {card.id} needs no files", "Nothing is to be added.")
     if not path.is_file():
-        what = (
-            "is a directory, expected a file"
-            if path.is_dir()
-            else "there is no such file"
-        )
+        what = "there is no such file"
+        if path.is_dir():
+            what = "is a directory, expected a file"
         if path.exists() and not path.is_dir():
             what = "is not a regular file"
         raise DataError(f"{path}: {what}", "Give the path of a file that you have.")
@@ -406,7 +409,10 @@ def recognise(
         PurePosixPath(spec.name).name: spec for spec in specs if spec.sha256 is None
     }
     sizes = {spec.bytes for spec in specs}
-    limit = None if None in sizes else max(size for size in sizes if size is not None)
+    if None in sizes:
+        limit = None
+    else:
+        limit = max(size for size in sizes if size is not None)
     found: dict[str, DataFile] = {}
     for content in _contents(path, name or path.name, sizes):
         sha256, size = digest(content, limit)
@@ -433,15 +439,17 @@ def store(
         If the place cannot be written.
     """
     folder = data_directory(data_dir) / card.folder
-    container = (
-        found.container
-        if found.container in spec.compressions
-        else spec.compressions[0]
-    )
+    if found.container in spec.compressions:
+        container = found.container
+    else:
+        container = spec.compressions[0]
     target = folder / (spec.name + SUFFIXES[container])
     as_it_is = found.container == container
     writer = OPENERS["plain" if as_it_is else container]
-    source = DataFile(found.name, found.path, "plain") if as_it_is else found
+    if as_it_is:
+        source = DataFile(found.name, found.path, "plain")
+    else:
+        source = found
     with (
         source.open() as content,
         writing(target, WRITABLE),

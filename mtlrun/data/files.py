@@ -142,7 +142,10 @@ class DataFile:
 
     def where(self, line: int | None = None, column: int | None = None) -> str:
         """Return ``file:line:column`` for a message."""
-        place = str(self.path) if self.member is None else f"{self.path}({self.member})"
+        if self.member is None:
+            place = str(self.path)
+        else:
+            place = f"{self.path}({self.member})"
         return ":".join([place, *(str(n) for n in (line, column) if n is not None)])
 
 
@@ -199,9 +202,10 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
     DataError
         If it is not a directory.
     """
-    given = (os.environ.get("MTLRUN_DATA") or None) if data_dir is None else data_dir
-    if given is not None:
-        folder = Path(os.path.expanduser(given))
+    if data_dir is None:
+        data_dir = os.environ.get("MTLRUN_DATA") or None
+    if data_dir is not None:
+        folder = Path(os.path.expanduser(data_dir))
     else:
         import platformdirs
 
@@ -351,7 +355,8 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
             limit,
         )
         if key not in _SEEN:
-            sha, size = hashlib.sha256(), 0
+            sha = hashlib.sha256()
+            size = 0
             with open_content(file.path, file.container, file.member) as stream:
                 while piece := stream.read(_CHUNK):
                     sha.update(piece)
@@ -453,7 +458,8 @@ class _Bounded(io.RawIOBase):
     """Decompressed content that ends with an error where it grows out of proportion to its container."""
 
     def __init__(self, inner: IO[bytes], path: Path) -> None:
-        self.inner, self.path = inner, path
+        self.inner = inner
+        self.path = path
         self.size = path.stat().st_size
 
     def readable(self) -> bool:
@@ -510,7 +516,9 @@ def _mismatch(
     expected = f"{spec.sha256}" + (
         f" ({spec.bytes} bytes)" if spec.bytes is not None else ""
     )
-    cut = "more than " if spec.bytes is not None and size > spec.bytes + _CHUNK else ""
+    cut = ""
+    if spec.bytes is not None and size > spec.bytes + _CHUNK:
+        cut = "more than "
     return DataError(
         f"{found.where()}: the content is not that of {card.id}/{spec.name}\n"
         f"  expected sha256 {expected}\n"

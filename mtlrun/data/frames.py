@@ -47,7 +47,9 @@ def column_names(table: Any) -> list[Any] | None:
         "column_names" if hasattr(type(table), "column_names") else "columns",
         None,
     )
-    return None if names is None else list(names)
+    if names is None:
+        return None
+    return list(names)
 
 
 def take_column(X: Any, column: int | str) -> tuple[Array, int]:
@@ -135,14 +137,18 @@ def drop_column(X: Any, position: int) -> Any:
     """Return X without one column: a data frame of the same kind, CSR for a sparse matrix, else an ndarray."""
     X = _indexable(X)
     rest = _safe_indexing(X, [j for j in range(X.shape[1]) if j != position], axis=1)
-    return sp.csr_array(rest) if is_sparse(rest) else rest
+    if is_sparse(rest):
+        return sp.csr_array(rest)
+    return rest
 
 
 def _indexable(X: Any) -> Any:
     """Return X as something whose columns can be chosen."""
     if is_sparse(X):
         return sp.csc_array(X)
-    return X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    if hasattr(X, "shape"):
+        return X
+    return np.asarray(X, dtype=object)
 
 
 def plain_ids(values: Any) -> Array:
@@ -163,7 +169,9 @@ def plain_ids(values: Any) -> Array:
         )
     if ids.dtype.kind == "M":
         coarse = ids.astype("datetime64[us]")
-        return coarse if (pd.isna(ids) | (coarse == ids)).all() else ids
+        if (pd.isna(ids) | (coarse == ids)).all():
+            return coarse
+        return ids
     return ids
 
 
@@ -297,13 +305,14 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
     }
     for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
-        kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
-        if kind and kind in "fiubM":
+        is_plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiubM"
+        if is_plain:
             arrays[f"{j}.values"] = column.to_numpy()
         elif pd.api.types.is_numeric_dtype(column.dtype):
             missing = column.isna().to_numpy()
-            standard = bool if pd.api.types.is_bool_dtype(column.dtype) else np.int64
-            arrays[f"{j}.values"] = column.fillna(standard(0)).to_numpy(dtype=standard)
+            is_boolean = pd.api.types.is_bool_dtype(column.dtype)
+            dtype: type = bool if is_boolean else np.int64
+            arrays[f"{j}.values"] = column.fillna(dtype(0)).to_numpy(dtype=dtype)
             arrays[f"{j}.missing"] = missing
         else:
             codes, values = pd.factorize(column)
@@ -339,11 +348,10 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     for j in range(len(arrays[COLUMNS])):
         if f"{j}.codes" in arrays:
             found = arrays[f"{j}.words"]
-            words = (
-                pd.Index([str(word)[:-1] for word in found], dtype=object)
-                if found.dtype.kind == "U"
-                else found
-            )
+            if found.dtype.kind == "U":
+                words = pd.Index([str(word)[:-1] for word in found], dtype=object)
+            else:
+                words = found
             columns.append(
                 pd.Series(pd.Categorical.from_codes(arrays[f"{j}.codes"], words))
             )
@@ -392,13 +400,12 @@ def typed(column: pd.Series) -> pd.Series:
 
 def _without_gaps(column: pd.Series) -> pd.Series:
     """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
-    kind = (
-        "b"
-        if is_bool_dtype(column.dtype)
-        else "i"
-        if is_integer_dtype(column.dtype)
-        else "f"
-    )
+    if is_bool_dtype(column.dtype):
+        kind = "b"
+    elif is_integer_dtype(column.dtype):
+        kind = "i"
+    else:
+        kind = "f"
     if (
         kind == "f" and getattr(column.dtype, "numpy_dtype", None) == np.float32
     ):  # its names have its own digits
@@ -423,11 +430,9 @@ def _of_objects(column: pd.Series) -> pd.Series:
             return column.where(column.notna(), np.nan).astype(np.float64)
     if kind in ("date", "datetime", "datetime64"):
         found = pd.to_datetime(column, utc=True, errors="coerce")
-        return (
-            found.dt.tz_convert(None)
-            if (found.isna() == column.isna()).all()
-            else column.astype(str)
-        )
+        if (found.isna() == column.isna()).all():
+            return found.dt.tz_convert(None)
+        return column.astype(str)
     if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
         return column.where(column.notna(), None).map(str, na_action="ignore")
     return column
@@ -443,7 +448,9 @@ def nameable(column: pd.Series) -> bool:
 
 def no_date(cell: Any) -> Any:
     """Return a cell that is no number only because pandas would count the nanoseconds of a date."""
-    return str(cell) if isinstance(cell, dt.date | np.datetime64) else cell
+    if isinstance(cell, dt.date | np.datetime64):
+        return str(cell)
+    return cell
 
 
 # ---------------------------------------------------------------------- dates: one format for a whole column, or none

@@ -49,7 +49,9 @@ def read_csv(
     DataError
         As `mtlrun.data.roles.make_dataset`.
     """
-    targets = (target,) if isinstance(target, str) else tuple(target)
+    targets: tuple[str, ...] = tuple(target)
+    if isinstance(target, str):
+        targets = (target,)
     table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
     return make_dataset(
         table,
@@ -125,11 +127,9 @@ def read_uci(
         wrong = ~words.isin(list(known)) if known else words == ""
         if wrong.any():
             row = int(np.argmax(wrong))
-            what = (
-                f"{words[row]!r} is none of {listed(list(known), 20)}"
-                if words[row]
-                else "is empty"
-            )
+            what = "is empty"
+            if words[row]:
+                what = f"{words[row]!r} is none of {listed(list(known), 20)}"
             raise DataError(
                 f"{table.where(row)}: the class {what}", "Is it the file on the card?"
             )
@@ -157,14 +157,16 @@ def read_uci(
 # this benchmark are also training rows. The full variant keeps them unless `clean` is set, the partial one is free of
 # them.
 
-N_INPUTS, N_TORQUES = 21, 7
+N_INPUTS = 21
+N_TORQUES = 7
 SARCOS_FEATURES = [
     f"{kind}{j}"
     for kind in ("position", "velocity", "acceleration")
     for j in range(1, 8)
 ]
 SARCOS_TASKS = [f"torque{j}" for j in range(1, 8)]
-TRAIN_ROWS, TEST_ROWS = 44484, 4449
+TRAIN_ROWS = 44484
+TEST_ROWS = 4449
 #: `source_bits` of the rebuilt file: 8 marks rows that somebody drew uniformly from the full training file.
 UNIFORM_DRAW = 8
 
@@ -243,7 +245,9 @@ def read_sarcos(
 def _full_rows(
     file: DataFile, tests: np.ndarray, blob: str | None, clean: bool
 ) -> tuple[np.ndarray, str]:
-    found = git_blob_id(file.read_bytes()) if blob is not None else None
+    found = None
+    if blob is not None:
+        found = git_blob_id(file.read_bytes())
     if found != blob:
         raise DataError(
             f"{file.where()}: the content is not that of the original {file.name}\n"

@@ -326,7 +326,8 @@ def compare_statistics(
     """
     facts = []
     for name in dict.fromkeys([*found, *expected]):
-        ours, wanted = found.get(name), expected.get(name)
+        ours = found.get(name)
+        wanted = expected.get(name)
         agrees = wanted is None or ours == wanted
         if isinstance(wanted, float) and ours is not None:
             # A hair more than half a unit, for binary fractions and for tables that cut instead of rounding the last 5.

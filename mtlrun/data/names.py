@@ -145,14 +145,14 @@ class Known:
         name = _name(value, self.what)
         if isinstance(value, str):
             whole = _WHOLE.fullmatch(name)
-            return (
-                name
-                if name in self.place or not whole or whole[1] not in self.place
-                else whole[1]
-            )
+            if name in self.place or not whole or whole[1] not in self.place:
+                return name
+            return whole[1]
         if isinstance(value, bool | np.bool_):
             spellings = [text for text in self.place if text.lower() == name.lower()]
-            return spellings[0] if len(spellings) == 1 else name
+            if len(spellings) == 1:
+                return spellings[0]
+            return name
         if isinstance(value, int | float | np.number):
             equal = self.numbers.get(float(value), [])
             if len(equal) > 1:
@@ -160,7 +160,9 @@ class Known:
                 raise DataError(
                     text, "Store the column as text, written as in the training rows."
                 )
-            return equal[0] if equal else name
+            if equal:
+                return equal[0]
+            return name
         if isinstance(value, dt.date):
             spellings = [
                 name,
@@ -226,10 +228,14 @@ def _name(value: Any, column: Any) -> str:
                 text,
                 "Put a letter in front of them, or fill the empty cells of the column.",
             )
-        return number_name(value) if np.isfinite(value) else str(value)
+        if np.isfinite(value):
+            return number_name(value)
+        return str(value)
     if isinstance(value, dt.datetime):
         midnight = value.time() == dt.time() and value.tzinfo is None
-        return str(value.date()) if midnight else str(value)
+        if midnight:
+            return str(value.date())
+        return str(value)
     return normalized(str(value))
 
 
@@ -277,7 +283,9 @@ def without_markers(column: pd.Series, known: Collection[str] = ()) -> pd.Series
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = column.cat.categories
         marked = [value for value in categories if is_missing(value, known)]
-        return column.cat.remove_categories(marked) if marked else column
+        if marked:
+            return column.cat.remove_categories(marked)
+        return column
     if not (
         pd.api.types.is_object_dtype(column.dtype)
         or isinstance(column.dtype, pd.StringDtype)
@@ -288,7 +296,9 @@ def without_markers(column: pd.Series, known: Collection[str] = ()) -> pd.Series
     except TypeError:  # lists and mappings, which are refused where they are used
         return column
     texts = {value for value in values if is_missing(value, known)}
-    return column.mask(column.isin(texts)) if texts else column
+    if texts:
+        return column.mask(column.isin(texts))
+    return column
 
 
 def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
@@ -354,7 +364,9 @@ def name_order(names: Iterable[str]) -> list[str]:
 def _part(part: str) -> tuple[bool, int, str]:
     """Return digits by their length and value, before all other texts."""
     digits = part.lstrip("0")
-    return (False, len(digits), digits) if _DIGITS.fullmatch(part) else (True, 0, part)
+    if _DIGITS.fullmatch(part):
+        return (False, len(digits), digits)
+    return (True, 0, part)
 
 
 def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
@@ -375,7 +387,9 @@ def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
 def with_point(text: str, known: Collection[str]) -> str:
     """Return a cell of a file with decimal commas: a number that is not known as written, with a point."""
     pointed = text.strip().replace(",", ".")
-    return pointed if text.strip() not in known and _canonical(pointed) else text
+    if text.strip() not in known and _canonical(pointed):
+        return pointed
+    return text
 
 
 def _canonical(text: str) -> bool:
@@ -423,25 +437,26 @@ def is_number(text: str) -> bool:
 
 def number_name(value: float) -> str:
     """Return a number that names something (a task, a class, a category) as text: ``7`` for 7.0, all digits kept."""
-    return (
-        f"{value + 0.0:.0f}"
-        if abs(value) < EXACT_INTEGERS and value == int(value)
-        else str(float(value))
-    )
+    if abs(value) < EXACT_INTEGERS and value == int(value):
+        return f"{value + 0.0:.0f}"
+    return str(float(value))
 
 
 def whole(digits: str) -> int:
     """Return the integer that a text of digits stands for; Python itself converts a few thousand digits at most."""
-    return int(digits) if len(digits) < _INDEX_DIGITS else sys.maxsize
+    if len(digits) < _INDEX_DIGITS:
+        return int(digits)
+    return sys.maxsize
 
 
 def written_numbers(names: Sequence[str], many: int) -> bool:
     """Whether names are numbers with marks, such as 1 234,5 or $3, or more than so many numbers with one unit."""
     if all(map(_WRITTEN_NUMBER.fullmatch, names)):
         return True
-    units = (
-        [_WITH_UNIT.fullmatch(name) for name in names] if len(names) > many else [None]
-    )
+    if len(names) > many:
+        units = [_WITH_UNIT.fullmatch(name) for name in names]
+    else:
+        units = [None]
     return (
         None not in units
         and len({unit["unit"] for unit in units if unit is not None}) == 1

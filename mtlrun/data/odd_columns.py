@@ -85,7 +85,9 @@ def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
             names.append(name)
     if not names:
         return []
-    which = "a column of persons" if len(names) == 1 else "columns of persons"
+    which = "columns of persons"
+    if len(names) == 1:
+        which = "a column of persons"
     example = shlex.quote(names[0])
     return [
         f"values repeat in {listed([repr(name) for name in names])}; is it {which}? "

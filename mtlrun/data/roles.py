@@ -46,12 +46,14 @@ from mtlrun.errors import DataError, UnknownNameError, counted, listed
 MAX_WORDS = 50
 #: Rows from which on a column with another whole number in every row is an identifier, what it is called, and what is
 #: added to its name.
-MIN_NUMBERED, NUMBERED = 20, "identifiers (a different whole number in every row)"
+MIN_NUMBERED = 20
+NUMBERED = "identifiers (a different whole number in every row)"
 HINTS = {NUMBERED: "; --keep COLUMN keeps one as a feature"}
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
 #: Columns that a message names, and those among which it looks for one of tasks.
-SHOWN, MOST_COLUMNS = 12, 60
+SHOWN = 12
+MOST_COLUMNS = 60
 #: Numbers of more different values than this are hardly labels.
 FEW_LABELS = 6
 #: What to do with tasks that occur only in the test rows.
@@ -239,7 +241,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     task_id = None
     if task is not None:
         found = make.full(task, "task").sorted(make.first_tasks(task))
-        task_id, tasks = found.codes, found.names
+        task_id = found.codes
+        tasks = found.names
     single = {task, roles.weight, roles.group, roles.time}
     levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
     X, features, categories = _features(
@@ -248,14 +251,16 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     targets = [name for name in targets if name not in make.left_out]
     source = _source(make)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
-    X, y = X[keep], y[keep]
+    X = X[keep]
+    y = y[keep]
     if task_id is not None and not sparse.issparse(X):
         make.notes += constant_within_tasks(X, task_id, features)
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
             y, tasks, labels = _classes_of_tasks(y, task_id, tasks, words)
-            task_type, task_id = "binary", None
+            task_type = "binary"
+            task_id = None
         else:
             labels = dict.fromkeys(tasks, words)
     source = {name: values[keep] for name, values in source.items()}
@@ -541,7 +546,8 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
 
 def _group_like(make: _DatasetBuilder, target: str) -> str:
     """Name a column that could be one of tasks: few names, each in several rows, words before numbers."""
-    table, found = make.table, []
+    table = make.table
+    found = []
     for name in table.columns[:MOST_COLUMNS]:
         column = table.column(name)
         count = column.nunique()
@@ -551,7 +557,9 @@ def _group_like(make: _DatasetBuilder, target: str) -> str:
             and 2 <= count <= len(column) / 4
         ):
             found.append((is_numeric_dtype(column), count, name))
-    return f" (for example --task {min(found)[2]})" if found else ""
+    if found:
+        return f" (for example --task {min(found)[2]})"
+    return ""
 
 
 def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
@@ -570,7 +578,10 @@ def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
                 "Compare each type in a run of its own, or say --task-type.",
             )
         # A target of two classes may stand beside one of more, or beside numbers.
-        kind = "regression" if "regression" in found else max(found)
+        if "regression" in found:
+            kind = "regression"
+        else:
+            kind = max(found)
     if make.roles.task_type is None:
         make.notes.append(f"the task type is inferred from the targets: {kind}")
         for name, column in columns.items() if kind == "multiclass" else ():
@@ -589,7 +600,9 @@ def _kind(column: pd.Series) -> str:
         column.nunique() if is_numeric_dtype(column) else len(Names.of(column).names)
     ) == 2:
         return "binary"
-    return "regression" if is_numeric_dtype(column) else "multiclass"
+    if is_numeric_dtype(column):
+        return "regression"
+    return "multiclass"
 
 
 def _labels(
@@ -602,7 +615,8 @@ def _labels(
     codings: list[str] = []
     several_classes: list[str] = []
     for name in columns:
-        found, positive = _classes(make, name), make.roles.positive
+        found = _classes(make, name)
+        positive = make.roles.positive
         words = taken = found.names
         if len(words) == 2:
             taken = words[1:]
@@ -656,7 +670,9 @@ def _classes_of_tasks(
     codes: np.ndarray, task_id: np.ndarray, tasks: Sequence[str], words: Sequence[str]
 ) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column per class of each task (one for a task of two), NaN for the rows of other tasks."""
-    parts, names, labels = [], [], {}
+    parts = []
+    names = []
+    labels = {}
     for t, task in enumerate(tasks):
         mine = task_id == t
         found = np.unique(codes[mine])
@@ -674,18 +690,16 @@ def _classes(make: _DatasetBuilder, name: str) -> Names:
     """
     found = make.named(name)
     column = make.typed(name)
-    dtype = (
-        column.cat.categories.dtype
-        if isinstance(column.dtype, pd.CategoricalDtype)
-        else column.dtype
-    )
-    kind = (
-        "bool"
-        if is_bool_dtype(dtype)
-        else "number"
-        if is_numeric_dtype(dtype)
-        else "text"
-    )
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        dtype = column.cat.categories.dtype
+    else:
+        dtype = column.dtype
+    if is_bool_dtype(dtype):
+        kind = "bool"
+    else:
+        kind = "text"
+        if is_numeric_dtype(dtype):
+            kind = "number"
     if kind == "number" and is_plain(found.names):
         found = Names.of(column)
     elif kind == "number":
@@ -754,19 +768,19 @@ def _kept(
     task_id: np.ndarray | None,
 ) -> tuple[np.ndarray, list[str], np.ndarray | None]:
     """Return the rows that stay, and their tasks: rows have a target, tasks enough rows and more than one class."""
-    labels, classes = kind != "regression", kind == "multiclass"
+    labels = kind != "regression"
+    classes = kind == "multiclass"
     rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
     if task_id is not None:
         need = make.roles.min_rows or MIN_ROWS
         sizes = np.bincount(task_id[rows], minlength=len(tasks))
         small = sizes < need
         if small.any() and make.roles.min_rows is None:
-            worst, others = int(np.argmin(sizes)), int(small.sum()) - 1
-            more = (
-                f" (and {counted(others, 'more task is', 'more tasks are')} too small)"
-                if others
-                else ""
-            )
+            worst = int(np.argmin(sizes))
+            others = int(small.sum()) - 1
+            more = ""
+            if others:
+                more = f" (and {counted(others, 'more task is', 'more tasks are')} too small)"
             raise DataError(
                 f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{more}; training, "
                 f"selecting and testing take at least {MIN_ROWS}",
@@ -777,16 +791,13 @@ def _kept(
                     else ""
                 ),
             )
-        known = (
-            [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))]
-            if labels
-            else []
-        )
-        alone = (
-            ~small & np.array([len(found) == 1 for found in known])
-            if labels
-            else np.zeros_like(small)
-        )
+        known = []
+        if labels:
+            known = [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))]
+        if labels:
+            alone = ~small & np.array([len(found) == 1 for found in known])
+        else:
+            alone = np.zeros_like(small)
         single = alone & classes
         if alone.any() and not classes:
             names = listed([tasks[t] for t in np.flatnonzero(alone)])
@@ -809,7 +820,8 @@ def _kept(
             )
             raise DataError(text, "Choose another task column or --min-rows.")
         rows = rows[np.isin(task_id[rows], left)]
-        tasks, task_id = [tasks[t] for t in left], np.searchsorted(left, task_id[rows])
+        tasks = [tasks[t] for t in left]
+        task_id = np.searchsorted(left, task_id[rows])
     if len(rows) < len(y):
         make.notes.append(
             f"{counted(len(y) - len(rows), 'row')} without a target or of tasks left out"
@@ -818,7 +830,8 @@ def _kept(
 
 
 def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
-    roles, found = make.roles, {}
+    roles = make.roles
+    found = {}
     if roles.weight:
         found[WEIGHT] = weights_of(make.table, roles.weight)
     if roles.group:
@@ -837,7 +850,8 @@ def _published(
     data: Dataset, tested: np.ndarray, roles: Roles
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of the table and those of the test table."""
-    train, test = np.flatnonzero(~tested), np.flatnonzero(tested)
+    train = np.flatnonzero(~tested)
+    test = np.flatnonzero(tested)
     if data.task_id is not None and roles.unseen == "error":
         new = sorted(
             {

@@ -66,13 +66,18 @@ class Schema:
     @property
     def known(self) -> Mapping[str, Sequence[str]]:
         """Columns of names, and the names of the training rows."""
-        tasks = {} if self.task_column is None else {self.task_column: self.tasks}
+        if self.task_column is None:
+            tasks = {}
+        else:
+            tasks = {self.task_column: self.tasks}
         return {**self.categories, **tasks}
 
     @property
     def columns(self) -> Sequence[str]:
         """Names of the features; of a model that takes them by position, the last one of ``x1``, ``x2``, ..."""
-        return self.features if self.table else (f"x{self.n_features}",)
+        if self.table:
+            return self.features
+        return (f"x{self.n_features}",)
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,10 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     new_words: dict[str, dict[str, int]] = {}
     candidates = [name for name in table.columns if name not in task_columns]
     if schema.strings:
-        chosen = [SEQUENCE] if SEQUENCE in candidates else candidates[:1]
+        if SEQUENCE in candidates:
+            chosen = [SEQUENCE]
+        else:
+            chosen = candidates[:1]
         X = _sequences(table, chosen)
     else:
         chosen = _features(table, schema, candidates)
@@ -164,7 +172,9 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         check_large(X, table.name, chosen if table.named else (), table.where)
     found = X.dtype.itemsize if schema.strings else X.shape[1]
     if found != schema.n_features:
-        what = "letters per sequence" if schema.strings else "columns"
+        what = "columns"
+        if schema.strings:
+            what = "letters per sequence"
         raise DataError(
             f"{table.name}: {found} {what}, the model has {schema.n_features}",
             _OTHER_MODEL,
@@ -190,11 +200,10 @@ def _tasks(
         return values.to_numpy(dtype=np.int64) - 1, set(columns)
     if not schema.tasks:
         values = table.text(columns[0])
-        values = (
-            values
-            if is_numeric_dtype(values) or values.dtype == object
-            else as_written(values)
-        )
+        if is_numeric_dtype(values) or values.dtype == object:
+            values = values
+        else:
+            values = as_written(values)
     table.refuse_errors(columns[:1])
     found = Names.of(values, schema.tasks)
     if (found.codes < 0).any():
@@ -215,7 +224,8 @@ def _cells(column: pd.Series, found: Names) -> list[Any]:
 
 def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[str]:
     """Return the columns that are the features of the model, in its order."""
-    wanted, known = list(schema.features), set(candidates)
+    wanted = list(schema.features)
+    known = set(candidates)
     if table.named and wanted:
         by_name = True
     else:  # x1, x2, ... mean something to a model that was fitted on such a table
@@ -227,11 +237,9 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
             if table.named or name not in table.default_targets
         ]
         if len(rest) != schema.n_features:
-            hint = (
-                f" besides the task column {schema.task_column!r}"
-                if len(table.columns) > len(candidates)
-                else ""
-            )
+            hint = ""
+            if len(table.columns) > len(candidates):
+                hint = f" besides the task column {schema.task_column!r}"
             needed = counted(schema.n_features, "feature")
             text = f"{table.name}: {counted(len(rest), 'column')}{hint}, the model has {needed}"
             raise DataError(
@@ -258,7 +266,8 @@ def _coded(
 
     New words are put into `new_words`.
     """
-    words, columns = {}, []
+    words = {}
+    columns = []
     for feature, name in zip(schema.features, names, strict=True):
         if feature in schema.categories:
             words[name], new = Known(schema.categories[feature], name).codes(

@@ -25,7 +25,8 @@ AT_CONTENT = {
 BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
 LEVELS = 256
 #: Bases before the site that lean towards pyrimidines, and bases around the site that carry a consensus.
-TRACT, CONSENSUS = 16, 4
+TRACT = 16
+CONSENSUS = 4
 _CHUNK = 1 << 16
 #: Families of `simulate_families`: what the tasks have in common.
 FAMILIES = (
@@ -360,11 +361,10 @@ def simulate_families(
         f"d >= 3 and noise >= 0 are needed, not d={d}, noise={noise}",
     )
     rng = np.random.default_rng(seed)
-    own, common = rng.standard_normal((d, tasks)), rng.standard_normal((d, 3))
-    own, common = (
-        own / np.linalg.norm(own, axis=0),
-        common / np.linalg.norm(common, axis=0),
-    )
+    own = rng.standard_normal((d, tasks))
+    common = rng.standard_normal((d, 3))
+    own = own / np.linalg.norm(own, axis=0)
+    common = common / np.linalg.norm(common, axis=0)
     numbers = np.arange(tasks)
     slopes = common[:, :1] + 0.5 * own
     W = {
@@ -479,7 +479,8 @@ def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> np.ndarray:
         fine,
         f"{m} labels with at least {least} positives do not give {cardinality} labels to each of {n} rows",
     )
-    low, high = 0.0, float(n) * m
+    low = 0.0
+    high = float(n) * m
     for _ in range(100):
         middle = (low + high) / 2
         total = np.clip(np.round(middle * shape), least, n).sum()
@@ -556,7 +557,9 @@ def simulate_breast_cancer(
     generator = np.random.default_rng(seed)
     loadings = generator.standard_normal((n_genes, factors)) * np.sqrt(0.5 / factors)
     common = generator.standard_normal(n_genes)
-    X, y, W = [], [], []
+    X = []
+    y = []
+    W = []
     for size in STUDIES.values():
         genes = generator.standard_normal((size, factors)) @ loadings.T
         genes += np.sqrt(0.5) * generator.standard_normal((size, n_genes))
@@ -648,7 +651,8 @@ def simulate_splice(
     sizes = np.full(len(organisms), n // len(organisms)) + (
         np.arange(len(organisms)) < n % len(organisms)
     )
-    X, y = np.empty((n, length), dtype=np.uint8), np.empty(n)
+    X = np.empty((n, length), dtype=np.uint8)
+    y = np.empty(n)
     start = 0
     for k, (organism, size) in enumerate(zip(organisms, sizes, strict=True)):
         generator = np.random.default_rng([seed, 1, k])

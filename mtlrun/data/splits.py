@@ -25,7 +25,9 @@ Rows = np.ndarray
 MIN_PART = 4
 
 #: Keys of `Dataset.source` that splits and fits respect.
-GROUP, TIME, WEIGHT = "group", "time", "weight"
+GROUP = "group"
+TIME = "time"
+WEIGHT = "weight"
 
 
 def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -72,10 +74,8 @@ def time_folds(time: np.ndarray, folds: int) -> Iterator[tuple[np.ndarray, np.nd
     )
     ends = [*borders[1:], np.inf]
     for start, end in zip(borders, ends, strict=True):
-        train, test = (
-            np.flatnonzero(time < start),
-            np.flatnonzero((time >= start) & (time < end)),
-        )
+        train = np.flatnonzero(time < start)
+        test = np.flatnonzero((time >= start) & (time < end))
         if train.size and test.size:
             yield train, test
 
@@ -217,11 +217,10 @@ class TaskStratifiedKFold(_TaskSplitter):
                 stacklevel=3,
             )
         n = len(tasks)
-        tie = (
-            check_random_state(self.random_state).permutation(n)
-            if self.shuffle
-            else np.arange(n)
-        )
+        if self.shuffle:
+            tie = check_random_state(self.random_state).permutation(n)
+        else:
+            tie = np.arange(n)
         order = np.lexsort((tie, strata, tasks))
         fold = np.empty(n, dtype=np.int64)
         fold[order] = (
@@ -292,11 +291,10 @@ class TaskShuffleSplit(_TaskSplitter):
     def _train_count(self, size: int) -> int:
         if size == 1:
             return 1
-        wanted = (
-            self.train_size
-            if isinstance(self.train_size, (int, np.integer))
-            else int(self.train_size * size)
-        )
+        if isinstance(self.train_size, (int, np.integer)):
+            wanted = self.train_size
+        else:
+            wanted = int(self.train_size * size)
         return int(min(max(wanted, 1), size - 1))
 
 
@@ -371,11 +369,10 @@ def split_rows(
 
 def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
     """Return the rows of every task in a random order; all rows are those of one task if the design is shared."""
-    tasks = (
-        np.zeros(dataset.n_samples, dtype=int)
-        if dataset.task_id is None
-        else dataset.task_id
-    )
+    if dataset.task_id is None:
+        tasks = np.zeros(dataset.n_samples, dtype=int)
+    else:
+        tasks = dataset.task_id
     order = np.random.default_rng(seed).permutation(rows)
     return {int(task): order[tasks[order] == task] for task in np.unique(tasks[rows])}
 
@@ -482,7 +479,8 @@ def _take(
     """Return rows without those taken at random, and those: as many as `part` of the rows `of`, task by task."""
     if GROUP in dataset.source:
         return _take_groups(dataset, rows, part * len(of) / len(rows), seed)
-    mine, whole = _rows_by_task(dataset, rows, seed), _rows_by_task(dataset, of, seed)
+    mine = _rows_by_task(dataset, rows, seed)
+    whole = _rows_by_task(dataset, of, seed)
     # A task with rows keeps one.
     taken = [
         own[: min(int(part * len(whole[task])), len(own) - 1)]

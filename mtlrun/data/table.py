@@ -75,7 +75,9 @@ if TYPE_CHECKING:
     from mtlrun.data.schema import Schema
 
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
-TARGET, TASK, SEQUENCE = "target", "task", "sequence"
+TARGET = "target"
+TASK = "task"
+SEQUENCE = "sequence"
 #: Starts the names of the targets of svmlight files with several labels per row.
 _LABEL = "label "
 #: Variables of MATLAB files: features and targets.
@@ -165,9 +167,9 @@ class Table:
 
     def where(self, row: int) -> str:
         """Return the place of a row, for messages: ``file:line``, or the number of the row."""
-        return (
-            f"{self.name}: row {row + 1}" if self.locate is None else self.locate(row)
-        )
+        if self.locate is None:
+            return f"{self.name}: row {row + 1}"
+        return self.locate(row)
 
     def column(self, name: str) -> pd.Series:
         """Return a column, dense.
@@ -244,7 +246,9 @@ class Table:
         wrong = np.isinf(values) if gaps else ~np.isfinite(values)
         if wrong.any():
             at = tuple(np.argwhere(wrong)[0])
-            entries = sparse.coo_array(X) if sparse.issparse(X) else None
+            entries = None
+            if sparse.issparse(X):
+                entries = sparse.coo_array(X)
             row, j = at if entries is None else (entries.row[at], entries.col[at])
             raise self._no_number(names[j], int(row), values[at])
         return X
@@ -266,11 +270,10 @@ class Table:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
     def _no_number(self, name: str, row: int, value: Any) -> DataError:
-        what = (
-            "no value here"
-            if pd.api.types.is_scalar(value) and pd.isna(value)
-            else f"{shorten(str(value), 40)!r}, which is not a finite number"
-        )
+        if pd.api.types.is_scalar(value) and pd.isna(value):
+            what = "no value here"
+        else:
+            what = f"{shorten(str(value), 40)!r}, which is not a finite number"
         return DataError(
             f"{self.where(row)}: column {name!r} contains {what}",
             "Fix the cell, or drop the row.",
@@ -347,7 +350,9 @@ class Table:
             frame[name] = typed(frame[name])
 
         def locate(row: int) -> str:
-            return self.where(row) if row < n else other.where(row - n)
+            if row < n:
+                return self.where(row)
+            return other.where(row - n)
 
         def written(name: str) -> pd.Series:
             gone = pd.Series(np.nan, index=range(len(other.frame)))
@@ -365,7 +370,9 @@ def _inferred(column: pd.Series) -> pd.Series:
     if (numbers.isna() == column.isna()).all():
         return numbers
     truth = column.map({"True": True, "False": False})
-    return typed(truth) if (truth.isna() == column.isna()).all() else column
+    if (truth.isna() == column.isna()).all():
+        return typed(truth)
+    return column
 
 
 def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> Table:
@@ -404,9 +411,9 @@ def read_table_file(
 ) -> Table:
     """Read a table from a file whose format is known; see `read_table`."""
     if suffix not in _READERS:
-        other = (
-            "Save it as .xlsx or .csv." if suffix in (".xls", ".xlsm", ".ods") else ""
-        )
+        other = ""
+        if suffix in (".xls", ".xlsm", ".ods"):
+            other = "Save it as .xlsx or .csv."
         known = f"Known suffixes: {', '.join(_READERS)}, also with .gz."
         raise DataError(f"{file.where()}: unknown format", other or known)
     table = _READERS[suffix](file, like)
@@ -519,7 +526,8 @@ def optional_module(name: str, extra: str, place: str) -> Any:
 
 def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
-    raw, name = file.read_bytes(), file.where()
+    raw = file.read_bytes()
+    name = file.where()
     optional_module("openpyxl", "excel", name)
     try:
         sheet = read_sheet(raw, name)
@@ -544,11 +552,10 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     ]
     cells = ["" if pd.isna(cell) else column_name(str(cell)) for cell in texts]
     header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
-    names = (
-        checked_names(cells, f"{name}:{sheet.index[0] + 1}")
-        if header
-        else _made_up(len(cells), name)
-    )
+    if header:
+        names = checked_names(cells, f"{name}:{sheet.index[0] + 1}")
+    else:
+        names = _made_up(len(cells), name)
     rows = sheet.iloc[int(header) :]
     frame = rows.reset_index(drop=True).set_axis(names, axis=1)
     for column in names:
@@ -585,9 +592,12 @@ def _arff(file: DataFile) -> Table:
     count = (
         meka_labels(table.relation) or 0
     )  # the first ones, the last ones if negative
-    targets = (
-        names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
-    )
+    if count > 0:
+        targets = names[:count]
+    else:
+        targets = []
+        if count < 0:
+            targets = names[len(names) + count :]
     words = {
         name: list(attribute.codes or ())
         for name, attribute in zip(names, table.attributes, strict=True)
@@ -629,21 +639,22 @@ def _arff(file: DataFile) -> Table:
 
 def _arff_words(table: ArffTable, j: int) -> pd.Series:
     """Return a nominal column in its words, a numeric one as numbers."""
-    attribute, values = table.attributes[j], table.X[:, [j]]
+    attribute = table.attributes[j]
+    values = table.X[:, [j]]
     values = (values.toarray() if sparse.issparse(values) else values).ravel()
     if attribute.codes is None:
         return pd.Series(values, name=attribute.name)
     words = list(attribute.codes)
     order = np.argsort(list(attribute.codes.values()))
     known = np.array(list(attribute.codes.values()))[order]
-    place = (
-        np.minimum(np.searchsorted(known, values), len(known) - 1)
-        if len(known)
-        else np.zeros(len(values), int)
-    )
-    codes = (
-        np.where(known[place] == values, order[place], -1) if len(known) else place - 1
-    )
+    if len(known):
+        place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    else:
+        place = np.zeros(len(values), int)
+    if len(known):
+        codes = np.where(known[place] == values, order[place], -1)
+    else:
+        codes = place - 1
     return pd.Series(
         pd.Categorical.from_codes(codes, pd.Index(words, dtype=object)),
         name=attribute.name,
@@ -651,7 +662,8 @@ def _arff_words(table: ArffTable, j: int) -> pd.Series:
 
 
 def _mat(file: DataFile) -> Table:
-    raw, name = file.read_bytes(), file.where()
+    raw = file.read_bytes()
+    name = file.where()
     try:
         present = set(list_variables(raw, ()))
     except (ValueError, LookupError, zlib.error):
@@ -661,7 +673,8 @@ def _mat(file: DataFile) -> Table:
     ]
     x, y = pairs[0] if pairs else _MAT_NAMES[0]
     content = read_mat(io.BytesIO(raw), name, (x, y) if y in present else (x,))
-    X, Y = content[x], content.get(y)
+    X = content[x]
+    Y = content.get(y)
     if isinstance(X, list) or isinstance(Y, list):
         tasks, targets = task_cells(
             X, [np.zeros(len(cell)) for cell in X] if Y is None else Y, name, x, y
@@ -696,14 +709,14 @@ def _mat(file: DataFile) -> Table:
 
 
 def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
-    content, name = file.read_bytes().removeprefix(codecs.BOM_UTF8), file.where()
-    known = (
-        []
-        if like is None
-        else [
+    content = file.read_bytes().removeprefix(codecs.BOM_UTF8)
+    name = file.where()
+    if like is None:
+        known = []
+    else:
+        known = [
             int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)
         ]
-    )
     zero = 0 in known if known else counts_from_zero(content)
     several = has_several_labels(content) or bool(
         like and any(n.startswith(_LABEL) for n in like.columns)
@@ -727,7 +740,9 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
             default_targets=list(targets.columns),
             named=False,
         )
-    task = TASK if len(np.unique(qid)) > 1 or like is not None else None
+    task = None
+    if len(np.unique(qid)) > 1 or like is not None:
+        task = TASK
     frame = pd.DataFrame({TARGET: y, TASK: qid} if task else {TARGET: y})
     return Table(
         name,
@@ -742,7 +757,8 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
 
 def _npz(file: DataFile) -> Table:
     """Return `X` and `task_id` of an archive, or the sparse matrix that ``scipy.sparse.save_npz`` wrote."""
-    name, remedy = file.where(), "numpy.savez(FILE, X=..., task_id=...) makes one."
+    name = file.where()
+    remedy = "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:
         content = file.read_bytes()
         with NpzArchive(content, name) as archive:
@@ -911,7 +927,8 @@ def label_list(
                 text,
                 "Give one table, and for Mulan's format one .xml file of its labels.",
             )
-        data, labels = tables[0], lists[0] if lists else labels
+        data = tables[0]
+        labels = lists[0] if lists else labels
     if labels is None and not other and isinstance(data, str | Path):
         stem, arff, _ = Path(data).name.partition(".arff")
         beside = Path(data).with_name(f"{stem}.xml")

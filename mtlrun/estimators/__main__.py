@@ -40,14 +40,14 @@ def public_classes() -> list[type]:
         if not info.name.startswith("_")
     ]
     modules = [importlib.import_module(f"mtlrun.estimators.{name}") for name in names]
-    found = [
+    classes = [
         value
         for module in modules
         for value in vars(module).values()
         if _is_ours(value, module)
     ]
     return sorted(
-        found,
+        classes,
         key=lambda cls: getattr(cls, "facts", None) is None or cls.facts.multitask,
     )
 
@@ -68,8 +68,8 @@ def method_info(cls: type) -> MethodInfo:
     head = sections(cls.__doc__)[""]
     loss = rules.get("loss", NONE).names
     common = {
-        known.name: getattr(facts, known.name)
-        for known in dataclasses.fields(MethodFacts)
+        field.name: getattr(facts, field.name)
+        for field in dataclasses.fields(MethodFacts)
     }
     return MethodInfo(
         **common | ({"losses": loss} if loss else {}),
@@ -112,14 +112,14 @@ def _short(entry: str) -> str:
     """Return authors and year of a BibTeX entry: up to three names."""
     fields = dict(re.findall(r"(author|year) = {(.*?)}(?:,|\n)", entry))
     names = [author.split(",")[0] for author in fields["author"].split(" and ")]
-    first, last = ", ".join(names[:-1]), names[-1]
-    text = (
-        f"{names[0]} et al."
-        if len(names) > 3
-        else f"{first} and {last}"
-        if first
-        else last
-    )
+    first = ", ".join(names[:-1])
+    last = names[-1]
+    if len(names) > 3:
+        text = f"{names[0]} et al."
+    elif first:
+        text = f"{first} and {last}"
+    else:
+        text = last
     return f"{text} {fields['year']}"
 
 
@@ -133,10 +133,10 @@ def registry_text(methods: list[MethodInfo]) -> str:
 
 def stub_text(classes: list[type]) -> str:
     """Return the content of ``__init__.pyi``: what `mtlrun.estimators` offers, for type checkers and for itself."""
-    found = sorted(
+    imports = sorted(
         (cls.__module__, cls.__name__) for cls in [*classes, DegenerateModelWarning]
     )
-    lines = [f"from {module} import {name} as {name}" for module, name in found]
+    lines = [f"from {module} import {name} as {name}" for module, name in imports]
     return "\n".join(
         [
             "# Written by `python -m mtlrun.estimators`.",
@@ -160,17 +160,17 @@ def page_text(
     by_name = {info.name: info for info in methods}
     classifiers = {info.name: by_name.get(f"{info.name}Classifier") for info in methods}
     hidden = {classifier.name for classifier in classifiers.values() if classifier}
-    shown = [info for info in methods if info.name not in hidden]
+    listed_methods = [info for info in methods if info.name not in hidden]
     overview = [
         (f"[{info.name}](#{info.name.lower()})", info.summary, info.source)
-        for info in shown
+        for info in listed_methods
     ]
     wrappers = [
         (f"`{cls.__module__}:{cls.__name__}`", sections(cls.__doc__)[""].split("\n")[0])
         for cls in others
     ]
     elsewhere: dict[tuple[str, str], list[str]] = {}
-    for info in shown:
+    for info in listed_methods:
         for function, strengths in info.elsewhere.items():
             elsewhere.setdefault((function, strengths), []).append(f"`{info.name}`")
     conversions = sorted(
@@ -179,7 +179,7 @@ def page_text(
     parts = [
         "## Overview\n",
         _table(("Method", "What it does", "Source"), overview),
-        *(_section(info, classifiers[info.name]) for info in shown),
+        *(_section(info, classifiers[info.name]) for info in listed_methods),
         "## Baselines and wrappers of `mtlrun compare`\n",
         "They belong to no paper's experiment, hence not to the registry; in a file they are written as the class.\n",
         _table(("Class", "What it does"), wrappers),

@@ -40,7 +40,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Bytes of an array in single precision from which on it is read in blocks, values of a block in double precision, and
 # copies of the sums that a fit makes.
-_LARGE, _BLOCK, _COPIES = 32 << 20, 1 << 21, 4
+_LARGE = 32 << 20
+_BLOCK = 1 << 21
+_COPIES = 4
 #: Solvers to which d + 1 rows with the same sums are as good as all; the others show an algorithm as it is printed.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
@@ -56,7 +58,10 @@ def usual_bytes(
     data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3
 ) -> float:
     """Return the bytes of so many matrices of coefficients, fields, and copies of the design that centring makes."""
-    design = 0 if data.sparse else data.X.shape[0] * data.X.shape[1]
+    if data.sparse:
+        design = 0
+    else:
+        design = data.X.shape[0] * data.X.shape[1]
     return 8.0 * (
         coefficients * data.n_features * data.n_tasks
         + fields * data.targets.size
@@ -64,17 +69,17 @@ def usual_bytes(
     )
 
 
-def content_key(data: TaskData, *more: Any) -> str:
+def content_key(data: TaskData, *extras: Any) -> str:
     """Return a digest of everything in the data but the names of the tasks, and of some other things."""
-    return str(joblib.hash([data.digest, *more], hash_name="sha1"))
+    return str(joblib.hash([data.digest, *extras], hash_name="sha1"))
 
 
 def rows_by_code(codes: Array) -> list[Array]:
     """Return the rows of every code."""
     order = np.argsort(codes, kind="stable")
-    return (
-        np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
-    )
+    if len(codes):
+        return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    return []
 
 
 def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array:
@@ -283,7 +288,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         self.converged_ = result.converged
         self.objective_ = list(result.objective)
         self.gap_ = result.gap
-        self.stop_crit_ = result.gap if result.stop_crit is None else result.stop_crit
+        if result.stop_crit is None:
+            self.stop_crit_ = result.gap
+        else:
+            self.stop_crit_ = result.stop_crit
         if not result.converged:
             warnings.warn(
                 self._convergence_message(result), ConvergenceWarning, stacklevel=3
@@ -294,7 +302,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return "tol"
 
     def _convergence_message(self, result: SolverResult) -> str:
-        reached, knob = "", self._knob()
+        reached = ""
+        knob = self._knob()
         if self.stop_crit_ is not None:
             reached = f": stopping criterion {self.stop_crit_:.2g} against {knob}={getattr(self, knob):g}"
         why = f" ({result.message})" if result.message else ""
@@ -308,11 +317,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         check_is_fitted(self)
         X, ids = self._read_X(X, task_id, reset=False)
         codes = self._task_of_rows(ids)
-        return (
-            self._of_all_tasks(self._scores_of_tasks(X))
-            if codes is None
-            else self._scores_of_rows(X, codes)
-        )
+        if codes is None:
+            return self._of_all_tasks(self._scores_of_tasks(X))
+        return self._scores_of_rows(X, codes)
 
     def _scores_of_tasks(self, X: Any) -> Array:
         """Return the scores of all rows by the models of all tasks, (n, T)."""
@@ -368,10 +375,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         """
         check_params(self, self._rules)
         before: TaskStatistics | None = getattr(self, "statistics_", None)
-        read, whole = self._added(before, X, y, task_id, sample_weight)
+        read, statistics = self._added(before, X, y, task_id, sample_weight)
         self.__dict__.update(read.__dict__)
-        self._last_parts = self._fit_sums(whole)
-        self.statistics_ = whole
+        self._last_parts = self._fit_sums(statistics)
+        self.statistics_ = statistics
         return self
 
     def _added(
@@ -418,13 +425,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             return False
         n, d = X.shape
         y = np.asarray(y)
-        designs = (
-            np.unique(task_id).size
-            if task_id is not None
-            else y.shape[1]
-            if y.ndim == 2
-            else 1
-        )
+        if task_id is not None:
+            designs = np.unique(task_id).size
+        else:
+            designs = 1
+            if y.ndim == 2:
+                designs = y.shape[1]
         if (
             n < 2 * d * designs
             or not memory.fits(_COPIES * 8.0 * designs * d * d)
@@ -432,7 +438,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         ):
             return False
         check_params(self, self._rules)
-        model, found = self, None
+        model = self
+        statistics = None
         size = max(1, _BLOCK // d)
         for begin in range(0, n, size):
             part = slice(begin, begin + size)
@@ -440,10 +447,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
                 None if a is None else np.asarray(a)[part]
                 for a in (task_id, sample_weight)
             )
-            model, found = model._added(found, X[part], y[part], ids, weights)
-        assert found is not None
+            model, statistics = model._added(statistics, X[part], y[part], ids, weights)
+        assert statistics is not None
         self.__dict__.update(model.__dict__)
-        self._fit_sums(found)
+        self._fit_sums(statistics)
         return True
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
@@ -536,16 +543,13 @@ class _TaskLabels(np.ndarray):
 
     def __getitem__(self, index: Any) -> Any:
         plain = self.view(np.ndarray)
-        shape = (
-            np.shape(index)
-            if isinstance(index, np.ndarray) and index.dtype.kind in "iu"
-            else ()
-        )
-        return (
-            plain[np.arange(len(plain)), index]
-            if shape[1:] == (len(plain),)
-            else plain[index]
-        )
+        if isinstance(index, np.ndarray) and index.dtype.kind in "iu":
+            shape = np.shape(index)
+        else:
+            shape = ()
+        if shape[1:] == (len(plain),):
+            return plain[np.arange(len(plain)), index]
+        return plain[index]
 
 
 class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
@@ -560,19 +564,18 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         labels, signed = encode_labels(check_targets(y, n_rows, labels=True))
-        self._classes = (
-            labels if signed.ndim == 1 else np.tile(labels, (signed.shape[1], 1))
-        )
+        if signed.ndim == 1:
+            self._classes = labels
+        else:
+            self._classes = np.tile(labels, (signed.shape[1], 1))
         return signed
 
     @property
     def classes_(self) -> Array:
         """The two labels, of a 2-D `y` for every column."""
-        return (
-            self._classes
-            if self._classes.ndim == 1
-            else self._classes.view(_TaskLabels)
-        )
+        if self._classes.ndim == 1:
+            return self._classes
+        return self._classes.view(_TaskLabels)
 
     def _labels(self) -> Array:
         """Return the two labels of all tasks."""
@@ -610,11 +613,9 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
         """Return probabilities (logistic loss only): (n, T) of the second label for a shared design, else (n, 2)."""
         positive = expit(self.decision_function(X, task_id=task_id))
-        return (
-            positive
-            if positive.ndim == 2
-            else np.column_stack([1 - positive, positive])
-        )
+        if positive.ndim == 2:
+            return positive
+        return np.column_stack([1 - positive, positive])
 
     def _is_logistic(self) -> bool:
         return getattr(self, "loss", None) == "logistic"
@@ -657,7 +658,7 @@ class WeightedClassifierMTL(ClassifierMTL):
     ) -> Array | None:
         if self.class_weight is None:
             return weights
-        given = None
+        label_weights = None
         if isinstance(self.class_weight, dict):
             labels = self._labels().tolist()
             unknown = [label for label in self.class_weight if label not in labels]
@@ -665,8 +666,10 @@ class WeightedClassifierMTL(ClassifierMTL):
                 raise ValueError(
                     f"class_weight names {unknown}, but the labels are {labels}"
                 )
-            given = [float(self.class_weight.get(label, 1.0)) for label in labels]
-        return class_weights(y, ids, weights, given)
+            label_weights = [
+                float(self.class_weight.get(label, 1.0)) for label in labels
+            ]
+        return class_weights(y, ids, weights, label_weights)
 
 
 def task_similarity(model: Any) -> Array:
@@ -712,6 +715,6 @@ def _correlation(covariance: Array) -> Array:
     covariance = np.asarray(covariance, dtype=float)
     scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     scale[scale <= 1e-12 * max(scale.max(), 1e-300)] = np.inf
-    found = covariance / np.outer(scale, scale)
-    np.fill_diagonal(found, 1.0)
-    return found
+    correlation = covariance / np.outer(scale, scale)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation

@@ -307,14 +307,17 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         start: SolverResult | None = None,
         rotation: Rotation | None = None,
     ) -> SolverResult:
-        rotation = self._decompose(data) if rotation is None else rotation
+        if rotation is None:
+            rotation = self._decompose(data)
         solve = super()._solve
         self.groups_ = [[t] for t in range(data.n_tasks)]
         alone = solve(data, start=start, rotation=rotation)
-        k, seen = self.n_task_clusters_, list[Groups]()
+        k = self.n_task_clusters_
+        seen = list[Groups]()
         if k == data.n_tasks:
             return alone
-        best, best_groups = alone, self.groups_
+        best = alone
+        best_groups = self.groups_
         rng = check_random_state(self.random_state)
         # Random groups are drawn, and tasks moved, in the order of the size of their
         # coefficients: names and positions of tasks must not matter.
@@ -331,7 +334,8 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
                 self.groups_ = _by_position(groups, order)
                 result = solve(data, start=result, rotation=rotation)
                 if len(seen) == 1 or result.objective[-1] < best.objective[-1]:
-                    best, best_groups = result, self.groups_
+                    best = result
+                    best_groups = self.groups_
                 groups = move_tasks(result.W[:, order], groups)
         self.groups_ = best_groups
         return best
@@ -365,7 +369,9 @@ class _WarmInRowSpace(BaseMTL):
 
     def _recall(self, data: TaskData) -> ClusteredWarmStart:
         """Return what an earlier fit on data of this content left, or else the decomposition alone."""
-        key = content_key(data, self.fit_intercept) if self.warm_start else ""
+        key = ""
+        if self.warm_start:
+            key = content_key(data, self.fit_intercept)
         kept: ClusteredWarmStart | None = (
             getattr(self, "warm_start_", None) if self.warm_start else None
         )

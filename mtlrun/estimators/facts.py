@@ -168,7 +168,7 @@ class MethodInfo(MethodFacts):
             f"{key}: {', '.join(map(_plain, values))}"
             for key, values in self.default_grid.items()
         )
-        found = [
+        entries = [
             ("Minimizes", self.objective),
             ("Kind", self.kind + (f", and {classifier.name}" if classifier else "")),
             (
@@ -190,11 +190,13 @@ class MethodInfo(MethodFacts):
                 f"{self.source} ({', '.join(self.cite)})" if self.cite else self.source,
             ),
         ]
-        return [(key, text) for key, text in found if text]
+        return [(key, text) for key, text in entries if text]
 
 
 def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 @functools.cache

@@ -86,15 +86,18 @@ class _SingleTask(BaseMTL):
 
     def _largest(self, data: TaskData) -> int:
         """Return the rows of the largest problem."""
-        return data.n_rows if data.shared else int(data.sizes.max())
+        if data.shared:
+            return data.n_rows
+        return int(data.sizes.max())
 
     def _bytes(self, data: TaskData) -> float:
         entries = self._largest(data) * (
             2.0 * data.X.nnz / data.n_rows if data.sparse else data.n_features
         )
-        designs = (
-            0 if data.shared else 1
-        )  # predictions of ragged tasks are made from products, entry by entry
+        # predictions of ragged tasks are made from products, entry by entry
+        designs = 1
+        if data.shared:
+            designs = 0
         return (
             usual_bytes(data, coefficients=6, designs=designs)
             + 8.0 * 4 * entries
@@ -142,18 +145,21 @@ class _Independent(_SingleTask):
         return None
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        found = self._fit_together(data)
-        if found is None:
-            d, T = data.n_features, data.n_tasks
-            found = SolvedTasks(
+        solved = self._fit_together(data)
+        if solved is None:
+            d = data.n_features
+            T = data.n_tasks
+            solved = SolvedTasks(
                 np.zeros(T, dtype=bool), np.empty((d, T)), np.empty(T), 0, True
             )
-        n_iter, converged = found.n_iter, found.converged
-        for t in np.flatnonzero(~found.tasks):
+        n_iter = solved.n_iter
+        converged = solved.converged
+        for t in np.flatnonzero(~solved.tasks):
             fit = self._fit_one(*data.task(int(t)))
-            found.W[:, t], found.b[t] = fit.coef, fit.intercept
-            n_iter, converged = max(n_iter, fit.n_iter), converged and fit.converged
-        return self._result(data, found.W, found.b, found.W, n_iter, converged)
+            solved.W[:, t], solved.b[t] = fit.coef, fit.intercept
+            n_iter = max(n_iter, fit.n_iter)
+            converged = converged and fit.converged
+        return self._result(data, solved.W, solved.b, solved.W, n_iter, converged)
 
 
 class _Pooled(_SingleTask):
@@ -207,11 +213,12 @@ class _Ridge(RegressorMTL, _SingleTask):
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         data = TaskData(X, y[:, np.newaxis], np.zeros(1), weights=weights)
-        found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return TaskFit(found.W[:, 0], found.b[0], found.n_iter, found.converged)
+        result = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+        return TaskFit(result.W[:, 0], result.b[0], result.n_iter, result.converged)
 
     def _bytes(self, data: TaskData) -> float:
-        rows, tasks = self._largest(data), data.n_tasks if data.shared else 1
+        rows = self._largest(data)
+        tasks = data.n_tasks if data.shared else 1
         products = 6 * 8 * (rows + data.n_features) * tasks
         return (
             super()._bytes(data)
@@ -250,19 +257,21 @@ class IndependentRidge(_Ridge, _Independent):
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         if data.uniform:
-            found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+            result = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
             return SolvedTasks(
                 np.ones(data.n_tasks, dtype=bool),
-                found.W,
-                found.b,
-                found.n_iter,
-                found.converged,
+                result.W,
+                result.b,
+                result.n_iter,
+                result.converged,
             )
         if self.alpha == 0 or not has_products(data):
             return None
-        form, d = products(data, self.fit_intercept), data.n_features
+        form = products(data, self.fit_intercept)
+        d = data.n_features
         tasks = data.sizes >= d  # products of rows are smaller for the others
-        W, cross = np.zeros((d, data.n_tasks)), form.cross.T[tasks, :, np.newaxis]
+        W = np.zeros((d, data.n_tasks))
+        cross = form.cross.T[tasks, :, np.newaxis]
         W[:, tasks] = np.linalg.solve(form.gram[tasks] + self.alpha * np.eye(d), cross)[
             :, :, 0
         ].T
@@ -326,9 +335,9 @@ class _Lasso(RegressorMTL):
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if self.alpha > 0 and not issparse(X) and X.shape[1] <= _SMALL:
-            found = self._from_products(X, y, weights)
-            if found is not None:
-                return found
+            fit = self._from_products(X, y, weights)
+            if fit is not None:
+                return fit
         total = X.shape[0] if weights is None else weights.sum()
         model = Lasso(
             self.alpha / total,
@@ -349,12 +358,11 @@ class _Lasso(RegressorMTL):
             if self.fit_intercept
             else (np.zeros(X.shape[1]), 0.0)
         )
-        A, b = X - x_mean, y - y_mean
-        G, c, energy = (
-            A.T @ (w[:, np.newaxis] * A),
-            A.T @ (w * b),
-            float(w @ np.square(b)),
-        )
+        A = X - x_mean
+        b = y - y_mean
+        G = A.T @ (w[:, np.newaxis] * A)
+        c = A.T @ (w * b)
+        energy = float(w @ np.square(b))
         squares = np.diag(G)
         if is_graded(squares, squares) or not energy < _HUGE * total:
             return None
@@ -471,7 +479,10 @@ class _Logistic(ClassifierMTL):
         if is_constant(y, weights):
             if self.fit_intercept:
                 # The loss has no minimiser in b: use the log-odds with half an observation of the other class.
-                n = len(y) if weights is None else weights.sum()
+                if weights is None:
+                    n = len(y)
+                else:
+                    n = weights.sum()
                 return TaskFit(
                     np.zeros(X.shape[1]), float(y[0] * np.log(2 * n + 1)), 1, True
                 )
@@ -513,7 +524,10 @@ class _Logistic(ClassifierMTL):
 
     def _gap(self, fit: TaskFit, data: TaskData) -> float:
         """Return the relative duality gap of the solution of one task."""
-        intercept = np.array([fit.intercept]) if self.fit_intercept else None
+        if self.fit_intercept:
+            intercept = np.array([fit.intercept])
+        else:
+            intercept = None
         loss, penalty = self._terms()
         coef = fit.coef[:, np.newaxis]
         return duality_gap(data, loss, [penalty], [coef], intercept).relative
@@ -654,15 +668,15 @@ def has_products(data: TaskData) -> bool:
 
 def products(data: TaskData, fit_intercept: bool) -> Gram:
     """Return the products of the columns of every task, made once; zeros for columns that centring leaves constant."""
-    found = _grams.setdefault(data, {})
-    if fit_intercept not in found:
+    grams = _grams.setdefault(data, {})
+    if fit_intercept not in grams:
         form = Gram(data, fit_intercept, sharp=False)
         varying = form.are_varying(np.einsum("tii->ti", form.gram))
         if not varying.all():
             form.gram *= varying[:, :, np.newaxis] & varying[:, np.newaxis, :]
             form.cross *= varying.T
-        found[fit_intercept] = form
-    return found[fit_intercept]
+        grams[fit_intercept] = form
+    return grams[fit_intercept]
 
 
 def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:
@@ -691,7 +705,10 @@ def is_constant(y: Array, weights: Array | None) -> bool:
 
 def with_mirror(X: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Array]:
     """Give a one-class problem without intercept a second class: half of a row becomes (-x, -y), of the same loss."""
-    weights = np.ones(len(y)) if weights is None else weights.copy()
+    if weights is None:
+        weights = np.ones(len(y))
+    else:
+        weights = weights.copy()
     row = int(np.argmax(weights))
     weights[row] /= 2
     return (

@@ -49,11 +49,9 @@ def warn_if_degenerate(model: Any, data: TaskData) -> None:
     if low < model.lam < high:
         return
     zero = model._part_names[1 if model.lam >= high else 0]
-    inside = (
-        f"Both parts need {low:.3g} < lam < {high:.3g}"
-        if low < high
-        else "There is no second part"
-    )
+    inside = "There is no second part"
+    if low < high:
+        inside = f"Both parts need {low:.3g} < lam < {high:.3g}"
     sizes = f"{data.n_features} features, {data.n_tasks} tasks"
     text = f"lam={model.lam:g}: {zero} is zero. {inside} ({sizes})."
     warnings.warn(text, DegenerateModelWarning, stacklevel=6)

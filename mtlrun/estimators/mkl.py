@@ -112,11 +112,9 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         """Return lam."""
 
     def _fit_data(self, data: TaskData) -> Any:
-        self._specs = (
-            list(self.kernels)
-            if isinstance(self.kernels, list | tuple)
-            else self.kernels
-        )
+        self._specs: Sequence[str | Kernel] | None = self.kernels
+        if isinstance(self.kernels, list | tuple):
+            self._specs = list(self.kernels)
         kernels = self.kernels_
         warm_start: KernelWarmStart | None = (
             getattr(self, "warm_start_", None) if self.warm_start else None
@@ -124,7 +122,8 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         key = content_key(data, kernels) if self.warm_start else ""
         start = None
         if warm_start is not None and warm_start.key == key:
-            weights, start = warm_start.weights, warm_start.result
+            weights = warm_start.weights
+            start = warm_start.result
             tasks = warm_start.tasks.again(
                 [self.C * w for w in weights], _MACHINES * self.tol
             )
@@ -154,7 +153,8 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
     def _publish(self, result: Any) -> None:
         self.theta_ = result.theta
         self.intercept_ = np.array([point.intercept for point in result.points])
-        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
         self.objective_ = list(result.objective)
         self.gap_ = self.stop_crit_ = result.gap
         self.n_svm_fits_ = result.info["n_fits"]
@@ -195,7 +195,8 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
             getattr(self, "warm_start_", None) if self.warm_start else None
         )
         if warm_start is not None and not is_sparse(X):
-            point, used = warm_start.result.points[t], np.flatnonzero(self.theta_[t])
+            point = warm_start.result.points[t]
+            used = np.flatnonzero(self.theta_[t])
             images = warm_start.tasks.grams.cross(t, X)[used] @ point.dual
             return np.asarray(self.intercept_[t] + self.theta_[t, used] @ images)
         scores = np.full(X.shape[0], self.intercept_[t])
@@ -327,7 +328,9 @@ def _merge(X: Any, Y: Array, w: Array | None) -> tuple[Any, Array, Array]:
     """Return distinct rows (of X and Y together) in sorted order with the sum of their weights."""
     w = np.ones(len(Y)) if w is None else w
     kept = np.flatnonzero(w > 0)
-    X, Y, w = X[kept], Y[kept], w[kept]
+    X = X[kept]
+    Y = Y[kept]
+    w = w[kept]
     if not fits(_TABLES * 8 * X.shape[0] * X.shape[1]):
         return X, Y, w
     table = np.column_stack([Y, dense(X)])

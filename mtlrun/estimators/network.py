@@ -163,7 +163,9 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         alone = self.variant == "stn"
         layers = [data.n_features, *self.hidden, 1 if alone else data.n_tasks]
         weights = sum((a + 1) * b for a, b in itertools.pairwise(layers))
-        related = layers[-2] ** 2 + data.n_tasks**2 if self.variant == "mtn-fetr" else 0
+        related = 0
+        if self.variant == "mtn-fetr":
+            related = layers[-2] ** 2 + data.n_tasks**2
         batch = min(self.batch_size, data.n_rows) * sum(layers)
         copies = 5 + (data.n_tasks if alone else 1) + self.early_stopping
         designs = usual_bytes(data, designs=0) + 8.0 * 4 * data.n_rows * data.n_features
@@ -215,11 +217,9 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         return list(np.split(groups, data.offsets[1:-1]))
 
     def _train(self, data: TaskData, seed: int, groups: Array | None) -> TrainedNetwork:
-        prior = (
-            Prior(self.eta, self.rho, self.lower, self.upper)
-            if self.variant == "mtn-fetr"
-            else None
-        )
+        prior = None
+        if self.variant == "mtn-fetr":
+            prior = Prior(self.eta, self.rho, self.lower, self.upper)
         return train_network(
             data,
             tuple(self.hidden),
@@ -243,11 +243,9 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
                 self.__dict__.pop(f"{name}_covariance_", None)
 
     def _publish(self, result: SolverResult) -> None:
-        self.n_iter_, self.converged_, self.objective_ = (
-            result.n_iter,
-            result.converged,
-            result.objective,
-        )
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self.objective_ = result.objective
         self.gap_ = self.stop_crit_ = None
 
     def _scores_of_tasks(self, X: Any) -> Array:

@@ -187,11 +187,10 @@ class PathCV(KeepsGroups, _Model):
         splits that are listed are positions among those arguments.
         """
         n = data.n_rows
-        ids = (
-            take_column(X, self.task_column)[0]
-            if task_id is None and self.task_column is not None
-            else task_id
-        )
+        if task_id is None and self.task_column is not None:
+            ids = take_column(X, self.task_column)[0]
+        else:
+            ids = task_id
         if isinstance(self.cv, int | np.integer):
             if n < self.cv:
                 raise ValueError(
@@ -221,10 +220,13 @@ class PathCV(KeepsGroups, _Model):
             pairs = self.cv.split(X, y)
         else:
             pairs = self.cv if kept is None else _among(self.cv, kept)
-        place = np.arange(n)
+        fold_of_row = np.arange(n)
         if data.order is not None:
-            place[data.order] = np.arange(n)
-        return [(np.sort(place[train]), np.sort(place[test])) for train, test in pairs]
+            fold_of_row[data.order] = np.arange(n)
+        return [
+            (np.sort(fold_of_row[train]), np.sort(fold_of_row[test]))
+            for train, test in pairs
+        ]
 
     def _walks(
         self, data: TaskData, folds: list[Rows]
@@ -242,10 +244,8 @@ class PathCV(KeepsGroups, _Model):
                 model.fit_intercept = False
             results = model._walk(fitted, self.alphas_)
             self._open += sum(not result.converged for result in results)
-            W, b = (
-                np.stack([result.W for result in results]),
-                np.stack([result.intercept for result in results]),
-            )
+            W = np.stack([result.W for result in results])
+            b = np.stack([result.intercept for result in results])
             if x_mean is not None:
                 b = y_mean - (x_mean.T * W).sum(axis=1)
             elif (
@@ -271,26 +271,24 @@ class PathCV(KeepsGroups, _Model):
             and self.solver in EQUAL_SOLVERS
         ):
             return None
-        whole, found = TaskStatistics.of_data(data), []
+        statistics = TaskStatistics.of_data(data)
+        condensed = []
         for _, test in folds:
             part = data.select_rows(test, complete=False)
-            rest = (
-                whole - TaskStatistics.of_data(part, like=whole)
-                if part.n_tasks == data.n_tasks
-                else None
-            )
-            if rest is None or (rest.weight <= 1e-9 * whole.weight).any():
+            rest = None
+            if part.n_tasks == data.n_tasks:
+                rest = statistics - TaskStatistics.of_data(part, like=statistics)
+            if rest is None or (rest.weight <= 1e-9 * statistics.weight).any():
                 return None
-            found.append(rest.condensed(centred=self.fit_intercept))
-        return found
+            condensed.append(rest.condensed(centred=self.fit_intercept))
+        return condensed
 
     def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
         """Return the metric, averaged over tasks, for coefficients (A, d, T) and intercepts (A, T)."""
-        y = (
-            part.targets
-            if part.observed is None
-            else np.where(part.observed, part.targets, np.nan)
-        )
+        if part.observed is None:
+            y = part.targets
+        else:
+            y = np.where(part.observed, part.targets, np.nan)
         if part.offsets is None:
             Z = (part.X @ W.transpose(1, 2, 0).reshape(W.shape[1], -1)).reshape(
                 *y.shape, -1
@@ -302,16 +300,19 @@ class PathCV(KeepsGroups, _Model):
             )
         if metric in ("mse", "rmse"):
             errors = np.square(Z - y[..., None])
-            known = ~np.isnan(errors)
-            counts = part.sum_by_task(known.astype(np.float64))
-            sums = part.sum_by_task(np.where(known, errors, 0.0))
+            is_scored = ~np.isnan(errors)
+            counts = part.sum_by_task(is_scored.astype(np.float64))
+            sums = part.sum_by_task(np.where(is_scored, errors, 0.0))
             values = np.divide(
                 sums, counts, out=np.full_like(sums, np.nan), where=counts > 0
             )
             return np.nanmean(values if metric == "mse" else np.sqrt(values), axis=0)
         if METRICS[metric].needs == "label":
             Z = labels_from_scores(Z)  # as in `predict`: a score of 0 is no vote for 1
-        layout = {} if part.offsets is None else {"offsets": part.offsets}
+        if part.offsets is None:
+            layout = {}
+        else:
+            layout = {"offsets": part.offsets}
         return np.array(
             [average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))]
         )
@@ -333,19 +334,23 @@ def _targets_by_row(data: TaskData) -> Array:
     targets = data.targets
     if data.observed is not None:
         targets = np.where(data.observed, targets, np.nan)
-    return targets if data.order is None else _unsorted(targets, data.order)
+    if data.order is None:
+        return targets
+    return _unsorted(targets, data.order)
 
 
 def _tasks_by_row(data: TaskData) -> Array:
     """Return the position of the task of every row, in the order of the rows of `fit`."""
     tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
-    return tasks if data.order is None else _unsorted(tasks, data.order)
+    if data.order is None:
+        return tasks
+    return _unsorted(tasks, data.order)
 
 
 def _unsorted(values: Array, order: Array) -> Array:
-    found = np.empty_like(values)
-    found[order] = values
-    return found
+    unsorted = np.empty_like(values)
+    unsorted[order] = values
+    return unsorted
 
 
 class SparseMTLCV(PathCV, SparseMTL):

@@ -92,14 +92,10 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
             **self._options(),
         )
         state = result.info["state"]
-        self.feature_precision_, self.task_precision_ = (
-            state.feature.matrix,
-            state.task.matrix,
-        )
-        self.feature_covariance_, self.task_covariance_ = (
-            state.feature.covariance,
-            state.task.covariance,
-        )
+        self.feature_precision_ = state.feature.matrix
+        self.task_precision_ = state.task.matrix
+        self.feature_covariance_ = state.feature.covariance
+        self.task_covariance_ = state.task.covariance
         return result
 
     @abstractmethod
@@ -218,11 +214,9 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         # The alternation uses no eigenbases, which a warm start would keep.
-        return (
-            super()._fit_data(data)
-            if self.variant == "corrected"
-            else self._solve(data)
-        )
+        if self.variant == "corrected":
+            return super()._fit_data(data)
+        return self._solve(data)
 
     def _solve(
         self,

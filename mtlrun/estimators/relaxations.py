@@ -38,7 +38,8 @@ class _Spectral(ConvexMTL):
         return [SpectralBox(self.alpha, self.eta, getattr(self, self._k))]
 
     def _warn_of(self, data: TaskData) -> None:
-        k, rank = getattr(self, self._k), min(data.n_features, data.n_tasks)
+        k = getattr(self, self._k)
+        rank = min(data.n_features, data.n_tasks)
         if k >= rank:
             text = (
                 f"{self._k}={k} for {data.n_tasks} tasks with {data.n_features} features: the model is a ridge "

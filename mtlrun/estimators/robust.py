@@ -235,10 +235,14 @@ class _Robust(PathMTL):
             "accelerated",
             "balanced",
         )
-        return "paper" if self.variant == "paper" or grows else "gap"
+        if self.variant == "paper" or grows:
+            return "paper"
+        return "gap"
 
     def _knob(self) -> str:
-        return "eps" if self._stop() == "paper" else "tol"
+        if self._stop() == "paper":
+            return "eps"
+        return "tol"
 
 
 class RobustMTL(RegressorMTL, _Robust):
@@ -377,7 +381,10 @@ class _Divide(BaseMTL):
     random_state: Any = 0
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        base = RobustMTL() if self.base is None else clone(self.base)
+        if self.base is None:
+            base = RobustMTL()
+        else:
+            base = clone(self.base)
         check_params(base, base._rules)
         loss = base._loss()
         loss.check_targets(data.targets, data.effective_weights())
@@ -410,17 +417,17 @@ class _Divide(BaseMTL):
     def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[BlockFit]:
         """Fit all blocks, in parallel with `n_jobs`; a shared design is decomposed once for all of them."""
         begin = time.perf_counter()
-        whole = base._decompose(data) if data.shared else None
+        rotation = base._decompose(data) if data.shared else None
         self.setup_seconds_ = time.perf_counter() - begin
         blocks = [data.subset_tasks(tasks) for tasks in self.blocks_]
         calls = (
-            delayed(_fit_block)(base, block, _rotation(base, whole, block))
+            delayed(_fit_block)(base, block, _rotation(base, rotation, block))
             for block in blocks
         )
         fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls))
         self.block_seconds_ = np.array([fit.seconds for fit in fits])
-        said = Counter(warning for fit in fits for warning in set(fit.warnings))
-        for (category, message), count in said.items():
+        counts = Counter(warning for fit in fits for warning in set(fit.warnings))
+        for (category, message), count in counts.items():
             warnings.warn(
                 f"{count} of {len(fits)} blocks: {message}", category, stacklevel=4
             )
@@ -453,12 +460,12 @@ class _Divide(BaseMTL):
 
 
 def _rotation(
-    base: ConvexMTL, whole: Rotation | None, block: TaskData
+    base: ConvexMTL, rotation: Rotation | None, block: TaskData
 ) -> Rotation | None:
     """Return the decomposition of a block as part of that of all tasks, None where it must be made anew."""
-    if not isinstance(whole, SharedRotation) or base._solver_for(block) == "fista":
+    if not isinstance(rotation, SharedRotation) or base._solver_for(block) == "fista":
         return None
-    return whole.retarget(base._designs(block))
+    return rotation.retarget(base._designs(block))
 
 
 def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> BlockFit:
@@ -568,11 +575,9 @@ def _directions(data: TaskData) -> Array:
 def column_space(L: Array) -> Array:
     """Return the left singular vectors of the compact SVD, shape (d, rank); none for a zero matrix."""
     U, s, _ = scipy.linalg.svd(L, full_matrices=False, check_finite=False)
-    rank = (
-        int(np.sum(s > s[0] * max(L.shape) * np.finfo(np.float64).eps))
-        if s.size and s[0] > 0
-        else 0
-    )
+    rank = 0
+    if s.size and s[0] > 0:
+        rank = int(np.sum(s > s[0] * max(L.shape) * np.finfo(np.float64).eps))
     return np.asarray(U[:, :rank])
 
 
@@ -588,8 +593,8 @@ def choose_block(low_rank: Sequence[Array], projection: str, *, skip_zero: bool)
         With "first", take the first block that is not zero (when all are, block 0).
     """
     if projection == "best":
-        whole = np.hstack(list(low_rank))
-        kept = [np.linalg.norm(column_space(L).T @ whole) for L in low_rank]
+        stacked = np.hstack(list(low_rank))
+        kept = [np.linalg.norm(column_space(L).T @ stacked) for L in low_rank]
         return int(np.argmax(kept))
     if not skip_zero:
         return 0

@@ -33,8 +33,8 @@ def _check_order(model: PenalizedMTL) -> None:
         and all(isinstance(task, str) for task in tasks)
         and name_order(tasks) != tasks
     ):
-        shown = ", ".join(tasks[:5]) + (", ..." if len(tasks) > 5 else "")
-        text = f"tasks that are texts are sorted as texts, so the chain is {shown}; pass numbers or dates as task ids"
+        names = ", ".join(tasks[:5]) + (", ..." if len(tasks) > 5 else "")
+        text = f"tasks that are texts are sorted as texts, so the chain is {names}; pass numbers or dates as task ids"
         warnings.warn(text, UserWarning, stacklevel=2)
 
 

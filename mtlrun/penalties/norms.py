@@ -32,7 +32,9 @@ def small_gram(Z: np.ndarray) -> np.ndarray:
     1e-16 sigma_1^2, and its root as 1e-8 sigma_1. They serve for the largest singular value and where only squares
     count; a sum of singular values takes the SVD.
     """
-    return Z.T @ Z if Z.shape[1] <= Z.shape[0] else Z @ Z.T
+    if Z.shape[1] <= Z.shape[0]:
+        return Z.T @ Z
+    return Z @ Z.T
 
 
 def spectral_norm(Z: np.ndarray) -> float:
@@ -105,7 +107,10 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     sigma = np.sqrt(values)[::-1]
     V = V[:, ::-1]
     scaled = V * (1.0 - threshold / sigma)
-    matrix = (Z @ scaled) @ V.T if Z.shape[1] <= Z.shape[0] else scaled @ (V.T @ Z)
+    if Z.shape[1] <= Z.shape[0]:
+        matrix = (Z @ scaled) @ V.T
+    else:
+        matrix = scaled @ (V.T @ Z)
     return matrix, sigma - threshold
 
 
@@ -178,14 +183,19 @@ class SpectralBox(Penalty):
         q = fill_boxes(a, c, self.k)
         factors = (self.eta + q) / (c + q)
         change = (V * factors) @ V.T
-        shrunk = W @ change if W.shape[1] <= W.shape[0] else change @ W
+        if W.shape[1] <= W.shape[0]:
+            shrunk = W @ change
+        else:
+            shrunk = change @ W
         return shrunk, self._of(a * factors)
 
     def conjugate(self, Z: np.ndarray) -> float:
         squares = np.maximum(np.linalg.eigvalsh(small_gram(Z)), 0.0)
         total = self.eta * float(squares.sum()) + float(squares[::-1][: self.k].sum())
         if self.strength == 0:
-            return 0.0 if total == 0 else float("inf")
+            if total == 0:
+                return 0.0
+            return float("inf")
         return total / (4.0 * self.strength)
 
     def _of(self, sigma: np.ndarray) -> float:
@@ -395,9 +405,9 @@ class SquaredTraceNorm(Penalty):
         twice = 2.0 * scale * step * self.alpha
         thresholds = twice * np.cumsum(a) / (1.0 + twice * np.arange(1, len(a) + 1))
         kept = np.flatnonzero(a > thresholds)
-        return (
-            np.maximum(a - thresholds[kept[-1]], 0.0) if len(kept) else np.zeros_like(a)
-        )
+        if len(kept):
+            return np.maximum(a - thresholds[kept[-1]], 0.0)
+        return np.zeros_like(a)
 
 
 def _norms(W: np.ndarray, axis: int) -> np.ndarray:

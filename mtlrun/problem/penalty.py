@@ -69,7 +69,9 @@ class Penalty(ABC):
 
     def conjugate(self, Z: np.ndarray) -> float:
         """Return sup_W <Z, W> - value(W); for a norm the indicator of dual_norm(Z) <= 1."""
-        return 0.0 if self.dual_norm(Z) <= 1.0 else float("inf")
+        if self.dual_norm(Z) <= 1.0:
+            return 0.0
+        return float("inf")
 
     def dual_norm(self, Z: np.ndarray) -> float:
         """Return dual norm of Z / alpha; for alpha = 0 it is 0 at Z = 0 and inf elsewhere."""

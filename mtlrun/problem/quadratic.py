@@ -72,9 +72,13 @@ class Quadratic(ABC):
         self._use(data, centre(data) if fit_intercept else None)
 
     def _use(self, data: TaskData, centred: Centred | None) -> None:
-        self.data, self._centred = data, centred
+        self.data = data
+        self._centred = centred
         self._moved = data if centred is None else centred.data
-        self.operator = TaskOperator(data) if centred is None else centred.operator
+        if centred is None:
+            self.operator = TaskOperator(data)
+        else:
+            self.operator = centred.operator
 
     @cached_property
     def energy(self) -> np.ndarray:
@@ -170,7 +174,8 @@ class Quadratic(ABC):
 
     def agrees(self, W: np.ndarray, tol: float) -> bool:
         """Whether the gradient at W (d, T) is that of the rows, as accurately as a relative gap of `tol` needs it."""
-        slope, residual = self.slope(W), self._moved.targets - self.operator.forward(W)
+        slope = self.slope(W)
+        residual = self._moved.targets - self.operator.forward(W)
         distance = np.linalg.norm(
             self.operator.adjoint(self.data.weighted(residual)) - slope
         )
@@ -204,7 +209,8 @@ class Quadratic(ABC):
         It is valid however inaccurate the form is. With `sharp` only what can be fitted is scaled, as the form does it,
         which takes two products more.
         """
-        data, operator = self._moved, self.operator
+        data = self._moved
+        operator = self.operator
         loss = SquaredLoss(scale)
         theta = -loss.gradient(
             operator.forward(W), data.targets, data.effective_weights()
@@ -221,11 +227,9 @@ class Quadratic(ABC):
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,) of W (d, T) under the squared loss; zeros without intercept."""
-        return (
-            np.zeros(self.data.n_tasks)
-            if self._centred is None
-            else self._centred.intercept(W)
-        )
+        if self._centred is None:
+            return np.zeros(self.data.n_tasks)
+        return self._centred.intercept(W)
 
     def _are_graded(self, squares: np.ndarray) -> np.ndarray:
         """Return whether a Gram matrix loses columns of these squared norms, (d,) or by task (T, d)."""
@@ -390,7 +394,9 @@ def _inverse(values: np.ndarray) -> np.ndarray:
 
 def times_gram(gram: np.ndarray, W: np.ndarray) -> np.ndarray:
     """Return the products of one Gram matrix (d, d), or of one per task (T, d, d), with the columns of W (d, T)."""
-    return gram @ W if gram.ndim == 2 else np.matmul(W.T[:, None, :], gram)[:, 0].T
+    if gram.ndim == 2:
+        return gram @ W
+    return np.matmul(W.T[:, None, :], gram)[:, 0].T
 
 
 def gram_bytes(data: TaskData) -> int:
@@ -400,7 +406,8 @@ def gram_bytes(data: TaskData) -> int:
 
 def gram_pays(data: TaskData) -> bool:
     """Whether products with Gram matrices are cheaper than those with the designs, and the matrices are kept."""
-    d, T = data.n_features, data.n_tasks
+    d = data.n_features
+    T = data.n_tasks
     if not memory.fits(gram_bytes(data)):
         return False
     if data.sparse:
@@ -414,7 +421,8 @@ def gram_pays(data: TaskData) -> bool:
 #: A key of `SolverResult.info`: what helps is another scale of the data, not more iterations.
 BADLY_SCALED = "badly_scaled"
 # A gap from the rows has rounding of its own: relative to the tolerance, and absolute.
-_SLACK, _FLOATS = 1e-2, 1e-13
+_SLACK = 1e-2
+_FLOATS = 1e-13
 
 
 def confirm(
@@ -451,7 +459,8 @@ def confirm(
     _, primal, dual = (
         result.gaps[-1] if result.gaps else (0, result.objective[-1], -np.inf)
     )
-    energy, null = scale * float(form.energy.sum()), scale * form.null
+    energy = scale * float(form.energy.sum())
+    null = scale * form.null
     digits = keeps_digits(energy, primal, tol, null)
     if digits and not form.doubtful and not form.graded:
         return
@@ -472,6 +481,8 @@ def take_back(result: SolverResult, gap: float, tol: float) -> None:
     """Note that a run has not converged if the gap computed from the rows says so."""
     if gap <= (1.0 + _SLACK) * tol + _FLOATS:
         return
-    result.converged, result.gap, result.stop_crit = False, gap, gap
+    result.converged = False
+    result.gap = gap
+    result.stop_crit = gap
     result.message = f"computed from the rows, the relative duality gap is {gap:.1e}: the data are too badly scaled"
     result.info[BADLY_SCALED] = True

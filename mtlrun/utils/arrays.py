@@ -63,9 +63,9 @@ def _floats(values: Any) -> np.ndarray:
     import numpy as np
 
     array = np.asarray(values)
-    return (
-        array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-    )
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float64)
 
 
 class NpzArchive(zipfile.ZipFile):
@@ -129,10 +129,10 @@ class NpzArchive(zipfile.ZipFile):
             info = self.getinfo(f"{name}{_END}")
             allow_expansion(f"{self.name}({name})", info.file_size, self.size)
             with self.open(info) as stream:
-                found = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+                array = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
                 if stream.read(1):  # the checksum is looked at where the member ends
                     raise ValueError(f"{name} is longer than its header claims")
-            return found
+            return array
         except SizeError:
             raise
         except (*_DAMAGE, OSError, MemoryError) as error:

@@ -60,7 +60,10 @@ def exclusive_lock(
         return
     refused = None
     is_folder = path.is_dir()
-    flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    if is_folder:
+        flags = os.O_RDONLY
+    else:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     held = os.open(path, flags | os.O_NONBLOCK, 0o666)
     try:
         if not is_folder:
@@ -192,4 +195,6 @@ def one_thread_if_small(columns: int) -> Any:
     columns : int
         With more than `SMALL` nothing is limited.
     """
-    return limited_threads(1, "blas") if columns <= SMALL else nullcontext()
+    if columns <= SMALL:
+        return limited_threads(1, "blas")
+    return nullcontext()

@@ -29,17 +29,17 @@ _LONGEST_NAME = 48
 def sanitize(text: str) -> str:
     """Return a text with its control characters and direction marks escaped: ``\\x1b``, ``\\u202e``."""
     # No character that is hidden is printable; most texts are.
-    return (
-        text
-        if text.isprintable()
-        else _HIDDEN.sub(lambda found: _written(found[0]), text)
-    )
+    if text.isprintable():
+        return text
+    return _HIDDEN.sub(lambda match: _written(match[0]), text)
 
 
 def hidden(text: str) -> str | None:
     """Return the first character that `sanitize` would escape, escaped, or None."""
-    found = _HIDDEN.search(text)
-    return None if found is None else _written(found[0])
+    match = _HIDDEN.search(text)
+    if match is None:
+        return None
+    return _written(match[0])
 
 
 def stem_of(file: str | Path) -> str:
@@ -93,4 +93,6 @@ def table_text(text: str) -> str:
 
 def _written(character: str) -> str:
     code = ord(character)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    if code < 256:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}"

@@ -133,13 +133,16 @@ def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[i
 def meka_labels(relation: str) -> int | None:
     """Return the number of labels that MEKA names by ``-C n`` in a relation: the first n columns, or the last -n."""
     found = re.search(r"-C\s+(-?)([0-9]+)", relation)
-    return None if found is None else int(f"{found[1]}{whole(found[2])}")
+    if found is None:
+        return None
+    return int(f"{found[1]}{whole(found[2])}")
 
 
 def _read_header(
     lines: Iterator[tuple[int, str]], file: DataFile
 ) -> tuple[str, list[Attribute]]:
-    relation, attributes = "", []
+    relation = ""
+    attributes = []
     for number, line in lines:
         text = line.strip().lstrip("\ufeff")
         word = text.split(None, 1)[0].lower() if text else "%"
@@ -203,7 +206,8 @@ class _RowParser:
     """Turns blocks of rows into arrays, the quick way where it applies."""
 
     def __init__(self, file: DataFile, attributes: list[Attribute]) -> None:
-        self.file, self.attributes = file, attributes
+        self.file = file
+        self.attributes = attributes
         self.width = len(attributes)
         self.numeric = not any(a.textual for a in attributes)
         self.allowed: dict[tuple[float, ...], np.ndarray] = {}
@@ -248,7 +252,8 @@ class _RowParser:
         counts = np.array([body.count(",") + 1 if body else 0 for body in bodies])
         if pairs is None or pairs.size != 2 * counts.sum():
             return None
-        columns, values = pairs[::2].astype(np.int64), pairs[1::2]
+        columns = pairs[::2].astype(np.int64)
+        values = pairs[1::2]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         within = np.ones(columns.size, dtype=bool)
         within[indptr[:-1][counts > 0]] = False
@@ -315,11 +320,9 @@ class _RowParser:
                 )
             column = whole(match[1])
             if column >= self.width or column in entries:
-                why = (
-                    f"there are {counted(self.width, 'column')}"
-                    if column >= self.width
-                    else "it is given twice"
-                )
+                why = "it is given twice"
+                if column >= self.width:
+                    why = f"there are {counted(self.width, 'column')}"
                 raise _wrong(
                     self.file,
                     number,
@@ -340,7 +343,8 @@ class _RowParser:
             text == value or value not in (attribute.codes or ())
         ):  # in quotes it may be a value
             return float("nan")
-        codes, shown = attribute.codes, repr(shorten(value, _SHOWN))
+        codes = attribute.codes
+        shown = repr(shorten(value, _SHOWN))
         if codes is None:
             if is_number(value):
                 return float(value)
@@ -374,14 +378,16 @@ class _RowParser:
 def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
     """Yield rows (no blanks, no comments) in blocks of one kind and about `_BLOCK` characters."""
     block: list[tuple[int, str]] = []
-    size, kind = 0, False
+    size = 0
+    kind = False
     for number, line in lines:
         text = line.strip()
         if not text or text.startswith("%"):
             continue
         if block and (size > _BLOCK or text.startswith("{") != kind):
             yield block
-            block, size = [], 0
+            block = []
+            size = 0
         kind = text.startswith("{")
         block.append((number, text))
         size += len(text)
@@ -394,17 +400,23 @@ def _numbers(text: str, separator: str) -> np.ndarray | None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # numpy 1 warns where numpy 2 raises
         try:
-            values = np.fromstring(text, sep=separator) if text else np.empty(0)
+            if text:
+                values = np.fromstring(text, sep=separator)
+            else:
+                values = np.empty(0)
         except (ValueError, DeprecationWarning):
             return None
-    return values if np.isfinite(values).all() else None
+    if np.isfinite(values).all():
+        return values
+    return None
 
 
 def _fields(
     text: str, file: DataFile, number: int, offset: int
 ) -> Iterator[tuple[str, int]]:
     """Yield the comma-separated values, as written, and their columns."""
-    position, more = 0, True
+    position = 0
+    more = True
     while more:
         match = _FIELD.match(text, position)
         if match is None:
@@ -415,16 +427,16 @@ def _fields(
                 f"cannot read a value at {text[position:][:30]!r}",
             )
         yield match[1], offset + match.start(1)
-        position, more = match.end(), match[2] == ","
+        position = match.end()
+        more = match[2] == ","
 
 
 def _unquote(text: str) -> tuple[str, str]:
     """Return a name without quotes: (escapes resolved, escapes kept)."""
-    raw = (
-        text[1:-1]
-        if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]
-        else text
-    )
+    if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
+        raw = text[1:-1]
+    else:
+        raw = text
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), raw), raw
 
 
@@ -466,7 +478,8 @@ def read(
         With ``file:line:column`` of what is wrong, a label that is not a column, or files that do not fit together.
     """
     tables = [read_arff(files[name]) for name in arff]
-    first, file = tables[0], files[arff[0]]
+    first = tables[0]
+    file = files[arff[0]]
     for name, table in zip(arff, tables, strict=True):
         if [a.name for a in table.attributes] != [a.name for a in first.attributes]:
             raise DataError(
@@ -481,11 +494,10 @@ def read(
                 "Use `mtlrun compare`, which may drop it, or take it out of the file.",
             )
     blocks = [table.X for table in tables]
-    X = (
-        sparse.vstack(blocks, format="csr")
-        if any(map(sparse.issparse, blocks))
-        else np.concatenate(blocks)
-    )
+    if any(map(sparse.issparse, blocks)):
+        X = sparse.vstack(blocks, format="csr")
+    else:
+        X = np.concatenate(blocks)
     keep = np.setdiff1d(np.arange(len(first.attributes)), columns)
     return Dataset(
         X=X[:, keep],
@@ -552,11 +564,14 @@ def read_labels(file: DataFile) -> list[str]:
 def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> list[int]:
     if xml is not None:
         return columns_of(table, read_labels(xml), file)
-    width, labels = len(table.attributes), meka_labels(table.relation) or 0
+    width = len(table.attributes)
+    labels = meka_labels(table.relation) or 0
     if not 0 < abs(labels) < width:
         text = f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation for some of its columns"
         raise DataError(text, "Name the XML file.")
-    return list(range(labels)) if labels > 0 else list(range(width + labels, width))
+    if labels > 0:
+        return list(range(labels))
+    return list(range(width + labels, width))
 
 
 def _targets(

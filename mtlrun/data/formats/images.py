@@ -21,7 +21,8 @@ from mtlrun.errors import DataError
 #: Types of the values of an IDX file, by their code.
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 #: Size of the handwritten letters.
-HEIGHT, WIDTH = 16, 8
+HEIGHT = 16
+WIDTH = 8
 PIXELS = HEIGHT * WIDTH
 
 
@@ -53,7 +54,8 @@ def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.nda
             f"{name}: wrong magic number 0x{magic.hex()} for an IDX file",
             "An IDX file starts with two zero bytes, a type and the number of dimensions; decompress an archive.",
         )
-    dims, dtype = magic[3], np.dtype(TYPES[magic[2]])
+    dims = magic[3]
+    dtype = np.dtype(TYPES[magic[2]])
     if ndim is not None and dims != ndim:
         raise DataError(
             f"{name}: {dims} dimensions where {ndim} are expected",
@@ -102,11 +104,10 @@ def read(
     images: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     for image_name, label_name in parts:
-        image_file, label_file = (
-            file_called(files, image_name, card),
-            file_called(files, label_name, card),
-        )
-        pictures, marks = _array(image_file, 3), _array(label_file, 1)
+        image_file = file_called(files, image_name, card)
+        label_file = file_called(files, label_name, card)
+        pictures = _array(image_file, 3)
+        marks = _array(label_file, 1)
         if len(pictures) != len(marks):
             raise DataError(
                 f"{label_file.where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}"

@@ -42,8 +42,13 @@ _NUMERIC_ONLY = "Numeric arrays and cells of them are read."
 
 #: Bytes per value of the data types that numbers may have.
 SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
-INT8, INT32, UINT32, MATRIX, COMPRESSED = 1, 5, 6, 14, 15
-CELL, SPARSE = 1, 5
+INT8 = 1
+INT32 = 5
+UINT32 = 6
+MATRIX = 14
+COMPRESSED = 15
+CELL = 1
+SPARSE = 5
 CLASSES = {
     1: "cell",
     2: "struct",
@@ -151,7 +156,8 @@ def read(
     sizes = [len(task) for task in tasks]
     if 0 in sizes:
         raise DataError(f"{name}: task {sizes.index(0) + 1} has no rows")
-    stacked, y = np.vstack(tasks), np.concatenate(targets)
+    stacked = np.vstack(tasks)
+    y = np.concatenate(targets)
     for variable, values in ((X, stacked), (Y, y[:, None])):
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
@@ -318,7 +324,10 @@ def _numeric(value: Any, name: str, what: str) -> np.ndarray:
                 f"{name}: {what} is sparse and too large as a dense array ({size})"
             ) from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
-        kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+        if isinstance(value, np.ndarray):
+            kind = value.dtype
+        else:
+            kind = type(value).__name__
         raise DataError(
             f"{name}: {what} is not an array of real numbers ({kind})", _NUMERIC_ONLY
         )
@@ -368,7 +377,8 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
         raise ValueError("not the header of a MATLAB file of version 5 to 7")
     order = "<" if content[126:128] == b"IM" else ">"
     found: dict[str, str] = {}
-    start, whole = 128, memoryview(content)
+    start = 128
+    whole = memoryview(content)
     while start < len(whole):
         element = _element(whole, start, order, padded=False)
         start = element.end
@@ -399,11 +409,14 @@ def _element(data: memoryview, start: int, order: str, padded: bool = True) -> E
     _expect(start + 8 <= len(data), "an incomplete tag")
     (first,) = struct.unpack_from(order + "I", data, start)
     if first >> 16:  # up to four bytes of data inside the tag
-        kind, size, begin = first & 0xFFFF, first >> 16, start + 4
+        kind = first & 0xFFFF
+        size = first >> 16
+        begin = start + 4
         _expect(size <= 4, "a small element of more than four bytes")
         end = start + 8
     else:
-        kind, begin = first, start + 8
+        kind = first
+        begin = start + 8
         (size,) = struct.unpack_from(order + "I", data, start + 4)
         end = begin + size
         if padded:
@@ -428,8 +441,12 @@ def _check_array(
     _expect(len(sizes) <= 32 and min(sizes) >= 0, "wrong dimensions")
     label = _element(data, shape.end, order)
     _expect(label.type == INT8, "a name that is not text")
-    name, number = bytes(label.data).decode("latin-1"), word & 0xFF
-    kind = "numeric" if number in NUMERIC else CLASSES.get(number, "unknown")
+    name = bytes(label.data).decode("latin-1")
+    number = word & 0xFF
+    if number in NUMERIC:
+        kind = "numeric"
+    else:
+        kind = CLASSES.get(number, "unknown")
     parts = 2 if word >> 11 & 1 else 1  # real, imaginary
     if wanted is not None and name not in wanted:
         return name, kind

@@ -46,9 +46,10 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
     wrong = raw.translate(None, _LETTERS)
     if wrong:
         column = raw.index(wrong[:1]) + 1
-        shown = (
-            repr(chr(wrong[0])) if 32 <= wrong[0] < 127 else f"byte 0x{wrong[0]:02x}"
-        )
+        if 32 <= wrong[0] < 127:
+            shown = repr(chr(wrong[0]))
+        else:
+            shown = f"byte 0x{wrong[0]:02x}"
         raise DataError(
             f"{name}:{line}:{offset + column}: {shown} is not an IUPAC letter of DNA",
             f"Allowed: {IUPAC.decode()} in upper or lower case; gaps and stops are not.",
@@ -93,7 +94,9 @@ def iterate_fasta(stream: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes, 
         if line[:1] == b">":
             if header is not None:
                 yield header, _joined(pieces, name, start), start
-            header, pieces, start = line[1:].strip(), [], number
+            header = line[1:].strip()
+            pieces = []
+            start = number
         elif line:
             if header is None:
                 raise DataError(
@@ -147,7 +150,9 @@ def read_fasta(
         For unequal lengths, a window that does not fit, headers without a label, and what `iterate_fasta` refuses.
     """
     pattern = re.compile(label.encode()) if label else None
-    buffer, labels, length = bytearray(), [], 0
+    buffer = bytearray()
+    labels = []
+    length = 0
     for header, sequence, line in iterate_fasta(stream, name):
         if not buffer:
             length = len(sequence)
@@ -167,13 +172,13 @@ def read_fasta(
 
 
 def _header_label(match: re.Match[bytes] | None, name: str, line: int) -> float:
-    text = match.group(1).decode(errors="replace") if match else None
+    text = None
+    if match:
+        text = match.group(1).decode(errors="replace")
     if text not in ("1", "+1", "-1"):
-        what = (
-            f"the label {shorten(text, 40)!r} is not +1 or -1"
-            if text
-            else "the header has no label"
-        )
+        what = "the header has no label"
+        if text:
+            what = f"the label {shorten(text, 40)!r} is not +1 or -1"
         raise DataError(
             f"{name}:{line}: {what}",
             "The option 'label' of the card says how labels are written.",
@@ -212,7 +217,10 @@ def read(
     DataError
         If a file is wrong, or lengths differ between files.
     """
-    parts, labels, owner, notes = [], [], [], []
+    parts = []
+    labels = []
+    owner = []
+    notes = []
     for t, task in enumerate(tasks):
         for key in task:
             if key not in ("name", "window", *KINDS):
@@ -228,7 +236,8 @@ def read(
                 notes.append(
                     f"{task['name']}: {len(strings) - len(keep)} repeated sequences dropped"
                 )
-            strings, signs = strings[keep], signs[keep]
+            strings = strings[keep]
+            signs = signs[keep]
         parts.append(strings)
         labels.append(signs)
         owner.append(np.full(len(strings), t))
@@ -256,7 +265,8 @@ def _read_task(
     task: Mapping[str, Any],
     label: str | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    parts, labels = [], []
+    parts = []
+    labels = []
     for kind, sign in KINDS.items():
         for name in task.get(kind, ()):
             file = file_called(files, name, card)
@@ -326,12 +336,14 @@ def read_splice(
             raise _unequal(file.where(number), len(sequences[-1]), len(sequences[0]))
     if not sequences:
         raise DataError(f"{file.where()}: no rows", "Fetch the file again.")
-    X, y = np.array(sequences), np.array(labels, dtype=np.int64)
+    X = np.array(sequences)
+    y = np.array(labels, dtype=np.int64)
     notes = ""
     if distinct:
         keep = drop_repeats(X, y)
         notes = f"{len(y) - len(keep)} repeated sequences dropped"
-        X, y = X[keep], y[keep]
+        X = X[keep]
+        y = y[keep]
     return make_tasks(
         Dataset(X=X, y=y, task_type="multiclass", tasks=list(classes), notes=notes),
         tasks,

@@ -41,9 +41,11 @@ _CLEAR = re.compile(
 )
 _DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
 _NOT_BLANK = re.compile(r"\S")
-_QUOTED, _OPENED = re.compile('"[^"]*"'), re.compile(r'(?:^|[,;\t])\s*"')
+_QUOTED = re.compile('"[^"]*"')
+_OPENED = re.compile(r'(?:^|[,;\t])\s*"')
 #: Rows that are looked at to detect the separator, and lines that a header in quotes may have.
-_SAMPLE, _HEADER_LINES = 20, 50
+_SAMPLE = 20
+_HEADER_LINES = 50
 
 
 class TextTable(NamedTuple):
@@ -311,7 +313,8 @@ def _wrong_byte(
     content: bytes, at: int, name: str, what: str, remedy: str
 ) -> DataError:
     before = content[:at]
-    line, column = before.count(b"\n") + 1, at - (before.rfind(b"\n") + 1) + 1
+    line = before.count(b"\n") + 1
+    column = at - (before.rfind(b"\n") + 1) + 1
     return DataError(f"{name}:{line}:{column}: byte 0x{content[at]:02x} {what}", remedy)
 
 
@@ -359,7 +362,9 @@ def _record(lines: list[str], first: int) -> str:
         if record.count('"') % 2 == 0 or not _OPENED.search(record):
             return record
         record += line
-    return record if record.count('"') % 2 == 0 else lines[first]
+    if record.count('"') % 2 == 0:
+        return record
+    return lines[first]
 
 
 def _delimiter(record: str, rows: list[str]) -> str | None:
@@ -377,7 +382,9 @@ def _delimiter(record: str, rows: list[str]) -> str | None:
             return other
     if best in plain:
         return best
-    return None if " " in plain.strip() else _SEPARATORS[0]
+    if " " in plain.strip():
+        return None
+    return _SEPARATORS[0]
 
 
 def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
@@ -396,12 +403,13 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
     ]
     if found != [True, False]:
         return False
-    unclear = None if _CLEAR.search(content) else _AMBIGUOUS.search(content)
+    if _CLEAR.search(content):
+        unclear = None
+    else:
+        unclear = _AMBIGUOUS.search(content)
     if unclear is not None:
-        text, line = (
-            unclear[0].strip(' \t\r\n;"'),
-            content.count("\n", 0, unclear.end()) + 1,
-        )
+        text = unclear[0].strip(' \t\r\n;"')
+        line = content.count("\n", 0, unclear.end()) + 1
         remedy = f"Write {text.replace(',', '.')} or {text.replace(',', '')}."
         raise DataError(
             f"{name}:{line}: {text} may be a number with decimals or with a mark for thousands",

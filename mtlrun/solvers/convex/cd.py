@@ -92,16 +92,18 @@ def descend_all(
     primal, dual : float
     """
     used = np.flatnonzero(W.any(axis=1))
-    Q, stop = c - G[:, used] @ W[used], np.array(targets)
+    Q = c - G[:, used] @ W[used]
+    stop = np.array(targets)
     if not by_entry:
         return _until(G, W, Q, c, float(energy.sum()), alpha, stop, max_epochs)
     columns = [np.ascontiguousarray(array.T)[:, :, None] for array in (W, Q, c)]
     tasks = zip(*columns, energy.tolist(), strict=True)
-    found = [
-        _until(G, w, q, own, size, alpha, stop, max_epochs) for w, q, own, size in tasks
+    results = [
+        _until(G, w, q, n_used, size, alpha, stop, max_epochs)
+        for w, q, n_used, size in tasks
     ]
     W[:] = columns[0][:, :, 0].T
-    epochs, primal, dual = zip(*found, strict=True)
+    epochs, primal, dual = zip(*results, strict=True)
     return max(epochs), sum(primal), sum(dual)
 
 
@@ -135,9 +137,12 @@ def descend_tasks(
     """
     T, k, _ = G.shape
     c = np.ascontiguousarray(c.T)[:, :, None]
-    W, Q, past = np.zeros_like(c), c.copy(), np.zeros((T, 2, DEPTH + 1, k, 1))
+    W = np.zeros_like(c)
+    Q = c.copy()
+    past = np.zeros((T, 2, DEPTH + 1, k, 1))
     stop = np.column_stack([tol * energy, np.zeros(T)])
-    epochs, open_ = np.zeros(T, dtype=np.int64), np.arange(T)
+    epochs = np.zeros(T, dtype=np.int64)
+    open_ = np.arange(T)
     while True:
         done = np.minimum(DEPTH, max_epochs - epochs[open_])
         _epochs_of_tasks(G, W, Q, c, energy, alpha, stop, past, open_, done)
@@ -169,7 +174,8 @@ def _epochs_of_tasks(
     done: np.ndarray,
 ) -> None:
     """Do the epochs that `done` allows each of the open tasks, and note there what `_epochs` returns."""
-    move, values = np.empty(1), np.empty(2)
+    move = np.empty(1)
+    values = np.empty(2)
     for i in range(len(open_)):
         t = open_[i]
         past[t, 0, 0], past[t, 1, 0] = W[t], Q[t]
@@ -199,7 +205,9 @@ def _until(
     max_epochs: int,
 ) -> tuple[int, float, float]:
     """Return the epochs done, the value of the function and that of its dual."""
-    past, move, epochs = np.empty((2, DEPTH + 1, *W.shape)), np.empty(W.shape[1]), 0
+    past = np.empty((2, DEPTH + 1, *W.shape))
+    move = np.empty(W.shape[1])
+    epochs = 0
     values = np.empty(2)
     while True:
         past[0, 0], past[1, 0] = W, Q
@@ -237,11 +245,11 @@ def _epochs(
     past: np.ndarray,
     move: np.ndarray,
     values: np.ndarray,
-    most: int,
+    max_epochs: int,
 ) -> int:
-    """Minimise over every row up to `most` times; return how often, negative if the gap is small or nothing moved."""
+    """Minimise over every row up to `max_epochs` times; return how often, negative if the gap is small or nothing moved."""
     k, T = W.shape
-    for epoch in range(1, most + 1):
+    for epoch in range(1, max_epochs + 1):
         moved = False
         for j in range(k):
             curvature = G[j, j]
@@ -252,7 +260,9 @@ def _epochs(
                 move[t] = Q[j, t] + curvature * W[j, t]
                 square += move[t] * move[t]
             norm = np.sqrt(square)
-            shrink = (1.0 - alpha / norm) / curvature if norm > alpha else 0.0
+            shrink = 0.0
+            if norm > alpha:
+                shrink = (1.0 - alpha / norm) / curvature
             changed = False
             for t in range(T):
                 new = shrink * move[t]
@@ -273,11 +283,16 @@ def _epochs(
                     for t in range(T):
                         Q[i, t] -= factor * move[t]
         # The dual point is the residual, scaled down until it is feasible.
-        largest, norms, along, linear = 0.0, 0.0, energy, 0.0
+        largest = 0.0
+        norms = 0.0
+        along = energy
+        linear = 0.0
         for j in range(k):
-            size, length = 0.0, 0.0
+            size = 0.0
+            length = 0.0
             for t in range(T):
-                w, q = W[j, t], Q[j, t]
+                w = W[j, t]
+                q = Q[j, t]
                 past[0, epoch, j, t], past[1, epoch, j, t] = w, q
                 size += q * q
                 length += w * w
@@ -285,13 +300,15 @@ def _epochs(
                 linear += w * q
             largest = max(largest, size)
             norms += np.sqrt(length)
-        scale = min(1.0, alpha / np.sqrt(largest)) if largest > 0.0 else 1.0
+        scale = 1.0
+        if largest > 0.0:
+            scale = min(1.0, alpha / np.sqrt(largest))
         square = along - linear
         values[0] = 0.5 * square + alpha * norms
         values[1] = scale * along - 0.5 * scale * scale * square
         if not moved or values[0] - values[1] <= max(stop[0], stop[1] * values[0]):
             return -epoch
-    return most
+    return max_epochs
 
 
 def combination(past: np.ndarray) -> np.ndarray:
@@ -315,7 +332,9 @@ def combination(past: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         weights = np.eye(DEPTH)[-1]
     total = weights.sum()
-    return weights / total if np.isfinite(total) and total != 0.0 else np.eye(DEPTH)[-1]
+    if np.isfinite(total) and total != 0.0:
+        return weights / total
+    return np.eye(DEPTH)[-1]
 
 
 def _combinations(past: np.ndarray) -> np.ndarray:
@@ -326,7 +345,7 @@ def _combinations(past: np.ndarray) -> np.ndarray:
     try:
         weights = np.linalg.solve(M, np.ones((len(M), DEPTH, 1)))[:, :, 0]
     except np.linalg.LinAlgError:
-        return np.array([combination(one) for one in past])
+        return np.array([combination(iterates) for iterates in past])
     total = weights.sum(axis=1, keepdims=True)
     usable = np.isfinite(total) & (total != 0.0)
     return np.where(usable, weights / np.where(usable, total, 1.0), np.eye(DEPTH)[-1])
@@ -407,7 +426,8 @@ def descend_residual(
     """
     T = W.shape[1]
     by_task = F.shape[0] == T and (T == 1 or A.dense.size > 0)
-    s, move = np.zeros(T), np.zeros(T)
+    s = np.zeros(T)
+    move = np.zeros(T)
     past = [np.empty((DEPTH + 1, *array.shape)) for array in (W, F, s)]
     kept = 0
     for epoch in range(1, max_epochs + 1):
@@ -450,7 +470,8 @@ def _sweep(
 ) -> bool:
     """Minimise over every row once, or over those that are not zero; return whether one moved."""
     k, T = W.shape
-    is_dense, any_moved = dense.shape[0] > 0, False
+    is_dense = dense.shape[0] > 0
+    any_moved = False
     for j in range(k):
         used = False
         for t in range(T):
@@ -474,7 +495,8 @@ def _sweep(
             move[0] = product
         else:
             for p in range(indptr[j], indptr[j + 1]):
-                value, row = values[p], rows[p]
+                value = values[p]
+                row = rows[p]
                 for t in range(T):
                     move[t] += value * F[row, t]
         square = 0.0
@@ -482,7 +504,9 @@ def _sweep(
             move[t] += curvature * W[j, t] - means[j] * s[t]
             square += move[t] * move[t]
         norm = np.sqrt(square)
-        shrink = (1.0 - alpha / norm) / curvature if norm > alpha else 0.0
+        shrink = 0.0
+        if norm > alpha:
+            shrink = (1.0 - alpha / norm) / curvature
         moved = False
         for t in range(T):
             new = shrink * move[t]
@@ -504,7 +528,8 @@ def _sweep(
                 F[0, rows[p]] -= values[p] * change
         else:
             for p in range(indptr[j], indptr[j + 1]):
-                value, row = values[p], rows[p]
+                value = values[p]
+                row = rows[p]
                 for t in range(T):
                     F[row, t] -= value * move[t]
     return any_moved

@@ -97,10 +97,14 @@ class FieldLoss(_Smooth):
         self._centred: Centred | None = None
         if fit_intercept and (squared or is_far_from_zero(data)):
             self._centred = centre(data, targets=squared)
-        self.data = data if self._centred is None else self._centred.data
-        self.operator = (
-            TaskOperator(data) if self._centred is None else self._centred.operator
-        )
+        if self._centred is None:
+            self.data = data
+        else:
+            self.data = self._centred.data
+        if self._centred is None:
+            self.operator = TaskOperator(data)
+        else:
+            self.operator = self._centred.operator
         self.loss = loss
         self.with_b = fit_intercept and not squared
         self._weights = self.data.effective_weights()
@@ -129,7 +133,10 @@ class FieldLoss(_Smooth):
     def gradient(self, at: Point) -> Gradient:
         scores = self._scores(at)
         field = self.loss.gradient(scores, self.data.targets, self._weights)
-        b = self.data.sum_by_task(field) if self.with_b else np.zeros(self.data.n_tasks)
+        if self.with_b:
+            b = self.data.sum_by_task(field)
+        else:
+            b = np.zeros(self.data.n_tasks)
         return Gradient(self.operator.adjoint(field), b, field, scores)
 
     def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
@@ -164,7 +171,9 @@ class FieldLoss(_Smooth):
 
     def intercept(self, at: Point) -> np.ndarray:
         """Return the intercepts (T,) for the data as given."""
-        return at.b if self._centred is None else at.b + self._centred.intercept(at.W)
+        if self._centred is None:
+            return at.b
+        return at.b + self._centred.intercept(at.W)
 
     def start_intercept(self, start: SolverResult) -> np.ndarray | None:
         """Return the intercepts (T,) of another solution for the columns used here."""
@@ -175,7 +184,9 @@ class FieldLoss(_Smooth):
         return start.intercept - self._centred.intercept(start.W)
 
     def _scores(self, at: Point) -> np.ndarray:
-        return self.data.shifted(at.image, at.b) if self.with_b else at.image
+        if self.with_b:
+            return self.data.shifted(at.image, at.b)
+        return at.image
 
 
 class QuadraticLoss(_Smooth):
@@ -304,10 +315,13 @@ def solve_fista(
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape)
     first = start_parts(start, len(penalties), shape)
-    parts = (
-        np.zeros((len(needed), *shape)) if first is None else kept_parts(first, needed)
-    )
-    b = smooth.start_intercept(start) if isinstance(start, SolverResult) else None
+    if first is None:
+        parts = np.zeros((len(needed), *shape))
+    else:
+        parts = kept_parts(first, needed)
+    b = None
+    if isinstance(start, SolverResult):
+        b = smooth.start_intercept(start)
     tracker = Tracker(tol, max_iter, callback, null=smooth.null)
     run = ProximalRun(smooth, [penalties[k] for k in needed], parts, b)
     run.until(tracker)
@@ -365,10 +379,14 @@ class ProximalRun:
         self.bound = (
             blocks * smooth.curvature or 1.0
         )  # designs that are zero have no curvature: any step will do
-        self.b_units = (
-            smooth.curvature_b / smooth.curvature if smooth.curvature > 0 else 1.0
-        )
-        self.curvature = _FIRST * self.bound if adaptive else self.bound
+        if smooth.curvature > 0:
+            self.b_units = smooth.curvature_b / smooth.curvature
+        else:
+            self.b_units = 1.0
+        if adaptive:
+            self.curvature = _FIRST * self.bound
+        else:
+            self.curvature = self.bound
         self.adaptive = adaptive
         self.restart = restart
         self._t = 1.0
@@ -391,11 +409,10 @@ class ProximalRun:
     def step(self) -> list[float]:
         """Make one iteration; return the values of the penalties."""
         momentum = self._next_momentum()
-        origin = (
-            self.parts + momentum * (self.parts - self.parts_before)
-            if momentum
-            else self.parts
-        )
+        if momentum:
+            origin = self.parts + momentum * (self.parts - self.parts_before)
+        else:
+            origin = self.parts
         at = self.at.beyond(self.before, momentum)
         gradient = self.smooth.gradient(at)
         if self.adaptive:
@@ -410,24 +427,30 @@ class ProximalRun:
         if self.restart:
             self._restart_if_uphill(origin, at, parts, new)
         self.parts_before, self.before = self.parts, self.at
-        self.parts, self.at = parts, new
+        self.parts = parts
+        self.at = new
         return values
 
     def _next_momentum(self) -> float:
         t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self._t**2))
-        momentum, self._t = (self._t - 1.0) / t, t
+        momentum = (self._t - 1.0) / t
+        self._t = t
         return float(momentum)
 
     def _proximal_step(
         self, origin: np.ndarray, at: Point, gradient: Gradient
     ) -> tuple[np.ndarray, Point, list[float]]:
         step = 1.0 / self.curvature
-        parts, values = np.empty_like(origin), []
+        parts = np.empty_like(origin)
+        values = []
         descent = step * gradient.W
         for k, p in enumerate(self.penalties):
             parts[k], value = p.prox_value(origin[k] - descent, step)
             values.append(value)
-        b = at.b - gradient.b * (step / self.b_units) if self.smooth.with_b else at.b
+        if self.smooth.with_b:
+            b = at.b - gradient.b * (step / self.b_units)
+        else:
+            b = at.b
         return parts, self.smooth.point(parts.sum(axis=0), b), values
 
     def _descends(

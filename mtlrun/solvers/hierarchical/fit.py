@@ -59,7 +59,9 @@ class HierarchicalProblem:
 
     def marginal(self, random: Array | None = None) -> Marginal:
         """Return D with these random columns, by default all that may differ."""
-        shrunk = np.arange(int(self.intercept), self.data.p) if self.shrink else None
+        shrunk = None
+        if self.shrink:
+            shrunk = np.arange(int(self.intercept), self.data.p)
         return Marginal(
             self.data, self.random if random is None else random, self.method, shrunk
         )
@@ -138,7 +140,7 @@ def _full(problem: HierarchicalProblem, base: Result) -> Result:
 
 
 def grown(
-    problem: HierarchicalProblem, base: Result, most: int, forced: int = 0
+    problem: HierarchicalProblem, base: Result, max_rank: int, forced: int = 0
 ) -> Result:
     """Add directions to a scalar or diagonal covariance while each pays (see `add_directions`)."""
     m = base.m
@@ -161,7 +163,7 @@ def grown(
         )
 
     return covariance.add_directions(
-        base, gradient, fit, most, forced, length=0.5, least=1e-2
+        base, gradient, fit, max_rank, forced, length=0.5, least=1e-2
     )
 
 
@@ -170,21 +172,26 @@ def automatic(problem: HierarchicalProblem) -> Result:
 
     A structure is tried where there are `TARGETS` targets per parameter.
     """
-    most = problem.data.N / TARGETS
+    max_parameters = problem.data.N / TARGETS
     level = problem.intercept and 0 in problem.random
     sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": len(problem.random)}
     tried = [
-        name for name, size in sizes.items() if size <= most or name == "intercept"
+        name
+        for name, size in sizes.items()
+        if size <= max_parameters or name == "intercept"
     ]
     if not level:
         tried = [name for name in tried if name != "intercept"] or ["scalar"]
-    found = {name: fit_covariance(problem, name) for name in tried}
-    best = min(found.values(), key=lambda result: result.aic)
-    base = found.get("scalar", best) if best.name == "intercept" else best
+    fits = {name: fit_covariance(problem, name) for name in tried}
+    best = min(fits.values(), key=lambda result: result.aic)
+    if best.name == "intercept":
+        base = fits.get("scalar", best)
+    else:
+        base = best
     p = len(base.m.random)
     rank = int(
         min(
-            (most - base.fit.n_free_parameters) / p,
+            (max_parameters - base.fit.n_free_parameters) / p,
             p // 2,
             problem.data.T // covariance.TASKS_PER_DIRECTION,
         )
@@ -203,11 +210,14 @@ def automatic(problem: HierarchicalProblem) -> Result:
 # One or two standard deviations integrated instead of maximised: of few tasks a maximum says too little.
 
 #: Points per standard deviation, and the rise of the criterion at which the range ends.
-POINTS, RISE = 7, 16.0
+POINTS = 7
+RISE = 16.0
 #: "auto": so many tasks, and columns, at most.
-FEW_TASKS, FEW_COLUMNS = 10, 256
+FEW_TASKS = 10
+FEW_COLUMNS = 256
 # Standard deviations, in units of the structure, beyond which a range is not followed, and below which it begins at 0.
-_LARGEST, _SMALLEST = 1e3, 1e-2
+_LARGEST = 1e3
+_SMALLEST = 1e-2
 # Points of less weight are left out.
 _LIGHT = 1e-4
 
@@ -222,7 +232,9 @@ def can_integrate(result: Result) -> bool:
 
 def integrated(result: Result) -> Posterior:
     """Return the posterior with the standard deviations of `result` integrated out; `Sigma` and `s2` are means."""
-    m, structure, kappa = result.m, result.structure, result.fit.value.kappa
+    m = result.m
+    structure = result.structure
+    kappa = result.fit.value.kappa
     assert isinstance(structure, GroupedVariances)
     x = result.fit.x
 
@@ -298,7 +310,8 @@ def _mixed(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
     wider = nu / (nu - 2) if nu > 4 else 2.0
     s2 = float(weights @ np.array([part.s2 for part in parts])) * wider
     Sigma = _mean(weights, [part.Sigma for part in parts])
-    explicit, new = _mean(weights, around), _mean(weights, news)
+    explicit = _mean(weights, around)
+    new = _mean(weights, news)
     return Posterior(
         W, mu, _mean(weights, means), Sigma, s2, parts[0].data, explicit, new
     )
@@ -331,7 +344,9 @@ def _outer(a: Array) -> Array:
 #: Degrees of freedom r that are tried, infinity before them, until they fit worse.
 DEGREES = (64.0, 32.0, 16.0, 8.0, 4.0, 3.0)
 # Halvings of a step, the longest one in log v, and the predicted reduction below which a step lowers nothing but rounding.
-_HALVINGS, _LONGEST, _ROUNDING = 25, 2.0, 1e-5
+_HALVINGS = 25
+_LONGEST = 2.0
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -371,11 +386,12 @@ class OwnNoise:
     @classmethod
     def none(cls, result: Result) -> OwnNoise:
         """Return a model whose tasks have one noise."""
-        fit, one = result.fit, np.ones(result.m.data.T)
+        fit = result.fit
+        ones = np.ones(result.m.data.T)
         return cls(
             result,
-            one,
-            one,
+            ones,
+            ones,
             np.inf,
             fit.path,
             fit.predicted_reduction,
@@ -387,7 +403,9 @@ class OwnNoise:
     @property
     def of_new_task(self) -> float:
         """Mean of v for a task without rows."""
-        return 1.0 if np.isinf(self.degrees) else self.degrees / (self.degrees - 2)
+        if np.isinf(self.degrees):
+            return 1.0
+        return self.degrees / (self.degrees - 2)
 
 
 def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
@@ -413,10 +431,14 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
 
     Every step is one of Newton in log v, s2 profiled; the covariance is fitted again at every point.
     """
-    v, result, n_evaluations = start.v, start.result, start.n_evaluations
+    v = start.v
+    result = start.result
+    n_evaluations = start.n_evaluations
     if np.isinf(start.degrees):
         result = _again(problem, result, v)
-    path, reduction, converged = [_objective(result, v, degrees)], np.inf, False
+    path = [_objective(result, v, degrees)]
+    reduction = np.inf
+    converged = False
     for _ in range(problem.max_iter):
         g, h, u = _slopes(result, v)
         step, reduction = _step(
@@ -426,18 +448,18 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
         if reduction < problem.tol:
             converged = True
             break
-        found = None
+        accepted = None
         for k in range(_HALVINGS):
             new = v * np.exp(0.5**k * np.clip(step, -_LONGEST, _LONGEST))
             other = _again(problem, result, new)
             n_evaluations += other.fit.n_evaluations
             if _objective(other, new, degrees) < path[-1]:
-                found = new, other
+                accepted = new, other
                 break
-        if found is None:
+        if accepted is None:
             converged = reduction < _ROUNDING
             break
-        v, result = found
+        v, result = accepted
         path.append(_objective(result, v, degrees))
     after = degrees + _slopes(result, v)[1]
     criterion = path[-1] + float(np.log(after / (4 * np.pi)).sum())
@@ -457,7 +479,8 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
 def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
     """Fit the covariance again, of the same structure and from where it was, to rows divided by the roots of v."""
     m = replace(problem, data=weighted(problem.data, v)).marginal(result.m.random)
-    kappa, tol = result.fit.value.kappa, problem.tol
+    kappa = result.fit.value.kappa
+    tol = problem.tol
     if isinstance(result.structure, GroupedVariances):
         start = result.fit.x
         fit = newton(
@@ -490,12 +513,16 @@ def _objective(result: Result, v: Array, degrees: float) -> float:
 
 def _slopes(result: Result, v: Array) -> tuple[Array, Array, Array]:
     """Return for every task the derivative of D + n log v in log v, its expected second one, and squares / s2."""
-    m, value, data = result.m, result.fit.value, result.m.data
-    W, Theta = posterior_of(m, value).W, value.Theta
+    data = result.m.data
+    value = result.fit.value
+    m = result.m
+    W = posterior_of(m, value).W
+    Theta = value.Theta
     seen, second, mean = (np.empty(data.T) for _ in range(3))
     u = data.rest / value.s2
     for block, q in zip(data.blocks, value.Q, strict=True):
-        RJ, qj = block.R[:, :, m.random], q[:, :, m.random]
+        RJ = block.R[:, :, m.random]
+        qj = q[:, :, m.random]
         half, moved = (
             (qj * Theta, RJ * Theta) if Theta.ndim == 1 else (qj @ Theta, RJ @ Theta)
         )
@@ -515,6 +542,7 @@ def _step(g: Array, h: Array, u: Array, nu: float) -> tuple[Array, float]:
     The second part is how s2 follows when all noises move together. It is positive definite: h > u, and the u add up to
     no more than nu.
     """
-    by, against = g / h, u / h
+    by = g / h
+    against = u / h
     step = -(by + against * float(u @ by) / (nu - float(u @ against)))
     return step, -0.5 * float(g @ step)

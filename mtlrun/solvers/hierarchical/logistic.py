@@ -42,8 +42,8 @@ from mtlrun.solvers.hierarchical.covariance import (
     Factor,
     Fit,
     Full,
-    Structure,
     GroupedVariances,
+    Structure,
 )
 from mtlrun.solvers.hierarchical.label_posterior import (
     LabelPosterior,
@@ -63,10 +63,13 @@ VAGUE = 100.0
 #: Prices of the mean and of the variance of the level, as shares of those of slopes.
 #: Classes may be rare, which is a matter of the mean; and levels of tasks differ by
 #: more than slopes per standard deviation do.
-LEVEL_MEAN_SHARE, LEVEL_VARIANCE_SHARE = 0.02, 0.2
+LEVEL_MEAN_SHARE = 0.02
+LEVEL_VARIANCE_SHARE = 0.2
 #: Newton steps for the modes (or for a model without tasks) and halvings of each; a mode is found when a step would
 #: gain less.
-_STEPS, _HALVINGS, _MODE = 100, 40, 1e-16
+_STEPS = 100
+_HALVINGS = 40
+_MODE = 1e-16
 
 
 @dataclass(frozen=True)
@@ -182,15 +185,17 @@ class Laplace:
         random: Array,
         ridge: float | Prices = 0.0,
     ) -> None:
-        self.blocks, self.T, self.random = blocks, T, random
+        self.blocks = blocks
+        self.T = T
+        self.random = random
         self.p = blocks[0].X.shape[2]
         if isinstance(ridge, Prices):
             self.prices = ridge
         else:
             self.prices = Prices.equal(ridge, self.p)
-        whole = np.array_equal(random, np.arange(self.p))
+        is_full = np.array_equal(random, np.arange(self.p))
         self._Z = [
-            block.X if whole else np.ascontiguousarray(block.X[:, :, random])
+            block.X if is_full else np.ascontiguousarray(block.X[:, :, random])
             for block in blocks
         ]
         self.n_evaluations = 0
@@ -220,12 +225,16 @@ class Laplace:
     def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
         """Return D and its gradient; `v` (T, q) is where the search for the modes starts."""
         self.n_evaluations += 1
-        q, S = len(self.random), root(Theta)
+        q = len(self.random)
+        S = root(Theta)
         modes = np.zeros((self.T, q)) if v is None else v.copy()
         price_of_mean = self.prices.mean
         price_of_variance = self.prices.variance[self.random]
-        likelihood, G, squares = 0.0, np.diag(price_of_variance), np.zeros((q, q))
-        g_mu, information = 2 * price_of_mean * mu, np.diag(price_of_mean)
+        likelihood = 0.0
+        G = np.diag(price_of_variance)
+        squares = np.zeros((q, q))
+        g_mu = 2 * price_of_mean * mu
+        information = np.diag(price_of_mean)
         for block, Z in zip(self.blocks, self._Z, strict=True):
             part = _evaluated(block, Z, mu, S, modes[block.tasks], self.random)
             modes[block.tasks] = part.v
@@ -262,9 +271,11 @@ class Laplace:
         """
         free = self.with_random(np.arange(self.p))
         vague = free(value.mu, np.full(self.p, VAGUE**2))
-        told: Array = np.less(free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE)
+        is_identified: Array = np.less(
+            free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE
+        )
         return np.where(
-            told.all(axis=1, keepdims=True), free.coefficients(vague), np.nan
+            is_identified.all(axis=1, keepdims=True), free.coefficients(vague), np.nan
         )
 
     def coefficients(self, value: LaplaceValue) -> Array:
@@ -284,9 +295,9 @@ class Laplace:
         for block, Z in zip(self.blocks, self._Z, strict=True):
             B = _evaluated(block, Z, value.mu, S, value.v[block.tasks], self.random).B
             left = np.eye(self.p) - full @ B
-            own = full - full @ B @ full + left @ mean @ left.transpose(0, 2, 1)
+            covariances = full - full @ B @ full + left @ mean @ left.transpose(0, 2, 1)
             out[block.tasks] = np.sqrt(
-                np.maximum(np.einsum("kp,mpr,kr->mk", L, own, L), 0.0)
+                np.maximum(np.einsum("kp,mpr,kr->mk", L, covariances, L), 0.0)
             )
         return out
 
@@ -309,7 +320,8 @@ class Laplace:
 
     def leave_one_out(self, value: LaplaceValue) -> Array:
         """Return weighted sums of leave-one-out log losses by task, (T,)."""
-        S, common = root(value.Theta), self._covariances(value, [])
+        S = root(value.Theta)
+        common = self._covariances(value, [])
         sums = np.zeros(self.T)
         for block, Z in zip(self.blocks, self._Z, strict=True):
             part = _evaluated(
@@ -322,7 +334,8 @@ class Laplace:
 
     def separating_columns(self, intercept: bool) -> list[int]:
         """Return the columns of a direction that separates the classes."""
-        rows, labels = [], []
+        rows = []
+        labels = []
         for block in self.blocks:
             has_weight = np.broadcast_to(block.w > 0, block.y.shape)
             X = np.broadcast_to(block.X, (*block.y.shape, self.p))
@@ -386,11 +399,10 @@ def _evaluated(
     moved = W * (1 - 2 * expit(eta)) * (EM * E).sum(axis=2)
     r = _sums(X, moved - W * _times(EM, _sums(E, moved)))
     XWX = X.transpose(0, 2, 1) @ (W[:, :, None] * X)
-    XWE = (
-        XWX[:, :, random] @ S
-        if basis is None
-        else X.transpose(0, 2, 1) @ (W[:, :, None] * E)
-    )
+    if basis is None:
+        XWE = XWX[:, :, random] @ S
+    else:
+        XWE = X.transpose(0, 2, 1) @ (W[:, :, None] * E)
     B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
     F = np.zeros((len(B), 0, B.shape[2]))
     if rooted and X.shape[1] < X.shape[2]:
@@ -422,12 +434,14 @@ def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, .
     That is eta and the logarithms of the probabilities, their derivatives and the weights W in eta, all (m, n), and
     I + E'WE (m, k, k).
     """
-    eye, turned = np.eye(E.shape[2]), E.transpose(0, 2, 1)
+    eye = np.eye(E.shape[2])
+    turned = E.transpose(0, 2, 1)
     eta = base + _times(E, a)
     log_p = block.w * _log_probability(eta, block.y)
     for step_number in range(_STEPS + 1):
         p = expit(eta)
-        residual, W = block.w * (block.y - p), block.w * p * (1 - p)
+        residual = block.w * (block.y - p)
+        W = block.w * p * (1 - p)
         M = eye + turned @ (W[:, :, None] * E)
         slope = _sums(E, residual) - a
         step = np.linalg.solve(M, slope[:, :, None])[:, :, 0]
@@ -452,14 +466,14 @@ def _halved(
     for _ in range(_HALVINGS):
         new = a + length[:, None] * step
         eta = base + _times(E, new)
-        found = block.w * _log_probability(eta, block.y)
-        worse = found.sum(axis=1) - 0.5 * np.square(new).sum(
+        log_likelihood = block.w * _log_probability(eta, block.y)
+        worse = log_likelihood.sum(axis=1) - 0.5 * np.square(new).sum(
             axis=1
         ) < before - 1e-13 * (1 + np.abs(before))
         if not worse.any():
             break
         length[worse] *= 0.5
-    return new, eta, found, bool((length > 0.5**_HALVINGS).any())
+    return new, eta, log_likelihood, bool((length > 0.5**_HALVINGS).any())
 
 
 def _log_probability(eta: Array, y: Array) -> Array:
@@ -487,10 +501,10 @@ def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
     X = dense(data.X)
     if data.uniform:
         return _shared(columns.apply(X), data)
-    found = [_weighted(data, t) for t in range(data.n_tasks)]
-    sizes = np.array([len(y) for _, y, _ in found])
+    rows = [_weighted(data, t) for t in range(data.n_tasks)]
+    sizes = np.array([len(y) for _, y, _ in rows])
     return [
-        _padded(columns, tasks, found, n)
+        _padded(columns, tasks, rows, n)
         for tasks, n in by_length(sizes, X.shape[1] + 1, _BATCH)
     ]
 
@@ -498,18 +512,22 @@ def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
 def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
     """Return the rows of a task that have a weight, labels 0 and 1, and the weights."""
     X, y, w = data.task(t)
-    weights = np.ones(len(y)) if w is None else np.asarray(w, dtype=float)
+    if w is None:
+        weights = np.ones(len(y))
+    else:
+        weights = np.asarray(w, dtype=float)
     kept = weights > 0
     X = dense(X)
-    return (
-        (X, (y > 0).astype(float), weights)
-        if kept.all()
-        else (X[kept], (y[kept] > 0).astype(float), weights[kept])
-    )
+    if kept.all():
+        return (X, (y > 0).astype(float), weights)
+    return (X[kept], (y[kept] > 0).astype(float), weights[kept])
 
 
 def _padded(
-    columns: Columns, tasks: Array, found: list[tuple[Array, Array, Array]], n: int
+    columns: Columns,
+    tasks: Array,
+    rows_by_task: list[tuple[Array, Array, Array]],
+    n: int,
 ) -> PaddedRows:
     p = len(columns.mean) + int(columns.intercept)
     block = PaddedRows(
@@ -518,9 +536,13 @@ def _padded(
         np.zeros((len(tasks), n)),
         np.zeros((len(tasks), n)),
     )
-    for place, t in enumerate(tasks):
-        X, y, w = found[t]
-        block.X[place, : len(y)], block.y[place, : len(y)], block.w[place, : len(y)] = (
+    for position, t in enumerate(tasks):
+        X, y, w = rows_by_task[t]
+        (
+            block.X[position, : len(y)],
+            block.y[position, : len(y)],
+            block.w[position, : len(y)],
+        ) = (
             columns.apply(X),
             y,
             w,
@@ -530,11 +552,10 @@ def _padded(
 
 def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
     labels = np.ascontiguousarray(data.targets.T > 0).astype(float)
-    w = (
-        np.ones(len(A))
-        if data.weights is None
-        else np.asarray(data.weights, dtype=float)
-    )
+    if data.weights is None:
+        w = np.ones(len(A))
+    else:
+        w = np.asarray(data.weights, dtype=float)
     step = max(1, _BATCH // A.size)
     weights = np.broadcast_to(w, labels.shape)
     cuts = range(0, data.n_tasks, step)
@@ -558,10 +579,12 @@ LARGEST = 50.0
 # Runs of L-BFGS, each in units of the information where the one before ended.
 _RUNS = 10
 # A root of a variance below this counts as zero, and one that is freed or starts is at least the other.
-_ZERO, _SMALL = 1e-3, 0.05
+_ZERO = 1e-3
+_SMALL = 0.05
 # The predicted reduction below which a step that lowers nothing is rounding, and the share
 # of the criterion that is.
-_ROUNDING, _DIGITS = 1e-5, 1e-14
+_ROUNDING = 1e-5
+_DIGITS = 1e-14
 
 
 class LaplaceFit(CovarianceModel[Laplace, LaplaceValue]):
@@ -588,7 +611,10 @@ class LogisticProblem:
 
     def grouped_variances(self, name: str) -> tuple[Laplace, GroupedVariances]:
         """Return the criterion and the structure "intercept", "scalar" or "diagonal"."""
-        random = np.zeros(1, dtype=int) if name == "intercept" else self.m.random
+        if name == "intercept":
+            random = np.zeros(1, dtype=int)
+        else:
+            random = self.m.random
         structure = covariance.grouped_variances(
             name, np.ones(len(random)), (random == 0) & self.intercept
         )
@@ -614,14 +640,18 @@ def fit_logistic(problem: LogisticProblem, name: str) -> LaplaceFit:
     fit = grown(problem, grown(problem, fit, "scalar"), "diagonal")
     if name == "factor":
         return add_directions(problem, fit, covariance.MOST_RANK, forced=1)
-    return full(problem, fit) if name == "full" else fit
+    if name == "full":
+        return full(problem, fit)
+    return fit
 
 
 def pooled(problem: LogisticProblem) -> LaplaceFit:
     """Fit one logistic model to the rows of all tasks, by Newton steps."""
     m = problem.m.with_random(np.zeros(0, dtype=int))
     value = m(np.zeros(m.p), np.zeros(0))
-    path, reduction, converged = [value.criterion], np.inf, False
+    path = [value.criterion]
+    reduction = np.inf
+    converged = False
     for _ in range(_STEPS):
         step, reduction = _mean_step(value)
         if reduction < problem.tol:
@@ -660,10 +690,8 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
         theta[base.m.random] = np.asarray(base.fit.value.Theta)
     theta = theta[m.random]
     at = m(base.fit.value.mu, theta)
-    g, H = (
-        np.bincount(structure.groups, np.diag(at.G)),
-        structure.indicator().T @ at.squares @ structure.indicator(),
-    )
+    g = np.bincount(structure.groups, np.diag(at.G))
+    H = structure.indicator().T @ at.squares @ structure.indicator()
     now = np.bincount(structure.groups, theta) / np.bincount(structure.groups)
     u = now - g / np.maximum(np.diag(H), 1e-300)
     x = np.clip(np.sqrt(np.maximum(u, 0.0)), _SMALL, 1.0 + np.sqrt(now))
@@ -673,10 +701,8 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
 def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> LaplaceFit:
     """Fit the diagonal without the variance of a column, from the fit with it."""
     stay = np.flatnonzero(large.m.random != column)
-    m, structure = (
-        problem.m.with_random(large.m.random[stay]),
-        GroupedVariances(np.ones(len(stay)), np.arange(len(stay))),
-    )
+    m = problem.m.with_random(large.m.random[stay])
+    structure = GroupedVariances(np.ones(len(stay)), np.arange(len(stay)))
     return _minimised(problem, m, "diagonal", structure, large.fit.x[stay], large)
 
 
@@ -694,7 +720,7 @@ def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
 
 
 def add_directions(
-    problem: LogisticProblem, base: LaplaceFit, most: int, forced: int = 0
+    problem: LogisticProblem, base: LaplaceFit, max_rank: int, forced: int = 0
 ) -> LaplaceFit:
     """Add directions to a diagonal while each pays (see `covariance.add_directions`)."""
 
@@ -704,7 +730,13 @@ def add_directions(
         )
 
     return covariance.add_directions(
-        base, lambda now: now.fit.value.G, fit, most, forced, length=0.3, least=_SMALL
+        base,
+        lambda now: now.fit.value.G,
+        fit,
+        max_rank,
+        forced,
+        length=0.3,
+        least=_SMALL,
     )
 
 
@@ -716,23 +748,28 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     predicts well. So a structure other than the smallest is taken only if its
     leave-one-out log loss is clearly the lower one (see `predicts_better`).
     """
-    most = problem.information / INFORMATION
-    p, level = len(problem.m.random), problem.intercept and 0 in problem.m.random
-    sizes = (
-        {"intercept": 1, "scalar": 1 + level, "diagonal": p}
-        if level
-        else {"scalar": 1, "diagonal": p}
-    )
+    max_parameters = problem.information / INFORMATION
+    p = len(problem.m.random)
+    level = problem.intercept and 0 in problem.m.random
+    if level:
+        sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": p}
+    else:
+        sizes = {"scalar": 1, "diagonal": p}
     tried: list[LaplaceFit] = []
     for name, size in sizes.items():
-        if tried and (size > most or size <= tried[-1].structure.n_parameters):
+        if tried and (
+            size > max_parameters or size <= tried[-1].structure.n_parameters
+        ):
             break
         tried.append(grown(problem, tried[-1] if tried else base, name))
     best = min(tried, key=lambda fit: fit.aic)
-    start = tried[min(1, len(tried) - 1)] if best.name == "intercept" else best
+    if best.name == "intercept":
+        start = tried[min(1, len(tried) - 1)]
+    else:
+        start = best
     rank = int(
         min(
-            (most - start.structure.n_parameters) / p,
+            (max_parameters - start.structure.n_parameters) / p,
             p // 2,
             problem.m.T // covariance.TASKS_PER_DIRECTION,
         )
@@ -770,12 +807,10 @@ class _LaplaceObjective:
     """D in (z, x): mu = center + unit z; keeps the best point."""
 
     def __init__(self, m: Laplace, structure: Structure, start: LaplaceValue) -> None:
-        self.m, self.structure, self.value, self.path = (
-            m,
-            structure,
-            start,
-            [start.criterion],
-        )
+        self.m = m
+        self.structure = structure
+        self.value = start
+        self.path = [start.criterion]
         self.v = start.v
         self.x = self.slope = np.zeros(0)
         self.rounding = 0.0
@@ -798,12 +833,10 @@ class _LaplaceObjective:
             ]
         )
         if value.criterion <= self.value.criterion + self.rounding or not len(self.x):
-            self.value, self.x, self.slope, self.v = (
-                value,
-                zx[p:].copy(),
-                slope,
-                value.v,
-            )
+            self.value = value
+            self.x = zx[p:].copy()
+            self.slope = slope
+            self.v = value.v
             self.path.append(value.criterion)
         return value.criterion, slope
 
@@ -815,7 +848,9 @@ class _LaplaceObjective:
         self.rounding = 0.0
 
     def _inner(self, G: Array) -> Array:
-        return np.diag(G) if isinstance(self.structure, GroupedVariances) else G
+        if isinstance(self.structure, GroupedVariances):
+            return np.diag(G)
+        return G
 
 
 def _minimised(
@@ -831,12 +866,14 @@ def _minimised(
     Zero is a stationary point of every square. Where the gradient in Theta itself says that a variance should not be
     zero it is freed, and L-BFGS starts again.
     """
-    before, p = m.n_evaluations, m.p
+    before = m.n_evaluations
+    p = m.p
     objective = _LaplaceObjective(
         m, structure, m(base.fit.value.mu, structure.theta(x))
     )
     objective.path.clear()
-    reduction, converged = np.inf, False
+    reduction = np.inf
+    converged = False
     bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.n_parameters
     target = np.sqrt(problem.tol / (p + structure.n_parameters))
     for _ in range(_RUNS):
@@ -862,24 +899,23 @@ def _minimised(
         )
         reduction = 0.5 * float(slope @ run.hess_inv.matvec(slope))
         information = partial(_information, objective.value)
-        moved, more = covariance.escape_boundary(
+        moved, escape_reduction = covariance.escape_boundary(
             structure, x, objective.value, information, (_ZERO, _SMALL, 1.0)
         )
-        reduction = max(reduction, more)
+        reduction = max(reduction, escape_reduction)
         # Of large weights, sums over rows have no digits for reductions as small as the
         # tolerance.
         tol = max(problem.tol, _DIGITS * abs(objective.value.criterion))
         if reduction < tol:
             converged = True
             break
-        x = moved if more >= tol else x
+        x = moved if escape_reduction >= tol else x
     n_evaluations = m.n_evaluations - before + base.fit.n_evaluations
     # Of numbers that may not be negative those that are not zero are the degrees of freedom.
-    parameters = (
-        int(np.count_nonzero(x))
-        if isinstance(structure, GroupedVariances)
-        else structure.n_free_parameters
-    )
+    if isinstance(structure, GroupedVariances):
+        parameters = int(np.count_nonzero(x))
+    else:
+        parameters = structure.n_free_parameters
     fit = Fit(
         objective.value,
         x,

@@ -30,19 +30,27 @@ from mtlrun.solvers.hierarchical.posterior import Posterior
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Degrees of freedom that are tried, infinity beside them; scales per distribution.
-DEGREES, SCALES = (10.0, 4.0, 2.0), 9
+DEGREES = (10.0, 4.0, 2.0)
+SCALES = 9
 #: Slope of the criterion at which the fit of a distribution ends, in units in which its curvature is about 2; the most
 #: parameters whose inverse Hessian is kept.
-GRADIENT, MOST_DENSE = 1e-3, 500
+GRADIENT = 1e-3
+MOST_DENSE = 500
 #: The predicted fall of the criterion below which the fit of a distribution counts as
 #: converged, and the searches, each with a smaller slope at its end, that are made for
 #: it.
-STUDENT_GAIN, SEARCHES = 1e-5, 3
+STUDENT_GAIN = 1e-5
+SEARCHES = 3
 #: Numbers of clusters that are tried, and tasks that each needs; no larger number is tried after so many that BIC finds
 #: worse than fewer.
-CLUSTERS, TASKS_PER_CLUSTER, WORSE = (2, 3, 4, 6), 3, 2
+CLUSTERS = (2, 3, 4, 6)
+TASKS_PER_CLUSTER = 3
+WORSE = 2
 #: Starts of EM, each of a few steps; the steps of the best of them, and the fall that ends these.
-STARTS, SHORT, STEPS, FALL = 3, 10, 100, 1e-2
+STARTS = 3
+SHORT = 10
+STEPS = 100
+FALL = 1e-2
 # The largest logarithm of a variance.
 _FAR = 300.0
 # A ridge of the means of clusters towards the common mean, as a share of the information of one task.
@@ -93,7 +101,8 @@ class Mixture:
 def student(result: Result) -> Mixture:
     """Return the prior whose degrees of freedom fit best, from a normal fit of the same covariance structure."""
     bases = _bases(result)
-    degrees, best = np.inf, _Scales(result, np.ones(1), bases)
+    degrees = np.inf
+    best = _Scales(result, np.ones(1), bases)
     inverse = best.solve()
     n_evaluations = best.n_evaluations
     for nu in DEGREES:  # from thin tails to heavy ones, until they fit worse
@@ -102,7 +111,8 @@ def student(result: Result) -> Mixture:
         n_evaluations += heavier.n_evaluations
         if heavier.criterion >= best.criterion:
             break
-        degrees, best = nu, heavier
+        degrees = nu
+        best = heavier
     weights = best.responsibility @ (1.0 / best.scales)
     return Mixture(
         best.posterior(),
@@ -134,17 +144,32 @@ class _Scales:
         bases: list[_Basis] | None,
         x: Array | None = None,
     ) -> None:
-        self.result, self.m, self.scales, self.bases = result, result.m, scales, bases
+        self.result = result
+        self.m = result.m
+        self.scales = scales
+        self.bases = bases
         v = result.fit.value
-        self.frame = v.basis if v.kappa is None else np.eye(len(v.mu))
-        self.kappa = None if v.kappa is None else max(v.kappa, 1e-6 * result.m.middle)
+        if v.kappa is None:
+            self.frame = v.basis
+        else:
+            self.frame = np.eye(len(v.mu))
+        if v.kappa is None:
+            self.kappa = None
+        else:
+            self.kappa = max(v.kappa, 1e-6 * result.m.middle)
         self.cut = self.frame.shape[1]
         # The mean in standard errors of the normal fit, and s2 in units of its noise.
         self.s2 = v.s2
-        inverse = v.inverse if v.kappa is None else v.basis @ v.inverse @ v.basis.T
+        if v.kappa is None:
+            inverse = v.inverse
+        else:
+            inverse = v.basis @ v.inverse @ v.basis.T
         self.unit = np.sqrt(np.maximum(np.diag(inverse), 1e-12) * v.s2)
         start = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
-        self.x = np.concatenate([start, [0.0], result.fit.x]) if x is None else x
+        if x is None:
+            self.x = np.concatenate([start, [0.0], result.fit.x])
+        else:
+            self.x = x
         self.criterion = self.predicted_reduction = np.inf
         self.path: list[float] = []
         self.n_evaluations = 0
@@ -203,10 +228,14 @@ class _Scales:
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """Return the criterion and its gradient."""
-        data, m, K = self.m.data, self.m, len(self.scales)
+        data = self.m.data
+        m = self.m
+        K = len(self.scales)
         mu, s2, roots = self._unpacked(x)
         Theta = self.result.structure.theta(roots)
-        total, g_mu, g_s2 = 0.0, np.zeros(data.p), 0.0
+        total = 0.0
+        g_mu = np.zeros(data.p)
+        g_s2 = 0.0
         G = np.zeros(
             (len(m.random), len(m.random)) if self.bases is None else len(roots)
         )
@@ -217,8 +246,10 @@ class _Scales:
                 part = _Spectrum(block, m.random, Theta, mu, self.scales)
             else:
                 part = _Corrected(self.bases[number], np.square(roots), mu, self.scales)
-            n, rest = data.n[block.tasks], data.rest[block.tasks]
-            quadratic, logdet = part.quadratic + rest[:, None], part.logdet
+            n = data.n[block.tasks]
+            rest = data.rest[block.tasks]
+            quadratic = part.quadratic + rest[:, None]
+            logdet = part.logdet
             density = -0.5 * (
                 n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2
             ) - np.log(K)
@@ -245,11 +276,14 @@ class _Scales:
 
     def posterior(self) -> Posterior:
         """Return means and covariances of the coefficients at the last point."""
-        data, m = self.m.data, self.m
+        data = self.m.data
+        m = self.m
         mu, s2, roots = self._unpacked(self.x)
         Theta = np.zeros((data.p, data.p))
-        found = self.result.structure.theta(roots)
-        Theta[np.ix_(m.random, m.random)] = np.diag(found) if found.ndim == 1 else found
+        random_part = self.result.structure.theta(roots)
+        if random_part.ndim == 1:
+            random_part = np.diag(random_part)
+        Theta[np.ix_(m.random, m.random)] = random_part
         components = [_Component(data, mu, s, Theta, s2) for s in self.scales]
         prior = 0.0 if self.kappa is None else 1.0 / self.kappa
         return _mixed(
@@ -260,12 +294,13 @@ class _Scales:
 def _positive(matrix: Array) -> Array | None:
     """Return the symmetric part of a matrix, None where it is not positive definite by more than rounding."""
     symmetric = np.asarray((matrix + matrix.T) / 2)
-    ends = (
-        np.linalg.eigvalsh(symmetric)[[0, -1]]
-        if np.isfinite(symmetric).all()
-        else np.zeros(2)
-    )
-    return symmetric if ends[0] > 1e-12 * ends[1] else None
+    if np.isfinite(symmetric).all():
+        ends = np.linalg.eigvalsh(symmetric)[[0, -1]]
+    else:
+        ends = np.zeros(2)
+    if ends[0] > 1e-12 * ends[1]:
+        return symmetric
+    return None
 
 
 class _Spectrum:
@@ -284,7 +319,8 @@ class _Spectrum:
         values, U = np.linalg.eigh(
             (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
         )
-        self.scales, self.random = scales, random
+        self.scales = scales
+        self.random = random
         self.R = U.transpose(0, 2, 1) @ block.R
         residual = block.z - block.R @ mu
         self.e = np.matmul(residual[:, None, :], U)[:, 0]
@@ -343,27 +379,35 @@ def _bases(result: Result) -> list[_Basis] | None:
 
     None for any other Theta: its eigenvectors depend on its parameters.
     """
-    structure, random = result.structure, result.m.random
+    structure = result.structure
+    random = result.m.random
     if not isinstance(structure, GroupedVariances) or structure.n_parameters > 2:
         return None
     sizes = np.bincount(structure.groups)
     if structure.n_parameters == 2 and sizes.min() > 1:
         return None
-    one = (
-        int(sizes.argmin()) if structure.n_parameters == 2 else 1
-    )  # without one, no column has this number
-    found = []
+    # With one group of columns, no column belongs to group 1.
+    single_group = 1
+    if structure.n_parameters == 2:
+        single_group = int(sizes.argmin())
+    bases = []
     for block in result.m.data.blocks:
         RJ = block.R[:, :, random] * np.sqrt(structure.unit)
-        many = RJ[:, :, structure.groups != one]
+        many = RJ[:, :, structure.groups != single_group]
         values, U = np.linalg.eigh(many @ many.transpose(0, 2, 1))
         back = U.transpose(0, 2, 1)
-        single = (back @ RJ[:, :, structure.groups == one]).sum(axis=2)
+        single = (back @ RJ[:, :, structure.groups == single_group]).sum(axis=2)
         z = np.matmul(block.z[:, None, :], U)[:, 0]
-        found.append(
-            _Basis(np.maximum(values, 0.0), single, back @ block.R, z, (1 - one, one))
+        bases.append(
+            _Basis(
+                np.maximum(values, 0.0),
+                single,
+                back @ block.R,
+                z,
+                (1 - single_group, single_group),
+            )
         )
-    return found
+    return bases
 
 
 class _Corrected:
@@ -375,13 +419,18 @@ class _Corrected:
     def __init__(
         self, basis: _Basis, variances: Array, mu: Array, scales: Array
     ) -> None:
-        self.basis, self.scales, self.n_variances = basis, scales, len(variances)
-        many, one = basis.groups
-        a = scales * (variances[one] if one < len(variances) else 0.0)
-        D = (
-            1.0 + (scales * variances[many])[:, None] * basis.values[:, None, :]
-        )  # (m or 1, K, k)
-        self.inverse, single = 1.0 / D, basis.single[:, None, :]
+        self.basis = basis
+        self.scales = scales
+        self.n_variances = len(variances)
+        many_group, single_group = basis.groups
+        single_variance = 0.0
+        if single_group < len(variances):
+            single_variance = variances[single_group]
+        a = scales * single_variance
+        # Shape (m or 1, K, k).
+        D = 1.0 + (scales * variances[many_group])[:, None] * basis.values[:, None, :]
+        self.inverse = 1.0 / D
+        single = basis.single[:, None, :]
         e = (basis.z - basis.R @ mu)[:, None, :] * self.inverse
         self.alpha = (np.square(single) * self.inverse).sum(axis=2)
         grown = 1.0 + a * self.alpha
@@ -402,7 +451,8 @@ class _Corrected:
 
     def gradient(self, r: Array, s2: float) -> Array:
         """Return the derivative of the criterion in the variances, (1,) or (2,)."""
-        basis, weights = self.basis, r * self.scales
+        basis = self.basis
+        weights = r * self.scales
         values = basis.values[:, None, :]
         inner = self.inverse - self.share[:, :, None] * np.square(
             basis.single[:, None, :] * self.inverse
@@ -427,19 +477,23 @@ def clusters(result: Result) -> Mixture | None:
     Their number is chosen by BIC. As the mean of a normal distribution, the means of
     clusters need three rows per column.
     """
-    start, data = result.posterior(), result.m.data
-    one = _clustered(result, start, 1)
-    n_evaluations = len(one.path)
-    best, lowest, worse = None, one.bic, 0
+    start = result.posterior()
+    data = result.m.data
+    single = _clustered(result, start, 1)
+    n_evaluations = len(single.path)
+    best = None
+    lowest = single.bic
+    worse = 0
     for K in CLUSTERS:
         has_few_rows = K * data.p * ROWS_PER_MEAN > data.N
         if K * TASKS_PER_CLUSTER > data.T or has_few_rows or worse == WORSE:
             break
-        found = _clustered(result, start, K, lowest)
-        n_evaluations += len(found.path)
-        worse = 0 if found.bic < lowest else worse + 1
-        if found.bic < lowest:
-            best, lowest = found, found.bic
+        candidate = _clustered(result, start, K, lowest)
+        n_evaluations += len(candidate.path)
+        worse = 0 if candidate.bic < lowest else worse + 1
+        if candidate.bic < lowest:
+            best = candidate
+            lowest = candidate.bic
     if best is None:
         return None
     return Mixture(
@@ -477,18 +531,18 @@ class _EM:
     """EM of K normal distributions of coefficients with one diagonal covariance."""
 
     def __init__(self, result: Result, start: Posterior, K: int, seed: int) -> None:
-        self.data, self.K = result.m.data, K
+        self.data = result.m.data
+        self.K = K
         v = result.fit.value
-        self.mean, self.random = start.mu, result.m.random
+        self.mean = start.mu
+        self.random = result.m.random
         self.unit = np.zeros(self.data.p)
         self.unit[self.random] = result.m.scale
         theta = np.zeros(self.data.p)
         theta[self.random] = v.Theta if v.Theta.ndim == 1 else np.diag(v.Theta)
         # Clusters explain some of how tasks differ; one of them is the normal model.
-        self.theta, self.s2 = (
-            (0.5 if K > 1 else 1.0) * np.maximum(theta, 1e-6 * self.unit),
-            v.s2,
-        )
+        self.theta = (0.5 if K > 1 else 1.0) * np.maximum(theta, 1e-6 * self.unit)
+        self.s2 = v.s2
         labels = np.zeros(self.data.T, dtype=int)
         if K > 1:
             labels = _starting_labels(start, self.unit, K, seed)
@@ -527,7 +581,8 @@ class _EM:
         )
         self.pi = self.responsibility.mean(axis=0) + 1e-12
         self.mu = self._means(parts, _RIDGE * diagonal / data.T + 1e-12)
-        density, h = np.empty((data.T, self.K)), np.empty((data.T, self.K, data.p))
+        density = np.empty((data.T, self.K))
+        h = np.empty((data.T, self.K, data.p))
         quadratic = np.empty((data.T, self.K))
         for block, q, v, logdet in parts:
             e = v[:, None, :] - self.mu @ q.transpose(0, 2, 1)
@@ -558,9 +613,11 @@ class _EM:
 
     def _means(self, parts: list[Any], ridge: Array) -> Array:
         p = self.data.p
-        M, a = np.zeros((self.K, p, p)), np.zeros((self.K, p))
+        M = np.zeros((self.K, p, p))
+        a = np.zeros((self.K, p))
         for block, q, v, _ in parts:
-            r, A = self.responsibility[block.tasks], q.transpose(0, 2, 1) @ q
+            r = self.responsibility[block.tasks]
+            A = q.transpose(0, 2, 1) @ q
             if len(q) == 1:
                 M += r.sum(axis=0)[:, None, None] * A
                 a += (r.T @ v) @ q[0]
@@ -618,8 +675,8 @@ def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
 
 def _log_of_sums(logs: Array) -> Array:
     """Return log(sum(exp)) of every row; scipy's takes ten times as long on matrices as small as these."""
-    most = logs.max(axis=1)
-    return np.asarray(most + np.log(np.exp(logs - most[:, None]).sum(axis=1)))
+    largest = logs.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1)))
 
 
 class _Component:
@@ -628,7 +685,9 @@ class _Component:
     def __init__(
         self, data: Compressed, mu: Array, scale: float, Theta: Array, s2: float
     ) -> None:
-        self.mu, self.Theta, self.s2 = mu, scale * Theta, s2
+        self.mu = mu
+        self.Theta = scale * Theta
+        self.s2 = s2
         self.W = np.repeat(mu[None], data.T, axis=0)
         self.A = np.empty((data.T, data.p, data.p))
         for block in data.blocks:
@@ -652,12 +711,14 @@ def _mixed(
     shares: Array | None = None,
 ) -> Posterior:
     """Return the moments of a mixture; `common` is how the mean of all is estimated, None where each has its own."""
-    shares = np.full(len(components), 1 / len(components)) if shares is None else shares
+    if shares is None:
+        shares = np.full(len(components), 1 / len(components))
     W = np.asarray(sum(r[:, k, None] * part.W for k, part in enumerate(components)))
     mu = np.asarray(
         sum(share * part.mu for share, part in zip(shares, components, strict=True))
     )
-    explicit, eye = np.zeros((data.T, data.p, data.p)), np.eye(data.p)
+    explicit = np.zeros((data.T, data.p, data.p))
+    eye = np.eye(data.p)
     of_mean = [
         _mean_covariance(components, r, s2, common, k) for k in range(len(components))
     ]

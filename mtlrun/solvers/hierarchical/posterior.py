@@ -61,13 +61,18 @@ class Posterior:
 
     def noises(self) -> Array:
         """Return the variances of the noise of all tasks, and of a new task at the end, (T + 1,)."""
-        v = np.ones(len(self.W)) if self.v_rows is None else self.v_rows
+        if self.v_rows is None:
+            v = np.ones(len(self.W))
+        else:
+            v = self.v_rows
         return self.s2 * np.append(v, self.v_new)
 
     def covariance(self, t: int) -> Array:
         """Return the covariance of the coefficients of task t, (p, p); t = -1 is a task without rows."""
         if t < 0:
-            return self.mean_covariance + self.Sigma if self.new is None else self.new
+            if self.new is None:
+                return self.mean_covariance + self.Sigma
+            return self.new
         if self.explicit is not None:
             return np.asarray(self.explicit[t])
         R, _ = self.data.task(t)
@@ -129,7 +134,8 @@ class Shares:
 
 def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
     """Return shares of the variance of the targets over all rows."""
-    data, noise = posterior.data, posterior.s2
+    data = posterior.data
+    noise = posterior.s2
     if posterior.v is not None:
         noise = float(data.n @ posterior.noises()[:-1]) / data.N
         data = weighted(data, 1 / posterior.v)
@@ -140,7 +146,10 @@ def shares(
     moments: Array, mu: Array, Sigma: Array, noise: float, intercept: bool
 ) -> Shares:
     """Return shares of a variance for the mean of x x' over all rows, the mean and covariance of w_t, and the noise."""
-    spread = moments - np.outer(moments[0], moments[0]) if intercept else moments
+    if intercept:
+        spread = moments - np.outer(moments[0], moments[0])
+    else:
+        spread = moments
     fixed = float(mu @ spread @ mu)
     columns = (Sigma * moments).sum(axis=1)
     total = max(fixed + float(columns.sum()) + noise, np.finfo(float).tiny)

@@ -48,7 +48,10 @@ class Coupling:
         self.lam = lam if n_tasks > 1 else 0.0
         self.flows = None
         if 0 < self.lam < np.inf:
-            self.flows = Flows(n_tasks, n_kernels) if flows is None else flows
+            if flows is None:
+                self.flows = Flows(n_tasks, n_kernels)
+            else:
+                self.flows = flows
 
     def step(
         self, theta: np.ndarray, slopes: np.ndarray, curvature: np.ndarray, tol: float
@@ -87,7 +90,9 @@ class Coupling:
 
     def value(self, theta: np.ndarray) -> float:
         """Return lam * sum of the distances."""
-        return 0.0 if self.flows is None else self.lam * pair_distances(theta)
+        if self.flows is None:
+            return 0.0
+        return self.lam * pair_distances(theta)
 
 
 # A step that does not descend is repeated with this many times the curvature.
@@ -95,7 +100,8 @@ _BACKTRACK = 2.0
 # Smallest decrease required, relative to curvature * ||step||^2.
 _DECREASE = 1e-3
 # A task's curvature estimate is kept within these multiples of that of all tasks.
-_FLATTER, _STEEPER = 1e-2, 1e3
+_FLATTER = 1e-2
+_STEEPER = 1e3
 # The smallest curvature relative to the slope: where all alpha are at their bounds, J_t is linear, and the projection
 # of a step of any length would leave the simplex ball by rounding.
 _FLATTEST = 1e-6
@@ -187,7 +193,8 @@ def solve_group_mkl(
     points = [tasks.solve(t, theta[t]) for t in range(tasks.n_tasks)]
     slopes = _slopes(points)
     curvature = _first_curvature(slopes, start)
-    pull, inner = np.zeros_like(theta), _INNER
+    pull = np.zeros_like(theta)
+    inner = _INNER
     for it in range(1, max_iter + 1):
         primal = _primal(points, coupling, theta)
         if it > 1 and tracker.check(
@@ -212,7 +219,9 @@ def solve_group_mkl(
             inner *= 0.1
         new_slopes = _slopes(new_points)
         curvature = _curvature(curvature, new - theta, new_slopes - slopes, new_slopes)
-        theta, points, slopes = new, new_points, new_slopes
+        theta = new
+        points = new_points
+        slopes = new_slopes
     return _finish(tasks, coupling, tracker, {"curvature": curvature})
 
 
@@ -267,7 +276,8 @@ def solve_alternating(
     bound = -np.inf
     while True:
         points = [tasks.solve(t, theta[t]) for t in range(tasks.n_tasks)]
-        slopes, primal = _slopes(points), _primal(points, coupling, theta)
+        slopes = _slopes(points)
+        primal = _primal(points, coupling, theta)
         new, pull = coupling.step(
             theta,
             slopes,
