@@ -173,7 +173,7 @@ def random() -> None:
         f"280 random tables: {good} within 1e-4 of the best of three starts, {converged} converged, {rises} rises;"
     )
     print(
-        f"evaluations: median {np.median(evaluations):.0f}, 90% below {np.quantile(evaluations, 0.9):.0f}"
+        f"evaluations: median {np.median(n_evaluations):.0f}, 90% below {np.quantile(n_evaluations, 0.9):.0f}"
     )
 
 

@@ -15,7 +15,6 @@ Binary labels are -1/+1, 0/1 or booleans; any others, such as 1/2, are refused.
 
 from __future__ import annotations
 
-import functools
 import sys
 import warnings
 from collections.abc import Callable
@@ -528,26 +527,17 @@ class _TaskScorer:
         task_id: Any = None,
         sample_weight: Any = None,
     ) -> float:
-        while hasattr(
-            estimator, "best_estimator_"
-        ):  # a search predicts with it, but takes no task_id
+        # A search predicts with its best estimator, but takes no task_id itself.
+        while hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         model, before = _model_inside(estimator)
         routed = {} if task_id is None else {"task_id": task_id}
+        if getattr(model, "_layout", "") == "shared":
+            y = ordered_columns(y, model.tasks_.tolist())
+        y = np.asarray(y)
         ids = task_id
-        y = np.asarray(
-            ordered_columns(y, model.tasks_.tolist())
-            if getattr(model, "_layout", "") == "shared"
-            else y
-        )
-        column = getattr(model, "task_column", None)
-        if ids is None and self.task_column is not None:
-            ids = take_column(X, self.task_column)[0]
-        elif ids is None and column is not None:  # of the rows as the model gets them
-            ids = take_column(
-                functools.reduce(lambda rows, steps: steps.transform(rows), before, X),
-                column,
-            )[0]
+        if ids is None:
+            ids = self._ids_from_column(X, model, before)
         if hasattr(model, "tasks_"):
             several = len(model.tasks_) > 1
         else:
@@ -576,16 +566,15 @@ class _TaskScorer:
             ids = np.asarray(ids)[seen]
             y = y[seen]
             routed = routed and {"task_id": ids}
-            if sample_weight is None:
-                sample_weight = None
-            else:
+            if sample_weight is not None:
                 sample_weight = np.asarray(sample_weight)[seen]
         predicted = self._predicted(estimator, X, routed)
-        if (
-            self.metric.needs != "value"
-            and (classes := getattr(estimator, "classes_", None)) is not None
-        ):
-            classes = classes[0] if np.ndim(classes) == 2 else classes
+        classes = None
+        if self.metric.needs != "value":
+            classes = getattr(estimator, "classes_", None)
+        if classes is not None:
+            if np.ndim(classes) == 2:
+                classes = classes[0]
             if self.metric.needs == "label":
                 predicted = _signs(predicted, classes)
             y = _signs(y, classes)
@@ -604,6 +593,18 @@ class _TaskScorer:
         if self.metric.greater_is_better:
             return value
         return -value
+
+    def _ids_from_column(self, X: Any, model: Any, before: list[Any]) -> Any:
+        """Return the task ids in a column of X; None if neither scorer nor model has one."""
+        if self.task_column is not None:
+            return take_column(X, self.task_column)[0]
+        column = getattr(model, "task_column", None)
+        if column is None:
+            return None
+        # The model finds its column in the rows that the steps before it return.
+        for steps in before:
+            X = steps.transform(X)
+        return take_column(X, column)[0]
 
     def _predicted(self, estimator: Any, X: Any, routed: dict[str, Any]) -> Array:
         if self.metric.needs != "score" or not hasattr(estimator, "classes_"):

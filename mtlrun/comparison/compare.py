@@ -57,16 +57,10 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
+from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.names import distinct
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import (
-    Table,
-    label_list,
-    matching,
-    read_table,
-    table_of_frame,
-    target_columns,
-)
+from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.errors import ConfigError, DataError
 from mtlrun.metrics import get_metric
 from mtlrun.report.grid import duration

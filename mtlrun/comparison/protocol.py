@@ -27,6 +27,7 @@ from mtlrun.comparison.verdict import (
     Evaluation,
 )
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.frames import several
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.splits import (
     GROUP,
@@ -36,7 +37,6 @@ from mtlrun.data.splits import (
     short_tasks,
     split_rows,
 )
-from mtlrun.data.table import several
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric

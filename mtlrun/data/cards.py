@@ -215,10 +215,10 @@ class Card(StrictModel):
 
     def variant(self, name: str | None) -> Variant:
         """Return a variant, completed by the card's own options and files; None is the card itself."""
-        own = self.source.options
+        base_options = self.source.options
         if name is None:
             return Variant(
-                options=own,
+                options=base_options,
                 uses=self.uses,
                 statistics=self.statistics,
                 notes=self.notes,
@@ -229,7 +229,7 @@ class Card(StrictModel):
         notes = "\n".join(text for text in (self.notes, v.notes) if text)
         uses = self.uses if v.uses is None else v.uses
         return Variant(
-            options={**own, **v.options},
+            options={**base_options, **v.options},
             uses=uses,
             statistics=v.statistics,
             notes=notes,
@@ -249,12 +249,12 @@ def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
 
     Shipped cards win over those of other packages, and these over those of the user, in ``<data-dir>/cards``.
     """
-    found: dict[str, Path] = {}
-    own = [] if data_dir is None else [Path(data_dir) / "cards"]
-    for folder in (datasets_dir(), *plugins.card_folders(), *own):
+    paths: dict[str, Path] = {}
+    user_folders = [] if data_dir is None else [Path(data_dir) / "cards"]
+    for folder in (datasets_dir(), *plugins.card_folders(), *user_folders):
         for path in sorted(folder.glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return dict(sorted(found.items()))
+            paths.setdefault(path.stem, path)
+    return dict(sorted(paths.items()))
 
 
 def load_card(id: str, data_dir: Path | None = None) -> Card:
@@ -291,17 +291,17 @@ def read_card(path: Path) -> Card:
     document = load_file(path, error=DataError)
     if document.data is None:
         raise DataError(f"{path}: the card is empty")
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         card = Card.model_validate(document.data)
         card._path = path
     except ValidationError as error:
-        found += schema_findings(error, document.data, Card)
+        findings += schema_findings(error, document.data, Card)
     if isinstance(document.data, dict):
-        found += _contradictions(document.data, path)
-    if found:
+        findings += _contradictions(document.data, path)
+    if findings:
         raise DataError(
-            rendered(found, document),
+            rendered(findings, document),
             "The keys of a card are described in mtlrun/data/cards.py.",
         )
     return card

@@ -27,11 +27,11 @@ def signs(labels: np.ndarray, name: str) -> np.ndarray:
         For other labels; starts with `name`.
     """
     values = np.asarray(labels, dtype=np.float64)
-    known = set(np.unique(values[~np.isnan(values)]).tolist())
-    if not (known <= {0, 1} or known <= {-1, 1}):
-        shown = ", ".join(f"{v:g}" for v in sorted(known)[:5])
+    values_present = set(np.unique(values[~np.isnan(values)]).tolist())
+    if not (values_present <= {0, 1} or values_present <= {-1, 1}):
+        examples = ", ".join(f"{v:g}" for v in sorted(values_present)[:5])
         raise DataError(
-            f"{name}: binary labels must be 0/1 or -1/+1, found {shown}",
+            f"{name}: binary labels must be 0/1 or -1/+1, found {examples}",
             "Recode them first.",
         )
     return np.where(np.isnan(values), np.nan, np.where(values > 0, 1.0, -1.0))
@@ -176,9 +176,9 @@ class Dataset:
                 f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, not {self.y.shape}"
             )
         elif self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
-            found = f"{self.task_id.min()} to {self.task_id.max()}"
+            id_range = f"{self.task_id.min()} to {self.task_id.max()}"
             raise DataError(
-                f"task_id runs from {found}, tasks 0..{len(self.tasks) - 1}"
+                f"task_id runs from {id_range}, tasks 0..{len(self.tasks) - 1}"
             )
 
     @property
@@ -310,8 +310,12 @@ class Dataset:
         if missing.any():
             facts["missing"] = int(missing.sum())
         if self.task_type == "regression":
-            known = self.y[~missing]
-            return {**facts, "y_mean": float(known.mean()), "y_var": float(known.var())}
+            targets = self.y[~missing]
+            return {
+                **facts,
+                "y_mean": float(targets.mean()),
+                "y_var": float(targets.var()),
+            }
         return {**facts, **_label_statistics(self.y > 0)}
 
 
@@ -433,9 +437,9 @@ def check_large(
         else (int(entries.row[at]), int(entries.col[at]))
     )
     value = float(X[row, column] if entries is None else entries.data[at])
-    place = where(row) if where else f"{name}: row {row + 1}"
+    location = where(row) if where else f"{name}: row {row + 1}"
     raise DataError(
-        f"{place}: {_called(kind, columns, column, X.shape[1])} contains {value:.4g}; "
+        f"{location}: {_called(kind, columns, column, X.shape[1])} contains {value:.4g}; "
         f"numbers beyond {LARGEST:g} cannot be squared",
         "Rescale the column (divide it by a power of ten), or fix the cell.",
     )

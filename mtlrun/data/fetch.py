@@ -139,9 +139,9 @@ def fetch_file(
             with _downloaded(
                 card, name, url, data_dir, limit=limit, report=report, timeout=timeout
             ) as part:
-                found = recognise(part, [spec], name).get(spec.name)
-                if found is not None:
-                    return store(card, spec, found, data_dir)
+                file = recognise(part, [spec], name).get(spec.name)
+                if file is not None:
+                    return store(card, spec, file, data_dir)
                 failures.append(f"  {url}: {_wrong_content(part, spec)}")
         except DataError as error:
             failures.append(f"  {error.message}")
@@ -156,9 +156,9 @@ def _downloaded(
     folder = data_directory(data_dir) / card.folder
     with writing(folder, WRITABLE):
         folder.mkdir(parents=True, exist_ok=True)
-        place = tempfile.TemporaryDirectory(**temporary(folder))
-    with place as made:
-        part = Path(made) / name
+        staging = tempfile.TemporaryDirectory(**temporary(folder))
+    with staging as staging_path:
+        part = Path(staging_path) / name
         download(url, part, **options)
         yield part
 
@@ -230,12 +230,12 @@ def download(
 
 def _check_address(url: str, first: str) -> None:
     """Refuse addresses but https, and this machine if the address that the user gave is there."""
-    shown = shorten(url, MAX_SHOWN_URL)
+    short_url = shorten(url, MAX_SHOWN_URL)
     if re.search(r"[\s\\]", url) or hidden(
         url
     ):  # not every library agrees which host such an address names
         raise DataError(
-            f"{shown!r}: no address",
+            f"{short_url!r}: no address",
             "Addresses have no blanks, backslashes or control characters.",
         )
     try:
@@ -248,12 +248,12 @@ def _check_address(url: str, first: str) -> None:
             _check_host(urlsplit(url).hostname or "")
     except ValueError as error:
         raise DataError(
-            f"{shown}: no address ({error})",
+            f"{short_url}: no address ({error})",
             "Give an address that starts with https://.",
         ) from None
     if not is_fetched:
         remedy = "Download the file yourself and use `mtlrun data add`."
-        raise DataError(f"{shown}: only https addresses are fetched", remedy)
+        raise DataError(f"{short_url}: only https addresses are fetched", remedy)
 
 
 def _check_host(host: str) -> None:
@@ -297,12 +297,12 @@ def _wrong_content(part: Path, spec: FileSpec) -> str:
     with open_regular(part) as stream:
         start = stream.read(200).lstrip().lower()
     sha256, _ = digest(DataFile(part.name, part, "plain"))
-    what = "wrong content"
+    content = "wrong content"
     if start.startswith((b"<!doctype html", b"<html")):
-        what = "a web page instead of the file"
+        content = "a web page instead of the file"
     elif start.startswith(b"version https://git-lfs"):
-        what = "a Git LFS pointer instead of the file"
-    return f"{what}; expected sha256 {spec.sha256}, found {sha256}"
+        content = "a Git LFS pointer instead of the file"
+    return f"{content}; expected sha256 {spec.sha256}, found {sha256}"
 
 
 def _failure(
@@ -362,14 +362,14 @@ def add_file(
     if not card.files:
         raise DataError(f"data set {card.id} needs no files", "Nothing is to be added.")
     if not path.is_file():
-        what = "there is no such file"
+        problem = "there is no such file"
         if path.is_dir():
-            what = "is a directory, expected a file"
+            problem = "is a directory, expected a file"
         if path.exists() and not path.is_dir():
-            what = "is not a regular file"
-        raise DataError(f"{path}: {what}", "Give the path of a file that you have.")
-    found = recognise(path, card.files, name)
-    if not found:
+            problem = "is not a regular file"
+        raise DataError(f"{path}: {problem}", "Give the path of a file that you have.")
+    matches = recognise(path, card.files, name)
+    if not matches:
         unknown = [
             PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None
         ]
@@ -387,7 +387,7 @@ def add_file(
         )
     return [
         store(card, card.file(spec_name), file, data_dir)
-        for spec_name, file in found.items()
+        for spec_name, file in matches.items()
     ]
 
 
@@ -413,19 +413,19 @@ def recognise(
         limit = None
     else:
         limit = max(size for size in sizes if size is not None)
-    found: dict[str, DataFile] = {}
+    matches: dict[str, DataFile] = {}
     for content in _contents(path, name or path.name, sizes):
         sha256, size = digest(content, limit)
         spec = by_hash.get(sha256) or by_name.get(content.name)
         if spec is not None:
-            found.setdefault(
+            matches.setdefault(
                 spec.name, replace(content, name=spec.name, sha256=sha256, size=size)
             )
-    return found
+    return matches
 
 
 def store(
-    card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | None = None
+    card: Card, spec: FileSpec, file: DataFile, data_dir: str | Path | None = None
 ) -> DataFile:
     """Copy recognised content to its place in the data directory, whole or not at all.
 
@@ -439,22 +439,22 @@ def store(
         If the place cannot be written.
     """
     folder = data_directory(data_dir) / card.folder
-    if found.container in spec.compressions:
-        container = found.container
+    if file.container in spec.compressions:
+        container = file.container
     else:
         container = spec.compressions[0]
     target = folder / (spec.name + SUFFIXES[container])
-    as_it_is = found.container == container
+    as_it_is = file.container == container
     writer = OPENERS["plain" if as_it_is else container]
     if as_it_is:
-        source = DataFile(found.name, found.path, "plain")
+        source = DataFile(file.name, file.path, "plain")
     else:
-        source = found
+        source = file
     with (
         source.open() as content,
         writing(target, WRITABLE),
-        replacing(target) as made,
-        writer(made, "wb") as sink,
+        replacing(target) as new_file,
+        writer(new_file, "wb") as sink,
     ):
         shutil.copyfileobj(content, sink, 1 << 20)
     tidy_folders(target.parent)
@@ -491,7 +491,7 @@ def _members(path: Path) -> list[tuple[str, int]]:
                 for info in infos
                 if info.filename and not info.is_dir()
             ]
-    found: dict[str, int] = {}
+    n_by_name: dict[str, int] = {}
     with contextlib.suppress(tarfile.ReadError), open_tar(path) as tar:
         for number, info in enumerate(tar, start=1):
             allow(
@@ -501,9 +501,9 @@ def _members(path: Path) -> list[tuple[str, int]]:
                 "files in one archive",
                 "Unpack what is needed of it.",
             )
-            found.pop(
+            n_by_name.pop(
                 info.name, None
             )  # of several members of one name the last one counts
             if info.isfile():
-                found[info.name] = info.size
-    return list(found.items())
+                n_by_name[info.name] = info.size
+    return list(n_by_name.items())

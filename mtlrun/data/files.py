@@ -135,18 +135,18 @@ class DataFile:
                 try:
                     text = raw.decode()
                 except UnicodeDecodeError as error:
-                    place = self.where(number, error.start + 1)
-                    text = f"{place}: byte {raw[error.start]:#04x} is not UTF-8 text"
+                    location = self.where(number, error.start + 1)
+                    text = f"{location}: byte {raw[error.start]:#04x} is not UTF-8 text"
                     raise DataError(text, "Save the file as UTF-8.") from None
                 yield text.rstrip("\r\n")
 
     def where(self, line: int | None = None, column: int | None = None) -> str:
         """Return ``file:line:column`` for a message."""
         if self.member is None:
-            place = str(self.path)
+            location = str(self.path)
         else:
-            place = f"{self.path}({self.member})"
-        return ":".join([place, *(str(n) for n in (line, column) if n is not None)])
+            location = f"{self.path}({self.member})"
+        return ":".join([location, *(str(n) for n in (line, column) if n is not None)])
 
 
 @dataclass(frozen=True)
@@ -235,9 +235,9 @@ def find_file(
     card: Card, spec: FileSpec, data_dir: str | Path | None = None
 ) -> DataFile | None:
     """Return the first place that exists, unverified, or None."""
-    for place in candidates(card, spec, data_directory(data_dir)):
-        if os.path.lexists(place.path):
-            return place
+    for candidate in candidates(card, spec, data_directory(data_dir)):
+        if os.path.lexists(candidate.path):
+            return candidate
     return None
 
 
@@ -250,12 +250,12 @@ def missing_files(
     ]
 
 
-def get_it(card: Card, files: Iterable[FileSpec], more: str = "") -> str:
-    """Say how to get missing files of a card; `more` are further options of the commands."""
-    add = f"mtlrun data add {card.id} FILE{more}"
+def get_it(card: Card, files: Iterable[FileSpec], extra: str = "") -> str:
+    """Say how to get missing files of a card; `extra` are further options of the commands."""
+    add = f"mtlrun data add {card.id} FILE{extra}"
     if lacking := dict.fromkeys(spec.name for spec in files if not spec.urls):
         return f"There is no download address for {', '.join(lacking)}. Give a file that you have: {add}"
-    return f"Download it: mtlrun data fetch {card.id}{more}\nOr give a file that you have: {add}"
+    return f"Download it: mtlrun data fetch {card.id}{extra}\nOr give a file that you have: {add}"
 
 
 def verify_file(
@@ -274,19 +274,19 @@ def verify_file(
         If it is missing, a directory, unreadable, damaged, or its content is not what the card says.
     """
     possible = candidates(card, spec, data_directory(data_dir))
-    places = [place for place in possible if os.path.lexists(place.path)]
+    places = [candidate for candidate in possible if os.path.lexists(candidate.path)]
     if not places:
         raise DataError(
             f"data set {card.id}: the file {spec.name} is missing; looked for {', '.join(p.where() for p in possible)}",
             get_it(card, [spec, *card.needed()]),
         )
     errors = []
-    for place in places:
+    for candidate in places:
         try:
-            sha256, size = digest(place, limit=spec.bytes)
+            sha256, size = digest(candidate, limit=spec.bytes)
             if spec.sha256 in (None, sha256):
-                return replace(place, sha256=sha256, size=size)
-            raise _mismatch(card, spec, place, sha256, size)
+                return replace(candidate, sha256=sha256, size=size)
+            raise _mismatch(card, spec, candidate, sha256, size)
         except DataError as error:
             errors.append(error)
     raise errors[0]
@@ -391,8 +391,8 @@ def open_content(
 
 def _member(path: Path, member: str | None, opener: Callable[[str], Any]) -> IO[bytes]:
     with _surprises(), contextlib.suppress(KeyError):
-        if (found := opener(member or "")) is not None:
-            return found
+        if (stream := opener(member or "")) is not None:
+            return stream
     raise DataError(
         f"{path}: has no regular file {member}",
         "This archive does not match the data card.",
@@ -511,7 +511,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def _mismatch(
-    card: Card, spec: FileSpec, found: DataFile, sha256: str, size: int
+    card: Card, spec: FileSpec, file: DataFile, sha256: str, size: int
 ) -> DataError:
     expected = f"{spec.sha256}" + (
         f" ({spec.bytes} bytes)" if spec.bytes is not None else ""
@@ -520,7 +520,7 @@ def _mismatch(
     if spec.bytes is not None and size > spec.bytes + _CHUNK:
         cut = "more than "
     return DataError(
-        f"{found.where()}: the content is not that of {card.id}/{spec.name}\n"
+        f"{file.where()}: the content is not that of {card.id}/{spec.name}\n"
         f"  expected sha256 {expected}\n"
         f"  found    sha256 {sha256} ({cut}{size} bytes)",
         f"Delete it and run `mtlrun data fetch {card.id}`, or add a good copy with `mtlrun data add {card.id} FILE`.",

@@ -96,22 +96,22 @@ def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
     ValueError
         If columns have names, and these are others.
     """
-    found = column_names(y)
+    labels = column_names(y)
     wanted = list(names)
     if (
-        found is None
+        labels is None
         or len(getattr(y, "shape", ())) != 2
-        or found == wanted
-        or found == list(range(len(found)))
+        or labels == wanted
+        or labels == list(range(len(labels)))
     ):
         return y
-    if sorted(map(str, found)) != sorted(map(str, wanted)):
-        if len(found) == len(wanted) == 1:
+    if sorted(map(str, labels)) != sorted(map(str, wanted)):
+        if len(labels) == len(wanted) == 1:
             return y
         raise ValueError(
-            f"the columns of y are {found}, but the targets of the model are {wanted}"
+            f"the columns of y are {labels}, but the targets of the model are {wanted}"
         )
-    order = [str(name) for name in found]
+    order = [str(name) for name in labels]
     return _safe_indexing(y, [order.index(str(name)) for name in wanted], axis=1)
 
 
@@ -200,20 +200,25 @@ def plain_values(values: Array, name: str) -> tuple[Array, Array]:
     missing = np.asarray(pd.isna(values))
     if values.dtype.kind != "O":
         return values, missing
-    given = values[~missing]
-    words = {isinstance(value, str) for value in given.tolist()}
+    present = values[~missing]
+    words = {isinstance(value, str) for value in present.tolist()}
     if len(words) > 1:
         raise ValueError(
             f"{name} mixes strings with other types; make all entries strings or all numbers"
         )
-    if True not in words and (plain := np.asarray(given.tolist())).shape == given.shape:
-        given = plain
+    if (
+        True not in words
+        and (plain := np.asarray(present.tolist())).shape == present.shape
+    ):
+        present = plain
     if not missing.any():
-        return given.reshape(values.shape), missing
+        return present.reshape(values.shape), missing
     out = np.full(
-        values.shape, np.nan, dtype=np.float64 if given.dtype.kind in "biuf" else object
+        values.shape,
+        np.nan,
+        dtype=np.float64 if present.dtype.kind in "biuf" else object,
     )
-    out[~missing] = given
+    out[~missing] = present
     return out, missing
 
 
@@ -347,11 +352,13 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     columns = []
     for j in range(len(arrays[COLUMNS])):
         if f"{j}.codes" in arrays:
-            found = arrays[f"{j}.words"]
-            if found.dtype.kind == "U":
-                words = pd.Index([str(word)[:-1] for word in found], dtype=object)
+            stored_words = arrays[f"{j}.words"]
+            if stored_words.dtype.kind == "U":
+                words = pd.Index(
+                    [str(word)[:-1] for word in stored_words], dtype=object
+                )
             else:
-                words = found
+                words = stored_words
             columns.append(
                 pd.Series(pd.Categorical.from_codes(arrays[f"{j}.codes"], words))
             )
@@ -429,9 +436,9 @@ def _of_objects(column: pd.Series) -> pd.Series:
         except (OverflowError, TypeError, ValueError):
             return column.where(column.notna(), np.nan).astype(np.float64)
     if kind in ("date", "datetime", "datetime64"):
-        found = pd.to_datetime(column, utc=True, errors="coerce")
-        if (found.isna() == column.isna()).all():
-            return found.dt.tz_convert(None)
+        dates = pd.to_datetime(column, utc=True, errors="coerce")
+        if (dates.isna() == column.isna()).all():
+            return dates.dt.tz_convert(None)
         return column.astype(str)
     if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
         return column.where(column.notna(), None).map(str, na_action="ignore")
@@ -483,7 +490,7 @@ def instants(column: pd.Series, table: str) -> pd.Series:
     readings = _readings(texts)
     if not readings:
         return pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
-    ranks = [found.rank(method="dense") for found in readings.values()]
+    ranks = [dates.rank(method="dense") for dates in readings.values()]
     if any(not rank.equals(ranks[0]) for rank in ranks[1:]):
         example = texts.dropna().iloc[0]
         ways = listed(list(readings))
@@ -499,17 +506,19 @@ def spoken_dates(column: pd.Series) -> bool:
 
 def _readings(texts: pd.Series) -> dict[str, pd.Series]:
     """Return the ways to read all texts as dates, by what they are called."""
-    given = texts.dropna()
-    unique = pd.Series(given.astype(str).str.strip().unique(), dtype=object)
+    present = texts.dropna()
+    unique = pd.Series(present.astype(str).str.strip().unique(), dtype=object)
     if unique.empty:
         return {}
-    found = {}
+    readings = {}
     if (iso := _read(unique, "ISO8601")) is not None:
-        found["ISO"] = iso
+        readings["ISO"] = iso
     elif (match := _PARTS.fullmatch(unique[0])) and all(map(_PARTS.fullmatch, unique)):
         for order, wide in itertools.product(_ORDERS, "yY"):
             if (read := _read(unique, _format(order, wide, match))) is not None:
-                found[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = read
+                readings[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = (
+                    read
+                )
     else:
         either = [_read(unique, "mixed", dayfirst=first) for first in (False, True)]
         if (
@@ -517,13 +526,14 @@ def _readings(texts: pd.Series) -> dict[str, pd.Series]:
             and either[1] is not None
             and either[0].equals(either[1])
         ):
-            found["words"] = either[0]
-    place = {
-        name: pd.Series(read.to_numpy(), index=unique) for name, read in found.items()
+            readings["words"] = either[0]
+    position = {
+        name: pd.Series(read.to_numpy(), index=unique)
+        for name, read in readings.items()
     }
     return {
         name: texts.astype(str).str.strip().where(texts.notna()).map(values)
-        for name, values in place.items()
+        for name, values in position.items()
     }
 
 
@@ -544,3 +554,9 @@ def _read(texts: pd.Series, form: str, **options: bool) -> pd.Series | None:
             ).dt.tz_localize(None)
         except (ValueError, OverflowError):
             return None
+
+
+def several(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names of columns as tables have them; one may be given as a text."""
+    items = (names,) if isinstance(names, str) else tuple(names)
+    return tuple(column_name(name) for name in items)

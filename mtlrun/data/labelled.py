@@ -111,7 +111,7 @@ def read_uci(
         (item, item) if isinstance(item, str) else (item[0], item[-1])
         for item in classes
     ]
-    known = {str(word): str(name) for word, name in pairs}
+    name_of_word = {str(word): str(name) for word, name in pairs}
     tables = [
         text_table(f, delimiter=delimiter, header=header, skip=skip, text=[label])
         for f in files.values()
@@ -124,14 +124,15 @@ def read_uci(
                 f"{table.name}: {len(table.columns)} columns where the first file has {len(columns)}"
             )
         words = table.frame[columns[label]]
-        wrong = ~words.isin(list(known)) if known else words == ""
+        wrong = ~words.isin(list(name_of_word)) if name_of_word else words == ""
         if wrong.any():
             row = int(np.argmax(wrong))
-            what = "is empty"
+            problem = "is empty"
             if words[row]:
-                what = f"{words[row]!r} is none of {listed(list(known), 20)}"
+                problem = f"{words[row]!r} is none of {listed(list(name_of_word), 20)}"
             raise DataError(
-                f"{table.where(row)}: the class {what}", "Is it the file on the card?"
+                f"{table.where(row)}: the class {problem}",
+                "Is it the file on the card?",
             )
     if features and len(features) != len(rest):
         raise DataError(
@@ -139,13 +140,13 @@ def read_uci(
         )
     X = np.vstack([table.numbers(rest) for table in tables])
     words = pd.concat([table.frame[columns[label]] for table in tables])
-    order = list(known) or sorted(set(words))
+    order = list(name_of_word) or sorted(set(words))
     start = len(X) - len(tables[-1].frame)
     data = Dataset(
         X=X,
         y=words.map({word: k for k, word in enumerate(order)}).to_numpy(dtype=np.int64),
         task_type="multiclass",
-        tasks=[known.get(word, word) for word in order],
+        tasks=[name_of_word.get(word, word) for word in order],
         features=list(features) or (rest if header else []),
         splits={split: [(np.arange(start), np.arange(start, len(X)))]} if split else {},
     )
@@ -245,13 +246,13 @@ def read_sarcos(
 def _full_rows(
     file: DataFile, tests: np.ndarray, blob: str | None, clean: bool
 ) -> tuple[np.ndarray, str]:
-    found = None
+    digest = None
     if blob is not None:
-        found = git_blob_id(file.read_bytes())
-    if found != blob:
+        digest = git_blob_id(file.read_bytes())
+    if digest != blob:
         raise DataError(
             f"{file.where()}: the content is not that of the original {file.name}\n"
-            f"  expected git blob {blob}\n  found    git blob {found}",
+            f"  expected git blob {blob}\n  found    git blob {digest}",
             "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
         )
     rows = matrix(file, "sarcos_inv", (TRAIN_ROWS, N_INPUTS + N_TORQUES))
@@ -297,5 +298,5 @@ def _occurs(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
     mine, theirs = (
         np.round(values * 1e6).astype(np.int64) for values in (rows, others)
     )
-    known = {row.tobytes() for row in theirs}
-    return np.array([row.tobytes() in known for row in mine], dtype=bool)
+    row_bytes = {row.tobytes() for row in theirs}
+    return np.array([row.tobytes() in row_bytes for row in mine], dtype=bool)

@@ -130,8 +130,8 @@ def load_dataset(
     options = _with_defaults(card, chosen.options, function)
     # One thread: how matrix products round, and with it simulated targets, depends on how many there are.
     with threadpool_limits(limits=1):
-        given = () if card.simulated else (files, card)
-        dataset = function(*given, **options)
+        arguments = () if card.simulated else (files, card)
+        dataset = function(*arguments, **options)
     dataset = replace(
         dataset,
         id=card.id,
@@ -259,7 +259,7 @@ def _prepare(
     return card, chosen, files, sha256_json(facts)
 
 
-def check_options(id: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+def check_options(id: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
     """Refuse options that the reader or generator of a data set does not have, and seeds and samples that are none.
 
     Raises
@@ -270,7 +270,7 @@ def check_options(id: str, given: Mapping[str, Any], known: Iterable[str]) -> No
         For a seed that is no whole number of at least 0, and a sample of no whole number of rows.
     """
     names = [*known, "variant", "sample", "sample_seed", "coding"]
-    for name, value in given.items():
+    for name, value in options.items():
         if name not in names:
             raise UnknownNameError(f"option of data set {id}", name, names)
         least = _LEAST.get(name)
@@ -317,7 +317,7 @@ class Fact:
 
 
 def compare_statistics(
-    found: Mapping[str, int | float], expected: Mapping[str, int | float]
+    statistics: Mapping[str, int | float], expected: Mapping[str, int | float]
 ) -> list[Fact]:
     """Compare the statistics of a data set with those on its card.
 
@@ -325,8 +325,8 @@ def compare_statistics(
     the data set has not disagrees.
     """
     facts = []
-    for name in dict.fromkeys([*found, *expected]):
-        ours = found.get(name)
+    for name in dict.fromkeys([*statistics, *expected]):
+        ours = statistics.get(name)
         wanted = expected.get(name)
         agrees = wanted is None or ours == wanted
         if isinstance(wanted, float) and ours is not None:

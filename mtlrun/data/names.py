@@ -13,6 +13,7 @@ import datetime as dt
 import io
 import math
 import re
+import shlex
 import sys
 import unicodedata
 from collections import Counter, defaultdict
@@ -86,26 +87,26 @@ class Names:
             "" if is_missing(value, known) else _name(value, column.name)
             for value in values
         ]
-        place = {
+        position = {
             text: k
             for k, text in enumerate(dict.fromkeys(text for text in texts if text))
         }
-        if len(place) == len(texts):
+        if len(position) == len(texts):
             return cls(codes, texts)
         count = Counter(text for text in texts if text)
         order = np.array(
-            [*(place.get(text, -1) for text in texts), -1], dtype=np.int64
+            [*(position.get(text, -1) for text in texts), -1], dtype=np.int64
         )  # the last is for code -1
         return cls(
-            order[codes], list(place), [text for text, k in count.items() if k > 1]
+            order[codes], list(position), [text for text, k in count.items() if k > 1]
         )
 
     def sorted(self, first: Sequence[str] = ()) -> Names:
         """Return the same names in order: those that are given, then numbers by value, texts as `name_order` says."""
         rest = set(self.names) - set(first)
         names = [*first, *name_order(rest)]
-        place = {name: k for k, name in enumerate(names)}
-        order = np.array([*(place[name] for name in self.names), -1], dtype=np.int64)
+        position = {name: k for k, name in enumerate(names)}
+        order = np.array([*(position[name] for name in self.names), -1], dtype=np.int64)
         return Names(order[self.codes], names, self.merged)
 
 
@@ -144,10 +145,10 @@ class Known:
         """
         name = _name(value, self.what)
         if isinstance(value, str):
-            whole = _WHOLE.fullmatch(name)
-            if name in self.place or not whole or whole[1] not in self.place:
+            match = _WHOLE.fullmatch(name)
+            if name in self.place or not match or match[1] not in self.place:
                 return name
-            return whole[1]
+            return match[1]
         if isinstance(value, bool | np.bool_):
             spellings = [text for text in self.place if text.lower() == name.lower()]
             if len(spellings) == 1:
@@ -180,19 +181,19 @@ class Known:
         value, such as NA, is a name only where it is known.
         """
         codes, values = _factorized(column)
-        found = [self.find(value) for value in values]
+        code_list = [self.find(value) for value in values]
         new = float(self.n_names)
         where = [
             np.nan
             if name in _MISSING and name not in self.place
             else self.place.get(name, new)
-            for name in found
+            for name in code_list
         ]
         places = np.array([*where, np.nan], dtype=float)[codes]
-        counts = np.bincount(codes[codes >= 0], minlength=len(found))
+        counts = np.bincount(codes[codes >= 0], minlength=len(code_list))
         unknown = {
             name: int(counts[k])
-            for k, name in enumerate(found)
+            for k, name in enumerate(code_list)
             if where[k] == new and counts[k]
         }
         return places, unknown
@@ -308,12 +309,12 @@ def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
     """
     wanted = [str(name) for name in names]
     used = set(taken)
-    given = set(wanted)
+    requested = set(wanted)
     result = []
     for name in wanted:
         new = name
         count = 1
-        while new in used or (count > 1 and new in given):
+        while new in used or (count > 1 and new in requested):
             count += 1
             new = f"{name} ({count})"
         used.add(new)
@@ -353,11 +354,12 @@ def class_task(name: str, label: str) -> str:
 
 def name_order(names: Iterable[str]) -> list[str]:
     """Return names in order: by value if all are numbers, else as texts in which digits count as numbers (w2 < w10)."""
-    known = sorted(set(names))
-    if all(map(is_number, known)):
-        return sorted(known, key=float)
+    unique_names = sorted(set(names))
+    if all(map(is_number, unique_names)):
+        return sorted(unique_names, key=float)
     return sorted(
-        known, key=lambda name: [_part(part) for part in _DIGITS.split(name) if part]
+        unique_names,
+        key=lambda name: [_part(part) for part in _DIGITS.split(name) if part],
     )
 
 
@@ -461,3 +463,8 @@ def written_numbers(names: Sequence[str], many: int) -> bool:
         None not in units
         and len({unit["unit"] for unit in units if unit is not None}) == 1
     )
+
+
+def drop_option(names: Sequence[str]) -> str:
+    """Return an option that leaves columns out, ready to paste into a shell."""
+    return f"--drop {shlex.quote(quoted_list(names))}"

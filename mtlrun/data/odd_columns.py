@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from mtlrun.data.names import Names, written_numbers
-from mtlrun.data.table import drop_option
+from mtlrun.data.names import Names, drop_option, written_numbers
 from mtlrun.errors import listed
 
 #: A target of up to so many different texts holds categories.
@@ -38,33 +37,39 @@ def mixed_cell(typed: pd.Series, column: pd.Series) -> OddCell | None:
     """Return the rarer kind of cell of a column of numbers and words, else None."""
     if is_numeric_dtype(typed):
         return None
-    found = Names.of(column)
-    texts = pd.Series(found.names, dtype=object)
+    column_names = Names.of(column)
+    texts = pd.Series(column_names.names, dtype=object)
     numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
     if numbers.all() or not numbers.any():
         return None
-    is_a_number = np.append(numbers, False)[found.codes]
-    is_a_word = (found.codes >= 0) & ~is_a_number
+    is_a_number = np.append(numbers, False)[column_names.codes]
+    is_a_word = (column_names.codes >= 0) & ~is_a_number
     words_are_rare = is_a_word.sum() <= is_a_number.sum()
     odd = is_a_word if words_are_rare else is_a_number
     common = is_a_number if words_are_rare else is_a_word
     row = int(np.argmax(odd))
-    other = found.names[found.codes[int(np.argmax(common))]]
-    return OddCell(row, found.names[found.codes[row]], f" beside {other!r}")
+    other = column_names.names[column_names.codes[int(np.argmax(common))]]
+    return OddCell(
+        row, column_names.names[column_names.codes[row]], f" beside {other!r}"
+    )
 
 
 def written_number(typed: pd.Series, column: pd.Series) -> OddCell | None:
     """Return a number written as text, such as 1,5 or 12% or $3, else None."""
     if is_numeric_dtype(typed):
         return None
-    found = Names.of(column)
-    if len(found.names) <= 2 or not written_numbers(found.names, MIN_TEXTS):
+    column_names = Names.of(column)
+    if len(column_names.names) <= 2 or not written_numbers(
+        column_names.names, MIN_TEXTS
+    ):
         return None
-    numbers = pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce")
+    numbers = pd.to_numeric(
+        pd.Series(column_names.names, dtype=object), errors="coerce"
+    )
     if numbers.notna().all():
         return None
-    row = int(np.argmax(found.codes >= 0))
-    return OddCell(row, found.names[found.codes[row]])
+    row = int(np.argmax(column_names.codes >= 0))
+    return OddCell(row, column_names.names[column_names.codes[row]])
 
 
 def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:

@@ -16,11 +16,12 @@ from scipy import sparse
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import TASK_TYPES, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
-from mtlrun.data.frames import instants, spoken_dates
+from mtlrun.data.frames import instants, several, spoken_dates
 from mtlrun.data.names import (
     Names,
     class_task,
     distinct,
+    drop_option,
     is_number,
     is_plain,
     name_order,
@@ -38,7 +39,7 @@ from mtlrun.data.odd_columns import (
 )
 from mtlrun.data.schema import gap_warning
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
-from mtlrun.data.table import Table, drop_option, read_table_file, several
+from mtlrun.data.table import Table, read_table_file, stack_sparse
 from mtlrun.data.weights import drop_unweighted_rows, normalize_weights, weights_of
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
@@ -48,6 +49,7 @@ MAX_WORDS = 50
 #: added to its name.
 MIN_NUMBERED = 20
 NUMBERED = "identifiers (a different whole number in every row)"
+HARDLY_REPEATED = "identifiers (words that hardly repeat)"
 HINTS = {NUMBERED: "; --keep COLUMN keeps one as a feature"}
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
@@ -185,12 +187,12 @@ def read(
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()
     )
-    more = None
+    test_table = None
     if test is not None:
-        more = read_table_file(
+        test_table = read_table_file(
             file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows
         )
-    return make_dataset(rows, roles, more)
+    return make_dataset(rows, roles, test_table)
 
 
 def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Dataset:
@@ -240,9 +242,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
     if task is not None:
-        found = make.full(task, "task").sorted(make.first_tasks(task))
-        task_id = found.codes
-        tasks = found.names
+        task_names = make.full(task, "task").sorted(make.first_tasks(task))
+        task_id = task_names.codes
+        tasks = task_names.names
     single = {task, roles.weight, roles.group, roles.time}
     levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
     X, features, categories = _features(
@@ -309,38 +311,38 @@ class _DatasetBuilder:
 
     def named(self, name: str) -> Names:
         """Return a column of names; names that are written in several ways are said."""
-        found = Names.of(self.table.text(name))
-        if found.merged:
+        names = Names.of(self.table.text(name))
+        if names.merged:
             text = f"blanks at the ends, normal forms and the type of a cell do not tell names of {name!r} apart"
             self.notes.append(
-                f"{text}: {listed([repr(word) for word in found.merged])}"
+                f"{text}: {listed([repr(word) for word in names.merged])}"
             )
-        return found
+        return names
 
     def full(self, name: str, part: str) -> Names:
         """Return a column of names in which no cell may be empty."""
-        found = self.named(name)
+        names = self.named(name)
         self.refuse(
-            found.codes < 0,
+            names.codes < 0,
             f"the {part} column {name!r} is empty",
             f"Every row needs its {part}.",
         )
-        return found
+        return names
 
     def first_tasks(self, task: str) -> tuple[str, ...]:
         """Return the tasks whose order is given."""
-        known: set[str] = set()
+        existing: set[str] = set()
         order: list[str] = []
         if self.roles.task_order:
-            known = set(Names.of(self.table.text(task)).names)
+            existing = set(Names.of(self.table.text(task)).names)
         for text in self.roles.task_order:
-            order += separated(text, known)
+            order += separated(text, existing)
         for name in order:
-            if name not in known:
+            if name not in existing:
                 raise UnknownNameError(
                     f"task in the order of tasks, as a name in column {task!r},",
                     name,
-                    known,
+                    existing,
                 )
         return tuple(dict.fromkeys(order))
 
@@ -417,20 +419,20 @@ class _DatasetBuilder:
             )
 
     def _refusal(
-        self, examples: Mapping[str, OddCell], one: str, several: str
+        self, examples: Mapping[str, OddCell], singular: str, plural: str
     ) -> DataError:
         names = list(examples)
         row = min(example.row for example in examples.values())
         option = f"--categorical {shlex.quote(quoted_list(names))}"
         if len(names) == 1:
-            text = f"column {names[0]!r} {one}: {examples[names[0]].odd!r} here"
+            text = f"column {names[0]!r} {singular}: {examples[names[0]].odd!r} here"
         else:
-            shown = [
+            lines = [
                 f"{name!r} ({example.odd!r} in row {example.row + 1}{example.others})"
                 for name, example in examples.items()
             ]
-            text = f"{len(names)} columns {several}: {listed(shown, MOST_COLUMNS)}"
-        if several == "mix numbers and words":
+            text = f"{len(names)} columns {plural}: {listed(lines, MOST_COLUMNS)}"
+        if plural == "mix numbers and words":
             remedy = (
                 f"Fix the cells, or read the columns as categories: {option} "
                 "(or --mixed categories)"
@@ -537,17 +539,17 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
         y, names, labels = _labels(make, columns, kind)
         kind = "binary"
     else:
-        found = _classes(make, names[0])
+        classes = _classes(make, names[0])
         make.notes.append(f"each class of {names[0]!r} is a task, one against the rest")
-        y = np.where(found.codes < 0, np.nan, found.codes)[:, None]
-        labels = {names[0]: found.names}
+        y = np.where(classes.codes < 0, np.nan, classes.codes)[:, None]
+        labels = {names[0]: classes.names}
     return y[:, 0] if task else y, kind, names, labels
 
 
 def _group_like(make: _DatasetBuilder, target: str) -> str:
     """Name a column that could be one of tasks: few names, each in several rows, words before numbers."""
     table = make.table
-    found = []
+    similar = []
     for name in table.columns[:MOST_COLUMNS]:
         column = table.column(name)
         count = column.nunique()
@@ -556,32 +558,32 @@ def _group_like(make: _DatasetBuilder, target: str) -> str:
             and name not in make.roles.drop
             and 2 <= count <= len(column) / 4
         ):
-            found.append((is_numeric_dtype(column), count, name))
-    if found:
-        return f" (for example --task {min(found)[2]})"
+            similar.append((is_numeric_dtype(column), count, name))
+    if similar:
+        return f" (for example --task {min(similar)[2]})"
     return ""
 
 
 def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
     """Return the task type that is asked for, or that of the targets."""
-    asked = make.roles.task_type or (make.roles.positive and "binary")
-    if asked is not None:
-        kind = asked
+    requested = make.roles.task_type or (make.roles.positive and "binary")
+    if requested is not None:
+        kind = requested
     else:
         kinds = {name: _kind(column) for name, column in columns.items()}
-        found = set(kinds.values())
+        kinds_present = set(kinds.values())
         numbers = all(map(is_numeric_dtype, columns.values()))
-        if "regression" in found and len(found) > 1 and not numbers:
+        if "regression" in kinds_present and len(kinds_present) > 1 and not numbers:
             text = listed([f"{name} ({kind})" for name, kind in kinds.items()])
             raise DataError(
                 f"targets of different types: {text}",
                 "Compare each type in a run of its own, or say --task-type.",
             )
         # A target of two classes may stand beside one of more, or beside numbers.
-        if "regression" in found:
+        if "regression" in kinds_present:
             kind = "regression"
         else:
-            kind = max(found)
+            kind = max(kinds_present)
     if make.roles.task_type is None:
         make.notes.append(f"the task type is inferred from the targets: {kind}")
         for name, column in columns.items() if kind == "multiclass" else ():
@@ -615,9 +617,9 @@ def _labels(
     codings: list[str] = []
     several_classes: list[str] = []
     for name in columns:
-        found = _classes(make, name)
+        classes = _classes(make, name)
         positive = make.roles.positive
-        words = taken = found.names
+        words = taken = classes.names
         if len(words) == 2:
             taken = words[1:]
         if positive is not None:
@@ -656,8 +658,8 @@ def _labels(
                 part_names.append(word)
             else:
                 part_names.append(class_task(name, word))
-            mine = np.where(found.codes == words.index(word), 1.0, -1.0)
-            parts.append(np.where(found.codes < 0, np.nan, mine))
+            mine = np.where(classes.codes == words.index(word), 1.0, -1.0)
+            parts.append(np.where(classes.codes < 0, np.nan, mine))
     if several_classes:
         names = listed(several_classes)
         make.notes.append(f"each class of {names} is a task, one against the rest")
@@ -675,9 +677,9 @@ def _classes_of_tasks(
     labels = {}
     for t, task in enumerate(tasks):
         mine = task_id == t
-        found = np.unique(codes[mine])
-        labels[task] = [words[int(c)] for c in found]
-        for c in found if len(found) > 2 else found[1:]:
+        classes = np.unique(codes[mine])
+        labels[task] = [words[int(c)] for c in classes]
+        for c in classes if len(classes) > 2 else classes[1:]:
             parts.append(np.where(mine, np.where(codes == c, 1.0, -1.0), np.nan))
             names.append(class_task(task, words[int(c)]))
     return np.column_stack(parts), distinct(names), labels
@@ -688,7 +690,7 @@ def _classes(make: _DatasetBuilder, name: str) -> Names:
 
     Numbers that a file of text writes in more than one way, or with zeros in front, are texts.
     """
-    found = make.named(name)
+    class_names = make.named(name)
     column = make.typed(name)
     if isinstance(column.dtype, pd.CategoricalDtype):
         dtype = column.cat.categories.dtype
@@ -700,13 +702,13 @@ def _classes(make: _DatasetBuilder, name: str) -> Names:
         kind = "text"
         if is_numeric_dtype(dtype):
             kind = "number"
-    if kind == "number" and is_plain(found.names):
-        found = Names.of(column)
+    if kind == "number" and is_plain(class_names.names):
+        class_names = Names.of(column)
     elif kind == "number":
         kind = "text"
     make.label_types[name] = kind
-    return found.sorted(
-        sorted(found.names) if kind == "text" else name_order(found.names)
+    return class_names.sorted(
+        sorted(class_names.names) if kind == "text" else name_order(class_names.names)
     )
 
 
@@ -750,9 +752,9 @@ def _varying(
             "There is nothing to predict.",
         )
     if gone:
-        what = [f"{name} has {only}" for name, only in gone.items()]
+        constants = [f"{name} has {only}" for name, only in gone.items()]
         make.notes.append(
-            f"{counted(len(gone), 'target')} left out, there is nothing to predict: {listed(what)}"
+            f"{counted(len(gone), 'target')} left out, there is nothing to predict: {listed(constants)}"
         )
     return left
 
@@ -778,11 +780,11 @@ def _kept(
         if small.any() and make.roles.min_rows is None:
             worst = int(np.argmin(sizes))
             others = int(small.sum()) - 1
-            more = ""
+            also = ""
             if others:
-                more = f" (and {counted(others, 'more task is', 'more tasks are')} too small)"
+                also = f" (and {counted(others, 'more task is', 'more tasks are')} too small)"
             raise DataError(
-                f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{more}; training, "
+                f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{also}; training, "
                 f"selecting and testing take at least {MIN_ROWS}",
                 f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column."
                 + (
@@ -791,11 +793,15 @@ def _kept(
                     else ""
                 ),
             )
-        known = []
+        labels_by_task = []
         if labels:
-            known = [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))]
+            labels_by_task = [
+                np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))
+            ]
         if labels:
-            alone = ~small & np.array([len(found) == 1 for found in known])
+            alone = ~small & np.array(
+                [len(task_labels) == 1 for task_labels in labels_by_task]
+            )
         else:
             alone = np.zeros_like(small)
         single = alone & classes
@@ -831,19 +837,19 @@ def _kept(
 
 def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
     roles = make.roles
-    found = {}
+    source = {}
     if roles.weight:
-        found[WEIGHT] = weights_of(make.table, roles.weight)
+        source[WEIGHT] = weights_of(make.table, roles.weight)
     if roles.group:
-        found[GROUP] = make.full(roles.group, "group").codes
+        source[GROUP] = make.full(roles.group, "group").codes
     if roles.time:
         column = instants(make.table.column(roles.time), make.table.name)
         text = f"the time column {roles.time!r} contains neither a number nor a date"
         make.refuse(
             column.isna(), text, "Fix the cell, or choose another column with --time."
         )
-        found[TIME] = column.rank(method="dense").to_numpy(dtype=float)
-    return found
+        source[TIME] = column.rank(method="dense").to_numpy(dtype=float)
+    return source
 
 
 def _published(
@@ -911,31 +917,6 @@ def _gaps_of_test_rows(
     return [f"test rows: {line}" for line in gap_warning(gaps)]
 
 
-def _stack_sparse(
-    table: Table, kept: list[int], columns: dict[str, np.ndarray]
-) -> sparse.csr_matrix:
-    """Return dense columns followed by some of the sparse ones, without gaps.
-
-    Raises
-    ------
-    DataError
-        If a value of the sparse columns is missing.
-    """
-    assert table.sparse is not None
-    numbers = table.sparse[:, kept]
-    gaps = sparse.coo_array(numbers)
-    if (missing := np.isnan(gaps.data)).any():
-        place = table.where(int(gaps.row[np.argmax(missing)]))
-        raise DataError(
-            f"{place}: a value is missing, and the rows are sparse",
-            "Fill the gap, or write dense rows.",
-        )
-    blocks = []
-    if columns:
-        blocks.append(sparse.csr_matrix(np.column_stack(list(columns.values()))))
-    return sparse.hstack([*blocks, numbers], format="csr")
-
-
 def _features(
     make: _DatasetBuilder, taken: set[str | None]
 ) -> tuple[Any, list[str], dict[str, list[str]]]:
@@ -966,20 +947,16 @@ def _features(
         elif is_numeric_dtype(column) and not categorical:
             columns[name] = make.numbers(name)
         else:
-            found = make.named(name)
-            words = sorted(found.names)
-            if (
-                len(words) > MAX_WORDS
-                and len(words) > 0.5 * len(column)
-                and name not in wanted
-            ):
-                dates = spoken_dates(column)
-                left_out.setdefault(
-                    "dates" if dates else "identifiers (words that hardly repeat)", []
-                ).append(name)
+            cells = make.named(name)
+            words = sorted(cells.names)
+            has_many_words = len(words) > max(MAX_WORDS, 0.5 * len(column))
+            if has_many_words and name not in wanted:
+                kind = "dates" if spoken_dates(column) else HARDLY_REPEATED
+                left_out.setdefault(kind, []).append(name)
                 continue
-            codes = found.sorted(words).codes
-            categories[name], columns[name] = words, np.where(codes < 0, np.nan, codes)
+            codes = cells.sorted(words).codes
+            categories[name] = words
+            columns[name] = np.where(codes < 0, np.nan, codes)
     if not make.roles.group and not make.roles.time:
         candidates = [make.typed(name)[: make.n_train] for name in columns]
         make.notes += repeated_ids(candidates)
@@ -996,7 +973,7 @@ def _features(
     make.notes += gone
     if table.sparse is not None:
         kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
-        X = _stack_sparse(table, kept, columns)
+        X = stack_sparse(table, kept, columns)
         return X, [*columns, *(table.names[j] for j in kept)], categories
     if not columns:
         remedy = "Name fewer columns in the options, or say --categorical COLUMN for one that holds categories."

@@ -170,13 +170,13 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         else:
             X = table.numbers(chosen, gaps=schema.table)
         check_large(X, table.name, chosen if table.named else (), table.where)
-    found = X.dtype.itemsize if schema.strings else X.shape[1]
-    if found != schema.n_features:
-        what = "columns"
+    width = X.dtype.itemsize if schema.strings else X.shape[1]
+    if width != schema.n_features:
+        unit = "columns"
         if schema.strings:
-            what = "letters per sequence"
+            unit = "letters per sequence"
         raise DataError(
-            f"{table.name}: {found} {what}, the model has {schema.n_features}",
+            f"{table.name}: {width} {unit}, the model has {schema.n_features}",
             _OTHER_MODEL,
         )
     ignored = [name for name in candidates if name not in set(chosen)]
@@ -205,31 +205,31 @@ def _tasks(
         else:
             values = as_written(values)
     table.refuse_errors(columns[:1])
-    found = Names.of(values, schema.tasks)
-    if (found.codes < 0).any():
-        row = int(np.argmax(found.codes < 0))
+    task_names = Names.of(values, schema.tasks)
+    if (task_names.codes < 0).any():
+        row = int(np.argmax(task_names.codes < 0))
         text = f"{table.where(row)}: the task column {columns[0]!r} is empty"
         raise DataError(text, "Every row needs its task.")
-    known = Known(schema.tasks, columns[0])
-    names = [known.find(name) for name in _cells(values, found)]
-    return [names[code] for code in found.codes], set(columns)
+    model_tasks = Known(schema.tasks, columns[0])
+    names = [model_tasks.find(name) for name in _cells(values, task_names)]
+    return [names[code] for code in task_names.codes], set(columns)
 
 
-def _cells(column: pd.Series, found: Names) -> list[Any]:
+def _cells(column: pd.Series, column_names: Names) -> list[Any]:
     """Return a cell of every name, typed as in the column."""
-    first = np.full(len(found.names), -1)
-    first[found.codes[::-1]] = np.arange(len(column))[::-1]
+    first = np.full(len(column_names.names), -1)
+    first[column_names.codes[::-1]] = np.arange(len(column))[::-1]
     return column.iloc[first].tolist()
 
 
 def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[str]:
     """Return the columns that are the features of the model, in its order."""
     wanted = list(schema.features)
-    known = set(candidates)
+    available = set(candidates)
     if table.named and wanted:
         by_name = True
     else:  # x1, x2, ... mean something to a model that was fitted on such a table
-        by_name = schema.table and known.issuperset(wanted)
+        by_name = schema.table and available.issuperset(wanted)
     if not by_name:
         rest = [
             name
@@ -247,7 +247,7 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
                 "Without names the columns must be those of the training rows, in that order.",
             )
         return rest
-    missing = [name for name in wanted if name not in known]
+    missing = [name for name in wanted if name not in available]
     if missing:
         text = f"{table.name}: {len(missing)} of the model's features are missing: {listed(missing)}"
         raise DataError(

@@ -361,20 +361,20 @@ def simulate_families(
         f"d >= 3 and noise >= 0 are needed, not d={d}, noise={noise}",
     )
     rng = np.random.default_rng(seed)
-    own = rng.standard_normal((d, tasks))
+    task_part = rng.standard_normal((d, tasks))
     common = rng.standard_normal((d, 3))
-    own = own / np.linalg.norm(own, axis=0)
+    task_part = task_part / np.linalg.norm(task_part, axis=0)
     common = common / np.linalg.norm(common, axis=0)
     numbers = np.arange(tasks)
-    slopes = common[:, :1] + 0.5 * own
+    slopes = common[:, :1] + 0.5 * task_part
     W = {
         "equal": np.repeat(common[:, :1], tasks, axis=1),
         "slopes": slopes,
         "low-rank": common[:, :2] @ rng.standard_normal((2, tasks)),
-        "shared-features": np.where(np.arange(d)[:, None] < 3, own, 0.0),
+        "shared-features": np.where(np.arange(d)[:, None] < 3, task_part, 0.0),
         "clusters": common[:, numbers % 3],
-        "outliers": np.where(numbers % 6 == 5, own, slopes),
-        "unrelated": own,
+        "outliers": np.where(numbers % 6 == 5, task_part, slopes),
+        "unrelated": task_part,
         "sign-flipped": common[:, :1] * np.where(numbers % 2, -1.0, 1.0),
     }[family]
     W = W / np.linalg.norm(W, axis=0)
@@ -691,9 +691,9 @@ def _matrix(
 ) -> np.ndarray:
     """Return the position weight matrix (length, 4) of an organism."""
     common = _signal(np.random.default_rng([seed, 0]), length, site)
-    own = _signal(np.random.default_rng([seed, 0, number + 1]), length, site)
+    signal = _signal(np.random.default_rng([seed, 0, number + 1]), length, site)
     weights = _background(organism) * np.exp(
-        strength * (shared * common + (1 - shared) * own)
+        strength * (shared * common + (1 - shared) * signal)
     )
     return weights / weights.sum(axis=1, keepdims=True)
 

@@ -259,10 +259,10 @@ class TaskShuffleSplit(_TaskSplitter):
             raise ValueError(
                 f"n_splits must be an integer of at least 1, not {n_splits!r}"
             )
-        whole = isinstance(train_size, (int, np.integer)) and not isinstance(
+        is_count = isinstance(train_size, (int, np.integer)) and not isinstance(
             train_size, bool
         )
-        if not (train_size >= 1 if whole else 0 < train_size < 1):
+        if not (train_size >= 1 if is_count else 0 < train_size < 1):
             raise ValueError(
                 f"train_size must be a part in (0, 1) or a number of rows, not {train_size!r}"
             )
@@ -359,11 +359,13 @@ def split_rows(
         fit, test = next(iter(splitter.split(dataset.X, groups=dataset.task_id)))
     if validation is None:
         return fit, np.array([], dtype=int), test
-    own = derive_seed(seed, "validation")
+    validation_seed = derive_seed(seed, "validation")
     if kind == "published":
-        fit, held = _take(dataset, fit, validation, fit, own)
+        fit, held = _take(dataset, fit, validation, fit, validation_seed)
     else:
-        test, held = _take(dataset, test, validation, np.arange(dataset.n_samples), own)
+        test, held = _take(
+            dataset, test, validation, np.arange(dataset.n_samples), validation_seed
+        )
     return fit, held, test
 
 
@@ -463,7 +465,8 @@ def _published(dataset: Dataset, name: str, trial: int) -> tuple[Rows, Rows]:
     if published is None or trial >= len(published):
         have = (
             ", ".join(
-                f"{known} ({len(parts)})" for known, parts in dataset.splits.items()
+                f"{name_of_split} ({len(parts)})"
+                for name_of_split, parts in dataset.splits.items()
             )
             or "none"
         )
@@ -480,12 +483,12 @@ def _take(
     if GROUP in dataset.source:
         return _take_groups(dataset, rows, part * len(of) / len(rows), seed)
     mine = _rows_by_task(dataset, rows, seed)
-    whole = _rows_by_task(dataset, of, seed)
+    rows_by_task = _rows_by_task(dataset, of, seed)
     # A task with rows keeps one.
     taken = [
-        own[: min(int(part * len(whole[task])), len(own) - 1)]
-        for task, own in mine.items()
-        if task in whole
+        task_rows[: min(int(part * len(rows_by_task[task])), len(task_rows) - 1)]
+        for task, task_rows in mine.items()
+        if task in rows_by_task
     ]
     validation = np.sort(np.concatenate(taken))
     rest = rows[~np.isin(rows, validation)]
@@ -566,13 +569,13 @@ def _halved_rest(
         raise DataError(
             f"the training fraction must lie strictly between 0 and 1, not {fraction}"
         )
-    known, counts = np.unique(labels, return_counts=True)
+    classes, counts = np.unique(labels, return_counts=True)
     # 0.1 * 730 must give 73: products such as 72.99999999999999 are rounding noise.
     sizes = np.floor(fraction * counts + 1e-9).astype(int)
     if equal:
         sizes[:] = sizes.min()
     parts: tuple[list[Rows], ...] = ([], [], [])
-    for label, count, size in zip(known, counts, sizes, strict=True):
+    for label, count, size in zip(classes, counts, sizes, strict=True):
         if size < 1 or count - size < 2:
             text = f"a training part of {fraction:g} leaves label or task {label} ({count} rows) an empty part"
             raise DataError(text, "Use another training part, or more rows.")

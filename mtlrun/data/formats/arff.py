@@ -132,10 +132,10 @@ def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[i
 
 def meka_labels(relation: str) -> int | None:
     """Return the number of labels that MEKA names by ``-C n`` in a relation: the first n columns, or the last -n."""
-    found = re.search(r"-C\s+(-?)([0-9]+)", relation)
-    if found is None:
+    match = re.search(r"-C\s+(-?)([0-9]+)", relation)
+    if match is None:
         return None
-    return int(f"{found[1]}{whole(found[2])}")
+    return int(f"{match[1]}{whole(match[2])}")
 
 
 def _read_header(
@@ -225,8 +225,8 @@ class _RowParser:
             if values is not None and values.size == len(texts) * self.width:
                 X = values.reshape(len(texts), self.width)
                 if all(
-                    np.isin(X[:, columns], known).all()
-                    for known, columns in self.allowed.items()
+                    np.isin(X[:, columns], code_set).all()
+                    for code_set, columns in self.allowed.items()
                 ):
                     return X
         return np.array([self._dense_row(number, text) for number, text in block])
@@ -261,8 +261,8 @@ class _RowParser:
         if not rising.all() or (columns.size and columns.max() >= self.width):
             return None
         if not all(
-            np.isin(values[nominal[columns]], known).all()
-            for known, nominal in self.allowed.items()
+            np.isin(values[nominal[columns]], code_set).all()
+            for code_set, nominal in self.allowed.items()
         ):
             return None
         return sparse.csr_matrix(
@@ -344,15 +344,13 @@ class _RowParser:
         ):  # in quotes it may be a value
             return float("nan")
         codes = attribute.codes
-        shown = repr(shorten(value, _SHOWN))
+        value_text = repr(shorten(value, _SHOWN))
         if codes is None:
             if is_number(value):
                 return float(value)
             if is_missing(value):
                 return math.nan
-            text = (
-                f"the value of {attribute.name!r} must be a finite number, not {shown}"
-            )
+            text = f"the value of {attribute.name!r} must be a finite number, not {value_text}"
             raise _wrong(self.file, number, column, text)
         if attribute.open:
             return codes.setdefault(value, len(codes) + 1.0)
@@ -366,12 +364,12 @@ class _RowParser:
             return float(value)
         if is_missing(value):  # not declared, so it is no value
             return math.nan
-        known = shorten(", ".join(list(codes)[:8]), 4 * _SHOWN)
+        categories = shorten(", ".join(list(codes)[:8]), 4 * _SHOWN)
         raise _wrong(
             self.file,
             number,
             column,
-            f"{shown} is not a value of {attribute.name!r} ({known})",
+            f"{value_text} is not a value of {attribute.name!r} ({categories})",
         )
 
 
@@ -416,8 +414,8 @@ def _fields(
 ) -> Iterator[tuple[str, int]]:
     """Yield the comma-separated values, as written, and their columns."""
     position = 0
-    more = True
-    while more:
+    has_more = True
+    while has_more:
         match = _FIELD.match(text, position)
         if match is None:
             raise _wrong(
@@ -428,7 +426,7 @@ def _fields(
             )
         yield match[1], offset + match.start(1)
         position = match.end()
-        more = match[2] == ","
+        has_more = match[2] == ","
 
 
 def _unquote(text: str) -> tuple[str, str]:
@@ -547,9 +545,9 @@ def read_labels(file: DataFile) -> list[str]:
     try:
         parser.Parse(file.read_bytes(), True)
     except expat.ExpatError as error:
-        place = file.where(error.lineno, error.offset + 1)
+        location = file.where(error.lineno, error.offset + 1)
         raise DataError(
-            f"{place}: not well-formed XML: {expat.ErrorString(error.code)}"
+            f"{location}: not well-formed XML: {expat.ErrorString(error.code)}"
         ) from None
     except (LookupError, ValueError) as error:  # of the codec that the first line names
         raise DataError(

@@ -120,7 +120,7 @@ def read(
         labels.append(marks)
     classes, y = np.unique(np.concatenate(labels), return_inverse=True)
     cut = len(labels[0])
-    every = Dataset(
+    dataset = Dataset(
         X=np.concatenate(images),
         y=y.astype(np.int64),
         task_type="multiclass",
@@ -129,8 +129,8 @@ def read(
         if len(parts) == 2
         else {},
     )
-    made = make_tasks(every, tasks)
-    return replace(made, X=made.X / np.float64(scale))
+    tasks_dataset = make_tasks(dataset, tasks)
+    return replace(tasks_dataset, X=tasks_dataset.X / np.float64(scale))
 
 
 def _array(file: DataFile, ndim: int) -> np.ndarray:
@@ -209,7 +209,7 @@ def read_letter(
     ]
     pixels, labels = (np.concatenate(piece) for piece in zip(*parts, strict=True))
     cut = len(parts[0][1])
-    every = Dataset(
+    dataset = Dataset(
         X=pixels.astype(np.float64),
         y=labels,
         task_type="multiclass",
@@ -217,7 +217,7 @@ def read_letter(
         features=[f"r{i}c{j}" for i in range(HEIGHT) for j in range(WIDTH)],
         splits={"words": [(np.arange(cut), np.arange(cut, len(labels)))]},
     )
-    return make_tasks(every, tasks)
+    return make_tasks(dataset, tasks)
 
 
 def _letters(patterns: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -284,14 +284,14 @@ def matrix(file: DataFile, variable: str, shape: tuple[int, int]) -> np.ndarray:
         For what `read_mat` refuses, and another shape.
     """
     with file.open() as stream:
-        found = read_mat(stream, file.where(), (variable,))[variable]
-    if np.shape(found) != shape or isinstance(found, list):
+        value = read_mat(stream, file.where(), (variable,))[variable]
+    if np.shape(value) != shape or isinstance(value, list):
         wanted, got = (
-            " x ".join(map(str, sizes)) for sizes in (shape, np.shape(found))
+            " x ".join(map(str, sizes)) for sizes in (shape, np.shape(value))
         )
         text = f"{file.where()}: {variable} is {got} where {wanted} is expected"
         raise DataError(text, "Is it the file that the card names?")
-    return found.astype(np.float64)
+    return value.astype(np.float64)
 
 
 def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndarray]:
@@ -301,14 +301,14 @@ def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndar
     return _numeric(value, name, variable)
 
 
-def _numeric(value: Any, name: str, what: str) -> np.ndarray:
+def _numeric(value: Any, name: str, requirement: str) -> np.ndarray:
     if sparse.issparse(value):
         cells = math.prod(value.shape)
         allow(
             name,
             cells,
             max(CELLS, CELLS_PER_BYTE * value.nnz),
-            f"cells in {what}, a sparse matrix",
+            f"cells in {requirement}, a sparse matrix",
             "Use .npz.",
         )
         try:
@@ -316,12 +316,12 @@ def _numeric(value: Any, name: str, what: str) -> np.ndarray:
             value = value.toarray()
         except ValueError as error:
             raise DataError(
-                f"{name}: {what} is a damaged sparse matrix ({error})"
+                f"{name}: {requirement} is a damaged sparse matrix ({error})"
             ) from None
         except MemoryError:
             size = " x ".join(map(str, value.shape))
             raise DataError(
-                f"{name}: {what} is sparse and too large as a dense array ({size})"
+                f"{name}: {requirement} is sparse and too large as a dense array ({size})"
             ) from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
         if isinstance(value, np.ndarray):
@@ -329,7 +329,8 @@ def _numeric(value: Any, name: str, what: str) -> np.ndarray:
         else:
             kind = type(value).__name__
         raise DataError(
-            f"{name}: {what} is not an array of real numbers ({kind})", _NUMERIC_ONLY
+            f"{name}: {requirement} is not an array of real numbers ({kind})",
+            _NUMERIC_ONLY,
         )
     return value
 
@@ -376,11 +377,11 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
     ):
         raise ValueError("not the header of a MATLAB file of version 5 to 7")
     order = "<" if content[126:128] == b"IM" else ">"
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     start = 128
-    whole = memoryview(content)
-    while start < len(whole):
-        element = _element(whole, start, order, padded=False)
+    view = memoryview(content)
+    while start < len(view):
+        element = _element(view, start, order, padded=False)
         start = element.end
         if element.type == COMPRESSED:
             element = _element(
@@ -388,21 +389,21 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
             )
         _expect(element.type == MATRIX, "an element that is not an array")
         name, kind = _check_array(element.data, order, wanted)
-        found[name] = kind
-    return found
+        variables[name] = kind
+    return variables
 
 
 def _decompressed(data: memoryview, size: int) -> bytes:
     """Return a compressed element of a file of `size` bytes, unless it is out of all proportion."""
     limit = expansion(size)
     tool = zlib.decompressobj()
-    found = tool.decompress(data, limit)
+    content = tool.decompress(data, limit)
     _expect(
-        tool.eof or len(found) < limit,
+        tool.eof or len(content) < limit,
         f"a variable that expands to more than {limit} bytes",
     )
     _expect(tool.eof, "compressed data that end too early")
-    return found
+    return content
 
 
 def _element(data: memoryview, start: int, order: str, padded: bool = True) -> Element:
@@ -476,9 +477,9 @@ def _check_values(
             values.type in SIZES and (k >= indices or values.type == INT32),
             "values of an unknown type",
         )
-        found, rest = divmod(len(values.data), SIZES[values.type])
+        n_values, rest = divmod(len(values.data), SIZES[values.type])
         _expect(
-            rest == 0 and count in (None, found), "values that do not fill the array"
+            rest == 0 and count in (None, n_values), "values that do not fill the array"
         )
 
 

@@ -47,11 +47,11 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
     if wrong:
         column = raw.index(wrong[:1]) + 1
         if 32 <= wrong[0] < 127:
-            shown = repr(chr(wrong[0]))
+            letter = repr(chr(wrong[0]))
         else:
-            shown = f"byte 0x{wrong[0]:02x}"
+            letter = f"byte 0x{wrong[0]:02x}"
         raise DataError(
-            f"{name}:{line}:{offset + column}: {shown} is not an IUPAC letter of DNA",
+            f"{name}:{line}:{offset + column}: {letter} is not an IUPAC letter of DNA",
             f"Allowed: {IUPAC.decode()} in upper or lower case; gaps and stops are not.",
         )
     return raw.translate(_CAPITALS)
@@ -66,9 +66,9 @@ def drop_repeats(sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.sort(np.concatenate(kept))
 
 
-def _unequal(place: str, found: int, expected: int) -> DataError:
+def _unequal(location: str, length: int, expected: int) -> DataError:
     return DataError(
-        f"{place}: a sequence of {found} bases where the first has {expected}",
+        f"{location}: a sequence of {length} bases where the first has {expected}",
         "All sequences must have the same length; cut windows of equal length first.",
     )
 
@@ -176,11 +176,11 @@ def _header_label(match: re.Match[bytes] | None, name: str, line: int) -> float:
     if match:
         text = match.group(1).decode(errors="replace")
     if text not in ("1", "+1", "-1"):
-        what = "the header has no label"
+        problem = "the header has no label"
         if text:
-            what = f"the label {shorten(text, 40)!r} is not +1 or -1"
+            problem = f"the label {shorten(text, 40)!r} is not +1 or -1"
         raise DataError(
-            f"{name}:{line}: {what}",
+            f"{name}:{line}: {problem}",
             "The option 'label' of the card says how labels are written.",
         )
     return float(text)
@@ -271,14 +271,16 @@ def _read_task(
         for name in task.get(kind, ()):
             file = file_called(files, name, card)
             with file.open() as stream:
-                strings, found = read_fasta(
+                strings, header_labels = read_fasta(
                     stream,
                     file.where(),
                     window=task.get("window"),
                     label=None if sign else label,
                 )
             parts.append(strings)
-            labels.append(np.full(len(strings), sign) if found is None else found)
+            labels.append(
+                np.full(len(strings), sign) if header_labels is None else header_labels
+            )
     return _stacked(parts, f"data set {card.id}, task {task['name']}"), np.concatenate(
         labels
     )

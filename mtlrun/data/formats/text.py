@@ -129,7 +129,7 @@ def read_text(
             f"{name}: {counted(width, 'column')}, but column {max(text, key=abs)} is asked for"
         )
     texts = [k % width for k in text]
-    known = {
+    names_by_column = {
         k: (names or {})[column]
         for k, column in enumerate(columns)
         if column in (names or {})
@@ -146,15 +146,15 @@ def read_text(
         **_EXACT,
     }
     body = _Body(content, name, delimiter, start, begin, width, options)
-    frame = body.read(texts, known)
+    frame = body.read(texts, names_by_column)
     frame.columns = pd.Index(columns)
     for k in texts:
         frame[columns[k]] = frame[columns[k]].fillna("").str.strip()
     for k in range(width):
-        if k not in texts and k not in known:
+        if k not in texts and k not in names_by_column:
             column = frame[columns[k]]
             frame[columns[k]] = _without_markers(column, options["decimal"])
-    for k, words in known.items() if options["decimal"] == "," else ():
+    for k, words in names_by_column.items() if options["decimal"] == "," else ():
         frame[columns[k]] = frame[columns[k]].map(
             functools.partial(with_point, known=words), na_action="ignore"
         )
@@ -197,7 +197,7 @@ class _Body:
     options: dict[str, Any]
 
     def read(
-        self, texts: Sequence[int], known: Mapping[int, Collection[str]]
+        self, texts: Sequence[int], names_by_column: Mapping[int, Collection[str]]
     ) -> pd.DataFrame:
         """Return all columns by position.
 
@@ -205,7 +205,7 @@ class _Body:
         ----------
         texts : sequence of int
             Columns that are kept as texts.
-        known : mapping of int to collection of str
+        names_by_column : mapping of int to collection of str
             Columns of names, and the known names of each.
         """
         rows = _rows(self.content, self.name, self.delimiter, self.first_line)
@@ -216,9 +216,9 @@ class _Body:
         try:
             frame = pd.read_csv(
                 self._file(),
-                dtype=dict.fromkeys([*texts, *known], str),
+                dtype=dict.fromkeys([*texts, *names_by_column], str),
                 na_values={
-                    k: _missing(known.get(k, ()))
+                    k: _missing(names_by_column.get(k, ()))
                     for k in range(self.width)
                     if k not in texts
                 },
@@ -269,10 +269,10 @@ def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
         If there is none, or it comes too late.
     """
     start = sum(map(len, _lines(content, skip)))
-    found = _NOT_BLANK.search(content, start)
-    if found is None:
+    match = _NOT_BLANK.search(content, start)
+    if match is None:
         raise DataError(f"{name}: no rows", COMPLETE)
-    blank = content.count("\n", start, found.start())
+    blank = content.count("\n", start, match.start())
     allow(name, blank, LINES_BEFORE, "blank lines before the first row", "Delete them.")
     first = skip + blank
     return list(_lines(content, first + 1 + _HEADER_LINES + _SAMPLE)), first
@@ -310,20 +310,23 @@ def decode(content: bytes, name: str) -> str:
 
 
 def _wrong_byte(
-    content: bytes, at: int, name: str, what: str, remedy: str
+    content: bytes, at: int, name: str, problem: str, remedy: str
 ) -> DataError:
     before = content[:at]
     line = before.count(b"\n") + 1
     column = at - (before.rfind(b"\n") + 1) + 1
-    return DataError(f"{name}:{line}:{column}: byte 0x{content[at]:02x} {what}", remedy)
+    return DataError(
+        f"{name}:{line}:{column}: byte 0x{content[at]:02x} {problem}", remedy
+    )
 
 
 def _columns(
-    line: str, place: str, delimiter: str | None, header: bool | None
+    line: str, location: str, delimiter: str | None, header: bool | None
 ) -> tuple[bool, list[str]]:
     """Return whether the first record names the columns, and their names."""
     cells = [
-        column_name(cell) for cell in next(_rows(line, place, delimiter, 0), (0, []))[1]
+        column_name(cell)
+        for cell in next(_rows(line, location, delimiter, 0), (0, []))[1]
     ]
     if header is None:
         numbers = [
@@ -331,7 +334,7 @@ def _columns(
             for cell in cells
         ]
         header = names_columns(numbers) or '"' in line
-    return header, checked_names(cells, place) if header else [
+    return header, checked_names(cells, location) if header else [
         f"x{k + 1}" for k in range(len(cells))
     ]
 
@@ -397,11 +400,11 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
     """
     if delimiter not in (";", "\t"):
         return False
-    found = [
+    columns = [
         re.search(_DECIMAL.format(mark), content, re.MULTILINE) is not None
         for mark in (",", r"\.")
     ]
-    if found != [True, False]:
+    if columns != [True, False]:
         return False
     if _CLEAR.search(content):
         unclear = None
@@ -425,16 +428,17 @@ def names_columns(cells: list[str]) -> bool:
     )
 
 
-def checked_names(cells: list[str], place: str) -> list[str]:
+def checked_names(cells: list[str], location: str) -> list[str]:
     """Return the cells of a header; every column needs a name of its own."""
     seen: dict[str, int] = {}
     for k, cell in enumerate(cells, start=1):
         if not cell:
             raise DataError(
-                f"{place}: column {k} of the header has no name", "Name every column."
+                f"{location}: column {k} of the header has no name",
+                "Name every column.",
             )
         if cell in seen:
-            text = f"{place}: the header contains {cell!r} twice (columns {seen[cell]} and {k})"
+            text = f"{location}: the header contains {cell!r} twice (columns {seen[cell]} and {k})"
             raise DataError(text, "Rename or drop one of the two columns.")
         seen[cell] = k
     return cells

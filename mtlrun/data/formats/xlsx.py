@@ -31,7 +31,7 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         allow_members(name, archive.infolist(), len(raw))
     # rows without cells count, too
-    most = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw))
+    max_cells = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw))
     width = 1
     rows: list[list[Any]] = []
     for number, row in enumerate(_rows(raw, data_only=True), 1):
@@ -40,7 +40,7 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
         allow(
             name,
             number * width,
-            most,
+            max_cells,
             "cells from the first to the last used one",
             remedy,
         )
