@@ -39,7 +39,7 @@ HEAVY = [
 LIGHT = [
     "mtlrun.errors",
     "mtlrun.utils.io",
-    "mtlrun.estimators.facts",
+    "mtlrun.estimators.metadata",
     "mtlrun.estimators.registry",
     "mtlrun.papers.measure",
 ]

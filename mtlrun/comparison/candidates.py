@@ -22,8 +22,8 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
-from mtlrun.estimators.facts import Facts, Scale
 from mtlrun.estimators.inputs import takes_groups
+from mtlrun.estimators.metadata import MethodMetadata, Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.runs.cell import TABLE_WITH_LEVELS, with_params
 from mtlrun.runs.methods import class_path, parameter_names
@@ -506,13 +506,13 @@ def has_coefficients(candidate: Candidate) -> bool:
 
 def grid_of(name: str, scale: Scale) -> dict[str, list[Any]]:
     """Return the values searched: those of the class for the scale of the data, if it has some, else its defaults."""
-    facts = getattr(load_class(name), "facts", None)
-    if not isinstance(facts, Facts):
+    metadata = getattr(load_class(name), "metadata", None)
+    if not isinstance(metadata, MethodMetadata):
         return {}
     return (
-        facts.search(scale)
-        if facts.search
-        else {name: list(values) for name, values in facts.default_grid.items()}
+        metadata.search(scale)
+        if metadata.search
+        else {name: list(values) for name, values in metadata.default_grid.items()}
     )
 
 

@@ -45,8 +45,8 @@ from mtlrun.data.files import data_file
 from mtlrun.data.roles import Roles
 from mtlrun.errors import ConfigError, counted
 from mtlrun.estimators.baselines import ScaledTargets
-from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.hierarchical import HierarchicalMTL
+from mtlrun.estimators.metadata import Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.fitted import Model
 from mtlrun.report.stored import COMPARED

@@ -288,45 +288,45 @@ class Dataset:
         """
         n = self.n_samples
         d = self.n_features
-        facts: dict[str, int | float] = {"n": n, "d": d, "tasks": self.n_tasks}
+        statistics: dict[str, int | float] = {"n": n, "d": d, "tasks": self.n_tasks}
         if not self.strings:
             nnz = int(
                 self.X.count_nonzero()
                 if sparse.issparse(self.X)
                 else np.count_nonzero(self.X)
             )
-            facts.update(x_nnz=nnz, x_density=nnz / max(1, n * d))
+            statistics.update(x_nnz=nnz, x_density=nnz / max(1, n * d))
         if self.task_type == "multiclass":
             counts = np.bincount(self.y.astype(np.int64), minlength=self.n_tasks)
             return {
-                **facts,
+                **statistics,
                 "class_min": int(counts.min()),
                 "class_max": int(counts.max()),
             }
         if self.task_id is not None:
             sizes = np.bincount(self.task_id, minlength=self.n_tasks)
-            facts.update(task_min=int(sizes.min()), task_max=int(sizes.max()))
+            statistics.update(task_min=int(sizes.min()), task_max=int(sizes.max()))
         missing = np.isnan(self.y)
         if missing.any():
-            facts["missing"] = int(missing.sum())
+            statistics["missing"] = int(missing.sum())
         if self.task_type == "regression":
             targets = self.y[~missing]
             return {
-                **facts,
+                **statistics,
                 "y_mean": float(targets.mean()),
                 "y_var": float(targets.var()),
             }
-        return {**facts, **_label_statistics(self.y > 0)}
+        return {**statistics, **_label_statistics(self.y > 0)}
 
 
 def _label_statistics(positive: np.ndarray) -> dict[str, int | float]:
-    facts: dict[str, int | float] = {"positives": int(positive.sum())}
+    statistics: dict[str, int | float] = {"positives": int(positive.sum())}
     if positive.ndim == 1:
-        return facts
+        return statistics
     per_row = positive.sum(axis=1)
     per_label = positive.sum(axis=0)
     packed = np.packbits(positive, axis=1)
-    facts.update(
+    statistics.update(
         cardinality=float(per_row.mean()),
         density=float(positive.mean()),
         labelsets=len({row.tobytes() for row in packed}),
@@ -334,7 +334,7 @@ def _label_statistics(positive: np.ndarray) -> dict[str, int | float]:
         label_min=int(per_label.min()),
         label_max=int(per_label.max()),
     )
-    return facts
+    return statistics
 
 
 # ---------------------------------------------------------------------- numbers that can be squared

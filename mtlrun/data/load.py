@@ -247,16 +247,16 @@ def _prepare(
     chosen = card.variant(variant)
     chosen = chosen.model_copy(update={"options": {**chosen.options, **options}})
     files = verify_files(card, variant, folder)
-    facts: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "source": card.source.name,
         "options": chosen.options,
         "files": {name: file.sha256 for name, file in files.items()},
     }
     if sample is not None:
-        facts["sample"] = [sample, sample_seed]
+        identity["sample"] = [sample, sample_seed]
     if coding != CODINGS[0]:
-        facts["coding"] = coding
-    return card, chosen, files, sha256_json(facts)
+        identity["coding"] = coding
+    return card, chosen, files, sha256_json(identity)
 
 
 def check_options(id: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
@@ -324,7 +324,7 @@ def compare_statistics(
     Whole numbers must be equal; other numbers must agree in the decimals that the card gives. What the card names but
     the data set has not disagrees.
     """
-    facts = []
+    comparisons = []
     for name in dict.fromkeys([*statistics, *expected]):
         ours = statistics.get(name)
         wanted = expected.get(name)
@@ -334,5 +334,5 @@ def compare_statistics(
             agrees = abs(ours - wanted) <= 0.5001 * 10.0 ** int(
                 Decimal(repr(wanted)).as_tuple().exponent
             )
-        facts.append(Fact(name, ours, wanted, agrees))
-    return facts
+        comparisons.append(Fact(name, ours, wanted, agrees))
+    return comparisons

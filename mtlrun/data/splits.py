@@ -67,10 +67,12 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
     return order[:count], order[count:]
 
 
-def time_folds(time: np.ndarray, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def time_folds(
+    time: np.ndarray, n_folds: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (train, test) rows: fold k is tested after training on all rows before it, as often as times allow."""
     borders = np.unique(
-        np.quantile(time, np.arange(1, folds + 1) / (folds + 1), method="higher")
+        np.quantile(time, np.arange(1, n_folds + 1) / (n_folds + 1), method="higher")
     )
     ends = [*borders[1:], np.inf]
     for start, end in zip(borders, ends, strict=True):
@@ -410,7 +412,7 @@ def _in_turn(rows: Rows, groups: np.ndarray) -> Rows:
     return rows[np.argsort(rank, kind="stable")]
 
 
-def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
+def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
     """Yield (train, test) rows of a k-fold partition, stratified by task and label.
 
     Labels are stratified where there is one per row. Rows with a group stay together
@@ -419,14 +421,14 @@ def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, R
     """
     if GROUP in dataset.source:
         yield from group_folds(
-            dataset.source[GROUP], _group_strata(dataset), dataset.y, folds, seed
+            dataset.source[GROUP], _group_strata(dataset), dataset.y, n_folds, seed
         )
         return
     if TIME in dataset.source:
-        yield from time_folds(dataset.source[TIME], folds)
+        yield from time_folds(dataset.source[TIME], n_folds)
         return
     labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
-    stratified = TaskStratifiedKFold(folds, labels=labels, random_state=seed)
+    stratified = TaskStratifiedKFold(n_folds, labels=labels, random_state=seed)
     with warnings.catch_warnings():
         # Every fit would repeat the warning; `short_tasks` tells it once.
         warnings.filterwarnings("ignore", message=SHORT_TASKS)
@@ -438,18 +440,18 @@ def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, R
     yield from parts
 
 
-def short_tasks(dataset: Dataset, folds: int) -> str:
+def short_tasks(dataset: Dataset, n_folds: int) -> str:
     """Return a sentence about tasks with fewer rows than folds, empty if none has."""
     if dataset.task_id is None or dataset.source.keys() & {GROUP, TIME}:
         return ""
     sizes = np.bincount(dataset.task_id, minlength=dataset.n_tasks)
-    short = np.flatnonzero(sizes < folds)
+    short = np.flatnonzero(sizes < n_folds)
     if not short.size:
         return ""
     names = listed([f"{dataset.tasks[t]} ({sizes[t]})" for t in short])
     tasks = counted(short.size, "task has", "tasks have")
     return (
-        f"{tasks} fewer rows than the {folds} folds, so some folds lack them: {names}"
+        f"{tasks} fewer rows than the {n_folds} folds, so some folds lack them: {names}"
     )
 
 

@@ -21,7 +21,12 @@ from typing import Any
 from sklearn.base import BaseEstimator, is_classifier
 
 from mtlrun.estimators.base import DegenerateModelWarning
-from mtlrun.estimators.facts import Facts, MethodFacts, MethodInfo, references
+from mtlrun.estimators.metadata import (
+    MethodInfo,
+    MethodMetadata,
+    SharedMetadata,
+    references,
+)
 from mtlrun.estimators.params import NONE, sections
 from mtlrun.estimators.paths import PathCV
 
@@ -48,7 +53,9 @@ def public_classes() -> list[type]:
     ]
     return sorted(
         classes,
-        key=lambda cls: getattr(cls, "facts", None) is None or cls.facts.multitask,
+        key=lambda cls: (
+            getattr(cls, "metadata", None) is None or cls.metadata.multitask
+        ),
     )
 
 
@@ -62,14 +69,14 @@ def _is_ours(value: Any, module: ModuleType) -> bool:
 
 
 def method_info(cls: type) -> MethodInfo:
-    """Return the facts about the method of a class."""
-    facts: Facts = cls.facts  # type: ignore[attr-defined]
+    """Return the metadata of the method of a class."""
+    metadata: MethodMetadata = cls.metadata  # type: ignore[attr-defined]
     rules: dict[str, Any] = cls._rules  # type: ignore[attr-defined]
     head = sections(cls.__doc__)[""]
     loss = rules.get("loss", NONE).names
     common = {
-        field.name: getattr(facts, field.name)
-        for field in dataclasses.fields(MethodFacts)
+        field.name: getattr(metadata, field.name)
+        for field in dataclasses.fields(SharedMetadata)
     }
     return MethodInfo(
         **common | ({"losses": loss} if loss else {}),
@@ -84,7 +91,7 @@ def method_info(cls: type) -> MethodInfo:
             for p in inspect.signature(cls).parameters.values()
         },
         zero_from=_zero_from(cls),
-        source="; ".join(_short(references()[key]) for key in facts.cite),
+        source="; ".join(_short(references()[key]) for key in metadata.cite),
     )
 
 
@@ -226,9 +233,9 @@ def generated() -> dict[Path, str]:
     methods = [
         method_info(cls)
         for cls in classes
-        if hasattr(cls, "facts") and not issubclass(cls, PathCV)
+        if hasattr(cls, "metadata") and not issubclass(cls, PathCV)
     ]
-    others = [cls for cls in classes if not hasattr(cls, "facts")]
+    others = [cls for cls in classes if not hasattr(cls, "metadata")]
     files = {
         FOLDER / "methods.json": registry_text(methods),
         FOLDER / "__init__.pyi": stub_text(classes),

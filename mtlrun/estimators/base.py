@@ -456,7 +456,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
         """Fit the model; return the parts of its coefficients."""
         intercept: bool = self.fit_intercept
-        data, x_mean, y_mean = statistics.condensed(centred=intercept)
+        data, x_mean, y_mean = statistics.sufficient_statistics(centred=intercept)
         self.tasks_ = data.tasks
         self._require_memory(data)
         inner = copy(self)

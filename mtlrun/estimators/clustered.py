@@ -15,7 +15,7 @@ from mtlrun.estimators.base import (
     usual_bytes,
 )
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
-from mtlrun.estimators.facts import BOX_COST, POWERS, Facts
+from mtlrun.estimators.metadata import BOX_COST, POWERS, MethodMetadata
 from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, real
 from mtlrun.penalties.clusters import ClusterNorm, FeatureClusters, GroupTrace
 from mtlrun.penalties.norms import SquaredFrobenius
@@ -138,7 +138,7 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("jacob2008",), complexity=BOX_COST, default_grid={"alpha": POWERS}
     )
 
@@ -201,7 +201,7 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhong2012",),
         complexity="O(N d + d T log T) per iteration",
         default_grid={"alpha": POWERS, "own": POWERS},
@@ -275,7 +275,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("kang2011",),
         complexity="per iteration one SVD per group; O(T^2) small eigenvalue problems per round of moves",
         default_grid={"alpha": POWERS},
@@ -441,7 +441,7 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     ((4, 4), True)
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("xu2015",),
         complexity="O(N d) per step of conjugate gradients; once an eigendecomposition of every task's X",
         default_grid={"shared": POWERS, "low_rank": POWERS},
@@ -533,7 +533,7 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("han2015",),
         complexity="O(T^2 d) per iteration; once an eigendecomposition of every task's X",
         default_grid={"alpha": POWERS},

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
-from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import NonNegative, Positive, choice, satisfies
 from mtlrun.penalties.coupled import (
     ChainForm,
@@ -51,7 +51,7 @@ class _Graph(ConvexMTL):
     T. Evgeniou and M. Pontil, "Regularized multi-task learning", KDD 2004.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("evgeniou2004",),
         elsewhere={
             "MALSAR `Least_SRMTL`": "alpha = 2 rho1, sparsity = rho2, ridge = 2 rho_L2"

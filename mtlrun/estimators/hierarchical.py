@@ -20,7 +20,7 @@ from mtlrun.estimators.base import (
     rows_by_code,
     scores_by_code,
 )
-from mtlrun.estimators.facts import Facts
+from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
@@ -393,7 +393,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     >>> mean, std = model.predict([[0.0, 0.0]], task_id=[99], return_std=True)
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("laird1982", "bates2015"),
         complexity="T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per task are enough",
         default_grid={"prior": ("normal", "student", "clusters")},
@@ -604,7 +604,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _deviations(self) -> Array:
         if not hasattr(self, "_posterior"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        return self._posterior.deviations(self._columns.back())
+        return self._posterior.predict_std(self._columns.back())
 
     def estimates(self) -> Estimates:
         """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""
@@ -620,7 +620,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                 for t in range(len(posterior.W))
             ]
         )
-        std = posterior.deviations(np.diag(units))
+        std = posterior.predict_std(np.diag(units))
         errors = np.sqrt(np.maximum(np.diag(posterior.mean_covariance), 0.0)) * units
         names = self._names(np.arange(posterior.data.p))
         means = posterior.mu * units + level

@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, rows_by_code
-from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.hierarchical import (
     COLUMNS,
     CommonMean,
@@ -22,6 +21,7 @@ from mtlrun.estimators.hierarchical import (
     warn_of_constants,
     with_counted_weights,
 )
+from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense
@@ -161,7 +161,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     ['yes']
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("breslow1993", "bates2015"),
         complexity="N d^2 per Newton step of the tasks, 2 to 5 of them per evaluation of 20 to 100",
         default_grid={"covariance": ("auto", "intercept", "scalar", "diagonal")},
@@ -263,7 +263,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             m.moments(), value.mu, Sigma, LOGISTIC_VARIANCE, columns.intercept
         )
         self._publish_common(columns, value.mu, spread, Sigma, variance_shares)
-        std = m.deviations(value, np.vstack([L, np.diag(units)]))
+        std = m.predict_std(value, np.vstack([L, np.diag(units)]))
         self.intercept_std_ = std[:, 0]
         self.coef_std_ = std[:, 1 : len(L)]
         self._estimates = Estimates(

@@ -17,7 +17,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_bytes
-from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
+from mtlrun.estimators.metadata import POWERS, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import L1, SquaredFrobenius
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is_graded
@@ -198,7 +198,7 @@ class _Ridge(RegressorMTL, _SingleTask):
     1970.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("hoerl1970",),
         elsewhere={"scikit-learn `Ridge(a)`": "alpha = a"},
         complexity="one Cholesky factorization of min(n, d) per task, one for all tasks of a shared design",
@@ -288,8 +288,8 @@ class PooledRidge(_Ridge, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    facts: ClassVar = replace(
-        _Ridge.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
+    metadata: ClassVar = replace(
+        _Ridge.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
 
 
@@ -319,7 +319,7 @@ class _Lasso(RegressorMTL):
     R. Tibshirani, "Regression shrinkage and selection via the lasso", Journal of the Royal Statistical Society B, 1996.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("tibshirani1996",),
         elsewhere={"scikit-learn `Lasso(a)`": "alpha = n a"},
         complexity="O(N d) per epoch",
@@ -397,8 +397,8 @@ class IndependentLasso(_Lasso, _Independent):
     which is the model of `SparseMTL`, since the l1,1 norm does not couple the tasks, by another algorithm.
     """
 
-    facts: ClassVar = replace(
-        _Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)}
+    metadata: ClassVar = replace(
+        _Lasso.metadata, search=lambda scale: {"alpha": scale.times(_SPARSE)}
     )
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
@@ -459,7 +459,7 @@ class _Logistic(ClassifierMTL):
     D. R. Cox, "The regression analysis of binary sequences", Journal of the Royal Statistical Society B, 1958.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("cox1958",),
         elsewhere={"scikit-learn `LogisticRegression(C)`": "alpha = 1 / C"},
         complexity="O(N d) per iteration",
@@ -569,8 +569,8 @@ class PooledLogistic(_Logistic, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    facts: ClassVar = replace(
-        _Logistic.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
+    metadata: ClassVar = replace(
+        _Logistic.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
 
 
@@ -602,7 +602,7 @@ class _SVC(ClassifierMTL):
     classification", Journal of Machine Learning Research, 2008.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("fan2008",),
         complexity="O(N d) per epoch",
         default_grid={"C": POWERS},
@@ -644,8 +644,8 @@ class IndependentSVC(_SVC, _Independent):
         sum_t 1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t))
     """
 
-    facts: ClassVar = replace(
-        _SVC.facts, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]}
+    metadata: ClassVar = replace(
+        _SVC.metadata, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]}
     )
 
 

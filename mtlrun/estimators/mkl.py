@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key
-from mtlrun.estimators.facts import POWERS, Facts
+from mtlrun.estimators.metadata import POWERS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, real
 from mtlrun.problem.memory import fits
 from mtlrun.problem.taskdata import TaskData, dense, is_sparse
@@ -239,7 +239,7 @@ class GroupMKLClassifier(_KernelMTL):
     [0, 1]
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         digits=2,
         cite=("yousefi2015",),
         complexity=f"{_MACHINES_COST}; O(T^2 M) per iteration of the theta-step",
@@ -272,8 +272,8 @@ class IndependentMKLClassifier(_KernelMTL):
             subject to theta_t >= 0,  sum_m theta_t^m <= 1
     """
 
-    facts: ClassVar = replace(
-        GroupMKLClassifier.facts,
+    metadata: ClassVar = replace(
+        GroupMKLClassifier.metadata,
         complexity=_MACHINES_COST,
         default_grid={"C": POWERS},
         fast={},
@@ -293,8 +293,8 @@ class SharedMKLClassifier(_KernelMTL):
             subject to theta >= 0,  sum_m theta^m <= 1
     """
 
-    facts: ClassVar = replace(
-        GroupMKLClassifier.facts,
+    metadata: ClassVar = replace(
+        GroupMKLClassifier.metadata,
         complexity=_MACHINES_COST,
         default_grid={"C": POWERS},
         fast={},

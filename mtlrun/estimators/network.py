@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
-from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.inputs import KeepsGroups, check_groups
+from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
@@ -104,7 +104,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     H. Zhao, O. Stretcu, A. J. Smola and G. J. Gordon, "Efficient multitask feature and relationship learning", 2017.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         digits=2,
         cite=("caruana1997", "zhao2017"),
         complexity="O(N * weights) per epoch",

@@ -280,7 +280,7 @@ class PathCV(KeepsGroups, _Model):
                 rest = statistics - TaskStatistics.of_data(part, like=statistics)
             if rest is None or (rest.weight <= 1e-9 * statistics.weight).any():
                 return None
-            condensed.append(rest.condensed(centred=self.fit_intercept))
+            condensed.append(rest.sufficient_statistics(centred=self.fit_intercept))
         return condensed
 
     def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators import HOMES
-from mtlrun.estimators.facts import MethodInfo
+from mtlrun.estimators.metadata import MethodInfo
 from mtlrun.utils.plugins import METHODS_GROUP, Plugin, import_named, plugins
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def _described(plugin: Plugin) -> MethodInfo:
-    """Return the facts about a method of another package, as far as they are known without importing it."""
+    """Return what is known of a method of another package without importing it."""
     kind = "regressor"
     if plugin.name.endswith("Classifier"):
         kind = "classifier"
@@ -52,7 +52,7 @@ METHODS |= {
 
 
 def get_method(name: str) -> MethodInfo:
-    """Return the facts about a method.
+    """Return the metadata of a method.
 
     Raises
     ------

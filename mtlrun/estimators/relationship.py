@@ -10,7 +10,7 @@ import numpy as np
 
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.convex import ConvexMTL
-from mtlrun.estimators.facts import POWERS, SPECTRAL_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import POWERS, SPECTRAL_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.penalty import Penalty
@@ -137,7 +137,7 @@ class FETR(_MatrixNormal):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhao2017",),
         complexity="per round eigendecompositions of d and T and d T (d + T), ragged: times iterations of CG",
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
@@ -172,7 +172,7 @@ class MTFRL(_MatrixNormal):
     Y. Zhang and J. G. Schneider, "Learning multiple tasks with a sparse matrix-normal penalty", NIPS 2010.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhang2010sparse",),
         complexity="as FETR",
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
@@ -290,7 +290,7 @@ class MTFL(_SquaredTrace):
     (1, True)
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("evgeniou2007",),
         complexity=SPECTRAL_COST,
         default_grid={"gamma": STRENGTHS},
@@ -345,7 +345,7 @@ class MTRL(_SquaredTrace):
     [[1, 1, -1], [1, 1, -1], [-1, -1, 1]]
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhang2010convex",),
         complexity=SPECTRAL_COST,
         default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},

@@ -9,7 +9,7 @@ import numpy as np
 
 from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
-from mtlrun.estimators.facts import BOX_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import BOX_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
@@ -53,9 +53,9 @@ class _Spectral(ConvexMTL):
         return U, Vt.T, fill_boxes(sigma, self.eta, getattr(self, self._k))
 
 
-def _facts(k: str, few: tuple[int, ...], cite: str, there: str) -> Facts:
-    """Return the facts of a model whose number of directions is called `k`; a search tries `few` of them."""
-    return Facts(
+def _metadata(k: str, few: tuple[int, ...], cite: str, there: str) -> MethodMetadata:
+    """Return the metadata of a model whose number of directions is called `k`; a search tries `few` of them."""
+    return MethodMetadata(
         cite=(cite,),
         elsewhere={there: "alpha = rho1, eta = rho2 / rho1"},
         complexity=BOX_COST,
@@ -89,7 +89,7 @@ class _Clustered(_Spectral):
     J. Zhou, J. Chen and J. Ye, "Clustered multi-task learning via alternating structure optimization", NIPS 2011.
     """
 
-    facts: ClassVar = _facts(
+    metadata: ClassVar = _metadata(
         "n_clusters", (2, 5), "zhou2011clustered", "MALSAR `Least_CMTL`"
     )
     _k = "n_clusters"
@@ -153,7 +153,9 @@ class _SharedSubspace(_Spectral):
     ICML 2009.
     """
 
-    facts: ClassVar = _facts("n_components", (1, 3), "chen2009", "MALSAR `Least_CASO`")
+    metadata: ClassVar = _metadata(
+        "n_components", (1, 3), "chen2009", "MALSAR `Least_CASO`"
+    )
     _k = "n_components"
 
     n_components: Count = 2

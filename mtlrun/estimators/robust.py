@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL, PathMTL
-from mtlrun.estimators.facts import SPECTRAL_COST, Facts
+from mtlrun.estimators.metadata import SPECTRAL_COST, MethodMetadata
 from mtlrun.estimators.mixtures import warn_if_degenerate
 from mtlrun.estimators.params import (
     NONE,
@@ -105,7 +105,7 @@ class _Robust(PathMTL):
     Transactions on Neural Networks and Learning Systems, 2015.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("chen2011", "pan2015"),
         elsewhere={
             "MALSAR `Least_RMTL` (no 1/2)": "lam = rho2 / rho1, beta = 1 / rho1"
@@ -356,7 +356,7 @@ class _Divide(BaseMTL):
     Transactions on Neural Networks and Learning Systems, 2015.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("pan2015",),
         complexity="that of the base estimator with T / n_blocks tasks, n_blocks times, in parallel",
         default_params={"base": {"estimator": "RobustMTL"}},
@@ -515,8 +515,8 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
     Without a `base` the squared loss on labels -1/+1 is used.
     """
 
-    facts: ClassVar = replace(
-        _Divide.facts,
+    metadata: ClassVar = replace(
+        _Divide.metadata,
         default_params={"base": {"estimator": "RobustMTLClassifier"}},
         losses=("logistic", "squared_hinge", "squared"),
     )

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
-from mtlrun.estimators.facts import POWERS, Facts
 from mtlrun.estimators.inputs import fill_unweighted
+from mtlrun.estimators.metadata import POWERS, MethodMetadata
 from mtlrun.estimators.params import (
     NONE,
     Count,
@@ -197,7 +197,7 @@ class GraphSVC(_GraphModel):
     [1, -1, 1, 1]
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("widmer2012",),
         complexity="O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + T^2 d)",
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
@@ -342,7 +342,7 @@ class MultiTaskKernelSVC(_GraphModel):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("evgeniou2005",),
         complexity="O(N^2 d) to O(N^3)",
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},

@@ -10,7 +10,7 @@ import numpy as np
 from mtlrun.data.names import name_order
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
-from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import NonNegative
 from mtlrun.penalties.coupled import (
     ChainForm,
@@ -59,7 +59,7 @@ class _Temporal(PenalizedMTL):
     KDD 2011.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhou2011",),
         elsewhere={
             "MALSAR `Least_TGL`": "ridge = 2 rho1, smoothness = 2 rho2, alpha = rho3"
@@ -138,7 +138,7 @@ class _Fused(PenalizedMTL):
     J. Zhou, J. Liu, V. A. Narayan and J. Ye, "Modeling disease progression via fused sparse group lasso", KDD 2012.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhou2012",),
         elsewhere={
             "MALSAR `Least_CFGLasso`": "sparsity = rho1, fusion = rho2, alpha = rho3"

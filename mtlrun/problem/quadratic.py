@@ -474,10 +474,10 @@ def confirm(
         is_open = relative_gap(primal, dual, null=null) > tol
         if is_open and not any(p.is_zero for p in penalties):
             dual = max(dual, form.row_dual(W, penalties, scale, sharp=True))
-    take_back(result, relative_gap(primal, dual, null=null), tol)
+    mark_unconverged(result, relative_gap(primal, dual, null=null), tol)
 
 
-def take_back(result: SolverResult, gap: float, tol: float) -> None:
+def mark_unconverged(result: SolverResult, gap: float, tol: float) -> None:
     """Note that a run has not converged if the gap computed from the rows says so."""
     if gap <= (1.0 + _SLACK) * tol + _FLOATS:
         return

@@ -306,7 +306,7 @@ class TaskStatistics:
             0.0,
         )
 
-    def condensed(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
+    def sufficient_statistics(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
         """Return data of d + 1 rows per design with the same squared loss, and the means taken off if `centred`.
 
         With the means off, the loss is that with the best intercepts, ``y_mean - x_mean w``.

@@ -569,7 +569,7 @@ class _LadmIteration:
             return b
         return self.centred.intercept(W)
 
-    def facts(self) -> dict[str, Any]:
+    def solver_info(self) -> dict[str, Any]:
         objective = "penalised"
         if self.constrained:
             objective = "constrained"
@@ -807,7 +807,7 @@ def _until_rule(
     gap = None
     if not run.constrained:
         gap = relative_gap(objective[-1], run.dual(), null=null)
-    info = run.facts()
+    info = run.solver_info()
     if converged and not run.printed and gap is not None and gap > _FAR:
         converged = False
         info[BADLY_SCALED] = True
@@ -847,7 +847,9 @@ def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResul
         else:
             run.adapt_mu(before, slow)
     parts, b = tracker.best
-    return tracker.result(parts, run.intercept(parts.sum(axis=0), b), **run.facts())
+    return tracker.result(
+        parts, run.intercept(parts.sum(axis=0), b), **run.solver_info()
+    )
 
 
 def _slow_change(run: _LadmIteration, eps: float) -> float:

@@ -26,7 +26,7 @@ from mtlrun.problem.objective import (
     null_objective,
 )
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import keeps_digits, take_back
+from mtlrun.problem.quadratic import keeps_digits, mark_unconverged
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, rotation_bytes
 from mtlrun.problem.taskdata import Design as DesignMatrix
@@ -146,7 +146,7 @@ def solve_block_cd(
         tracker.best[np.newaxis], design.intercept(tracker.best), design=design
     )
     if result.converged and not keeps_digits(energy, tracker.gap.primal, tol, null):
-        take_back(result, design.row_gap(loss, penalties, tracker.best), tol)
+        mark_unconverged(result, design.row_gap(loss, penalties, tracker.best), tol)
     return result
 
 

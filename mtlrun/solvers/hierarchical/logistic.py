@@ -272,7 +272,7 @@ class Laplace:
         free = self.with_random(np.arange(self.p))
         vague = free(value.mu, np.full(self.p, VAGUE**2))
         is_identified: Array = np.less(
-            free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE
+            free.predict_std(vague, np.eye(self.p)), 0.1 * VAGUE
         )
         return np.where(
             is_identified.all(axis=1, keepdims=True), free.coefficients(vague), np.nan
@@ -284,7 +284,7 @@ class Laplace:
         W[:, self.random] += value.v @ root(value.Theta)
         return W
 
-    def deviations(self, value: LaplaceValue, L: Array) -> Array:
+    def predict_std(self, value: LaplaceValue, L: Array) -> Array:
         """Return the standard deviations of L w_t, (T, len(L)), given the variances."""
         S = root(value.Theta)
         full = self.covariance(value.Theta)

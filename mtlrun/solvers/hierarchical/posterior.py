@@ -95,7 +95,7 @@ class Posterior:
             np.maximum(np.einsum("ij,ij->i", A @ self.covariance(t), A), 0.0)
         )
 
-    def deviations(self, L: Array) -> Array:
+    def predict_std(self, L: Array) -> Array:
         """Return the standard deviations of L w_t of every task, (T, len(L))."""
         return np.sqrt(np.array([self.variances(L, t) for t in range(len(self.W))]))
 

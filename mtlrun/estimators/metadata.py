@@ -55,7 +55,7 @@ class Scale:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodFacts:
+class SharedMetadata:
     """What a class says about its method, and the registry keeps.
 
     Attributes
@@ -99,8 +99,8 @@ class MethodFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts(MethodFacts):
-    """What a class says about its method (attribute `facts`) beside its docstring and parameters.
+class MethodMetadata(SharedMetadata):
+    """What a class says about its method (attribute `metadata`) beside its docstring and parameters.
 
     Attributes
     ----------
@@ -116,8 +116,8 @@ class Facts(MethodFacts):
 
 
 @dataclass(frozen=True)
-class MethodInfo(MethodFacts):
-    """Facts about a method that need none of its code: those of `MethodFacts`, and these.
+class MethodInfo(SharedMetadata):
+    """MethodMetadata about a method that need none of its code: those of `SharedMetadata`, and these.
 
     Attributes
     ----------
