@@ -15,10 +15,10 @@ from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.compress import Compressed, weighted
 from mtlrun.solvers.hierarchical.covariance import (
     CovarianceModel,
-    Factor,
-    Full,
+    FactorCovariance,
+    FullCovariance,
     GroupedVariances,
-    factored,
+    lbfgs,
     newton,
 )
 from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
@@ -96,7 +96,10 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
         return automatic(problem)
     if name == "factor":
         return grown(
-            problem, fit_covariance(problem, "diagonal"), covariance.MOST_RANK, forced=1
+            problem,
+            fit_covariance(problem, "diagonal"),
+            covariance.MAX_RANK,
+            n_forced=1,
         )
     if name == "full":
         return _full(problem, fit_covariance(problem, "diagonal"))
@@ -119,14 +122,14 @@ def _tied(problem: HierarchicalProblem, name: str) -> Result:
 
 def _full(problem: HierarchicalProblem, base: Result) -> Result:
     """Fit any covariance, from a diagonal one and from the identity where they end in different minima."""
-    m, structure = base.m, Full(base.m.scale)
+    m, structure = base.m, FullCovariance(base.m.scale)
     options: dict[str, Any] = {
         "kappa": base.fit.value.kappa,
         "tol": problem.tol,
         "max_iter": 10 * problem.max_iter,
     }
     fits = [
-        factored(m, structure, structure.from_covariance(theta), **options)
+        lbfgs(m, structure, structure.from_covariance(theta), **options)
         for theta in (base.fit.value.Theta, m.scale)
     ]
     n_evaluations = sum(fit.n_evaluations for fit in fits)
@@ -140,30 +143,36 @@ def _full(problem: HierarchicalProblem, base: Result) -> Result:
 
 
 def grown(
-    problem: HierarchicalProblem, base: Result, max_rank: int, forced: int = 0
+    problem: HierarchicalProblem, base: Result, max_rank: int, n_forced: int = 0
 ) -> Result:
-    """Add directions to a scalar or diagonal covariance while each pays (see `add_directions`)."""
+    """Add directions to a scalar or diagonal covariance (see `add_directions`)."""
     m = base.m
 
-    def gradient(now: Result) -> Array:
-        Theta = now.fit.value.Theta
-        return m(np.diag(Theta) if Theta.ndim == 1 else Theta, now.fit.value.kappa).G
+    def gradient(model: Result) -> Array:
+        Theta = model.fit.value.Theta
+        if Theta.ndim == 1:
+            Theta = np.diag(Theta)
+        return m(Theta, model.fit.value.kappa).G
 
-    def fit(now: Result, structure: Factor, x: Array) -> Result:
-        options: dict[str, Any] = {
-            "kappa": now.fit.value.kappa,
-            "tol": problem.tol,
-            "max_iter": 5 * problem.max_iter,
-        }
-        return Result(
-            f"{base.name}+{structure.rank}",
+    def fit(model: Result, structure: FactorCovariance, x: Array) -> Result:
+        covariance_fit = lbfgs(
             m,
             structure,
-            factored(m, structure, x, **options),
+            x,
+            kappa=model.fit.value.kappa,
+            tol=problem.tol,
+            max_iter=5 * problem.max_iter,
         )
+        return Result(f"{base.name}+{structure.rank}", m, structure, covariance_fit)
 
     return covariance.add_directions(
-        base, gradient, fit, max_rank, forced, length=0.5, least=1e-2
+        base,
+        gradient,
+        fit,
+        max_rank=max_rank,
+        n_forced=n_forced,
+        initial_length=0.5,
+        min_std=1e-2,
     )
 
 
@@ -199,7 +208,7 @@ def automatic(problem: HierarchicalProblem) -> Result:
     if base.name in ("scalar", "diagonal") and rank > 0:
         best = min(
             best,
-            grown(problem, base, min(rank, covariance.MOST_RANK)),
+            grown(problem, base, min(rank, covariance.MAX_RANK)),
             key=lambda result: result.aic,
         )
     return best
@@ -492,7 +501,7 @@ def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
             max_iter=problem.max_iter,
         )
     else:
-        fit = factored(
+        fit = lbfgs(
             m,
             result.structure,
             result.fit.x,

@@ -39,9 +39,9 @@ from mtlrun.solvers.hierarchical.compress import (
 )
 from mtlrun.solvers.hierarchical.covariance import (
     CovarianceModel,
-    Factor,
+    FactorCovariance,
     Fit,
-    Full,
+    FullCovariance,
     GroupedVariances,
     Structure,
 )
@@ -639,7 +639,7 @@ def fit_logistic(problem: LogisticProblem, name: str) -> LaplaceFit:
         return grown(problem, fit, name)
     fit = grown(problem, grown(problem, fit, "scalar"), "diagonal")
     if name == "factor":
-        return add_directions(problem, fit, covariance.MOST_RANK, forced=1)
+        return add_directions(problem, fit, covariance.MAX_RANK, n_forced=1)
     if name == "full":
         return full(problem, fit)
     return fit
@@ -708,7 +708,7 @@ def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> Laplace
 
 def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Fit any covariance from a diagonal one."""
-    structure = Full(np.ones(len(base.m.random)))
+    structure = FullCovariance(np.ones(len(base.m.random)))
     return _minimised(
         problem,
         base.m,
@@ -720,11 +720,11 @@ def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
 
 
 def add_directions(
-    problem: LogisticProblem, base: LaplaceFit, max_rank: int, forced: int = 0
+    problem: LogisticProblem, base: LaplaceFit, max_rank: int, n_forced: int = 0
 ) -> LaplaceFit:
-    """Add directions to a diagonal while each pays (see `covariance.add_directions`)."""
+    """Add directions to a diagonal covariance (see `covariance.add_directions`)."""
 
-    def fit(now: LaplaceFit, structure: Factor, x: Array) -> LaplaceFit:
+    def fit(now: LaplaceFit, structure: FactorCovariance, x: Array) -> LaplaceFit:
         return _minimised(
             problem, base.m, f"{base.name}+{structure.rank}", structure, x, now
         )
@@ -733,10 +733,10 @@ def add_directions(
         base,
         lambda now: now.fit.value.G,
         fit,
-        max_rank,
-        forced,
-        length=0.3,
-        least=_SMALL,
+        max_rank=max_rank,
+        n_forced=n_forced,
+        initial_length=0.3,
+        min_std=_SMALL,
     )
 
 
@@ -775,7 +775,7 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
         )
     )
     if start.name in ("scalar", "diagonal") and rank > 0:
-        tried.append(add_directions(problem, start, min(rank, covariance.MOST_RANK)))
+        tried.append(add_directions(problem, start, min(rank, covariance.MAX_RANK)))
     smallest = tried[0]
     for fit in sorted(tried, key=lambda fit: fit.aic):
         if fit is smallest or predicts_better(fit, smallest):
@@ -900,7 +900,13 @@ def _minimised(
         reduction = 0.5 * float(slope @ run.hess_inv.matvec(slope))
         information = partial(_information, objective.value)
         moved, escape_reduction = covariance.escape_boundary(
-            structure, x, objective.value, information, (_ZERO, _SMALL, 1.0)
+            structure,
+            x,
+            objective.value,
+            information,
+            zero_std=_ZERO,
+            restart_std=_SMALL,
+            max_step=1.0,
         )
         reduction = max(reduction, escape_reduction)
         # Of large weights, sums over rows have no digits for reductions as small as the
@@ -931,7 +937,7 @@ def _minimised(
 def _without_zeros(objective: _LaplaceObjective, structure: Structure) -> Array:
     """Return x with small roots of variances at zero where that does not raise D but by rounding."""
     x = objective.x
-    if isinstance(structure, Full):
+    if isinstance(structure, FullCovariance):
         return x
     roots = covariance.relative_stds(structure, x)
     small = (np.abs(roots) < _ZERO) & (roots != 0)
