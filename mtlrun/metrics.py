@@ -531,7 +531,10 @@ class _TaskScorer:
         while hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         model, before = _model_inside(estimator)
-        routed = {} if task_id is None else {"task_id": task_id}
+        if task_id is None:
+            routed = {}
+        else:
+            routed = {"task_id": task_id}
         if getattr(model, "_layout", "") == "shared":
             y = ordered_columns(y, model.tasks_.tolist())
         y = np.asarray(y)
@@ -578,7 +581,10 @@ class _TaskScorer:
             if self.metric.needs == "label":
                 predicted = _signs(predicted, classes)
             y = _signs(y, classes)
-        layout = {} if ids is None else {"task_id": ids}
+        if ids is None:
+            layout = {}
+        else:
+            layout = {"task_id": ids}
         values = self.metric(y, predicted, weights=sample_weight, **layout)
         sizes = None
         if self.how == "sample":

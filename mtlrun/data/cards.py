@@ -202,7 +202,10 @@ class Card(StrictModel):
     @property
     def source(self) -> Source:
         """The reader or the generator."""
-        source = self.generator if self.simulated else self.reader
+        if self.simulated:
+            source = self.generator
+        else:
+            source = self.reader
         assert source is not None  # read_card refuses a card without
         return source
 
@@ -250,7 +253,10 @@ def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
     Shipped cards win over those of other packages, and these over those of the user, in ``<data-dir>/cards``.
     """
     paths: dict[str, Path] = {}
-    user_folders = [] if data_dir is None else [Path(data_dir) / "cards"]
+    if data_dir is None:
+        user_folders = []
+    else:
+        user_folders = [Path(data_dir) / "cards"]
     for folder in (datasets_dir(), *plugins.card_folders(), *user_folders):
         for path in sorted(folder.glob("*.yaml")):
             paths.setdefault(path.stem, path)
@@ -325,7 +331,9 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
         if data.get("simulated") is True
         else ("reader", "generator")
     )
-    kind = "simulated" if wanted == "generator" else "real"
+    kind = "real"
+    if wanted == "generator":
+        kind = "simulated"
     if other in data:
         yield (other,), False, f"a {kind} data set has a {wanted}, not a {other}", ""
     if wanted not in data:

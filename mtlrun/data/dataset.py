@@ -270,7 +270,10 @@ class Dataset:
             )
         if self.task_id is not None:
             return TaskData.from_stacked(self.X, self.y, self.task_id)
-        Y = self.y if self.y.ndim == 2 else self.y[:, None]
+        if self.y.ndim == 2:
+            Y = self.y
+        else:
+            Y = self.y[:, None]
         return TaskData.from_matrix(self.X, Y, tasks=self.tasks)
 
     def statistics(self) -> dict[str, int | float]:
@@ -355,7 +358,9 @@ def check_fitted(values: Any, name: str) -> None:
         With the largest absolute value and the remedy.
     """
     largest = _largest(values)
-    limit = LARGEST_X if name == "X" else LARGEST_Y
+    limit = LARGEST_Y
+    if name == "X":
+        limit = LARGEST_X
     remedy = "Change its unit."
     if name == "X":
         remedy = "Scale it, for instance with sklearn.preprocessing.StandardScaler."
@@ -437,7 +442,10 @@ def check_large(
         else (int(entries.row[at]), int(entries.col[at]))
     )
     value = float(X[row, column] if entries is None else entries.data[at])
-    location = where(row) if where else f"{name}: row {row + 1}"
+    if where:
+        location = where(row)
+    else:
+        location = f"{name}: row {row + 1}"
     raise DataError(
         f"{location}: {_called(kind, columns, column, X.shape[1])} contains {value:.4g}; "
         f"numbers beyond {LARGEST:g} cannot be squared",
@@ -467,7 +475,9 @@ def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
 
 def _largest(values: Any) -> float:
     """Return the largest absolute value, without a copy of the matrix; NaN is ignored."""
-    entries = values.data if sparse.issparse(values) else values
+    entries = values
+    if sparse.issparse(values):
+        entries = values.data
     if not entries.size:
         return 0.0
     largest = max(

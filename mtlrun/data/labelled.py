@@ -124,7 +124,10 @@ def read_uci(
                 f"{table.name}: {len(table.columns)} columns where the first file has {len(columns)}"
             )
         words = table.frame[columns[label]]
-        wrong = ~words.isin(list(name_of_word)) if name_of_word else words == ""
+        if name_of_word:
+            wrong = ~words.isin(list(name_of_word))
+        else:
+            wrong = words == ""
         if wrong.any():
             row = int(np.argmax(wrong))
             problem = "is empty"

@@ -951,7 +951,9 @@ def _features(
             words = sorted(cells.names)
             has_many_words = len(words) > max(MAX_WORDS, 0.5 * len(column))
             if has_many_words and name not in wanted:
-                kind = "dates" if spoken_dates(column) else HARDLY_REPEATED
+                kind = HARDLY_REPEATED
+                if spoken_dates(column):
+                    kind = "dates"
                 left_out.setdefault(kind, []).append(name)
                 continue
             codes = cells.sorted(words).codes

@@ -170,7 +170,10 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         else:
             X = table.numbers(chosen, gaps=schema.table)
         check_large(X, table.name, chosen if table.named else (), table.where)
-    width = X.dtype.itemsize if schema.strings else X.shape[1]
+    if schema.strings:
+        width = X.dtype.itemsize
+    else:
+        width = X.shape[1]
     if width != schema.n_features:
         unit = "columns"
         if schema.strings:
@@ -180,7 +183,10 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
             _OTHER_MODEL,
         )
     ignored = [name for name in candidates if name not in set(chosen)]
-    gaps = {} if schema.strings else count_gaps(X, schema)
+    if schema.strings:
+        gaps = {}
+    else:
+        gaps = count_gaps(X, schema)
     return NewRows(X, tasks, ignored, new_words, gaps)
 
 

@@ -131,7 +131,10 @@ class _TaskSplitter(BaseCrossValidator):
 
     def _tasks(self, X: Any, groups: Any, task_id: Any) -> np.ndarray:
         """Return the number 0..T-1 of every row's task; all rows are one task when there are no ids."""
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if hasattr(X, "shape"):
+            n = X.shape[0]
+        else:
+            n = len(X)
         ids = groups if task_id is None else task_id
         if ids is None and self.task_column is not None:
             ids = take_column(X, self.task_column)[0]

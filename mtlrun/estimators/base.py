@@ -306,7 +306,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         knob = self._knob()
         if self.stop_crit_ is not None:
             reached = f": stopping criterion {self.stop_crit_:.2g} against {knob}={getattr(self, knob):g}"
-        why = f" ({result.message})" if result.message else ""
+        why = ""
+        if result.message:
+            why = f" ({result.message})"
         remedy = f"Increase max_iter, or accept a larger {knob}."
         if result.info.get(BADLY_SCALED):
             remedy = "Scale the columns of X, for instance with sklearn.preprocessing.StandardScaler, and centre y."
@@ -355,7 +357,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             If the fit would not fit into memory.
         """
         check_params(self, self._rules)
-        self._layout = "shared" if statistics.shared else "ragged"
+        if statistics.shared:
+            self._layout = "shared"
+        else:
+            self._layout = "ragged"
         self.n_features_in_ = statistics.n_features
         if statistics.features:
             self.feature_names_in_ = np.asarray(statistics.features, dtype=object)

@@ -564,7 +564,10 @@ def scaled_targets(
     weights : ndarray of shape (n,) or (n, T), optional
         Weights of rows, or of entries, in means and deviations.
     """
-    columns = y if y.ndim == 2 else y[:, np.newaxis]
+    if y.ndim == 2:
+        columns = y
+    else:
+        columns = y[:, np.newaxis]
     if weights is None:
         center = np.nanmean(columns, axis=0)
         deviation = np.nanstd(columns, axis=0)
@@ -629,7 +632,10 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
 
     def begin(self, y: Array, task_id: Any, center: Array, scale: Array) -> None:
         """Set all that is known before the estimator is fitted, and that as `estimator_`."""
-        self._layout = "shared" if y.ndim == 2 else "flat"
+        if y.ndim == 2:
+            self._layout = "shared"
+        else:
+            self._layout = "flat"
         self.center_ = center
         self.scale_ = scale
         params = self.estimator.get_params(deep=False)
@@ -792,7 +798,10 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
         if groups is None:
             yield from KFold(self.folds, shuffle=True, random_state=0).split(y)
             return
-        tasks = None if task_id is None else np.asarray(task_id)
+        if task_id is None:
+            tasks = None
+        else:
+            tasks = np.asarray(task_id)
         strata = strata_of(y, tasks, labels=True)
         yield from group_folds(groups, strata, y, self.folds, seed=0)
 

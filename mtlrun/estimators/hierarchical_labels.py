@@ -379,9 +379,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             # Rows say nothing about slopes of columns that vary within too few tasks.
             if testable:
                 statistic = next(statistics).statistic
+                p_value = next(adjusted)
             else:
                 statistic = np.nan
-            p_value = next(adjusted) if testable else np.nan
+                p_value = np.nan
             tests.append(HeterogeneityTest(name, "lrt", statistic, p_value))
         if several:
             return tests

@@ -119,7 +119,9 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         warm_start: KernelWarmStart | None = (
             getattr(self, "warm_start_", None) if self.warm_start else None
         )
-        key = content_key(data, kernels) if self.warm_start else ""
+        key = ""
+        if self.warm_start:
+            key = content_key(data, kernels)
         start = None
         if warm_start is not None and warm_start.key == key:
             weights = warm_start.weights

@@ -118,8 +118,12 @@ def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
 def _text(part: Part) -> str:
     match part:
         case ("real", low, high, closed):
-            left = "[" if closed in ("left", "both") else "("
-            right = "]" if closed in ("right", "both") else ")"
+            left = "("
+            if closed in ("left", "both"):
+                left = "["
+            right = ")"
+            if closed in ("right", "both"):
+                right = "]"
             return f"a float in {left}{'-inf' if low is None else low}, {'inf' if high is None else high}{right}"
         case ("integer", low):
             if low is None:
@@ -223,7 +227,9 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
         near = []
         if isinstance(value, str):
             near = suggest(value, rule.names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = ""
+        if near:
+            hint = f"; did you mean {near[0]!r}?"
         raise ValueError(f"{name} must be {rule.text}, got {value!r}{hint}")
 
 

@@ -204,7 +204,10 @@ class PathCV(KeepsGroups, _Model):
                 pairs: Iterable[Any] = splitter.split(np.empty((n, 0)), y, groups=ids)
             else:
                 targets = _targets_by_row(data)
-                tasks = None if data.shared else _tasks_by_row(data)
+                if data.shared:
+                    tasks = None
+                else:
+                    tasks = _tasks_by_row(data)
                 strata = strata_of(targets, tasks, labels=labels)
                 pairs = group_folds(groups, strata, targets, int(self.cv), seed=0)
         elif groups is not None and hasattr(self.cv, "split"):
@@ -219,7 +222,10 @@ class PathCV(KeepsGroups, _Model):
         elif hasattr(self.cv, "split"):
             pairs = self.cv.split(X, y)
         else:
-            pairs = self.cv if kept is None else _among(self.cv, kept)
+            if kept is None:
+                pairs = self.cv
+            else:
+                pairs = _among(self.cv, kept)
         fold_of_row = np.arange(n)
         if data.order is not None:
             fold_of_row[data.order] = np.arange(n)
@@ -261,7 +267,9 @@ class PathCV(KeepsGroups, _Model):
         self, data: TaskData, folds: list[Rows]
     ) -> list[tuple[TaskData, Array, Array]] | None:
         """Return training data of d + 1 rows per design, and the means taken off, where that is less work."""
-        designs = data.n_tasks if not data.shared else 1
+        designs = 1
+        if not data.shared:
+            designs = data.n_tasks
         few_features = data.n_rows >= 2 * designs * data.n_features and memory.fits(
             3 * gram_bytes(data)
         )

@@ -417,7 +417,9 @@ class _Divide(BaseMTL):
     def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[BlockFit]:
         """Fit all blocks, in parallel with `n_jobs`; a shared design is decomposed once for all of them."""
         begin = time.perf_counter()
-        rotation = base._decompose(data) if data.shared else None
+        rotation = None
+        if data.shared:
+            rotation = base._decompose(data)
         self.setup_seconds_ = time.perf_counter() - begin
         blocks = [data.subset_tasks(tasks) for tasks in self.blocks_]
         calls = (

@@ -421,7 +421,10 @@ class MultiTaskKernelSVC(_GraphModel):
         )
 
     def _bytes(self, data: TaskData) -> float:
-        copies = 2 if isinstance(self.graph, str) else data.n_tasks
+        if isinstance(self.graph, str):
+            copies = 2
+        else:
+            copies = data.n_tasks
         rows = data.targets.size / data.n_rows
         features = usual_bytes(
             data, coefficients=4, fields=10
@@ -469,7 +472,10 @@ class MultiTaskKernelSVC(_GraphModel):
         else:
             Z = augmented_features(designs, coupling)
         if n < len(used):
-            Z = Z[np.ix_(used, used)] if precomputes else Z[used]
+            if precomputes:
+                Z = Z[np.ix_(used, used)]
+            else:
+                Z = Z[used]
         if self.max_iter == -1:
             limit = -1
         else:

@@ -50,7 +50,10 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
         y = np.asarray(y, dtype=np.float64)
-        columns = y if y.ndim == 2 else y[:, np.newaxis]
+        if y.ndim == 2:
+            columns = y
+        else:
+            columns = y[:, np.newaxis]
         if sample_weight is None:
             w = np.ones(len(X))
         else:
@@ -411,7 +414,9 @@ def _minimizer(
             X.T @ slopes + alpha * w[:-1], slopes.sum()
         ) / total
 
-    first = np.zeros(X.shape[1] + 1) if start is None else start
+    first = start
+    if start is None:
+        first = np.zeros(X.shape[1] + 1)
     options = {"gtol": tol, "ftol": 1e-14, "maxiter": 500}
     return np.asarray(
         minimize(loss, first, jac=True, method="L-BFGS-B", options=options).x

@@ -74,10 +74,11 @@ class Quadratic(ABC):
     def _use(self, data: TaskData, centred: Centred | None) -> None:
         self.data = data
         self._centred = centred
-        self._moved = data if centred is None else centred.data
         if centred is None:
+            self._moved = data
             self.operator = TaskOperator(data)
         else:
+            self._moved = centred.data
             self.operator = centred.operator
 
     @cached_property
@@ -155,7 +156,8 @@ class Quadratic(ABC):
         """
         if any(p.is_zero for p in penalties):
             return 0.5 * scale * self.unexplained
-        image = self.image(Q) if image is None else image
+        if image is None:
+            image = self.image(Q)
         Z = scale * (self.cross - image)
         Z = self.lift(Z) if lifted else Z
         c = feasible_scale(Z, penalties)
@@ -256,14 +258,18 @@ class Quadratic(ABC):
     def _before_centring(self, squares: np.ndarray) -> np.ndarray:
         assert self._centred is not None
         total = self.data.sum_by_task(self.data.full_weights())
-        total = total[0] if squares.ndim == 1 else total[:, None]
+        if squares.ndim == 1:
+            total = total[0]
+        else:
+            total = total[:, None]
         return np.asarray(squares + total * np.square(self._centred.x_mean.T))
 
     def _moments(
         self, Q: np.ndarray, image: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return y'Xw and ||Xw||^2 per task."""
-        image = self.image(Q) if image is None else image
+        if image is None:
+            image = self.image(Q)
         return np.einsum("ij,ij->j", self.cross, Q), np.einsum("ij,ij->j", Q, image)
 
     @property
@@ -464,7 +470,10 @@ def confirm(
     digits = keeps_digits(energy, primal, tol, null)
     if digits and not form.doubtful and not form.graded:
         return
-    W = np.sum(parts, axis=0) if at is None else at()
+    if at is None:
+        W = np.sum(parts, axis=0)
+    else:
+        W = at()
     if digits and not form.graded and form.agrees(W, tol):
         return
     if form.graded or not digits:

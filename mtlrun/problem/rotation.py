@@ -125,7 +125,10 @@ class Rotation(Quadratic):
         """Return the rows of a task, dense, centred and weighted, and the norms of the columns before centring."""
         X, _, w = self.data.task(t)
         X = dense(X)
-        root = 1.0 if w is None else np.sqrt(w)[:, None]
+        if w is None:
+            root = 1.0
+        else:
+            root = np.sqrt(w)[:, None]
         sizes = np.linalg.norm(root * X, axis=0)
         if self._centred is not None:
             X = X - (
@@ -164,11 +167,9 @@ class SharedRotation(Rotation):
             self._root = np.sqrt(data.weights)[:, None]
         if self._wide:
             gram = self.operator.outer_gram(data.weights)
-        else:
-            gram = self.operator.gram(data.weights)
-        if self._wide:
             squares = self.operator.squares(data.weights)
         else:
+            gram = self.operator.gram(data.weights)
             squares = np.diag(gram)
         self._graded = self._are_graded(squares) & self._dense_fits()
         if self._graded:

@@ -145,7 +145,9 @@ def _read_header(
     attributes = []
     for number, line in lines:
         text = line.strip().lstrip("\ufeff")
-        word = text.split(None, 1)[0].lower() if text else "%"
+        word = "%"
+        if text:
+            word = text.split(None, 1)[0].lower()
         if word.startswith("%"):
             continue
         if word == "@relation":
@@ -576,7 +578,9 @@ def _targets(
     X: Any, columns: list[int], table: ArffTable, file: DataFile
 ) -> np.ndarray:
     part = X[:, columns]
-    Y = part.toarray() if sparse.issparse(part) else part
+    Y = part
+    if sparse.issparse(part):
+        Y = part.toarray()
     wrong = ((Y != 0) & (Y != 1) & ~np.isnan(Y)).any(axis=0)
     if wrong.any():
         label = table.attributes[columns[int(np.argmax(wrong))]]

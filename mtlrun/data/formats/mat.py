@@ -376,7 +376,9 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
         or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI")
     ):
         raise ValueError("not the header of a MATLAB file of version 5 to 7")
-    order = "<" if content[126:128] == b"IM" else ">"
+    order = ">"
+    if content[126:128] == b"IM":
+        order = "<"
     variables: dict[str, str] = {}
     start = 128
     view = memoryview(content)
@@ -448,7 +450,10 @@ def _check_array(
         kind = "numeric"
     else:
         kind = CLASSES.get(number, "unknown")
-    parts = 2 if word >> 11 & 1 else 1  # real, imaginary
+    # real, imaginary
+    parts = 1
+    if word >> 11 & 1:
+        parts = 2
     if wanted is not None and name not in wanted:
         return name, kind
     if number in NUMERIC:

@@ -149,7 +149,9 @@ def read_fasta(
     DataError
         For unequal lengths, a window that does not fit, headers without a label, and what `iterate_fasta` refuses.
     """
-    pattern = re.compile(label.encode()) if label else None
+    pattern = None
+    if label:
+        pattern = re.compile(label.encode())
     buffer = bytearray()
     labels = []
     length = 0
