@@ -5,11 +5,11 @@ shape (n_tasks,), NaN where the metric is undefined for a task (no rows, labels 
 
 * shared: 2-D arrays (n, T), one column per task; an entry whose target is NaN is masked;
 * flat: 1-D arrays (N,) with either `offsets` (T+1,) into rows sorted by task, or `task_id` (N,) in any order, whose
-  tasks come out in sorted order or in that of `tasks`; with neither, all rows are one task;
+  tasks come out in sorted order or in the order of `tasks`; with neither, all rows are one task;
 * lists of T arrays.
 
 Rows whose target is NaN or whose weight is 0 do not count. Predictions must be finite: a diverged model is an error,
-not an undefined value. Numbers of every type, booleans and nullable columns of pandas are converted to float64 first.
+not an undefined value. Numbers of any type, booleans and nullable columns of pandas are converted to float64 first.
 Binary labels are -1/+1, 0/1 or booleans; any others, such as 1/2, are refused.
 """
 
@@ -217,7 +217,7 @@ def average_precision_per_task(targets: Any, scores: Any, **layout: Any) -> Arra
 
 
 def log_loss_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
-    """Mean of log(1 + exp(-y f)) with y in -1/+1: the scores are log-odds, as those of a logistic model."""
+    """Mean of log(1 + exp(-y f)) with y in -1/+1, where the scores f are log-odds."""
     return _per_task(_log_loss, *_scored(targets, scores), **layout)
 
 
@@ -274,7 +274,7 @@ def nmse_per_task(
     Parameters
     ----------
     variance : array-like of shape (n_tasks,) or scalar, optional
-        For instance that of the training part. Default: the population variance of the targets given.
+        For instance the variance in the training part. Default: the population variance of the targets.
 
     Examples
     --------
@@ -381,7 +381,7 @@ class Metric:
     needs : {"score", "label", "value"}
         Real scores whose sign separates the classes, predicted labels, or predicted values of a regression.
     task_variance : bool
-        Whether the function takes `variance`, that of all rows of every task, training and test.
+        Whether the function takes `variance`: of all rows of each task, training and test.
     """
 
     name: str
@@ -434,7 +434,7 @@ def get_metric(name: str) -> Metric:
 # --- scorers ---
 
 
-#: Lines that asked for a score and were warned: scikit-learn's searches would repeat it for every fit.
+#: Lines of code that have been warned. Otherwise searches would repeat it for each fit.
 _WARNED: set[tuple[str, int]] = set()
 
 
@@ -483,7 +483,7 @@ def task_scorer(
         A name in `METRICS`. For scores the estimator needs `decision_function` or `predict_proba`.
     task_column : int or str, optional
         Column of X with the task ids. Default: the `task_column` of the estimator, which may be the last step of a
-        pipeline (then it is a column of what the steps before it return), or inside a search or another wrapper.
+        pipeline (a column of the output of the steps before it), or inside a search or another wrapper.
     how : {"task", "sample"}, default "task"
         See `average`.
 
@@ -686,7 +686,7 @@ def _is_list_of_tasks(values: Any) -> bool:
 def _as_array(values: Any, name: str) -> Array:
     """Return an array of floats, or of objects if it holds texts; NaN where missing.
 
-    Arithmetic of small integers wraps around (uint8: 3 - 5 = 254), and that of nullable
+    Arithmetic of small integers wraps around (uint8: 3 - 5 = 254), and arithmetic of nullable
     columns gives objects.
     """
     array = np.asarray(values)
@@ -876,7 +876,7 @@ def _rows(
 def _codes(
     n: int, offsets: Any = None, task_id: Any = None, tasks: Any = None
 ) -> tuple[Array, int]:
-    """Return the number of the task of every row, and how many tasks there are, those without rows included."""
+    """Return the task number of each row, and the number of tasks, with or without rows."""
     if task_id is None:
         if offsets is None:
             bounds = np.array([0, n])

@@ -1,7 +1,8 @@
 """Tests that compare methods over splits or data sets.
 
 Tables have one row per block (data set, or split of one data set) and one column per method. Demsar, "Statistical
-Comparisons of Classifiers over Multiple Data Sets", JMLR 7 (2006), is the source of what is not cited at its function.
+Comparisons of Classifiers over Multiple Data Sets", JMLR 7 (2006), is the source of methods that cite
+no other source.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Url(StrictModel):
 
 
 class FileSpec(StrictModel):
-    """One file of a data set; `sha256` (None = unknown) and `bytes` are those of the decompressed content."""
+    """One file of a data set; `sha256` (None = unknown) and `bytes` describe the decompressed content."""
 
     name: BelowFolder
     sha256: Annotated[
@@ -167,7 +167,7 @@ class Variant(StrictModel):
 
 
 class Card(StrictModel):
-    """What a card says; see the module's docstring for the keys."""
+    """The content of a card; see the module's docstring for the keys."""
 
     version: Literal[1] = Field(1, alias="schema")
     id: Annotated[
@@ -248,9 +248,9 @@ class Card(StrictModel):
 
 
 def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
-    """Return the path of every card by id.
+    """Return the path of each card by id.
 
-    Shipped cards win over those of other packages, and these over those of the user, in ``<data-dir>/cards``.
+    Shipped cards win over cards of other packages, and these over the user's cards in ``<data-dir>/cards``.
     """
     paths: dict[str, Path] = {}
     if data_dir is None:

@@ -66,11 +66,11 @@ class Dataset:
     X : ndarray or csr_matrix of shape (n, d), or ndarray of shape (n,) and dtype S<d>
         Features, float64; string sets hold byte strings of d letters each.
     y : ndarray of shape (n,) or (n, n_tasks)
-        Targets, float64; -1/+1 for binary tasks (0/1 where `load_dataset` was asked for that). Class numbers (int64)
+        Targets, float64; -1/+1 for binary tasks (0/1 if `load_dataset` got that option). Class numbers (int64)
         for multi-class sets.
     task_type : {"binary", "regression", "multiclass"}
     task_id : ndarray of shape (n,) or None
-        Index into `tasks` (0..T-1) of every row of a ragged set.
+        Index into `tasks` (0..T-1) of each row of a ragged set.
     tasks : list of str
         Names of the tasks (of the classes, in a multi-class set); ``task 0`` ... when not given.
     features : list of str
@@ -80,13 +80,13 @@ class Dataset:
     options : dict
         The reader's options that were used.
     truth : dict of str to ndarray
-        What a simulator knows: ``W`` (d, T), ``outliers``, ``noise`` ... Empty for real data.
+        Parameters of a simulator: ``W`` (d, T), ``outliers``, ``noise`` ... Empty for real data.
     splits : dict of str to list of (train, test)
         Published splits as pairs of row-index arrays.
     source : dict of str to ndarray
-        For tasks made of classes: ``row`` and ``label`` of every row in the multi-class set. Rows of one source row are
+        For tasks made of classes: ``row`` and ``label`` of each row in the multi-class set. Rows of one source row are
         the same example and belong into the same part of a split. For tables of a user, as
-        far as asked for: ``weight`` of every row (positive, with mean 1 over the training
+        far as asked for: ``weight`` of each row (positive, with mean 1 over the training
         rows), its ``group`` (stays on one side of a split) or its ``time`` (later rows are
         test rows).
     categories : dict of str to list of str
@@ -94,15 +94,15 @@ class Dataset:
         features of such sets may be NaN as well; both need a feature step.
     levels : dict of str to ndarray of int
         Further groups of a user's table: a column of names, as the position of the name of
-        every row in `level_names`. They are no columns of X, see `with_levels`.
+        each row in `level_names`. They are not columns of X, see `with_levels`.
     level_names : dict of str to list of str
-        Names of the groups of every column of `levels`.
+        Names of the groups of each column of `levels`.
     targets : list of str
         Columns of a user's table that hold the targets.
     labels : dict of str to list of str
-        What labels of a user's table stand for, in its own words, by target of a shared design or by task of a ragged
+        Meaning of the labels of a user's table, in its own words, by target of a shared design or by task of a ragged
         one. Two words mean -1 and +1. More are classes of which each has a task of its own, against the rest; where
-        they are those of ragged tasks, `y` is 2-D, and NaN outside of the task of a row.
+        they are ragged tasks, `y` is 2-D, and NaN outside of the task of a row.
     label_types : dict of str to {"number", "bool", "text"}
         Of what type the labels of a target are in the table.
 
@@ -232,7 +232,7 @@ class Dataset:
     def with_levels(self) -> Dataset:
         """Return the data set with the columns of further groups as last columns of X.
 
-        They are columns of words: X has the position of the name of every row.
+        They are columns of words: X has the position of the name of each row.
         """
         if not self.levels or set(self.levels) <= set(self.features):
             return self
@@ -249,7 +249,7 @@ class Dataset:
         )
 
     def sum_by_task(self, values: np.ndarray) -> np.ndarray:
-        """Sum values, of the shape of `y`, over the rows of every task; a single task of a 1-D `y` without tasks."""
+        """Sum values, of the shape of `y`, over the rows of each task; a single task of a 1-D `y` without tasks."""
         if self.task_id is not None:
             return np.bincount(self.task_id, weights=values, minlength=self.n_tasks)
         return np.atleast_1d(values.sum(axis=0)).astype(float)

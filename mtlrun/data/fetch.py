@@ -39,7 +39,7 @@ from mtlrun.utils.processes import tidy_folders
 from mtlrun.utils.sizes import MEMBERS, allow, allow_members
 from mtlrun.utils.text import hidden
 
-#: What to do when the data directory cannot be written.
+#: Remedy if the data directory cannot be written.
 WRITABLE = "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA)."
 
 #: Characters of the name of a host, and of an address in a message.
@@ -71,7 +71,7 @@ def fetch_dataset(
         Fetch what this variant needs; default: what the card needs without a variant.
     data_dir : path, optional
     url : str, optional
-        Use this address instead of those of the card; its content (a file, compressed or not, or an archive of
+        Use this address instead of the addresses of the card; its content (a file, compressed or not, or an archive of
         several) is recognised by its content. Only here ``http://127.0.0.1`` is allowed, else https only.
     report : callable, optional
         Told about the progress.
@@ -81,7 +81,7 @@ def fetch_dataset(
     Returns
     -------
     list of DataFile
-        The verified files of the variant (with `url`: those that it held).
+        The verified files of the variant (with `url`: the files found there).
 
     Raises
     ------
@@ -119,7 +119,7 @@ def fetch_file(
 ) -> DataFile:
     """Download one file from the first address that has the right content, and store it.
 
-    Parameters are those of `fetch_dataset`.
+    Parameters are as in `fetch_dataset`.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def fetch_file(
 def _downloaded(
     card: Card, name: str, url: str, data_dir: str | Path | None, **options: Any
 ) -> Iterator[Path]:
-    """Download an address into a temporary folder beside the files of a card; options as of `download`."""
+    """Download an address into a temporary folder next to the files of a card; options as in `download`."""
     folder = data_directory(data_dir) / card.folder
     with writing(folder, WRITABLE):
         folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def download(
     import urllib3
 
     _check_address(url, url)
-    headers = {"Accept-Encoding": "identity"}  # so that the length is that of the file
+    headers = {"Accept-Encoding": "identity"}  # so that the length is the file's
 
     def check_redirect(response: Any, *args: Any, **kwargs: Any) -> None:
         if response.is_redirect:
@@ -344,7 +344,7 @@ def add_file(
         The file; plain, .gz, .bz2, .xz, or a zip or tar archive. It is copied, never changed.
     data_dir : path, optional
     name : str, optional
-        What the file is called, if that is not the name of `path`; only needed where a card knows no hash.
+        Name of the file, if it is not the name of `path`; only needed where a card has no hash.
 
     Returns
     -------
@@ -466,7 +466,7 @@ def _contents(
 ) -> Iterator[DataFile]:
     """Yield everything that a file may stand for; the name is that without folders and suffixes of compression.
 
-    Members of archives are those of the wanted `sizes` (None: any).
+    Members of archives must have one of the wanted `sizes` (None: any).
     """
     yield DataFile(name, path, "plain")
     with reading(path):

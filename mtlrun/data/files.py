@@ -43,7 +43,7 @@ _DAMAGE = (
     tarfile.TarError,
     gzip.BadGzipFile,
 )
-#: Errors, what is said about them, and the remedy.
+#: Errors, their messages, and the remedy.
 _TOLD = (
     (
         IsADirectoryError,
@@ -60,7 +60,7 @@ _TOLD = (
     (MemoryError, "the content does not fit into memory", ""),
     (EOFError, "the file is truncated (the compressed data end too early)", ""),
 )
-#: What the modules of archives raise as well about damaged, forged and encrypted ones.
+#: Further errors of the modules of archives for damaged, forged and encrypted files.
 _SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
 #: Bytes of a snapshot that are kept in memory; a larger one is a temporary file without a name.
 _IN_MEMORY = 64 << 20
@@ -334,7 +334,7 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
     Parameters
     ----------
     limit : int, optional
-        Stop one piece after so many bytes: a wrong (or malicious) archive is not unpacked to its end.
+        Stop one piece after this many bytes: a wrong (or malicious) archive is not unpacked to its end.
 
     Raises
     ------
@@ -371,7 +371,7 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
 def open_content(
     path: Path, container: str, member: str | None = None
 ) -> Iterator[IO[bytes]]:
-    """Open the decompressed content of a container; errors are those of the standard library and of `_Bounded`."""
+    """Open the decompressed content of a container; errors come from the standard library and `_Bounded`."""
     with ExitStack() as stack:
         inner: Any
         if container != "archive":
@@ -557,7 +557,7 @@ def data_file(path: Path) -> tuple[DataFile, str]:
 
 
 def suffix_of(path: Path) -> str:
-    """Return the suffix that determines the format of a file, without those of compression."""
+    """Return the suffix that determines the format of a file, without suffixes of compression."""
     return Path(
         path.stem if path.suffix.lower() in CONTAINERS else path.name
     ).suffix.lower()

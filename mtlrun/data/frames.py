@@ -323,14 +323,14 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
             codes, values = pd.factorize(column)
             words = pd.Index(
                 np.asarray(values)
-            )  # of a column of categories: those that occur, with their type
+            )  # the categories that occur, with their type
             numbers = isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub"
             if not numbers:
                 words = pd.Index([str(word) for word in words], dtype=object)
                 again, words = pd.factorize(words)
                 codes = np.append(again, -1)[codes]
             arrays[f"{j}.codes"] = codes.astype(np.int32)
-            # Texts end with a mark: those of numpy lose NUL characters at their end.
+            # Texts end with a mark, because numpy drops NUL characters at their end.
             arrays[f"{j}.words"] = (
                 np.asarray(words)
                 if numbers
@@ -454,7 +454,7 @@ def nameable(column: pd.Series) -> bool:
 
 
 def no_date(cell: Any) -> Any:
-    """Return a cell that is no number only because pandas would count the nanoseconds of a date."""
+    """Return a cell that is not a number only because pandas would count the nanoseconds of a date."""
     if isinstance(cell, dt.date | np.datetime64):
         return str(cell)
     return cell

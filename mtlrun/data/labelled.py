@@ -36,7 +36,7 @@ def read_csv(
     target : str or list of str
         Column of the targets; several columns are the tasks of a shared design, in which values may be missing.
     task : str, optional
-        Column that names the task of every row.
+        Column that names the task of each row.
     drop : list of str
         Columns that are not features.
     positive : str, optional
@@ -91,7 +91,7 @@ def read_uci(
     header : bool, default=False
         Whether the first line names the columns.
     skip : int, default=0
-        Lines to skip at the start of every file.
+        Lines to skip at the start of each file.
     classes : list of str or of (str, str), optional
         The labels that may occur in the order of the class numbers, each alone or with the name to use; default: all
         labels that occur, sorted.
@@ -105,7 +105,7 @@ def read_uci(
     Raises
     ------
     DataError
-        With file, line and column of what is not a number; for files of unequal width, and labels outside `classes`.
+        With file, line and column of a cell that is not a number; for files of unequal width, and labels outside `classes`.
     """
     pairs = [
         (item, item) if isinstance(item, str) else (item[0], item[-1])

@@ -43,7 +43,7 @@ SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
         "tasks are sorted, and names are text as written",
         "columns with another whole number in every row are identifiers",
     ),
-    # Tables with these roles have changes of their own, in addition to those of all tables.
+    # Tables with these roles have changes of their own, in addition to the changes of all tables.
     "reader:table+group": ("the groups of every task are dealt over all folds",),
     "reader:table+weight": ("weights have mean 1, and rows of weight 0 are left out",),
 }
@@ -79,14 +79,14 @@ def load_dataset(
     variant : str, optional
         A variant that the card offers.
     sample : int, optional
-        Keep so many rows, drawn without replacement, in their old order.
+        Keep this many rows, drawn without replacement, in their old order.
     sample_seed : int, default=0
         Seed of that draw.
     coding : {"-1/+1", "0/1"}, default="-1/+1"
         Numbers that stand for the two labels of binary tasks. It matters to least squares without an intercept;
         classifiers fit -1/+1 in any case.
     **options
-        Options of the card's reader or generator; they win over those of the variant and the card.
+        Options of the card's reader or generator; they override the options of the variant and the card.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def dataset_fingerprint(
     It covers the contents of the files (which are verified), the name of the reader or generator, the options that are
     given and the sampling; not the version of the reader, which is part of the key of a cell, and no defaults: nothing
     is imported.
-    Parameters and errors are those of `load_dataset`, but names of options are not checked.
+    Parameters and errors are as in `load_dataset`, but names of options are not checked.
     """
     return _prepare(id, data_dir, **options)[-1]
 
@@ -267,7 +267,7 @@ def check_options(id: str, options: Mapping[str, Any], known: Iterable[str]) -> 
     UnknownNameError
         With the nearest names.
     DataError
-        For a seed that is no whole number of at least 0, and a sample of no whole number of rows.
+        For a seed that is not a whole number of at least 0, and a sample that is not a whole number of rows.
     """
     names = [*known, "variant", "sample", "sample_seed", "coding"]
     for name, value in options.items():
@@ -288,7 +288,7 @@ def check_options(id: str, options: Mapping[str, Any], known: Iterable[str]) -> 
 def _with_defaults(
     card: Card, options: dict[str, Any], function: Callable[..., Dataset]
 ) -> dict[str, Any]:
-    """Return the options with those of the function that are not given."""
+    """Return the options, completed with the function's defaults."""
     defaults = {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()

@@ -31,20 +31,20 @@ def target_columns(
     target : str, optional
         One column.
     targets : str or sequence of str
-        Columns; ``y*`` stands for those that match.
+        Columns; ``y*`` stands for all columns that match.
     last : int, optional
-        The last columns of the table, so many.
+        Number of columns, at the end of the table.
     labels : Path, optional
         Mulan's list of labels.
     drop : sequence of str
-        Columns that are no targets, although a list of labels, a pattern or the format of the file names them.
+        Columns that are not targets, although a list of labels, a pattern or the format of the file names them.
 
     Raises
     ------
     UnknownNameError
         For a name or pattern without a column.
     DataError
-        For more than one way, a number that leaves no feature, or a list of labels that is not that of the table.
+        For more than one way, a number that leaves no feature, or a list of labels of another table.
     """
     if sum(bool(way) for way in (target, targets, last, labels)) > 1:
         raise DataError(
@@ -76,7 +76,7 @@ def target_columns(
 def label_list(
     data: Any, labels: str | Path | None, *, other: bool
 ) -> tuple[Any, Path | None]:
-    """Return a table and Mulan's list of its labels, given as a pair or lying beside it under the same name.
+    """Return a table and Mulan's list of its labels, given as a pair or as a file of the same name.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ MISSING = (
     *("#N/A", "#NA", "#N/A N/A", "#NV", "#N/D", "#N/D!", "#\u041d/\u0414"),
 )
 _MISSING = frozenset(MISSING)
-#: What spreadsheets show where a formula failed, in any language: #DIV/0!, #REF!,
+#: Texts that spreadsheets show where a formula failed, in any language: #DIV/0!, #REF!,
 #: #NAME?, and the numbered errors of LibreOffice.
 _ERROR = re.compile(
     r"#[¡¿]?[^\W\d_][^\W_]*(/0)?[!?]|#GETTING_DATA|#ERR\d{3}!|ERR:\d{3}"
@@ -55,7 +55,7 @@ class Names:
     Attributes
     ----------
     codes : ndarray of shape (n,), int64
-        Position of the name of every cell, -1 where it is missing.
+        Position of the name of each cell, -1 where it is missing.
     names : list of str
         Different names in the order in which they occur.
     merged : list of str
@@ -80,7 +80,7 @@ class Names:
         Raises
         ------
         DataError
-            For cells that are no names: lists, and floats so large that different integers are the same.
+            For cells that are not names: lists, and floats so large that different integers are the same.
         """
         codes, values = _factorized(column)
         texts = [
@@ -102,7 +102,7 @@ class Names:
         )
 
     def sorted(self, first: Sequence[str] = ()) -> Names:
-        """Return the same names in order: those that are given, then numbers by value, texts as `name_order` says."""
+        """Return the same names in order: the given names, then numbers by value, texts as in `name_order`."""
         rest = set(self.names) - set(first)
         names = [*first, *name_order(rest)]
         position = {name: k for k, name in enumerate(names)}
@@ -111,7 +111,7 @@ class Names:
 
 
 class Known:
-    """The names of training rows, among which those of new rows are looked up.
+    """The names of training rows, among which the names of new rows are looked up.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Known:
                 self.numbers[float(name)].append(name)
 
     def find(self, value: Any) -> str:
-        """Return the name of a cell: the one among those that are known, if there is one.
+        """Return the name of a cell: the training name that it matches, if there is one.
 
         Text has to be the same, but for ``.0`` that is written behind whole numbers where cells are empty. Typed
         numbers are compared as numbers, dates as dates.
@@ -175,7 +175,7 @@ class Known:
         return name
 
     def codes(self, column: pd.Series) -> tuple[np.ndarray, dict[str, int]]:
-        """Return the position of every cell among the names, and how often others occur.
+        """Return the position of each cell among the names, and how often others occur.
 
         Positions are floats: NaN where missing, one beyond the last for another name. A text that stands for a missing
         value, such as NA, is a name only where it is known.
@@ -303,7 +303,7 @@ def without_markers(column: pd.Series, known: Collection[str] = ()) -> pd.Series
 
 
 def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
-    """Return names that differ from each other and from those that are taken.
+    """Return names that differ from each other and from the names in use.
 
     A second ``age`` becomes ``age (2)``.
     """
@@ -325,7 +325,7 @@ def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
 def separated(text: str, known: Collection[str]) -> list[str]:
     """Return the names in a text: itself if it is one of those known, else its parts.
 
-    The parts stand between commas; those that contain commas are in double quotes, as
+    The parts stand between commas; parts that contain commas are in double quotes, as
     in csv files.
     """
     name = normalized(text)
@@ -452,7 +452,7 @@ def whole(digits: str) -> int:
 
 
 def written_numbers(names: Sequence[str], many: int) -> bool:
-    """Whether names are numbers with marks, such as 1 234,5 or $3, or more than so many numbers with one unit."""
+    """Whether names are numbers with marks, such as 1 234,5 or $3, or more than `many` numbers with one unit."""
     if all(map(_WRITTEN_NUMBER.fullmatch, names)):
         return True
     if len(names) > many:

@@ -14,7 +14,7 @@ from pandas.api.types import is_numeric_dtype
 from mtlrun.data.names import Names, drop_option, written_numbers
 from mtlrun.errors import listed
 
-#: A target of up to so many different texts holds categories.
+#: A target of up to this many different texts holds categories.
 MIN_TEXTS = 20
 #: Names of columns that number persons, and how many of them such a column has.
 _ID_NAME = re.compile(
@@ -111,7 +111,7 @@ def constant_within_tasks(
     X : ndarray of shape (n, d)
         NaN where a value is missing.
     codes : ndarray of shape (n,)
-        Task of every row, from 0.
+        Task of each row, from 0.
     features : sequence of str
     """
     order = np.argsort(codes, kind="stable")

@@ -58,9 +58,9 @@ SHOWN = 12
 MOST_COLUMNS = 60
 #: Numbers of more different values than this are hardly labels.
 FEW_LABELS = 6
-#: What to do with tasks that occur only in the test rows.
+#: Ways to treat tasks that occur only in the test rows.
 UNSEEN = ("error", "mean")
-#: What to do with columns that mix numbers and words.
+#: Ways to treat columns that mix numbers and words.
 MIXED = ("error", "categories")
 #: Published split of the data set made from --test, --group or --time.
 TEST_SPLIT = "test"
@@ -68,14 +68,14 @@ TEST_SPLIT = "test"
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are.
+    """The roles of the columns of a table.
 
     Attributes
     ----------
     targets : tuple of str
-        One column; several columns are the tasks of a shared design. Empty: those that the format names.
+        One column; several columns are the tasks of a shared design. Empty: the targets of the format.
     task : str or None
-        Column that names the task of every row (one target only).
+        Column that names the task of each row (one target only).
     task_order : tuple of str
         Tasks that come first, in this order, of a column of tasks; the others follow sorted (`name_order`).
     task_type : str or None
@@ -88,15 +88,15 @@ class Roles:
         Columns left out; columns of numbers that are names.
     also_grouped_by : tuple of str
         Columns of further groups, nested in the tasks or crossed with them, for methods
-        that can use them. They are no features.
+        that can use them. They are not features.
     keep : tuple of str
         Columns that stay features although they look like identifiers; ``*`` stands for all.
     mixed : {"error", "categories"}
-        What to do with columns that mix numbers and words.
+        How to treat columns that mix numbers and words.
     min_rows : int or None
         Leave out tasks with fewer rows instead of refusing them.
     unseen : {"error", "mean"}
-        What to do with tasks that occur only in the test rows.
+        How to treat tasks that occur only in the test rows.
     """
 
     targets: tuple[str, ...] = ()
@@ -293,7 +293,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
 
 @dataclass
 class _DatasetBuilder:
-    """What is known while a data set is made."""
+    """The state while a data set is made."""
 
     table: Table
     roles: Roles
@@ -385,7 +385,7 @@ class _DatasetBuilder:
         Raises
         ------
         DataError
-            With an example of every column and the options that accept them.
+            With an example of each column and the options that accept them.
         """
         names_only = {self.roles.weight, self.roles.group, self.roles.time, task}
         names_only.update(self.roles.also_grouped_by)
@@ -565,7 +565,7 @@ def _group_like(make: _DatasetBuilder, target: str) -> str:
 
 
 def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
-    """Return the task type that is asked for, or that of the targets."""
+    """Return the requested task type, or the type of the targets."""
     requested = make.roles.task_type or (make.roles.positive and "binary")
     if requested is not None:
         kind = requested
@@ -579,7 +579,7 @@ def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
                 f"targets of different types: {text}",
                 "Compare each type in a run of its own, or say --task-type.",
             )
-        # A target of two classes may stand beside one of more, or beside numbers.
+        # A target of two classes may come with one of more, or with numbers.
         if "regression" in kinds_present:
             kind = "regression"
         else:
@@ -855,7 +855,7 @@ def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
 def _published(
     data: Dataset, tested: np.ndarray, roles: Roles
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the table and those of the test table."""
+    """Return the rows of the table and the rows of the test table."""
     train = np.flatnonzero(~tested)
     test = np.flatnonzero(tested)
     if data.task_id is not None and roles.unseen == "error":
@@ -920,7 +920,7 @@ def _gaps_of_test_rows(
 def _features(
     make: _DatasetBuilder, taken: set[str | None]
 ) -> tuple[Any, list[str], dict[str, list[str]]]:
-    """Return X, the names of its columns, and the words of those that hold categories."""
+    """Return X, the names of its columns, and the words of the columns of categories."""
     table = make.table
     columns: dict[str, np.ndarray] = {}
     categories: dict[str, list[str]] = {}

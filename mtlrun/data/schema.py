@@ -1,4 +1,4 @@
-"""What a fitted model needs of new rows, and new rows as it needs them."""
+"""The columns that a fitted model needs in new rows, and new rows in that form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was 
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model needs of new rows.
+    """The columns that a model needs in new rows.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Schema:
     strings : bool
         Whether X holds sequences of letters.
     task_column : str or None
-        Column that names the task of every row; None if the model needs no tasks.
+        Column that names the task of each row; None if the model needs no tasks.
     table : bool
         Whether the model was fitted on a table of words, numbers and empty cells (`mtlrun.data.roles`).
     categories : mapping of str to list of str
@@ -88,7 +88,7 @@ class NewRows:
     ----------
     X : ndarray, csr_matrix, or byte strings of shape (n,)
     tasks : list of str, ndarray of int or None
-        The task of every row as the file names it, or its position among the tasks of the model; None if the file does
+        The task of each row as the file names it, or its position among the tasks of the model; None if the file does
         not say.
     ignored : list of str
         Columns of the file that are not features of the model.
@@ -125,7 +125,7 @@ def gap_warning(gaps: Mapping[str, int]) -> list[str]:
 
 
 def count_gaps(X: Any, schema: Schema) -> dict[str, int]:
-    """Return the number of missing cells of every feature that was complete."""
+    """Return the number of missing cells of each feature that was complete."""
     complete = set(schema.complete)
     if not complete or sparse.issparse(X):
         return {}
@@ -151,7 +151,7 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     Raises
     ------
     DataError
-        If the columns are not those of the model, a cell does not fit, or a number is too large.
+        If the columns differ from the model's, a cell does not fit, or a number is too large.
     """
     tasks, task_columns = _tasks(table, schema)
     new_words: dict[str, dict[str, int]] = {}
@@ -222,7 +222,7 @@ def _tasks(
 
 
 def _cells(column: pd.Series, column_names: Names) -> list[Any]:
-    """Return a cell of every name, typed as in the column."""
+    """Return a cell for each name, typed as in the column."""
     first = np.full(len(column_names.names), -1)
     first[column_names.codes[::-1]] = np.arange(len(column))[::-1]
     return column.iloc[first].tolist()

@@ -13,7 +13,7 @@ from mtlrun.utils.sizes import allow_simulated
 
 #: The three studies whose patients the paper pools, and their sizes (474 in all).
 STUDIES = {"E-GEOD-16446": 114, "E-GEOD-20194": 278, "E-GEOD-22093": 82}
-#: A + T content of the background, roughly that of the genomes.
+#: A + T content of the background, roughly as in the genomes.
 AT_CONTENT = {
     "fly": 0.58,
     "mouse": 0.58,
@@ -66,7 +66,7 @@ def simulate_rmtl(
     outliers : float, default=0.1
         Part of the tasks that are outliers (at least one unless 0).
     noise : float, default=0.1
-        Standard deviation of the noise, relative to that of the noise-free targets.
+        Standard deviation of the noise, relative to the standard deviation of the noise-free targets.
     kind : {"sign", "value"}, default="sign"
         Labels -1/+1, or the values themselves (regression).
     seed : int, default=0
@@ -139,7 +139,7 @@ def simulate_fetr(
     l, u : float, default=0.01, 100
         Bounds of the spectra.
     noise : float, default=0.1
-        Standard deviation of the noise, relative to that of the task's X w.
+        Standard deviation of the noise, relative to the standard deviation of the task's X w.
     seed : int, default=0
 
     Returns
@@ -205,7 +205,7 @@ def simulate_gauss2d(
     -------
     Dataset
         ``truth``: ``means`` (tasks, 2), W (2, tasks) = 2 mu_t, ``bayes_error``; of "authors" the ``similarity`` of the
-        tasks, too: 1 on the diagonal, 1/2 beside it.
+        tasks, too: 1 on the diagonal, 1/2 next to it.
 
     Raises
     ------

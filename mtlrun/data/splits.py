@@ -21,7 +21,7 @@ from mtlrun.utils.io import derive_seed
 
 Rows = np.ndarray
 
-#: Rows that a task keeps where only a part is trained on: those of the folds of a search.
+#: Rows that a task keeps if only a part is trained on: enough for the folds of a search.
 MIN_PART = 4
 
 #: Keys of `Dataset.source` that splits and fits respect.
@@ -87,7 +87,7 @@ SHORT_TASKS = ".* fewer rows than n_splits"
 
 
 class _TaskSplitter(BaseCrossValidator):
-    """What the splitters share: where task ids come from, and how labels are stratified."""
+    """The common part of the splitters: where task ids come from, and how labels are stratified."""
 
     # Task ids may be routed under either name; scikit-learn calls them groups.
     __metadata_request__split = {"groups": True, "task_id": True}  # noqa: RUF012
@@ -113,12 +113,12 @@ class _TaskSplitter(BaseCrossValidator):
         y : array-like of shape (n,), optional
             Class labels; needed with ``labels=True``.
         groups, task_id : array-like of shape (n,), optional
-            Task of every row (two names for the same thing). Without them all rows are one task.
+            Task of each row (two names for the same thing). Without them all rows are one task.
 
         Raises
         ------
         ValueError
-            If lengths differ, there are fewer rows than folds, or y holds no class labels but they are asked for.
+            If lengths differ, there are fewer rows than folds, or y holds no class labels but they are needed.
         """
         tasks = self._tasks(X, groups, task_id)
         yield from self._parts(tasks, self._strata(tasks, y))
@@ -127,10 +127,10 @@ class _TaskSplitter(BaseCrossValidator):
     def _parts(
         self, tasks: np.ndarray, strata: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield training and test rows of every split, given the number of every row's task and of its label."""
+        """Yield training and test rows of each split, given the number of each row's task and of its label."""
 
     def _tasks(self, X: Any, groups: Any, task_id: Any) -> np.ndarray:
-        """Return the number 0..T-1 of every row's task; all rows are one task when there are no ids."""
+        """Return the number 0..T-1 of each row's task; all rows are one task when there are no ids."""
         if hasattr(X, "shape"):
             n = X.shape[0]
         else:
@@ -146,7 +146,7 @@ class _TaskSplitter(BaseCrossValidator):
         return np.unique(ids, return_inverse=True)[1]
 
     def _strata(self, tasks: np.ndarray, y: Any) -> np.ndarray:
-        """Return the number of every row's label, or zeros when labels do not matter."""
+        """Return the number of each row's label, or zeros when labels do not matter."""
         if not self.labels:
             return np.zeros(len(tasks), dtype=np.int64)
         if y is None:
@@ -160,7 +160,7 @@ class _TaskSplitter(BaseCrossValidator):
 
 
 class TaskStratifiedKFold(_TaskSplitter):
-    """K folds, each with its share of every task (and of every label within the task, when asked).
+    """K folds, each with its share of each task (and of each label within the task, when asked).
 
     Sizes of a fold's part of a task differ by at most one row, and so do the sizes of the folds. A task with fewer rows
     than folds is missing in some test parts, which is warned of; a task of one row is missing in a training part.
@@ -236,13 +236,13 @@ class TaskStratifiedKFold(_TaskSplitter):
 
 
 class TaskShuffleSplit(_TaskSplitter):
-    """Random splits with a given part of every task (the papers' "x % of each task").
+    """Random splits with a given part of each task (the papers' "x % of each task").
 
     Parameters
     ----------
     n_splits : int, default=10
     train_size : float or int, default=0.75
-        Part (in (0, 1)) or number of rows of every task to train on. A task of two rows or more has at least one row in
+        Part (in (0, 1)) or number of rows of each task to train on. A task of two rows or more has at least one row in
         either part; a task of one row is trained on.
     labels : bool, default=False
         Stratify by task and label: every label's part differs from `train_size` by less than one row.
@@ -323,7 +323,7 @@ def split_rows(
         See `mtlrun.runs.spec.SplitSpec`. The training rows of a random split do not depend on `validation`, which is
         taken out of its test rows; that of a published split is taken out of its training rows.
     trial : int
-        From 0: number of the fold, those of further partitions after the first, or of the published split.
+        From 0: number of the fold (further partitions follow the first), or of the published split.
     seed : int
         Of this trial; of all folds of a partition, for ``kfold``.
     train, folds, name, validation
@@ -375,7 +375,7 @@ def split_rows(
 
 
 def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
-    """Return the rows of every task in a random order; all rows are those of one task if the design is shared."""
+    """Return the rows of each task in a random order; in a shared design, all rows belong to one task."""
     if dataset.task_id is None:
         tasks = np.zeros(dataset.n_samples, dtype=int)
     else:
@@ -385,7 +385,7 @@ def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
 
 
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
-    """Return a random part of rows, of every task for ragged data; a larger part holds the smaller ones.
+    """Return a random part of rows, of each task for ragged data; a larger part holds the smaller ones.
 
     A task keeps at least `MIN_PART` rows. A whole number is that of the rows of a task, as far as it has so many. Rows of
     groups are taken from all groups of a task in turn, so that searches have groups to hold out.
@@ -406,7 +406,7 @@ def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
 
 
 def _in_turn(rows: Rows, groups: np.ndarray) -> Rows:
-    """Return rows with the first one of every group before the second ones."""
+    """Return rows with the first one of each group before the second ones."""
     order = np.argsort(groups, kind="stable")
     sorted_groups = groups[order]
     first_of_group = np.searchsorted(sorted_groups, sorted_groups)
@@ -518,7 +518,7 @@ def _take_groups(
 def paper_partition(
     dataset: Dataset, fraction: float, seed: int
 ) -> tuple[Rows, Rows, Rows]:
-    """Split as the multiple-kernel paper does: a fraction of every task for training, the rest halved.
+    """Split as the multiple-kernel paper does: a fraction of each task for training, the rest halved.
 
     Parameters
     ----------
@@ -569,7 +569,7 @@ def task_partition(
 def _halved_rest(
     labels: Rows, fraction: float, seed: int, equal: bool = False
 ) -> tuple[Rows, Rows, Rows]:
-    """Return a fraction of the rows of every label (of all equally many, if wanted), and two halves of the others."""
+    """Return a fraction of the rows of each label (of all equally many, if wanted), and two halves of the others."""
     if not 0 < fraction < 1:
         raise DataError(
             f"the training fraction must lie strictly between 0 and 1, not {fraction}"

@@ -79,7 +79,7 @@ SEQUENCE = "sequence"
 _LABEL = "label "
 #: Variables of MATLAB files: features and targets.
 _MAT_NAMES = (("X", "Y"), ("feature", "label"))
-#: What numpy and the zip module raise about damaged or forged archives; each was seen.
+#: Errors of numpy and the zip module for damaged or forged archives; each was seen.
 _DAMAGE = (
     ValueError,
     OSError,
@@ -125,7 +125,7 @@ class Table:
     source : Snapshot or None
         The file as it was read; None for a data frame.
     notes : list of str
-        What reading decided, in sentences.
+        Decisions made while reading, in sentences.
     """
 
     name: str
@@ -277,7 +277,7 @@ class Table:
         )
 
     def _sparse_columns(self, names: Sequence[str]) -> Any:
-        """Return sparse features by name, zeros for those that the table lacks."""
+        """Return sparse features by name, zeros for names that the table lacks."""
         order = {name: j for j, name in enumerate(self.names)}
         padded = sparse.hstack(
             [self.sparse, sparse.csr_matrix((len(self.frame), 1))], format="csr"
@@ -373,7 +373,7 @@ def _inferred(column: pd.Series) -> pd.Series:
 
 
 def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> Table:
-    """Read a table; the suffix of a file determines its format, after that of compression (.gz, .bz2, .xz).
+    """Read a table; the suffix of a file determines its format, after a suffix of compression (.gz, .bz2, .xz).
 
     * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks, with or without a header.
     * ``.parquet`` (needs pyarrow), ``.xlsx`` (the first sheet; needs openpyxl).
@@ -555,7 +555,7 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         sheet = read_sheet(raw, name)
     except DataError:
         raise
-    # Of an archive that is no workbook; XML has SyntaxErrors.
+    # Errors for an archive that is not a workbook; XML has SyntaxErrors.
     except (*_DAMAGE, ArithmeticError, SyntaxError, AttributeError) as error:
         raise DataError(
             f"{name}: not a readable .xlsx workbook ({error})", COMPLETE

@@ -173,7 +173,7 @@ def _remade(
     labels: np.ndarray | None = None,
     task_id: np.ndarray | None = None,
 ) -> Dataset:
-    """Return these rows with new targets (binary if the class of every row is given); published splits follow."""
+    """Return these rows with new targets (binary if the class of each row is given); published splits follow."""
     splits = {
         name: [
             (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))

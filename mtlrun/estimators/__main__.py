@@ -1,6 +1,6 @@
 """Derive the registry from the classes: ``python -m mtlrun.estimators`` after any change of a method.
 
-It writes ``methods.json`` and ``__init__.pyi`` beside this file and, in a checkout, the generated part of
+It writes ``methods.json`` and ``__init__.pyi`` next to this file and, in a checkout, the generated part of
 ``docs/methods.md``.
 """
 
@@ -32,7 +32,7 @@ from mtlrun.estimators.paths import PathCV
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "docs" / "methods.md"
-#: What follows this line of the page is generated.
+#: The text after this line of the page is generated.
 MARK = "<!-- What follows is written by `python -m mtlrun.estimators`. -->\n"
 DESIGNS = ["shared", "ragged", "masked"]
 

@@ -46,7 +46,7 @@ _COPIES = 4
 #: Solvers to which d + 1 rows with the same sums are as good as all; the others show an algorithm as it is printed.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
-#: Rows with at most so many entries are predicted at once, others task by task.
+#: Rows with at most this many entries are predicted at once, others task by task.
 _FEW = 1 << 20
 
 
@@ -57,7 +57,7 @@ class DegenerateModelWarning(UserWarning):
 def usual_bytes(
     data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3
 ) -> float:
-    """Return the bytes of so many matrices of coefficients, fields, and copies of the design that centring makes."""
+    """Return the bytes of numbers of coefficient matrices, fields, and copies of the design."""
     if data.sparse:
         design = 0
     else:
@@ -75,7 +75,7 @@ def content_key(data: TaskData, *extras: Any) -> str:
 
 
 def rows_by_code(codes: Array) -> list[Array]:
-    """Return the rows of every code."""
+    """Return the rows of each code."""
     order = np.argsort(codes, kind="stable")
     if len(codes):
         return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
@@ -127,7 +127,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         Number of features, without the task column.
     """
 
-    #: What to do when a fit would take too much memory.
+    #: Remedy if a fit would take too much memory.
     _remedy: ClassVar[str] = (
         "Use fewer features (select some of them), fewer tasks or fewer rows."
     )
@@ -145,7 +145,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         """Solve the problem of checked data; labels are -1 and +1."""
 
     def _bytes(self, data: TaskData) -> float:
-        """Return how many bytes a fit takes beside the data: about, and rather too many than too few."""
+        """Return the approximate bytes of a fit besides the data, rather too many than too few."""
         return usual_bytes(data)
 
     @abstractmethod
@@ -164,9 +164,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
             Two dimensions mean that all tasks share X; NaN there marks a missing target.
         task_id : array-like of shape (n_samples,), optional
-            The task of every row, for a 1-D `y`.
+            The task of each row, for a 1-D `y`.
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
-            Multiplies the loss of every entry; two dimensions only with a 2-D `y`. Rows and
+            Multiplies the loss of each entry; two dimensions only with a 2-D `y`. Rows and
             entries of weight 0 are left out, a weight of k counts as k equal rows.
 
         Returns
@@ -339,7 +339,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     @available_if(lambda self: self._by_sums and is_regressor(self))
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
-        """Fit the model to statistics of the rows; the solution is that of `fit` on the rows.
+        """Fit the model to statistics of the rows; the solution is the same as from `fit` on the rows.
 
         Parameters
         ----------
@@ -372,7 +372,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def partial_fit(
         self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Add rows to those of earlier calls, and fit the model to all of them.
+        """Add rows to the rows of earlier calls, and fit the model to all of them.
 
         Only sums of products are kept (`statistics_`), not the rows; a later call may bring new tasks. A convex model
         starts from the solution before. Arguments and errors as of `fit`; the rows must have the layout of those
@@ -489,7 +489,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return result.parts
 
     def __getstate__(self) -> Any:
-        # What a warm start keeps for the next fit belongs to this process.
+        # The state of a warm start belongs to this process.
         return {
             key: value
             for key, value in super().__getstate__().items()
@@ -541,7 +541,7 @@ class RegressorMTL(RegressorMixin, TaskLayout, Declared):
 
 
 class _TaskLabels(np.ndarray):
-    """The labels of every task, (n_tasks, 2); indexed by positions (n, n_tasks) in them, the labels at these places.
+    """The labels of each task, (n_tasks, 2); indexed by positions (n, n_tasks) in them, the labels at these places.
 
     scikit-learn indexes `classes_` in both ways, for classifiers of several targets.
     """
@@ -563,7 +563,7 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     Attributes
     ----------
     classes_ : ndarray of shape (2,), or (n_tasks, 2) for a 2-D `y`
-        The two labels, sorted; a positive score means the second. For a 2-D `y` those of every column, as scikit-learn
+        The two labels, sorted; a positive score means the second. For a 2-D `y` those of each column, as scikit-learn
         wants it; they are the same for all.
     """
 
@@ -716,7 +716,7 @@ def task_similarity(model: Any) -> Array:
 
 
 def _correlation(covariance: Array) -> Array:
-    """Return a matrix scaled to a diagonal of ones; rows of tasks without a variance are those of the identity."""
+    """Return a matrix scaled to a diagonal of ones; rows of tasks without a variance become rows of the identity."""
     covariance = np.asarray(covariance, dtype=float)
     scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     scale[scale <= 1e-12 * max(scale.max(), 1e-300)] = np.inf

@@ -117,7 +117,7 @@ class _Tasks(TaskLayout, BaseEstimator):
     def _observed(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any
     ) -> tuple[Array, Array, Array, Array | None]:
-        """Return row of X, task code, target and weight of every observed entry."""
+        """Return row of X, task code, target and weight of each observed entry."""
         y, codes, weights = self._read(X, y, task_id, sample_weight)
         y = y.astype(np.float64)
         if codes is not None:
@@ -134,13 +134,13 @@ class _Tasks(TaskLayout, BaseEstimator):
     def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Remember number and names of the columns in `fit`, and compare them later.
 
-        X may be anything with rows; what is no table is left to the estimator inside.
+        X may be anything with rows; other than tables are left to the estimator inside.
         """
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _codes(self, X: Any, task_id: Any) -> Array | None:
-        """Return the task of every row, -1 for an unknown one; None stands for all tasks."""
+        """Return the task of each row, -1 for an unknown one; None stands for all tasks."""
         check_is_fitted(self, "tasks_")
         self._check_columns(X, reset=False)
         return self._task_of_rows(
@@ -219,7 +219,7 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
             Handed to the estimator as it is, rows chosen.
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
         task_id : array-like of shape (n_samples,), optional
-            The task of every row, for a 1-D `y`.
+            The task of each row, for a 1-D `y`.
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
             Only for estimators that take it. Rows and entries of weight 0 are left out.
         groups : array-like of shape (n_samples,), optional
@@ -385,7 +385,7 @@ class TaskMean(_Tasks):
     """Predicts the mean target of the task: what a model must beat.
 
     Labels -1/+1 are numbers here; the mean of an unknown task (``unseen="mean"``) is that of all tasks. The fitted
-    means are `means_`, those of the tasks `tasks_`.
+    means are `means_`, the tasks `tasks_`.
     """
 
     def __init__(self, unseen: str = "error") -> None:
@@ -458,7 +458,7 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         ValueError
             For an unknown encoding, or weights when the estimator takes none.
         MemoryLimitError
-            If the features with those of the tasks would not fit into memory; also a ValueError.
+            If the features with the features of the tasks would not fit into memory; also a ValueError.
         """
         if self.encoding not in ("one-hot", "number"):
             raise ValueError(

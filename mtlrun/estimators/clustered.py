@@ -247,7 +247,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     Attributes
     ----------
     groups_ : list of lists of int
-        Positions in `tasks_` of the tasks of every group.
+        Positions in `tasks_` of the tasks of each group.
 
     Notes
     -----
@@ -255,7 +255,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     objective is concave in Q, so its minima are partitions, which are searched directly here: tasks that were learned
     alone are merged greedily (the first start; the others are random groups), then W is solved for and single tasks are
     moved to other groups, in turn, until no move lowers the objective. It never rises, but ends in a local optimum.
-    `objective_`, `gap_` and `n_iter_` are those of the last solution for W.
+    `objective_`, `gap_` and `n_iter_` belong to the last solution for W.
 
     References
     ----------
@@ -347,7 +347,7 @@ def _by_position(groups: Groups, order: np.ndarray) -> Groups:
 
 
 class ClusteredWarmStart(NamedTuple):
-    """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
     key: str
     space: RowSpace

@@ -33,7 +33,7 @@ ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 
 
 class ConvexWarmStart(NamedTuple):
-    """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
     key: tuple[str, str, str, bool]
     data: TaskData
@@ -262,7 +262,7 @@ class PathMTL(ConvexMTL):
         Raises
         ------
         NotImplementedError
-            If a penalty is no norm.
+            If a penalty is not a norm.
         """
         penalties = self._at(1.0)._penalties()
         for penalty in penalties:

@@ -50,7 +50,7 @@ from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Simulated tables of a bootstrap, and draws of a score test, unless told otherwise.
+#: Default numbers of simulated tables of a bootstrap, and of draws of a score test.
 BOOTSTRAP = 199
 DRAWS = 999
 # A column varies within a task where more than this share of it is left without its mean.
@@ -125,7 +125,7 @@ class HeterogeneityTest:
 
 
 class CommonMean:
-    """What hierarchical models share: columns whose coefficients may differ, and the mean as the model of new tasks."""
+    """Common part of hierarchical models: columns whose coefficients may differ; the mean as the model of new tasks."""
 
     covariance: str
     slopes: Any
@@ -139,7 +139,7 @@ class CommonMean:
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None
     ) -> Array | None:
-        """Return the weights; those that hardly can count rows are warned of."""
+        """Return the weights; warn of weights that can hardly be numbers of rows."""
         warn_of_scale(weights, type(self).__name__)
         return weights
 
@@ -157,7 +157,7 @@ class CommonMean:
         )
 
     def _random(self, p: int) -> Array:
-        """Return the columns, of those that are standardised, whose coefficients may differ."""
+        """Return the positions of the standardized columns whose coefficients may differ."""
         first = int(self.fit_intercept)
         if not first and self.covariance == "intercept":
             raise ValueError(
@@ -178,7 +178,7 @@ class CommonMean:
         ----------
         columns : list-like of str, int or bool
         parameter : str
-            What they were given as, for messages.
+            The original argument, for messages.
 
         Raises
         ------
@@ -306,7 +306,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         normal prior.
     slopes : "all", list of columns or boolean mask, default "all"
         Columns (names or positions, or a mask of the length n_features) whose
-        coefficients may differ between tasks; those of the others are one number.
+        coefficients may differ between tasks; coefficients of others are one number.
     mean : {"auto", "flat", "ridge"}, default "auto"
         Prior of mu: none, or a ridge whose strength is one more variance of the likelihood. "auto" takes it where there
         are less than three rows per column.
@@ -341,21 +341,21 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     noise_variance_ : float
         s2; with ``noise="task"`` the mean for a task without rows.
     noise_variances_ : ndarray of shape (n_tasks,)
-        Variance of the noise of every task, of their own the means given the rows.
+        Variance of the noise of each task, of their own the means given the rows.
     noise_degrees_ : float
         r, infinite where the noise is common.
     variance_shares_ : dict
         Shares of the variance of the targets: of the ``mean`` model, the differences of ``tasks``, and ``noise``.
     heterogeneity_ : ndarray of shape (1 + n_features,)
-        What the differences in level and in every slope contribute to ``variance_shares_["tasks"]``.
+        Contributions of the differences in level and in each slope to ``variance_shares_["tasks"]``.
     log_likelihood_ : float
         Restricted unless ``method="ml"`` or the prior is not normal; that of lme4, in the units of the columns.
     structure_ : str
-        The covariance that was fitted; ``diagonal+2`` has two directions beside a diagonal, ``none`` is a single task.
+        The covariance that was fitted; ``diagonal+2`` is a diagonal plus two directions, ``none`` is a single task.
     task_weights_ : ndarray of shape (n_tasks,)
         With ``prior="student"``: small for outlier tasks. Ones for other priors.
     labels_ : ndarray of int, shape (n_tasks,)
-        With ``prior="clusters"``: the likeliest cluster of every task. Zeros for other priors.
+        With ``prior="clusters"``: the most likely cluster of each task. Zeros for other priors.
     objective_ : list of float
         Minus twice the log-likelihood, of standardized columns, along the iterations of
         the covariance and the prior chosen. With noises of their own the log density of
@@ -873,7 +873,7 @@ def with_counted_weights(data: TaskData) -> TaskData:
 
 
 def warn_of_constants(data: TaskData, columns: Columns) -> None:
-    """Warn of columns that vary, but by so little of their mean that they count as constant beside the intercept."""
+    """Warn of columns that vary, but by so little of their mean that they count as constant."""
     flat = np.flatnonzero(np.isinf(columns.scale))
     if not flat.size:
         return

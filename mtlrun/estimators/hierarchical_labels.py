@@ -96,10 +96,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         leave-one-out log loss on the training rows is lower by a t-test on the tasks.
     slopes : "all", list of columns or boolean mask, default "all"
         Columns (names or positions, or a mask of the length n_features) whose
-        coefficients may differ between tasks; those of the others are one number.
+        coefficients may differ between tasks; coefficients of others are one number.
     ridge : float, default 1.0
         Strength of the priors, as above. 0 switches them off, for likelihoods that can
-        be compared with those of glmer; where classes are separated there is then no
+        be compared with glmer's; where classes are separated there is then no
         finite optimum, and a ConvergenceWarning names the columns.
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centred.
@@ -125,11 +125,11 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         Shares of the variance of the score behind the labels, log-odds and logistic noise of variance pi^2/3: of the
         ``mean`` model, the differences of ``tasks``, and ``noise``.
     heterogeneity_ : ndarray of shape (1 + n_features,)
-        What the differences in level and in every slope contribute to ``variance_shares_["tasks"]``.
+        Contributions of the differences in level and in each slope to ``variance_shares_["tasks"]``.
     log_likelihood_ : float
         By Laplace's approximation, without the priors.
     structure_ : str
-        The covariance that was fitted; ``diagonal+2`` has two directions beside a diagonal, ``none`` is a single task.
+        The covariance that was fitted; ``diagonal+2`` is a diagonal plus two directions, ``none`` is a single task.
     single_class_ : ndarray of bool, shape (n_tasks,)
         Tasks whose labels were all of one class. They are fitted like the others: the mean keeps them finite.
     objective_ : list of float

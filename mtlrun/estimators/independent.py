@@ -42,7 +42,7 @@ _SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
 _NEAR = 1e-3
 # Products of columns keep enough digits of targets up to this mean square.
 _HUGE = 1e8
-# Up to so many columns a Lasso is solved from products of columns.
+# Up to this many columns, a Lasso is solved from products of columns.
 _SMALL = 128
 # Bytes of the objects that belong to the solution of one task.
 _PER_TASK = 1000
@@ -72,7 +72,7 @@ class SolvedTasks(NamedTuple):
 
 
 class _SingleTask(BaseMTL):
-    """What the two ways of using a single-task model share.
+    """Common part of the two ways of using a single-task model.
 
     Attributes
     ----------
@@ -451,7 +451,7 @@ class _Logistic(ClassifierMTL):
     intercept; without intercept it is fitted like the others.
 
     Dense columns far from zero, such as years, are centred first. `converged_` is True
-    only where the duality gap of every task confirms it; where that of L-BFGS does not,
+    only where the duality gap of each task confirms it; where that of L-BFGS does not,
     Newton's method has another try.
 
     References
@@ -661,13 +661,13 @@ class PooledSVC(_SVC, _Pooled):
 
 
 def has_products(data: TaskData) -> bool:
-    """Whether products of columns are kept, of every task: of ragged tasks with few columns, dense and not weighted."""
+    """Whether products of columns are kept, of each task: for ragged tasks with few columns, dense and not weighted."""
     plain = not data.shared and not data.sparse and data.weights is None
     return plain and data.n_features <= _SMALL and gram_bytes(data) <= _PRODUCTS
 
 
 def products(data: TaskData, fit_intercept: bool) -> Gram:
-    """Return the products of the columns of every task, made once; zeros for columns that centring leaves constant."""
+    """Return the products of the columns of each task, made once; zeros for columns constant within the task."""
     grams = _grams.setdefault(data, {})
     if fit_intercept not in grams:
         form = Gram(data, fit_intercept, sharp=False)

@@ -30,7 +30,7 @@ Metric = Callable[..., Array]
 
 
 class TaskLayout:
-    """The tasks of a fitted model, and how `fit` was told of them.
+    """The tasks of a fitted model, and how `fit` received them.
 
     Three layouts: *single*, a 1-D `y` without task ids; *ragged*, a 1-D `y` with a task id per row; *shared*, a 2-D `y`
     with one column per task on the same rows of X.
@@ -67,7 +67,7 @@ class TaskLayout:
         )
 
     def _task_of_rows(self, ids: Array | None) -> Array | None:
-        """Return the position in `tasks_` of every row's task, -1 for an unknown one; None stands for all tasks.
+        """Return the position in `tasks_` of each row's task, -1 for an unknown one; None stands for all tasks.
 
         Raises
         ------
@@ -150,7 +150,7 @@ def takes_groups(estimator: Any) -> bool:
 
 @cache
 def parameters_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the parameters of a function; a search asks for those of few functions, very often."""
+    """Return the names of the parameters of a function, cached: a search asks for them very often."""
     return frozenset(inspect.signature(function).parameters)
 
 
@@ -492,7 +492,7 @@ def _kind_of_ids(ids: Array) -> str:
 
 
 def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
-    """Return the position of every task id in `tasks`; -1 for unknown ones when `unseen` is "mean".
+    """Return the position of each task id in `tasks`; -1 for unknown ones when `unseen` is "mean".
 
     Raises
     ------

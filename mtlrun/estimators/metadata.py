@@ -1,4 +1,4 @@
-"""What is known about a method: on its class, and as the registry keeps it. Standard library only."""
+"""Metadata of a method: on its class, and in the registry. Standard library only."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Scale:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedMetadata:
-    """What a class says about its method, and the registry keeps.
+    """Metadata that a class declares and the registry keeps.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class SharedMetadata:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodMetadata(SharedMetadata):
-    """What a class says about its method (attribute `metadata`) beside its docstring and parameters.
+    """Metadata that a class declares (attribute `metadata`) in addition to docstring and parameters.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class MethodMetadata(SharedMetadata):
         ``search(scale)`` returns the grid of `mtlrun compare` for a data set of that `Scale`; default: `default_grid`.
     """
 
-    # A class says these; those of other packages are not known without importing them.
+    # A class declares these; for other packages they are unknown without an import.
     cite: Sequence[str] = field()
     complexity: str = field()
     default_grid: dict[str, Sequence[Any]] = field()
@@ -117,24 +117,24 @@ class MethodMetadata(SharedMetadata):
 
 @dataclass(frozen=True)
 class MethodInfo(SharedMetadata):
-    """MethodMetadata about a method that need none of its code: those of `SharedMetadata`, and these.
+    """Metadata of a method in the registry, available without importing its code.
 
     Attributes
     ----------
     name : str
-        Name in the registry, that of the class.
+        Name in the registry, equal to the name of the class.
     class_path : str
         ``package.module:Class``.
     summary : str
         First line of its docstring.
     objective : str
-        What is minimized, in plain text.
+        The objective that is minimized, in plain text.
     kind : {"regressor", "classifier"}
         Regressors accept labels -1/+1 as numbers; their predictions are then scores.
     designs : list of str
         Of shared, ragged, masked (a shared design with missing targets).
     parameters : dict
-        Name of every constructor parameter -> ``{"default", "keyword_only", "rule"}``, the rule as
+        Name of each constructor parameter -> ``{"default", "keyword_only", "rule"}``, the rule as
         `mtlrun.estimators.params.Rule.plain`, None where only the class can check it.
     zero_from : str
         Method of the class that returns the strength from which on all coefficients are zero, empty for none.

@@ -22,9 +22,9 @@ from mtlrun.solvers.mkl.mkl import MklResult, solve_alternating, solve_group_mkl
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# The machines are this much more accurate than the whole is asked to be.
+# The machines are this much more accurate than the requested tolerance.
 _MACHINES = 0.1
-# Merging the equal rows of a task takes so many times the memory of their dense table.
+# Merging the equal rows of a task takes this many times the memory of their dense table.
 _TABLES = 4
 
 
@@ -34,7 +34,7 @@ _MACHINES_COST = (
 
 
 class KernelWarmStart(NamedTuple):
-    """What a fit with ``warm_start=True`` leaves for the next one on the same data, and for predictions."""
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same data, and for predictions."""
 
     key: str
     tasks: SvmTasks
@@ -58,7 +58,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
     max_iter : int, default 500
         Largest number of iterations.
     cache_size : float, default 1000.0
-        Megabytes for kernel matrices; those of tasks beyond it are computed anew whenever they are needed.
+        Megabytes for kernel matrices; matrices of tasks beyond it are computed anew whenever they are needed.
     warm_start : bool, default False
         Keep the kernel matrices and the solution: another `fit` on data of the same content with other `C` or `lam`
         starts from there.
@@ -72,7 +72,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
     dual_coef_ : list of n_tasks ndarrays
         alpha_i y_i of the support vectors.
     support_vectors_ : list of n_tasks arrays or sparse arrays
-        Support vectors of every task.
+        Support vectors of each task.
     gap_ : float
         Certified relative gap of the solution.
     cycle_ : list of float
@@ -213,7 +213,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 class GroupMKLClassifier(_KernelMTL):
     """Support vector machines with kernel weights per task that are pulled together in pairs (MT-MKL).
 
-    Minimizes over machines (w_t^m, b_t) and kernel weights theta_t of every task::
+    Minimizes over machines (w_t^m, b_t) and kernel weights theta_t of each task::
 
         sum_t sum_m ||w_t^m||^2 / (2 theta_t^m) + C sum_t sum_i max(0, 1 - y_ti f_t(x_ti))
             + lam sum_{s<t} ||theta_s - theta_t||_2,      theta_t >= 0,  sum_m theta_t^m <= 1
@@ -307,7 +307,7 @@ class SharedMKLClassifier(_KernelMTL):
 
 
 def _canonical(data: TaskData) -> tuple[list[Any], list[Array], list[Array]]:
-    """Return design, labels and weights of every task, without rows of weight 0, equal rows merged.
+    """Return design, labels and weights of each task, without rows of weight 0, equal rows merged.
 
     A shared design with the same rows and weights for all tasks stays one object, so that its kernel matrices are made
     once.

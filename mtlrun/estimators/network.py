@@ -51,7 +51,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     * "mtn-fetr": a shared body and ``prior(W) = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]`` as in
       `FETR`; W is learned by back-propagation, S1 and S2 by their closed form after every epoch.
 
-    Inside, every column of X (over the rows of all tasks) and the targets of every task have mean 0 and variance 1;
+    Inside, every column of X (over the rows of all tasks) and the targets of each task have mean 0 and variance 1;
     predictions are in the original units. There are no sample weights; targets of a 2-D `y` may be missing. Prediction
     needs no PyTorch.
 
@@ -92,7 +92,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     task_precision_, task_covariance_ : ndarray of shape (n_tasks, n_tasks)
         Of the tasks ("mtn-fetr").
     objective_ : list of float
-        Mean over the batches of every epoch, summed over the networks.
+        Mean over the batches of each epoch, summed over the networks.
     n_iter_ : int
         Epochs; of several networks, the most.
     converged_ : bool
@@ -258,7 +258,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
 
 
 class _Scaling:
-    """Mean 0 and variance 1 for the columns of X and the targets of every task; constant ones are only centred."""
+    """Mean 0 and variance 1 for the columns of X and the targets of each task; constant ones are only centred."""
 
     def __init__(self, data: TaskData) -> None:
         X = dense(data.X)

@@ -33,7 +33,7 @@ Part = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter may be: one or several alternatives, joined with ``|``.
+    """The values allowed for a parameter: one or several alternatives, joined with ``|``.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """What is allowed, in words."""
+        """The allowed values, in words."""
         return " or ".join(_text(part) for part in self.parts)
 
     @property
@@ -313,7 +313,7 @@ def entries(body: str) -> dict[tuple[str, ...], str]:
 def complete_docstring(cls: type) -> str:
     """Return the docstring of a class with what its base classes say of parameters and attributes it shares with them.
 
-    Sections of Notes and References are those of the nearest class that has some.
+    Sections of Notes and References come from the nearest class that has some.
     """
     class_sections = sections(cls.__doc__)
     inherited = [

@@ -96,7 +96,7 @@ class PathCV(KeepsGroups, _Model):
 
     Notes
     -----
-    The model is fitted along the path of every fold, each strength starting from the solution of the one before, and
+    The model is fitted along the path of each fold, each strength starting from the solution of the one before, and
     once on all data with the strength chosen. With the squared loss and more rows than features, the sums of products
     of all rows are computed once; those of a training part are their difference from the sums of its test part, and a
     fold is then solved as a problem of d + 1 rows. Sample weights count in the fits, not in the scores.
@@ -135,7 +135,7 @@ class PathCV(KeepsGroups, _Model):
     ) -> Self:
         """Choose the strength and fit the model.
 
-        Arguments and errors are those of the model without cross-validation, and:
+        Arguments and errors are as in the model without cross-validation, and:
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class PathCV(KeepsGroups, _Model):
     def _walks(
         self, data: TaskData, folds: list[Rows]
     ) -> Iterator[tuple[Array, Array, TaskData]]:
-        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of every fold, and its test part."""
+        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each fold, and its test part."""
         condensed = self._condensed(data, folds)
         for k, (train, test) in enumerate(folds):
             part = data.select_rows(test, complete=False)
@@ -316,7 +316,7 @@ class PathCV(KeepsGroups, _Model):
             )
             return np.nanmean(values if metric == "mse" else np.sqrt(values), axis=0)
         if METRICS[metric].needs == "label":
-            Z = labels_from_scores(Z)  # as in `predict`: a score of 0 is no vote for 1
+            Z = labels_from_scores(Z)  # as in `predict`: a score of 0 does not mean 1
         if part.offsets is None:
             layout = {}
         else:
@@ -348,7 +348,7 @@ def _targets_by_row(data: TaskData) -> Array:
 
 
 def _tasks_by_row(data: TaskData) -> Array:
-    """Return the position of the task of every row, in the order of the rows of `fit`."""
+    """Return the position of the task of each row, in the order of the rows of `fit`."""
     tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
     if data.order is None:
         return tasks

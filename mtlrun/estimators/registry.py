@@ -1,6 +1,6 @@
 """The methods by name: what they are, where their classes are, how to make one. Standard library only.
 
-What is known about them was derived from their classes by ``python -m mtlrun.estimators``.
+The metadata was derived from their classes by ``python -m mtlrun.estimators``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _described(plugin: Plugin) -> MethodInfo:
 
 
 _OWN = json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))
-#: All methods by name: those of mtlrun, then those of other packages.
+#: All methods by name: the methods of mtlrun, then those from other packages.
 METHODS: dict[str, MethodInfo] = {
     record["name"]: MethodInfo(**record) for record in _OWN
 }

@@ -153,7 +153,7 @@ class FETR(_MatrixNormal):
 class MTFRL(_MatrixNormal):
     """Multi-task regression with a matrix-normal prior, fitted by flip-flop updates (MTFRL).
 
-    The model and the W-step are those of `FETR`, of which the objective is reported::
+    The model and the W-step are the same as in `FETR`, whose objective is reported::
 
         sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - d log|S2|]
 
@@ -202,7 +202,7 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
     _: KW_ONLY
     variant: Literal["corrected", "paper"] = "corrected"
     eps: Positive = 1e-6
-    #: What the covariance describes.
+    #: Meaning of the covariance.
     _over: ClassVar[str]
 
     @abstractmethod

@@ -81,7 +81,7 @@ class _Clustered(_Spectral):
     M relaxes the matrix that says which tasks are in one cluster. For a given W the best M is known in closed form,
     which leaves a penalty on the singular values of W: the `n_clusters` leading directions cost alpha eta times the
     square, the others alpha (1 + eta). Hence nothing is alternated, and the solution has a duality gap. For
-    ``n_clusters >= min(n_tasks, n_features)`` the model is a ridge regression of every task, and `fit` gives a
+    ``n_clusters >= min(n_tasks, n_features)`` the model is a ridge regression of each task, and `fit` gives a
     `DegenerateModelWarning`.
 
     References
@@ -145,7 +145,7 @@ class _SharedSubspace(_Spectral):
     M relaxes the projection on the shared subspace, which `shared_subspace` returns. The penalty depends on the
     singular values of W alone and is that of `ClusteredMTL` with ``n_clusters = n_components``: the two models are the
     same, seen from the features or from the tasks. For ``n_components >= min(n_tasks, n_features)`` the model is a
-    ridge regression of every task, and `fit` gives a `DegenerateModelWarning`.
+    ridge regression of each task, and `fit` gives a `DegenerateModelWarning`.
 
     References
     ----------

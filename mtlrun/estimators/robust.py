@@ -78,7 +78,7 @@ class _Robust(PathMTL):
         is neither accelerated nor balanced.
     form : {"eigenbasis", "paper"}, default "eigenbasis"
         For "apg" and "ladm": with the squared loss on a shared design in an eigenbasis of it, which changes no iterate;
-        or as in the paper with products of `X` itself and the full SVD of every iterate, which takes longer.
+        or as in the paper with products of `X` itself and the full SVD of each iterate, which takes longer.
     eps : float, default 1e-5
         For the paper's stopping rules.
 
@@ -87,7 +87,7 @@ class _Robust(PathMTL):
     low_rank_, outlier_ : ndarray of shape (n_tasks, n_features)
         The two parts L' and E'; their sum is `coef_`.
     stop_crit_ : float
-        What the stopping rule looked at: the duality gap, or the paper's relative change.
+        Last value of the stopping rule: the duality gap, or the paper's relative change.
 
     Notes
     -----
@@ -288,7 +288,7 @@ class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
 
 
 class BlockFit(NamedTuple):
-    """What the fit of one block returns."""
+    """The result of the fit of one block."""
 
     result: SolverResult
     seconds: float
@@ -301,7 +301,7 @@ class _Divide(BaseMTL):
     Parameters
     ----------
     base : RobustMTL or another convex model, default None
-        What is solved on the blocks; its part 0 is projected, and its intercepts are fitted again after the projection.
+        The model fitted on the blocks; its part 0 is projected, and its intercepts are fitted again after the projection.
         None is ``RobustMTL()``. Nested parameters are set as ``base__lam`` and so on.
     n_blocks : int, default 10
         With fewer tasks than that, every task is a block.
@@ -324,13 +324,13 @@ class _Divide(BaseMTL):
     low_rank_, outlier_ : ndarray of shape (n_tasks, n_features)
         The two parts of `coef_`.
     blocks_ : list of ndarray
-        Positions in `tasks_` of the tasks of every block.
+        Positions in `tasks_` of the tasks of each block.
     block_used_ : int or None
         The block whose low-rank part gave U.
     projection_rank_ : int or None
         Number of columns of U.
     block_seconds_ : ndarray of shape (number of blocks,)
-        Seconds of every block: their sum is the work, their maximum the time on enough processors.
+        Seconds of each block: their sum is the work, their maximum the time on enough processors.
     setup_seconds_ : float
         Seconds of the decomposition that the blocks of a shared design have in common; not part of `block_seconds_`.
     objective_ : list of one float
@@ -464,7 +464,7 @@ class _Divide(BaseMTL):
 def _rotation(
     base: ConvexMTL, rotation: Rotation | None, block: TaskData
 ) -> Rotation | None:
-    """Return the decomposition of a block as part of that of all tasks, None where it must be made anew."""
+    """Return the decomposition of a block from the decomposition of all tasks, None where it must be made anew."""
     if not isinstance(rotation, SharedRotation) or base._solver_for(block) == "fista":
         return None
     return rotation.retarget(base._designs(block))
@@ -545,7 +545,7 @@ def make_blocks(
     Returns
     -------
     list of ndarray
-        Positions of the tasks of every block.
+        Positions of the tasks of each block.
     """
     T = data.n_tasks
     n_blocks = min(n_blocks, T)
@@ -564,7 +564,7 @@ def make_blocks(
 
 
 def _directions(data: TaskData) -> Array:
-    """Return X_t'(y_t - mean) of every task with length one, shape (T, d)."""
+    """Return X_t'(y_t - mean) of each task with length one, shape (T, d)."""
     w = data.full_weights()
     centred = data.targets - data.spread(
         data.sum_by_task(w * data.targets) / data.sum_by_task(w)

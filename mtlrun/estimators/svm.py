@@ -54,7 +54,7 @@ VARIANTS = {
     "corrected": ("example", "exact"),
     "paper": ("example", "printed"),
 }
-# What the second-order method may cost: coefficients in all, features, and products per iteration.
+# Limits of the second-order method: coefficients in all, features, and products per iteration.
 _SMALL_SYSTEM = 500
 _FEW_FEATURES = 64
 _CHEAP = 1e8
@@ -64,7 +64,7 @@ _GREEDY_STEPS = 10_000_000
 
 
 class _GraphModel(ClassifierMTL, BaseMTL):
-    """What SVMs on a graph of tasks share: the graph, and DNA strings as input.
+    """Common part of SVMs on a graph of tasks: the graph, and DNA strings as input.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ class MultiTaskKernelSVC(_GraphModel):
         1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i max(0, 1 - y_i (w_t(i)'x_i + b))
 
     The kernel is ``k((s, x), (t, x')) = M_st x'x`` with ``M = (I + coupling * L)^{-1}``. With the intercept its optimum
-    is not above that of `GraphSVC`: compare each with its own.
+    is not above the one of `GraphSVC`: compare each with its own.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ class MultiTaskKernelSVC(_GraphModel):
     References
     ----------
     T. Evgeniou, C. A. Micchelli and M. Pontil, "Learning multiple tasks with kernel methods", Journal of Machine
-    Learning Research, 2005. The comparison is that of Widmer et al., ECML PKDD 2012.
+    Learning Research, 2005. The comparison follows Widmer et al., ECML PKDD 2012.
 
     Examples
     --------

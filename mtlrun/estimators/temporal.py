@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _check_order(model: PenalizedMTL) -> None:
-    """Warn where ids are texts whose order as texts is not that of the numbers in them: w10 comes before w2."""
+    """Warn where ids are texts whose order as texts differs from the order of the numbers in them: w10 before w2."""
     tasks = model.tasks_.tolist()
     if (
         model._layout == "ragged"
@@ -50,7 +50,7 @@ class _Temporal(PenalizedMTL):
 
     Notes
     -----
-    The order of the tasks is that of `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
+    The tasks are ordered as in `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
     ``w10`` before ``w2``, which is warned of: pass numbers or dates.
 
     References
@@ -130,7 +130,7 @@ class _Fused(PenalizedMTL):
 
     Notes
     -----
-    The order of the tasks is that of `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
+    The tasks are ordered as in `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
     ``w10`` before ``w2``, which is warned of: pass numbers or dates.
 
     References

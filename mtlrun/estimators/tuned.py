@@ -222,7 +222,7 @@ def _counted(
 
 
 def _blocks(groups: Any) -> list[Array] | None:
-    """Return the rows of every group, None without groups."""
+    """Return the rows of each group, None without groups."""
     if groups is None:
         return None
     _, codes = np.unique(np.asarray(groups), return_inverse=True)
@@ -233,7 +233,7 @@ def _blocks(groups: Any) -> list[Array] | None:
 def _errors_of_blocks(
     residuals: Array, basis: Array, factors: Array, blocks: list[Array]
 ) -> Array:
-    """Return the sum of squared errors of every target, each block predicted without it.
+    """Return the sum of squared errors of each target, each block predicted without it.
 
     With the hat matrix ``H = B diag(factors) B'`` of a linear smoother, the errors of a
     block g that was left out are ``(I - H_gg)^-1 residuals_g``. For a block of more rows
@@ -259,7 +259,7 @@ def _errors_of_blocks(
 def _left_out_duals(
     dual: Array, U: Array, inverse: Array, blocks: list[Array]
 ) -> Array:
-    """Return the errors of every row of kernel ridge, each block predicted without it.
+    """Return the errors of each row of kernel ridge, each block predicted without it.
 
     With ``P = (K + alpha I)^-1 = U diag(inverse) U'`` they are ``P_gg^-1 dual_g``.
     """

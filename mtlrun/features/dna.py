@@ -180,11 +180,11 @@ class StringDesign:
     ----------
     dna : PackedDNA
     scale : ndarray of shape (n,)
-        Factor of every string's features.
+        Factor of the features of each string.
     level : ndarray of shape (degree + 1,)
         Value of the features of k-mers.
     start : ndarray of shape (length + 1,), int64
-        Index of the first feature of every position; the last entry counts all features.
+        Index of the first feature of each position; the last entry counts all features.
     buckets : int
         Number of hashed columns, 0 for the exact index.
     """
@@ -347,7 +347,7 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
     degree : int, default 8
         Longest k-mers, 1..31.
     normalize : bool, default False
-        Divide by sqrt(k(x, x)), so that C is comparable with that of other features; else k(x, x) of a string of 42
+        Divide by sqrt(k(x, x)), so that C means the same as for other features; else k(x, x) of a string of 42
         letters is 39.67.
     hash_bits : int, optional
         Hash features into ``2^hash_bits`` columns (1..28) with random signs, for degrees whose exact index would be
@@ -406,7 +406,7 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         return self
 
     def _starts(self, length: int) -> Array:
-        """Return the first feature of every position, and the number of features (zeros if hashed).
+        """Return the first feature of each position, and the number of features (zeros if hashed).
 
         Compiled code uses them as indices: they are computed, never read from a file.
         """

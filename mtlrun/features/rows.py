@@ -46,9 +46,9 @@ class Rows(NamedTuple):
     level : ndarray of shape (K + 1,)
         Value of the features of k-mers; ``level[0]`` is not used.
     start : ndarray of shape (L + 1,), int64
-        Index of the first feature of every position, and the number of features.
+        Index of the first feature of each position, and the number of features.
     buckets : int
-        0 for the exact index, else a power of two: features are hashed into so many signed columns.
+        0 for the exact index, else a power of two: features are hashed into this many signed columns.
     """
 
     kind: int
@@ -198,7 +198,7 @@ def expand(
 
 @inner
 def storage(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns and values of sparse rows: those of a CSR design, or room for one string."""
+    """Return the columns and values of sparse rows of a CSR design, or room for a string."""
     if rows.kind == STRINGS:
         size = (len(rows.start) - 1) * (len(rows.level) - 1)
         return np.empty(size, dtype=np.uint32), np.empty(size)

@@ -24,7 +24,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 #: Decorator: scikit-learn's transformers return arrays, whatever the global settings are.
 as_arrays: Callable[[Decorated], Decorated] = config_context(transform_output="default")
 
-#: A column of words becomes at most so many columns; rarer words share one.
+#: Maximum number of columns of a column of words; rarer words share one.
 MAX_CATEGORIES = 50
 
 
@@ -175,7 +175,7 @@ class TableFeatures(  # type: ignore[call-arg]
 
     @as_arrays
     def transform(self, X: Any) -> Any:
-        """Return the features, dense or CSR as those of the training rows."""
+        """Return the features in the layout (dense or CSR) of the training rows."""
         check_is_fitted(self)
         if not self.n_levels:
             return self._features(X)
@@ -253,7 +253,7 @@ class TableFeatures(  # type: ignore[call-arg]
         return np.asarray(values)
 
     def _columns(self) -> tuple[list[int], list[int]]:
-        """Return the columns of words and those of numbers."""
+        """Return the columns of words and the columns of numbers."""
         words = sorted(int(j) for j in self.words or {})
         columns = np.arange(self.n_features_in_ - self.n_levels)
         return words, np.setdiff1d(columns, words).tolist()
@@ -331,7 +331,7 @@ def table_step(data: Dataset) -> TableFeatures:
 
 
 def _by_rank(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return rows in which the frequent words of every column occur twice, rare ones once.
+    """Return rows in which the frequent words of each column occur twice, rare ones once.
 
     `OneHotEncoder` takes no weights: it counts rows to tell which words share a column.
     So that it counts weights, it is shown each word that keeps a column of its own twice
@@ -343,7 +343,7 @@ def _by_rank(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         # A missing cell is a word of its own, which sorts last.
         words, places = np.unique(column, return_inverse=True)
         totals = np.bincount(places.reshape(-1), weights / weights.max())
-        # Words that are as frequent must not be told apart by rounding. Of these the last
+        # Words that are as frequent must not differ by rounding. Of these the last
         # ones keep their columns, as in OneHotEncoder.
         order = np.argsort(np.round(totals / totals.max(), 12), kind="stable")
         if len(words) <= MAX_CATEGORIES:

@@ -313,7 +313,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _EPS = float(np.finfo(np.float64).eps)
 # Beyond this ratio of the norms of two columns, eigenvalues of a Gram matrix may be off by 1e-6 of themselves.
 _RATIO = 1e5
-# What centring leaves of a constant column, relative to its size: exactly, or where means are subtracted from sums.
+# Size that centering leaves of a constant column, relative to the column: exactly, or with means subtracted from sums.
 _DUST = 1e-13
 _DUST_OF_SUMS = 1e-7
 # A singular value is noise below this times eps, relative to the columns that its vector combines, and their number.
@@ -350,7 +350,7 @@ def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
     """Return squared singular values, in ascending order, and right singular vectors (d, r) of a matrix (n, d).
 
     Every singular value and every entry of the vectors is accurate relative to itself, as far as the condition of the
-    matrix with columns (for n < d: and rows) of norm one allows. What is noise is left out, but for one direction.
+    matrix with columns (for n < d: and rows) of norm one allows. Noise is left out, but for one direction.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """How much memory a fit may take. Standard library only.
 
-What would not fit is refused before it is allocated: the system kills a process that takes too much without a message.
+Fits that exceed the memory are refused before anything is allocated. Otherwise the
+system kills the process without a message.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ def require(need: float, work: str, remedy: str) -> None:
     need : float
         Bytes.
     work : str
-        What needs them, with its sizes; the message begins with it.
+        The work that needs them, with its sizes; the message begins with it.
     remedy : str
-        What to do instead.
+        The remedy that the message names.
 
     Raises
     ------

@@ -133,7 +133,7 @@ def dual_point(
     loss : Loss, optional
         Needed with `intercept` for losses on classes, whose theta has the sign of y.
     operator : TaskOperator, optional
-        Default: that of `data`.
+        Default: the operator of `data`.
     """
     if operator is None:
         operator = TaskOperator(data)
@@ -217,7 +217,7 @@ def duality_gap(
     intercept : ndarray of shape (T,), optional
         Unpenalised intercepts; None when the model has none.
     operator : TaskOperator, optional
-        Default: that of `data`.
+        Default: the operator of `data`.
 
     Raises
     ------
@@ -323,7 +323,7 @@ def _annihilate(
 
 
 def _balance_classes(theta: np.ndarray, data: TaskData) -> np.ndarray:
-    """Scale down the heavier class of every task so that theta sums to zero and keeps its signs and bounds."""
+    """Scale down the heavier class of each task so that theta sums to zero and keeps its signs and bounds."""
     up = data.sum_by_task(np.maximum(theta, 0.0))
     down = data.sum_by_task(np.maximum(-theta, 0.0))
     least = np.minimum(up, down)
@@ -385,7 +385,7 @@ def is_far_from_zero(data: TaskData) -> bool:
 
 
 def centre(data: TaskData, *, targets: bool = True) -> Centred:
-    """Remove the weighted mean of every task from the design, and from the targets.
+    """Remove the weighted mean of each task from the design, and from the targets.
 
     Dense designs are copied and centred; a sparse one, and a shared one with weights or missing targets by task, stays
     as it is and the operator subtracts the means. With the centred operator A and targets y, the Gram form is

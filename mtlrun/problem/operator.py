@@ -29,7 +29,7 @@ class TaskOperator:
     data : TaskData
         Its weights and mask are *not* applied: they belong to the loss.
     shift : ndarray of shape (d,) or (d, T), optional
-        Subtracted from every row (of every task) without touching the design: X_t becomes X_t - 1 shift_t'.
+        Subtracted from each row (of each task) without touching the design: X_t becomes X_t - 1 shift_t'.
     """
 
     def __init__(self, data: TaskData, shift: np.ndarray | None = None) -> None:
@@ -108,7 +108,7 @@ class TaskOperator:
         Parameters
         ----------
         weights : ndarray of shape (n,), (n, T) or (N,), optional
-            With shape (n, T), the upper bound from the largest weight of every row is returned.
+            With shape (n, T), the upper bound from the largest weight of each row is returned.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class TaskOperator:
 
     @cached_property
     def _batch(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Dense ragged tasks padded to (T, longest, d) and the place of every row; None where that would not pay."""
+        """Dense ragged tasks padded to (T, longest, d) and the position of each row, or None if that is slower."""
         sizes = self.data.sizes
         data = self.data
         entries = data.n_tasks * int(sizes.max())

@@ -33,11 +33,11 @@ from mtlrun.problem.taskdata import TaskData, quotient
 
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size, are rounding.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
-# Making and using Gram matrices takes so many times their memory.
+# Making and using Gram matrices takes this many times their memory.
 GRAM_COPIES = 3
 # Gradients of the form and of the rows that differ by this part of a tolerance, relative to their size, are equal.
 _AGREEMENT = 1e-2
-# Values of the form are off by about so many eps of the energy.
+# Values of the form are off by about this many eps of the energy.
 _CANCELLED = 1e3
 # Where the largest eigenvalue is that many times the least, it matters what is lost in its rounding.
 CONDITION = 1e10
@@ -125,7 +125,7 @@ class Quadratic(ABC):
     ) -> float:
         """Return minus the conjugate of the loss at the residual of Q, its part in the range of X scaled per task.
 
-        What lies outside the range of X is free and stays as it is; only the rest must be scaled to become feasible.
+        The part outside the range of X is free and stays as it is; only the rest must be scaled to become feasible.
         """
         linear, square = self._moments(Q, image)
         value = scale * (self.explained - linear) - 0.5 * scale**2 * (
@@ -175,7 +175,7 @@ class Quadratic(ABC):
         return False
 
     def agrees(self, W: np.ndarray, tol: float) -> bool:
-        """Whether the gradient at W (d, T) is that of the rows, as accurately as a relative gap of `tol` needs it."""
+        """Whether the gradient at W (d, T) is as accurate as a relative gap of `tol` needs it."""
         slope = self.slope(W)
         residual = self._moved.targets - self.operator.forward(W)
         distance = np.linalg.norm(
@@ -393,7 +393,7 @@ class Gram(Quadratic):
 
 
 def _inverse(values: np.ndarray) -> np.ndarray:
-    """Return inverse eigenvalues, zeros for those that are rounding."""
+    """Return inverse eigenvalues, with zeros for eigenvalues within rounding error."""
     limit = ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
     return quotient(1.0, np.where(values > limit, values, 0.0))
 
@@ -450,7 +450,7 @@ def confirm(
     result : SolverResult
         Changed: `converged`, `gap`, `stop_crit`, `message` and `info`.
     form : Quadratic
-        What the run used in place of the rows.
+        The form that the run used in place of the rows.
     penalties : sequence of Penalty
     parts : sequence of ndarray of shape (d, T)
         One per penalty.

@@ -1,4 +1,4 @@
-"""What every solver returns, and what the iterative ones share: certificates over time, stopping, warm starts."""
+"""The result of a solver, and the parts that iterative solvers share: certificates over time, stopping, warm starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mtlrun.problem.objective import Gap, relative_gap
 
 Callback = Callable[[int, float, float], Any]
 
-# A gap below the first that is not halved in so many checks will not get better.
+# A gap below the first threshold that is not halved in this many checks will not improve.
 _FLOATS = 1e-13
 _PATIENCE = 3
 

@@ -26,9 +26,9 @@ from mtlrun.problem.taskdata import TaskData, dense, quotient
 
 # X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good enough to lift a solution.
 _ORTHONORMAL = 1e-8
-# Decomposing takes about so many times the memory of the bases.
+# Decomposing takes about this many times the memory of the bases.
 _COPIES = 4
-# An accurate decomposition of graded columns takes so many copies of the rows.
+# An accurate decomposition of graded columns takes this many copies of the rows.
 _DENSE_COPIES = 4
 _REMEDY = "Use solver='fista' (solve_fista), which needs none, or fewer features."
 # The basis of the row space is used when it has at most this part of the features.
@@ -173,7 +173,7 @@ class SharedRotation(Rotation):
             squares = np.diag(gram)
         self._graded = self._are_graded(squares) & self._dense_fits()
         if self._graded:
-            self._wide = False  # the basis is that of the features from now on
+            self._wide = False  # from now on the basis spans the features
             values, self._vectors = right_singular(*self._rows(0))
         else:
             values, vectors = scipy.linalg.eigh(
@@ -545,7 +545,7 @@ class RowSpace:
 
     @cached_property
     def pooled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (k,) and eigenvectors (r, k) of the sum of the tasks' Gram matrices, those of zero left out."""
+        """Eigenvalues (k,) > 0 and eigenvectors (r, k) of the sum of the Gram matrices of the tasks."""
         rotation = self.rotation
         d = self.data.n_features
         if isinstance(rotation, SharedRotation):

@@ -56,7 +56,7 @@ class TaskStatistics:
     x_shift : ndarray of shape (d,)
     y_shift : ndarray of shape (T,)
     n_rows : ndarray of shape (T,)
-        Rows of every task; those of a shared design count for each.
+        Rows of each task; the rows of a shared design count for each.
     features : tuple of str
         Names of the features; empty without any.
 
@@ -172,7 +172,7 @@ class TaskStatistics:
 
     @staticmethod
     def _shifts(data: TaskData, like: TaskStatistics | None) -> tuple[Array, Array]:
-        """Return the shifts for data: those of `like` where it has them, else means."""
+        """Return the shifts for data: the shifts of `like` where it has them, else means."""
         total = data.sum_by_task(data.full_weights())
         means = data.sum_by_task(data.weighted(data.targets)) / np.where(
             total > 0, total, 1.0
@@ -287,7 +287,7 @@ class TaskStatistics:
         )
 
     def squared_errors(self, W: Array, b: Array) -> Array:
-        """Return the weighted sum of squared errors of every task (T,) for coefficients (d, T) and intercepts (T,)."""
+        """Return the weighted squared errors per task (T,) of coefficients (d, T) and intercepts (T,)."""
         off = self.y_shift - self.x_shift @ W - b
         quadratic = np.einsum(
             "dt,td->t", W, np.matmul(self.xx, W.T[:, :, None])[:, :, 0]
@@ -344,7 +344,7 @@ class TaskStatistics:
         graded = is_graded(
             squares, squares + self.weight[:, None] * np.square(x_mean), sums=True
         )
-        # Any root of X'X will do: where columns differ much in scale, that of the columns of one size.
+        # Any root of X'X will do. With columns of different sizes, take the root for columns scaled to one size.
         sizes = np.where(
             graded[:, None] & (squares > 0), np.sqrt(np.maximum(squares, 0.0)), 1.0
         )
@@ -471,12 +471,12 @@ class TaskStatistics:
         return a._about(a.x_shift, y_shift), b._about(a.x_shift, y_shift)
 
     def _spread(self, tasks: Array, by_task: bool) -> TaskStatistics:
-        """Return the statistics with more tasks, of zero rows, and with sums for every task if asked."""
+        """Return the statistics with more tasks, of zero rows, and with sums per task on request."""
         positions = np.searchsorted(tasks, self.tasks)
 
         def wider(values: Array) -> Array:
             out = np.zeros((len(tasks), *values.shape[1:]), values.dtype)
-            out[positions] = values  # those of all tasks at once are repeated
+            out[positions] = values  # sums that all tasks share are repeated
             return out
 
         wide = replace(

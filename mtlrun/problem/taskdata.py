@@ -157,7 +157,7 @@ def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
 
 
 def unique_labels(task_id: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted labels and the position of every row's label among them."""
+    """Return the sorted labels and, for each row, the position of its label among them."""
     if isinstance(task_id, list | tuple):
         labels = _label_array(list(task_id))
     else:
@@ -232,7 +232,7 @@ class TaskData:
 
     @cached_property
     def _lengths(self) -> np.ndarray:
-        """Rows of every task of ragged data."""
+        """Rows of each task of ragged data."""
         return np.diff(np.asarray(self.offsets))
 
     # ------------------------------------------------------------------ constructors
@@ -439,7 +439,7 @@ class TaskData:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Observed rows of every task, shape (T,)."""
+        """Observed rows of each task, shape (T,)."""
         if self.offsets is not None:
             return self._lengths
         if self.observed is not None:

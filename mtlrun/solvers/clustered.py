@@ -21,7 +21,7 @@ from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
 #
 # A part near the mean of the tasks plus a part of low rank, not convex.
 
-# The equations for W are solved to this part of their residual at the last W, in at most so many steps.
+# The equations for W are solved to this share of their residual at the last W, within this many steps.
 _INNER = 1e-1
 _INNER_STEPS = 50
 # How often parts and subspace are matched to one W.
@@ -530,7 +530,7 @@ def _price(root: np.ndarray, group: list[int]) -> float:
 
 
 def _root(W: np.ndarray) -> np.ndarray:
-    """Return the R of W = QR: small, and its columns have the same singular values as those of W, to full precision."""
+    """Return R of W = QR: a small matrix with the singular values of W, to full precision."""
     return np.linalg.qr(W).R
 
 

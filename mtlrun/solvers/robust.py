@@ -62,7 +62,7 @@ class FullSvdTraceNorm(TraceNorm):
 
 
 def with_full_svd(penalties: Sequence[Penalty]) -> list[Penalty]:
-    """Return penalties whose trace norms take the full SVD of every iterate."""
+    """Return penalties whose trace norms take the full SVD of each iterate."""
     return [FullSvdTraceNorm(p.alpha) if type(p) is TraceNorm else p for p in penalties]
 
 
@@ -107,8 +107,8 @@ def solve_apg(
     with X itself and every SVD is full.
 
     ``variant="backtracking"`` has the form of the public implementation that these authors are likely to have run: a
-    curvature that starts at that of the loss and is doubled until the quadratic bound holds, every value and gradient
-    from X anew, and a second SVD of every iterate for the value of its trace norm. It finds the same solution and takes
+    curvature that starts at the one of the loss and is doubled until the quadratic bound holds, every value and gradient
+    from X anew, and a second SVD of each iterate for the value of its trace norm. It finds the same solution and takes
     longer; it is there for comparisons of seconds with the papers.
 
     The paper's stop (Pan et al. 2015, Section VII): every part changes by at most eps relative to max(1, its norm),
@@ -142,7 +142,7 @@ def solve_apg(
     Returns
     -------
     SolverResult
-        `gap` is that of the last iterate (best values with ``stop="gap"``); `info` has ``rule``, the rule that was
+        `gap` belongs to the last iterate (best values with ``stop="gap"``); `info` has ``rule``, the rule that was
         met ("25", "26", "gap" or None).
 
     Raises
@@ -320,10 +320,10 @@ _FEASIBILITY = 1e-5
 _SLOW = 0.1
 # Relative to the parts themselves, whatever the units of the targets are.
 _TINY = float(np.finfo(np.float64).tiny)
-# Corrected: rule (25) at such a relative duality gap is no end, but the shortness of steps.
+# Corrected: at such a relative duality gap, rule (25) shows short steps, not the end.
 _FAR = 0.5
 _GROSS = 0.1
-# What this and mu are multiplied by when iterates hardly move and the gap is still too large.
+# Factor of this and mu when iterates hardly move and the gap is still too large.
 _FINER = 0.1
 # Balanced: mu falls while the residual of the parts is at least this part of the residual of the multiplier.
 _LAG = 0.1
@@ -375,18 +375,18 @@ def solve_ladm(
     of the multiplier times the violation of the constraint, both as residuals of one step (Goldstein et al. 2013,
     "Adaptive primal-dual hybrid gradient methods"). It costs a product with A' more, and far fewer iterations where
     the loss weighs so much more than the penalties that mu = c / k becomes too small for the parts. In the eigenbasis
-    its certificate scales only what coefficients can reach of the residual, as those of the other solvers do.
+    its certificate scales only what coefficients can reach of the residual, as in the other solvers.
 
     Least squares on a shared design without gaps and weights is run in the eigenbasis of the design, where its products
     are elementwise; this changes no iterate (`SharedRotation.diagonal_data`). With ``form="paper"`` products are with X
-    itself, and the SVD of every iterate is full.
+    itself, and the SVD of each iterate is full.
 
     Parameters
     ----------
     data : TaskData
         Weights count in the penalised objective; the constrained one knows observed (positive weight) or not.
     loss : SquaredLoss or SquaredHingeLoss
-        All but those of the paper take any loss with a prox.
+        All but the paper's variant take any loss with a prox.
     penalties : sequence of Penalty
     variant : {"accelerated", "balanced", "corrected", "sequential", "paper", "paper-past-zero"}
     form : {"eigenbasis", "paper"}
@@ -477,7 +477,7 @@ def solve_ladm(
 
 
 class _LadmIteration:
-    """What the loops share. `image` is A(sum of parts) + b, `C` the multiplier of the constraint."""
+    """Common parts of the loops. `image` is A(sum of parts) + b, `C` the multiplier of the constraint."""
 
     printed = False
     constrained = False
@@ -722,7 +722,7 @@ class _AcceleratedRun(_PenalisedRun):
         fit_intercept: bool,
     ) -> None:
         super().__init__(data, loss, penalties, fit_intercept)
-        # Weights of rows scale the loss, whose curvature is that of the heaviest.
+        # Weights of rows scale the loss; its curvature belongs to the heaviest row.
         self.curvature = loss.curvature * (
             1.0 if self.weights is None else float(self.weights.max())
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _END = ".npy"
-#: What the modules of archives raise about damaged, forged and encrypted ones.
+#: Errors of the modules of archives for damaged, forged and encrypted files.
 _DAMAGE = (
     *(
         zipfile.BadZipFile,
@@ -69,7 +69,7 @@ def _floats(values: Any) -> np.ndarray:
 
 
 class NpzArchive(zipfile.ZipFile):
-    """The arrays of an ``.npz`` file, each read when it is asked for.
+    """The arrays of an ``.npz`` file, each read on access.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class NpzArchive(zipfile.ZipFile):
     Raises
     ------
     ValueError
-        If it is no zip archive.
+        If the file is not a zip archive.
     OSError
         If it cannot be read.
     """

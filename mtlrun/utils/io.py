@@ -26,7 +26,7 @@ TEMPORARY = ".tmp"
 
 def jsonable(value: Any) -> Any:
     """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN and infinities become None)."""
-    if value is None or type(value) in (str, int, bool):  # most of what is asked for
+    if value is None or type(value) in (str, int, bool):  # the usual case
         return value
     if isinstance(value, dict):
         return {str(k): jsonable(v) for k, v in value.items()}
@@ -77,7 +77,7 @@ def unsealed(content: dict[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If there is no digest, or not that of the content.
+        If there is no digest, or it differs from the digest of the content.
     """
     rest = {name: value for name, value in content.items() if name != DIGEST}
     if content.get(DIGEST) != sha256_json(rest):
@@ -121,7 +121,7 @@ MAX_FOLDER_DEPTH = 200
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those that contain it, unless they are there.
+    """Make a folder and its parents, unless they exist.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 def _new_file(folder: Path) -> Path:
-    """Create a temporary file with the permissions that the umask allows; those of `tempfile` are the user's alone."""
+    """Create a temporary file with the permissions of the umask; `tempfile` would make it private."""
     while True:
         new_file = folder / "{prefix}{random}{suffix}".format(
             random=secrets.token_hex(4), **temporary(folder)
@@ -397,7 +397,7 @@ def derive_seed(base: int, *names: object) -> int:
     base : int
         Seed of the experiment.
     *names : object
-        What the seed belongs to: data set, trial, purpose. Their texts count.
+        Purpose of the seed: data set, trial, use. The texts count.
 
     Returns
     -------

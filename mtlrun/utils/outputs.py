@@ -34,7 +34,7 @@ from mtlrun.utils.processes import exclusive_lock, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
-#: What mtlrun reads of the folders of runs, comparisons and models: never written at the user's request.
+#: Files that mtlrun reads in folders of runs, comparisons and models: never written at the user's request.
 RESULTS = frozenset(
     {
         "run.json",
@@ -113,7 +113,7 @@ def refuse_inputs(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def check_ending(path: Path, suffixes: Sequence[str], remedy: str) -> None:
-    """Refuse a file whose ending says another format than the one that is written; devices and ``-`` have none.
+    """Refuse a file whose suffix belongs to another format than the written one; devices and ``-`` have none.
 
     Parameters
     ----------

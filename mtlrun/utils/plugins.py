@@ -1,4 +1,4 @@
-"""What installed packages and the modules of a user add. Standard library only.
+"""Additions of installed packages and of the user's modules. Standard library only.
 
 Packages declare methods and data sets as entry points:
 ``[project.entry-points."mtlrun.methods"]`` has lines ``Name = "package.module:Class"``, and
@@ -133,7 +133,7 @@ def import_named(name: str) -> ModuleType:
 
 
 class _Neighbours:
-    """Finds modules of a folder: the one that was named, and those that files of the folder import."""
+    """Finds modules of a folder: the named one, and the modules that files of the folder import."""
 
     def __init__(self, folder: str, named: str) -> None:
         self.folder = folder

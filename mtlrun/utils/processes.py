@@ -163,7 +163,7 @@ def tidy(paths: Iterable[Path]) -> None:
 
 # ---------------------------------------------------------------------- threads
 
-#: Products of matrices of at most so many columns, one after the other, are slower with threads: starting them takes
+#: Products of matrices of at most this many columns, one after the other, are slower with threads: starting them takes
 #: longer than the product, and on a busy machine they wait for each other.
 SMALL = 256
 
@@ -188,7 +188,7 @@ def limited_threads(limit: int, api: str | None = None) -> Any:
 
 
 def one_thread_if_small(columns: int) -> Any:
-    """Return a context in which BLAS has one thread where matrices of so many columns are multiplied faster by it.
+    """Return a context in which BLAS has one thread where that is faster for matrices of this many columns.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """How large an input, and a number in it, may be. Standard library only.
 
-One policy, asked before memory is taken, with one message.
+One policy, applied before memory is taken, with one message.
 
 Limits lie far above what is used, and stop what a small file can claim: an array of terabytes, a table of one cell in
 the last column, a grid of millions of candidates.
@@ -14,21 +14,21 @@ from zipfile import ZipInfo
 
 from mtlrun.errors import DataError
 
-#: A container may hold so many bytes, or so many times its own size, whichever is more; so many members.
+#: Maximum size of a container: bytes, or a multiple of its own size, whichever is more; members.
 EXPANDED_BYTES = 256 << 20
 EXPANDED_TIMES = 200
 MEMBERS = 2000
-#: The same for the packed records of a run, of which a file has at most so many. Real ones expand 25 times.
+#: The same for the packed records of a run. Real ones expand 25 times.
 RECORD_BYTES = 64 << 20
 RECORD_TIMES = 64
 RECORDS = 1_000_000
-#: A JSON file may have so many bytes.
+#: Maximum number of bytes of a JSON file.
 JSON_BYTES = 256 << 20
-#: Columns of a table, of one that is kept sparse, and lines before its first row.
+#: Maximum number of columns of a table, of a sparse table, and of lines before the first row.
 COLUMNS = 200_000
 SPARSE_COLUMNS = 1_000_000
 LINES_BEFORE = 100_000
-#: A compressed table may have so many cells, or so many per byte, whichever is more.
+#: Maximum number of cells of a compressed table, in total or per byte, whichever is more.
 CELLS = 50_000_000
 CELLS_PER_BYTE = 200
 #: The same for a workbook, where every cell has a text of its own.

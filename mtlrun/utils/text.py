@@ -17,7 +17,7 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-#: Endings of files that are no part of their names, those of compression at the very end.
+#: Suffixes to remove from the names of files, with suffixes of compression at the very end.
 _ENDINGS = re.compile(
     r"\.(csv|tsv|txt|parquet|xlsx|arff|mat|svm|svmlight|libsvm|npz|fa|fasta|xml|ya?ml|json)?(\.(gz|bz2|xz))?$",
     re.I,

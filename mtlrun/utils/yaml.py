@@ -1,4 +1,4 @@
-"""YAML with the place of every key and value, loaded safely: the one reader of all YAML files.
+"""YAML with the position of each key and value, loaded safely: the one reader of all YAML files.
 
 Plain data only: YAML 1.2 scalars (so ``1e-3`` is a number, and ``yes`` and ``2015-01-01`` are texts), no tags, no merge
 keys, no duplicate keys, no non-finite numbers, no control characters. Size, depth and the number of values are limited,
@@ -51,9 +51,9 @@ class YamlProblem:
     mark : Mark or None
         None for the whole file.
     message : str
-        What is wrong.
+        The problem.
     hint : str
-        What to do; printed after the caret.
+        The remedy, printed after the caret.
     where : str
         Overrides ``file:line:column``, for values that stand in no file (``--set split.trials=x``).
     """
@@ -72,7 +72,7 @@ class Position:
     ----------
     key, value : Mark or None
     where : str
-        What messages name instead, for values of other files and from the command line.
+        Name to print instead, for values of other files and from the command line.
     """
 
     key: Mark | None = None
@@ -85,7 +85,7 @@ Positions = dict[KeyPath, Position]
 
 
 def nearest(places: Positions, path: KeyPath) -> Position:
-    """Return the place of what is at `path`, or of the nearest parent that has one."""
+    """Return the position of the value at `path`, or of its nearest parent with one."""
     while path and path not in places:
         path = path[:-1]
     return places.get(path, Position())
@@ -447,7 +447,7 @@ _EXPECTED = {
 }
 
 
-#: What pydantic says, and how people say it.
+#: Messages of pydantic, and their wording here.
 _WORDS = {
     "Input should be": "must be",
     "String should match": "must match",
@@ -472,7 +472,7 @@ def schema_findings(
     ----------
     error : ValidationError
     data : dict
-        What was validated.
+        The data that was validated.
     model : type
         The model it was validated with.
     display_path : callable, optional
@@ -530,7 +530,7 @@ def unknown_key(
     valid_keys: Iterable[str],
     display_path: Callable[[KeyPath], KeyPath] = _as_it_is,
 ) -> Finding:
-    """Return the finding of a key that does not exist, with the nearest one that does."""
+    """Return the finding of an unknown key, with the nearest valid one."""
     near = suggest(str(path[-1]), valid_keys, 1)
     hint = f"did you mean {near[0]!r}?   " if near else ""
     text = f"unknown key {str(path[-1])!r}{inside(display_path(path[:-1]))}"
@@ -591,7 +591,7 @@ def reworded(finding: Any) -> str:
 def _model_at(
     path: KeyPath, data: Any, root: type[BaseModel]
 ) -> type[BaseModel] | None:
-    """Return the model of what is at a path; of several alternatives the one that knows most of its keys."""
+    """Return the model at a path; of several alternatives, the one with most of the keys."""
     models: list[type[BaseModel]] = [root]
     for step in path:
         data = data[step]

@@ -1,8 +1,8 @@
 """ARFF files: dense and sparse rows, quoted names, nominal values, comments, missing values; multi-label sets of them.
 
 The rows are parsed in blocks of bounded size. A block whose rows are plain numbers goes to numpy at once; any other
-block is read value by value, which also finds the line and column of what is wrong. `read` takes the multi-label sets
-as Mulan (an XML list of labels beside the file) and MEKA (``-C n`` in the relation) write them.
+block is read value by value, which also finds the line and column of errors. `read` takes the multi-label sets
+as Mulan (an XML list of labels next to the file) and MEKA (``-C n`` in the relation) write them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Attribute:
     raw : str
         As written, without quotes.
     codes : dict of str to float, or None
-        Number of every nominal value: itself where all values are different numbers, else its position. None = numeric
+        Number of each nominal value: itself where all values are different numbers, else its position. None = numeric
         column.
     line : int
         Where it is declared.
@@ -89,7 +89,7 @@ def read_arff(file: DataFile) -> ArffTable:
     Raises
     ------
     DataError
-        With ``file:line:column`` of what is wrong.
+        With ``file:line:column`` of the error.
     """
     lines = enumerate(file.lines(), start=1)
     relation, attributes = _read_header(lines, file)
@@ -364,7 +364,7 @@ class _RowParser:
             and float(value) in codes.values()
         ):
             return float(value)
-        if is_missing(value):  # not declared, so it is no value
+        if is_missing(value):  # not declared, so it is missing
             return math.nan
         categories = shorten(", ".join(list(codes)[:8]), 4 * _SHOWN)
         raise _wrong(
@@ -465,7 +465,7 @@ def read(
         File with Mulan's list of labels; their order there is the order of the tasks. Without it the first columns are
         labels (the last ones if negative), as many as MEKA writes into the relation as ``-C n``.
     split_rows : dict of str to int, optional
-        Published splits by name: so many first rows are the training part, the others the test part.
+        Published splits by name: this many first rows are the training part, the others the test part.
 
     Returns
     -------
@@ -475,7 +475,7 @@ def read(
     Raises
     ------
     DataError
-        With ``file:line:column`` of what is wrong, a label that is not a column, or files that do not fit together.
+        With ``file:line:column`` of the error, a label that is not a column, or files that do not fit together.
     """
     tables = [read_arff(files[name]) for name in arff]
     first = tables[0]

@@ -197,7 +197,7 @@ def read_school(
     bias : bool, default=False
         Keep the column of ones as a 28th feature (papers whose models have no intercept do).
     folds : int, default=10
-        Folds of ``splits["folds"]``, each with its share of every school (`TaskStratifiedKFold`). The paper that uses
+        Folds of ``splits["folds"]``, each with its share of each school (`TaskStratifiedKFold`). The paper that uses
         ten folds does not say how it drew them.
     seed : int, default=0
         Seed of the folds.
@@ -231,7 +231,7 @@ def read_school(
 def task_cells(
     inputs: Any, targets: Any, name: str, X: str, Y: str, n_features: int | None = None
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the features and the targets of every task, float64, from two cell arrays.
+    """Return the features and the targets of each task, float64, from two cell arrays.
 
     Raises
     ------
@@ -347,7 +347,7 @@ class Element(NamedTuple):
 
 
 def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
-    """Return the class of every variable and check the wanted ones.
+    """Return the class of each variable and check the wanted ones.
 
     Parameters
     ----------

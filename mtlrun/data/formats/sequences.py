@@ -58,7 +58,7 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
 
 
 def drop_repeats(sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the sorted rows of the first occurrence of every distinct (sequence, label)."""
+    """Return the sorted rows of the first occurrence of each distinct (sequence, label)."""
     kept = []
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -135,7 +135,7 @@ def read_fasta(
     name : str
         File name for messages.
     window : (start, stop), optional
-        Keep ``sequence[start:stop]`` (0-based, half open) of every record.
+        Keep ``sequence[start:stop]`` (0-based, half open) of each record.
     label : str, optional
         Regular expression whose first group, in the header, is the number +1 or -1.
 

@@ -26,7 +26,7 @@ from mtlrun.data.names import (
 from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
-#: pandas reads numbers exactly by default since 3.1 and deprecates being asked to.
+#: Since pandas 3.1, numbers are read exactly by default, and the option is deprecated.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 DETECT = "detect"
@@ -447,7 +447,7 @@ def checked_names(cells: list[str], location: str) -> list[str]:
 def _rows(
     content: str, name: str, delimiter: str | None, start: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (last line, cells) of every row below line `start`; line breaks inside quotes belong to a cell."""
+    """Yield (last line, cells) of each row below line `start`; line breaks inside quotes belong to a cell."""
     if delimiter is None:
         numbered = (
             (number, line.split())

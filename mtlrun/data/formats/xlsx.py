@@ -77,7 +77,7 @@ def _rows(raw: bytes, *, data_only: bool) -> Iterator[tuple[Any, ...]]:
         io.BytesIO(raw), read_only=True, data_only=data_only, keep_links=False
     )
     sheet = book.worksheets[0]
-    sheet.reset_dimensions()  # those that a file claims may be wrong
+    sheet.reset_dimensions()  # the dimensions that a file claims may be wrong
     return iter(sheet.rows)
 
 

@@ -45,7 +45,7 @@ from mtlrun.solvers.convex.subspace import (
     subspace_pays,
 )
 
-#: Up to so many labels a classification is a matter of milliseconds by any solver.
+#: Up to this many labels, any solver takes milliseconds for a classification.
 SMALL_LABELS = 2000
 
 _WITHOUT_BASES = {
@@ -89,7 +89,7 @@ def solve_convex(
     rotation : Rotation, optional
         From `prepare` with `decomposed(data, loss)` and the same `fit_intercept`; only "admm" uses it.
     **options
-        `start`, `fit_intercept`, `tol`, `max_iter`, as of every solver.
+        `start`, `fit_intercept`, `tol`, `max_iter`, as for each solver.
 
     Raises
     ------

@@ -46,9 +46,9 @@ _FIRST = 64
 _SETS = 3
 _GRADIENTS = 4
 _LARGEST = 11_000
-#: Sets with so many times more features than a column has entries are solved through residuals.
+#: Sets with this many times more features than a column has entries are solved through residuals.
 _WIDE = 4
-#: Up to so many features all are worked on at once.
+#: Up to this many features, all are worked on at once.
 _SMALL = 128
 #: Epochs on a set that are done in any case.
 _AT_LEAST = 10
@@ -530,7 +530,7 @@ class _LassoIteration:
     ) -> tuple[np.ndarray, float]:
         """Return the features of a group to work on and the gap to get to."""
         chosen = self._choose(tightness, shrink, used, gap)
-        # With the Gram matrix of all features those that do not move cost one task nothing: all of them, to the end.
+        # With the Gram matrix of all features, a task whose coefficients do not move costs nothing: keep all to the end.
         if self.design.complete and (not self.rows or 2 * len(chosen) > len(used)):
             return np.arange(len(used)), _BEYOND * share
         return chosen, max(_BEYOND * share, _PROGRESS * gap)
@@ -567,7 +567,7 @@ def _scaled(X: DesignMatrix, root: np.ndarray | None) -> Any:
     return root[:, None] * X
 
 
-#: ADMM is expected to take so many iterations.
+#: Number of iterations that ADMM is expected to take.
 _ITERATIONS = 50
 
 

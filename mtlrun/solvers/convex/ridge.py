@@ -19,7 +19,7 @@ from mtlrun.problem.taskdata import TaskData, quotient
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: The direct solution takes about so many times the memory of the Gram matrix.
+#: The direct solution takes about this many times the memory of the Gram matrix.
 _GRAMS = 4
 _TOL = 1e-12
 _MAX_ITER = 5000
@@ -128,7 +128,7 @@ def _refine(
 
 
 def ridge_bytes(n_rows: int, n_features: int, sparse: bool) -> int:
-    """Return about what `solve_ridge` takes beside its arguments, its result and copies of the design."""
+    """Return the approximate bytes of `solve_ridge` without its arguments, its result and copies of the design."""
     if _direct(n_rows, n_features, sparse):
         return _GRAMS * 8 * min(n_rows, n_features) ** 2
     return 0

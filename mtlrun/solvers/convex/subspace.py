@@ -26,7 +26,7 @@ from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import Design, TaskData
 from mtlrun.utils.jit import summing
 
-# Eigenvalues of the Hessian that many times above its mean are deflated, at most so many.
+# Eigenvalues of the Hessian this many times above its mean are deflated, at most this many.
 _OUTLIER = 4.0
 _DEFLATED = 6
 
@@ -621,7 +621,7 @@ def _factors(W: Array) -> tuple[Array, Array]:
 def _basis(
     problem: WideProblem, point: _Point, at: Certificate, careful: int
 ) -> tuple[Array, Array]:
-    """Return an orthonormal basis for L that contains that of the point, and its image."""
+    """Return an orthonormal basis for L that contains the basis of the point, and its image."""
     sigma = at.sigma[::-1]
     right = at.right[:, ::-1]
     new = right[:, :_NEW][:, sigma[:_NEW] > 0.9].astype(problem.dtype)
@@ -650,7 +650,8 @@ def _basis(
     N -= point.U @ (point.U.T @ N)
     r = point.U.shape[1]
     U, R = np.linalg.qr(np.concatenate([point.U, N], axis=1))
-    U[:, :r] *= np.sign(np.diag(R)[:r])  # the first columns are those of the point
+    # The first columns are the columns of the point.
+    U[:, :r] *= np.sign(np.diag(R)[:r])
     U = np.ascontiguousarray(U)
     return U, problem.hessian(U)
 
@@ -664,7 +665,7 @@ class _Own:
     active : ndarray of shape (a,)
         Tasks.
     along, images : lists of 3 ndarrays of shape (d, a)
-        What is combined, with zeros where something is not needed, and its images.
+        The combined arrays, with zeros where one is not needed, and their images.
     mix : ndarray of shape (a, 3, 3)
         Combinations: direction k of task j is ``sum_i along[i][:, j] mix[j, i, k]``.
     M, gradient, K : ndarrays of shape (a, 3, 3), (a, 3), (a, p, 3)
@@ -783,7 +784,7 @@ def _directions(
 def _orthonormal(N: Array) -> tuple[Array, Array]:
     """Return combinations (a, 3, 3) that make three vectors with Gram matrices N orthonormal, in their order.
 
-    What is zero, or nearly parallel to those before it, is left out. Also returns the first vector in the new ones.
+    Vectors that are zero, or nearly parallel to earlier ones, are left out. Also returns the first vector in the new ones.
     """
     size = np.sqrt(np.maximum(np.einsum("mii->mi", N), 0.0))
     inverse = np.divide(

@@ -18,7 +18,7 @@ from mtlrun.problem.taskdata import TaskData, dense
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Standard deviations below this share of the mean are those of a constant column.
+#: Standard deviations below this share of the mean mark a constant column.
 CONSTANT = 1e-7
 #: Tasks within which a column has to vary before its slope gets a variance.
 VARYING_TASKS = 3
@@ -63,7 +63,7 @@ class Compressed:
     rest : ndarray of shape (T,)
         Squares that no coefficients of the task explain.
     n : ndarray of shape (T,)
-        Rows of every task; a weight of k counts as k rows.
+        Rows of each task; a weight of k counts as k rows.
     rows : float
         Rows that tell coefficients of the mean apart: `N`, or those of a design that all tasks share.
     variance : float
@@ -200,7 +200,7 @@ class Columns:
         if not intercept:
             size = np.sqrt(np.square(std) + np.square(mean))
             return cls(0.0 * mean, np.where(size > 0, size, 1.0), 0.0, False)
-        # A constant column says nothing beside the intercept: an infinite scale makes it zero.
+        # A constant column adds nothing to the intercept: an infinite scale makes it zero.
         return cls(mean, np.where(varies, std, np.inf), center, True)
 
     @property
@@ -329,7 +329,7 @@ def _taker(
 def _factorised(
     take: Callable[[Array, int], Array], sizes: Array, p: int
 ) -> tuple[list[Block], Array]:
-    """Return blocks of tasks of about the same number of rows, and the rest of every task."""
+    """Return blocks of tasks of about the same number of rows, and the rest of each task."""
     rest = np.zeros(len(sizes))
     lengths = np.minimum(sizes, p)
     max_length = int(lengths.max())

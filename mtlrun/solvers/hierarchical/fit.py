@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Targets that a variance parameter needs.
 TARGETS = 10.0
-#: A flat mean needs so many rows per column; with fewer it has a ridge prior.
+#: Rows per column that a flat mean needs; with fewer it has a ridge prior.
 ROWS_PER_MEAN = 3.0
 
 
@@ -88,7 +88,7 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
     ----------
     problem : HierarchicalProblem
     name : str
-        none, intercept, scalar, diagonal, full, factor (as many directions beside a diagonal as pay) or auto.
+        none, intercept, scalar, diagonal, full, factor (a diagonal plus as many directions as pay) or auto.
     """
     if problem.data.T == 1 or not len(problem.random):
         name = "none"  # a single task does not differ from its mean
@@ -221,7 +221,7 @@ def automatic(problem: HierarchicalProblem) -> Result:
 #: Points per standard deviation, and the rise of the criterion at which the range ends.
 POINTS = 7
 RISE = 16.0
-#: "auto": so many tasks, and columns, at most.
+#: Maximum numbers of tasks, and of columns, for "auto".
 FEW_TASKS = 10
 FEW_COLUMNS = 256
 # Standard deviations, in units of the structure, beyond which a range is not followed, and below which it begins at 0.
@@ -307,7 +307,7 @@ def _axis(
 
 
 def _mixed(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
-    """Return the moments of a mixture of posteriors; the noise is that of a t distribution with nu degrees."""
+    """Return the moments of a mixture of posteriors; the noise follows a t distribution with nu degrees."""
     W = _mean(weights, [part.W for part in parts])
     mu = _mean(weights, [part.mu for part in parts])
     around = [

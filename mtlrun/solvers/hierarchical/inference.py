@@ -77,7 +77,7 @@ class _Projected:
         return B - U @ (U.transpose(0, 2, 1) @ B)
 
     def residuals(self, Z: list[Array]) -> list[Array]:
-        """Return targets (m, rows, any) of every block without own and fixed effects."""
+        """Return targets (m, rows, any) of each block without own and fixed effects."""
         inner = [self.inside(k, z) for k, z in enumerate(Z)]
         seen = sum(
             np.tensordot(_all(x, z), z, ([0, 1], [0, 1]))
@@ -325,7 +325,7 @@ def test_of_all(problem: LogisticProblem) -> SignificanceTest:
 
 
 def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
-    """Test whether slopes differ, while levels may: a variance of levels against one of slopes beside it."""
+    """Test whether slopes differ when levels may: variances of levels and slopes against one of levels."""
     small = pooled(problem)
     if problem.intercept and 0 in problem.m.random:
         small = grown(problem, small, "intercept")
@@ -341,7 +341,7 @@ def tests_of_columns(
 
 
 def _judged(small: LaplaceFit, large: LaplaceFit) -> SignificanceTest:
-    """Compare a model with one that has one or two variances more."""
+    """Compare a model with a larger one, with one or two more variances."""
     if large.m.T == 1:
         return SignificanceTest(
             np.nan, np.nan

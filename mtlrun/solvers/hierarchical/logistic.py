@@ -60,7 +60,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _BATCH = 1 << 21
 #: Standard deviation, in log-odds, of a prior that says nothing.
 VAGUE = 100.0
-#: Prices of the mean and of the variance of the level, as shares of those of slopes.
+#: Prices of the mean and of the variance of the level, as shares of the prices of slopes.
 #: Classes may be rare, which is a matter of the mean; and levels of tasks differ by
 #: more than slopes per standard deviation do.
 LEVEL_MEAN_SHARE = 0.02
@@ -265,7 +265,7 @@ class Laplace:
         return full
 
     def alone(self, value: LaplaceValue) -> Array:
-        """Return the coefficients of every task without the others, (T, p); NaN for tasks whose rows do not suffice.
+        """Return the coefficients of each task without the others, (T, p); NaN for tasks whose rows do not suffice.
 
         Each has a prior of its own about the mean, so wide that it only matters where rows say nothing.
         """
@@ -364,10 +364,10 @@ def root(Theta: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Part:
-    """What the tasks of a block add to the sums, at their modes.
+    """Contributions of the tasks of a block to the sums, at their modes.
 
     The modes v and D; per task h and r (m, p), B (m, p, p) and eta (m, n). F (m, k, p)
-    with F'F = B is empty unless it was asked for.
+    with F'F = B is empty unless it was requested.
     """
 
     v: Array
@@ -578,7 +578,7 @@ INFORMATION = 10.0
 LARGEST = 50.0
 # Runs of L-BFGS, each in units of the information where the one before ended.
 _RUNS = 10
-# A root of a variance below this counts as zero, and one that is freed or starts is at least the other.
+# A root of a variance below this counts as zero; one that starts, or leaves zero, is at least the other.
 _ZERO = 1e-3
 _SMALL = 0.05
 # The predicted reduction below which a step that lowers nothing is rounding, and the share
@@ -841,7 +841,7 @@ class _LaplaceObjective:
         return value.criterion, slope
 
     def moved(self, x: Array) -> None:
-        """Try other parameters of the structure, which may raise D by what is rounding."""
+        """Try other parameters of the structure, which may raise D by rounding error."""
         z = np.linalg.lstsq(self.unit, self.value.mu - self.center, rcond=None)[0]
         self.rounding = 1e-12 * (1 + abs(self.value.criterion))
         self(np.append(z, x))
@@ -863,7 +863,7 @@ def _minimised(
 ) -> LaplaceFit:
     """Minimize D over mu and the parameters of a structure.
 
-    Zero is a stationary point of every square. Where the gradient in Theta itself says that a variance should not be
+    Zero is a stationary point of each square. Where the gradient in Theta itself says that a variance should not be
     zero it is freed, and L-BFGS starts again.
     """
     before = m.n_evaluations
@@ -917,7 +917,7 @@ def _minimised(
             break
         x = moved if escape_reduction >= tol else x
     n_evaluations = m.n_evaluations - before + base.fit.n_evaluations
-    # Of numbers that may not be negative those that are not zero are the degrees of freedom.
+    # With bounds at zero, the variances above zero are the degrees of freedom.
     if isinstance(structure, GroupedVariances):
         parameters = int(np.count_nonzero(x))
     else:

@@ -30,7 +30,7 @@ _FLOOR = 1e-9
 _FLOOR_FEW = 1e-6
 # Of targets that do not vary at all.
 _TINY = 1e-200
-# Eigenvalues of the pooled Gram matrix of the columns below this are those of collinear columns.
+# Eigenvalues of the pooled Gram matrix below this mark collinear columns.
 _COLLINEAR = 1e-10
 _ROUNDING = 4 * np.finfo(float).eps
 # Attempts to factorise a matrix, each with a hundred times as much of its trace on the
@@ -66,7 +66,7 @@ class MarginalValue:
     total : ndarray of shape (p,)
         Sum of h_t over all columns.
     Q : list of ndarray
-        Whitened rows V_t^-1/2 R_t of every block.
+        Whitened rows V_t^-1/2 R_t of each block.
     basis : ndarray of shape (p, f)
         mu is `basis` times numbers of which `inverse` is the covariance in units of s2.
     inverse, projected : ndarray of shape (f, f)
@@ -222,7 +222,7 @@ class Marginal:
     def _integrated(
         self, inverse: Array, SA: Array, prior: Array, logdet: float
     ) -> tuple[Array, float]:
-        """Return the covariance of what is integrated out, and what this adds to D."""
+        """Return the covariance of the coefficients integrated out, and their contribution to D."""
         if self.method == "reml":
             return inverse, logdet
         projected = np.zeros_like(inverse)
@@ -320,7 +320,7 @@ class Marginal:
 
     @property
     def scale(self) -> Array:
-        """A variance of every random column that one task would just notice, (p_r,)."""
+        """A variance of each random column that one task would just notice, (p_r,)."""
         return self._scales[self.random]
 
     @property
@@ -468,7 +468,7 @@ def whitened(
     Theta: Array,
     invert: Callable[[Array], Array] = np.linalg.inv,
 ) -> tuple[Array, Array, Array]:
-    """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of every task of a block, (m,)."""
+    """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of each task of a block, (m,)."""
     k = RJ.shape[1]
     V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
     C = cholesky_of_one_plus(V)

@@ -29,7 +29,7 @@ from mtlrun.solvers.hierarchical.posterior import Posterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Degrees of freedom that are tried, infinity beside them; scales per distribution.
+#: Degrees of freedom to try, in addition to infinity; scales per distribution.
 DEGREES = (10.0, 4.0, 2.0)
 SCALES = 9
 #: Slope of the criterion at which the fit of a distribution ends, in units in which its curvature is about 2; the most
@@ -69,7 +69,7 @@ class Mixture:
     task_weights : ndarray of shape (T,)
         Student: the mean of 1 / s given the rows of a task, small for an outlier. Ones for clusters.
     labels : ndarray of int, shape (T,)
-        The likeliest cluster of every task; zeros for Student.
+        The most likely cluster of each task; zeros for Student.
     degrees : float
         Of freedom; infinite for clusters and where tasks are normal.
     path : list of float
@@ -364,7 +364,7 @@ class _Basis:
     R, z : ndarray of shape (m or 1, k, p), (m, k)
         U' R and U' z.
     groups : tuple of int
-        Which variance is that of the many columns, and which that of the single one.
+        Position of the variance of the many columns, and of the single column.
     """
 
     values: Array
@@ -674,7 +674,7 @@ def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
 
 
 def _log_of_sums(logs: Array) -> Array:
-    """Return log(sum(exp)) of every row; scipy's takes ten times as long on matrices as small as these."""
+    """Return log(sum(exp)) of each row; scipy's function takes ten times as long on matrices this small."""
     largest = logs.max(axis=1)
     return np.asarray(largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1)))
 

@@ -36,9 +36,9 @@ class Posterior:
         Variance of the noise.
     data : Compressed
     explicit : ndarray of shape (T, p, p) or None
-        Covariances of the tasks where they are not those of a single set of variances.
+        Covariances of the tasks if they differ from the ones of a single set of variances.
     new : ndarray of shape (p, p) or None
-        Likewise that of a new task.
+        The same for a new task.
     v : ndarray of shape (T,) or None
         Where tasks have noises of their own, these in units of s2; `data` are then divided by their roots.
     v_rows : ndarray of shape (T,) or None
@@ -81,7 +81,7 @@ class Posterior:
         try:
             gain = np.linalg.solve(V + np.eye(len(R)), half)  # V^-1 R Theta
         except np.linalg.LinAlgError:
-            # The one is lost in rounding beside a large Theta.
+            # The 1 is lost in rounding if Theta is large.
             C = cholesky_of_one_plus(V[None])[0]
             gain = cho_solve((C, True), half)
         left = np.eye(len(self.mu)) - gain.T @ R
@@ -96,7 +96,7 @@ class Posterior:
         )
 
     def predict_std(self, L: Array) -> Array:
-        """Return the standard deviations of L w_t of every task, (T, len(L))."""
+        """Return the standard deviations of L w_t for each task, (T, len(L))."""
         return np.sqrt(np.array([self.variances(L, t) for t in range(len(self.W))]))
 
 
@@ -123,7 +123,7 @@ class Shares:
         Share that the differences of tasks explain beyond it.
     noise : float
     columns : ndarray of shape (p,)
-        What the differences in every coefficient contribute to `tasks`.
+        Contribution of the differences in each coefficient to `tasks`.
     """
 
     mean: float

@@ -48,7 +48,7 @@ def ascend(
     dual : ndarray of shape (n,)
         Feasible; changed in place.
     images : ndarray of shape (M, n)
-        K^m dual of every kernel; kept up to date.
+        K^m dual of each kernel; kept up to date.
     tol : float
         Largest violation of the optimality conditions to stop at.
     max_steps : int
@@ -190,7 +190,7 @@ class SvmPoint:
     dual : ndarray of shape (n,)
         alpha_i y_i.
     images : ndarray of shape (M, n)
-        K^m dual of every kernel.
+        K^m dual of each kernel.
     intercept : float
     total : float
         Sum of alpha.
@@ -211,7 +211,7 @@ class SvmPoint:
 
 
 class GramStore:
-    """Kernel matrices of all tasks: those that fit into memory are kept, the others computed when needed.
+    """Kernel matrices of all tasks. The ones that fit into memory are kept, the others computed when needed.
 
     Parameters
     ----------

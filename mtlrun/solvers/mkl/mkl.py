@@ -99,7 +99,7 @@ class Coupling:
 _BACKTRACK = 2.0
 # Smallest decrease required, relative to curvature * ||step||^2.
 _DECREASE = 1e-3
-# A task's curvature estimate is kept within these multiples of that of all tasks.
+# A task's curvature estimate is kept within these multiples of the estimate for all tasks.
 _FLATTER = 1e-2
 _STEEPER = 1e3
 # The smallest curvature relative to the slope: where all alpha are at their bounds, J_t is linear, and the projection
@@ -153,17 +153,17 @@ def solve_group_mkl(
     max_iter: int = 500,
     callback: Callback | None = None,
 ) -> MklResult:
-    """Minimise over the kernel weights theta_t of every task, in the simplex ball {theta >= 0, sum(theta) <= 1}::
+    """Minimize over the kernel weights theta_t of each task, in the simplex ball {theta >= 0, sum(theta) <= 1}::
 
         F(theta) = sum_t J_t(theta_t) + lam sum_{s<t} ||theta_s - theta_t||_2
         J_t(theta_t) = max_alpha 1'alpha - 1/2 sum_m theta_t^m alpha'Y_t K_t^m Y_t alpha,  0 <= alpha <= C, alpha'y = 0
 
     F is convex and J_t has the gradient q_t^m = -1/2 alpha'Y K^m Y alpha. Proximal gradient: the first curvature of a
-    step is that of the last one, task by task (Barzilai and Borwein; the SpaRSA method of Wright, Nowak and Figueiredo
+    step is the one of the last move, task by task (Barzilai and Borwein; the SpaRSA method of Wright, Nowak and Figueiredo
     2009), raised until F decreases; the prox of the pairs and the simplex balls is by consensus ADMM
     (`mtlrun.solvers.pairwise`), whose flows are carried over.
 
-    The certificate is rigorous: the primal value is that of the machines at (theta, alpha, b), not their dual value;
+    The certificate is rigorous: the primal value belongs to the machines at (theta, alpha, b), not their dual value;
     the lower bound is sum_t 1'alpha_t + min(0, min_m (q_t + div p_t)^m) with flows p_st of norm at most lam.
 
     Parameters
@@ -238,7 +238,7 @@ def _least_curvature(slopes: np.ndarray) -> np.ndarray:
 def _curvature(
     last: np.ndarray, moved: np.ndarray, changed: np.ndarray, slopes: np.ndarray
 ) -> np.ndarray:
-    """Estimate the curvature of every J_t along its last move, (T, 1); that of all tasks where one has not moved."""
+    """Estimate the curvature of each J_t along its last move, (T, 1); the estimate for all tasks if t has not moved."""
     least = _least_curvature(slopes)
     gains = np.maximum(np.sum(moved * changed, axis=1, keepdims=True), 0.0)
     squares = np.sum(moved * moved, axis=1, keepdims=True)
@@ -267,7 +267,7 @@ def solve_alternating(
     earlier theta comes back (`info["cycle"]` then holds the objective values that repeat) or the gap is closed. The
     inner consensus ADMM is the correct one: the printed updates (12) and (14) to (17) diverge.
 
-    Parameters and return value are those of `solve_group_mkl`; `theta` is the last iterate, whatever its objective.
+    Parameters and return value are as in `solve_group_mkl`; `theta` is the last iterate, whatever its objective.
     """
     coupling, theta = _begin(tasks, lam, start)
     tracker = Tracker(tol, max_iter, callback, null=tasks.null)

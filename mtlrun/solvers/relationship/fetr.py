@@ -260,7 +260,7 @@ class FetrProblem:
 
 
 def fetr_bytes(data: TaskData) -> int:
-    """Return what `solve_fetr` takes: Gram matrices, precision matrices, and those of earlier rounds."""
+    """Return the bytes of `solve_fetr`: Gram matrices, precision matrices, and the matrices of earlier rounds."""
     rounds = 4 * (_DEPTH + 1) + 12
     return GRAM_COPIES * gram_bytes(data) + 8 * rounds * (
         data.n_features**2 + data.n_tasks**2
@@ -322,7 +322,7 @@ def solve_fetr(
     -------
     SolverResult
         `stop_crit` is the larger of the two fractions; `objective` has the value after every accepted round. `info`:
-        ``state`` (`FetrState`), ``w_iterations`` (of every W-step), ``undone`` (extrapolations), ``residual`` (of the
+        ``state`` (`FetrState`), ``w_iterations`` (of each W-step), ``undone`` (extrapolations), ``residual`` (of the
         equations for W, relative to X'y). The problem is not convex: there is no duality gap.
 
     Raises

@@ -21,7 +21,7 @@ from mtlrun.solvers.relationship.fetr import (
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
 Layer = tuple[np.ndarray, np.ndarray]
-# Early stopping holds every so many-th row out, and waits so many epochs for a lower error on them.
+# Early stopping holds out one row in this many, and waits this many epochs for a lower error on them.
 _HELD_OUT = 10
 _PATIENCE = 10
 
@@ -45,7 +45,7 @@ class TrainedNetwork:
     layers : list of (weights, biases)
         The last one has an output per task; a rectifier follows each of the others.
     objective : list of float
-        Mean of the objective over the batches of every epoch.
+        Mean of the objective over the batches of each epoch.
     feature, task : Precision or None
         Of the rows (hidden units) and columns (tasks) of the last weights, with a prior.
     """
@@ -107,7 +107,7 @@ def train_network(
     Parameters
     ----------
     data : TaskData
-        Any layout, without weights other than those of missing targets; a sparse X is made dense.
+        Any layout, without weights except for missing targets; a sparse X is made dense.
     hidden : tuple of int
         Units of the hidden layers.
     prior : Prior, optional
@@ -193,7 +193,7 @@ def train_network(
 def _held_out_groups(
     data: TaskData, groups: Any, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to train on, and those of groups that hold about a tenth of all."""
+    """Return the rows to train on, and the rows of groups that hold about a tenth of all."""
     if data.shared:
         tasks = None
     else:

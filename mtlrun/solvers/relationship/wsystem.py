@@ -29,7 +29,7 @@ class CoupledSystem:
     Attributes
     ----------
     gram : ndarray of shape (d, d) or (T, d, d)
-        X'X of a shared design, else X_t'X_t of every task.
+        X'X of a shared design, else X_t'X_t of each task.
     cross : ndarray of shape (d, T)
         X_t'y_t.
     feature_precision : ndarray of shape (d, d)
@@ -68,7 +68,7 @@ class CoupledSystem:
         return self.cross - self.apply(W)
 
     def relative(self, residual: np.ndarray) -> float:
-        """Return the Frobenius norm of a residual relative to that of `cross`; 0 when both are zero."""
+        """Return the Frobenius norm of a residual relative to the norm of `cross`; 0 if both are zero."""
         size = float(np.linalg.norm(residual))
         scale = float(np.linalg.norm(self.cross))
         if scale > 0:
@@ -77,7 +77,7 @@ class CoupledSystem:
 
     @cached_property
     def spectrum(self) -> tuple[float, float]:
-        """A lower and an upper bound of the eigenvalues, from those of the Gram matrices (all tasks), S1 and S2."""
+        """Bounds of the eigenvalues, from the eigenvalues of the Gram matrices (all tasks), S1 and S2."""
         values = np.linalg.eigvalsh(self.gram)
         s1 = np.linalg.eigvalsh(self.feature_precision)
         s2 = np.linalg.eigvalsh(self.task_precision)
@@ -87,7 +87,7 @@ class CoupledSystem:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver of a `CoupledSystem` returns.
+    """The result of a solver of a `CoupledSystem`.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ def solve_gradient(
 def box_spectrum(
     system: CoupledSystem, lower: float, upper: float
 ) -> tuple[float, float]:
-    """Return the paper's bounds of the eigenvalues: those of the Gram matrices + eta + rho {lower, upper}^2."""
+    """Return the paper's bounds: the eigenvalues of the Gram matrices + eta + rho {lower, upper}^2."""
     values = np.linalg.eigvalsh(system.gram)
     base = max(float(values.min()), 0.0), float(values.max())
     return base[0] + system.eta + system.rho * lower**2, base[

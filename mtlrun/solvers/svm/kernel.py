@@ -35,7 +35,7 @@ def kernel_bytes(n: int) -> float:
 
 
 def matrix_pays(entries: float) -> bool:
-    """Return whether a kernel matrix, where it fits, is faster than LIBSVM's products of rows of so many non-zeros."""
+    """Return whether a kernel matrix that fits is faster than LIBSVM's products of rows of this many non-zeros."""
     return entries > _FEW_ENTRIES
 
 
@@ -50,7 +50,7 @@ def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
     Returns
     -------
     csr_array of shape (N, r * d), or of the columns that have entries where these are too many
-        With two copies of every row when all tasks are equally similar.
+        With two copies of each row when all tasks are equally similar.
     """
     F = coupling.factor()
     blocks = [
@@ -277,7 +277,7 @@ def polish(
 
 # Rows whose largest gain is noted together.
 _BLOCK = 64
-# Up to so many features a row of the kernel is made faster than it is read from memory.
+# Up to this many features, computing a row of the kernel is faster than reading it from memory.
 _NARROW = 16
 # Variables of a part: twice as many as are free, between these; without parts steps pause this often per variable. A
 # part is left after so many steps per variable, or when its largest violation has fallen by this factor.
@@ -302,7 +302,7 @@ class _Kernel(NamedTuple):
     down, places, starts : ndarray
         The same, feature by feature.
     offsets : ndarray of shape (T + 1,)
-        First row of every task.
+        First row of each task.
     owner : ndarray of shape (n,)
     mixing : ndarray of shape (T, T)
         M, or empty when it is `share` off its diagonal `own`.
@@ -485,7 +485,7 @@ def solve_without_intercept(
 
 
 def greedy_bytes(n: int, cache_size: float) -> float:
-    """Return the memory for n variables that is needed beside the kernel: a part of them, and the cache."""
+    """Return the bytes for n variables besides the kernel: a part of the variables, and the cache."""
     return 3 * 8.0 * min(n, _MOST) ** 2 + min(8.0 * float(n) ** 2, cache_size * 2**20)
 
 

@@ -60,7 +60,7 @@ def check_problem(data: TaskData, coupling: TaskCoupling, loss: str, C: float) -
 
 
 def costs(data: TaskData, C: float) -> Array:
-    """Return C times the weight of every entry, a field."""
+    """Return C times the weight of each entry, a field."""
     weights = data.effective_weights()
     if weights is None:
         return np.full(data.targets.shape, float(C))
@@ -425,7 +425,7 @@ def _prepare(
         row_cost=row_cost,
         entry_cost=width
         * entered
-        / (2.0 * row_cost),  # its numbers are read in order, those of rows are not
+        / (2.0 * row_cost),  # its numbers are read in order, unlike the rows
     )
     V = np.zeros((n_tasks, width))
     alone = n_tasks == 1  # M = 1: w is V, and nothing comes from other tasks

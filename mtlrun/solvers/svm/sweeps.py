@@ -34,7 +34,7 @@ _MAX_PASSES = 10
 
 
 class Problem(NamedTuple):
-    """What does not change; arrays over entries have shape (E,).
+    """The constants of a problem; arrays over entries have shape (E,).
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class Problem(NamedTuple):
     task, row : ndarray of int32
         Of every entry.
     y, cap : ndarray
-        Labels, and C times the weight of every entry; 0 leaves an entry out.
+        Labels, and C times the weight of each entry; 0 leaves an entry out.
     curvature : ndarray
-        What the step divides by: M_tt ||x||^2, or what a variant puts in its place.
+        Divisor of the step: M_tt ||x||^2, or the one of a variant.
     matrix : ndarray of shape (T, T)
         M; empty where `common` says it all.
     own : ndarray of shape (T,)
@@ -82,7 +82,7 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the sweeps change.
+    """The state that the sweeps change.
 
     Attributes
     ----------
@@ -93,9 +93,9 @@ class State(NamedTuple):
     w : ndarray of shape (1, D)
         Coefficients of the task at hand; V itself if there is one task.
     rest : ndarray of shape (D,)
-        What of them does not come from the task's own row of V; empty if there is one task.
+        The part that does not come from the task's own row of V; empty if there is one task.
     active : ndarray of shape (E,), int32
-        The entries of every task, active ones first.
+        The entries of each task, active ones first.
     n_active : ndarray of shape (T,), int64
     limits : ndarray of shape (3,)
         Entries at a bound are left out when their gradient is above the first or below the second. The third is the
