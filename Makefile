@@ -58,7 +58,7 @@ coverage: $(COVERAGE) ## Run the tests and show which lines and branches they do
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 
-mutation: $(MUTATION) ## Change the files of [tool.mutmut] in thousands of places and see whether their tests notice: ARGS="mtlrun.runs.fit*"
+mutation: $(MUTATION) ## Change the files of [tool.mutmut] in thousands of places and see whether their tests notice: ARGS="mtlrun.engine.fit*"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(BIN)/mutmut run $(ARGS)
 	$(BIN)/mutmut results
 

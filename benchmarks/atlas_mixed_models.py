@@ -35,14 +35,13 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import qr
 
-from mtlrun.comparison.atlas import protocol_of, with_splits
-from mtlrun.comparison.protocol import FEATURES
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
+from mtlrun.engine.fit import make_step
+from mtlrun.engine.job import TABLE, Features
 from mtlrun.estimators import HierarchicalMTL
-from mtlrun.report.cells import Run, read_run
-from mtlrun.runs.cell import Features
-from mtlrun.runs.fit import make_step
+from mtlrun.lab.papers.atlas_gain import protocol_of, with_splits
+from mtlrun.lab.report.cells import Run, read_run
 
 LIMIT, MOST_SLOPES = 10, 5
 MODELS = ("intercept", "slopes")
@@ -87,7 +86,7 @@ def folds(data: Dataset) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
     """Yield training columns, targets and tasks, and test columns and tasks, of every fold."""
     ((_, splits),) = data.splits.items()
     for train, test in splits:
-        step = make_step(Features(FEATURES), data)
+        step = make_step(Features(TABLE), data)
         X, Z = (
             np.asarray(part, dtype=float)
             for part in (
@@ -197,8 +196,8 @@ def compared(
     for rows, whole, record in settings(run, label):
         split = record.inputs["split"]
         data, _ = with_splits(whole, rows, 5, split["seed"])
-        tested, parts = (
-            protocol_of(data, 5, 3, split["seed"]).tested(data),
+        evaluation, parts = (
+            protocol_of(data, 5, 3, split["seed"]).evaluation(data),
             list(folds(data)),
         )
         table = record.result["tables"]["methods"]
@@ -207,11 +206,12 @@ def compared(
             for line in table["rows"]
         }
 
-        def error_of(told: list[Array], tested: Any = tested) -> float:
+        def error_of(told: list[Array], evaluation: Any = evaluation) -> float:
             losses = {
-                fold: tested.losses(fold, scores) for fold, scores in enumerate(told)
+                fold: evaluation.losses(fold, scores)
+                for fold, scores in enumerate(told)
             }
-            return float(tested.gain(losses, losses, 1).first)
+            return float(evaluation.gain(losses, losses, 1).first)
 
         means = [
             np.array([y[ids == t].mean() if (ids == t).any() else y.mean() for t in of])

@@ -24,11 +24,11 @@ import pyarrow.parquet as pq
 from sklearn.linear_model import SGDRegressor
 from threadpoolctl import threadpool_limits
 
-from mtlrun.comparison.foldsums import Products, Sums, add_up, statistics_of, sums_of
-from mtlrun.data.chunks import CHUNK_BYTES, ChunkedTable, chunk_files
+from mtlrun.chunks.sums import Products, Sums, add_up, statistics_of, sums_of
+from mtlrun.chunks.table import CHUNK_BYTES, ChunkedTable, chunk_files
+from mtlrun.engine.pool import Pool
 from mtlrun.estimators import IndependentRidge, TraceNormMTL
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.runs.pool import Pool
 
 FOLDS, FILES = 5, 10
 

@@ -129,7 +129,7 @@ def command(name: str, folder: Path, jobs: int) -> float:
 
 def _fits() -> list[float]:
     """Return a list to which every fit of a model adds its CPU seconds, those of nested ones once."""
-    from mtlrun.evaluation import TaskRows
+    from mtlrun.engine.evaluation import TaskRows
 
     taken: list[float] = []
     fit, depth = TaskRows.fit, [0]
@@ -155,8 +155,10 @@ def _script(data: Any, options: dict[str, Any]) -> None:
     from mtlrun.comparison.protocol import Protocol, read_settings
 
     dataset = dataset_of(data, options)
-    tested = Protocol.of(dataset, read_settings({})[0]).tested(dataset)
-    by_hand(SimpleNamespace(dataset=dataset, board=SimpleNamespace(tested=tested)))
+    evaluation = Protocol.of(dataset, read_settings({})[0]).evaluation(dataset)
+    by_hand(
+        SimpleNamespace(dataset=dataset, board=SimpleNamespace(evaluation=evaluation))
+    )
 
 
 def main() -> None:

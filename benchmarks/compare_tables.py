@@ -36,7 +36,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.named_columns import label_list, target_columns
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import read_table, table_of_frame
-from mtlrun.evaluation import Part
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.metrics import average, get_metric
 
 
@@ -147,12 +147,12 @@ def collected(
 
 def by_hand(result: Any) -> tuple[str, float]:
     """Return the best of some kinds of scikit-learn models on the folds of a comparison, and its score."""
-    data, tested = result.dataset, result.board.tested
-    binary, metric = data.task_type == "binary", get_metric(tested.metric)
+    data, evaluation = result.dataset, result.board.evaluation
+    binary, metric = data.task_type == "binary", get_metric(evaluation.metric)
     scores: dict[str, list[float]] = {}
-    for test in tested.rows:
+    for test in evaluation.rows:
         train = np.setdiff1d(np.arange(data.n_samples), test)
-        part = Part.of(data, train, test)
+        part = TrainTestData.of(data, train, test)
         step = StandardScaler().fit(part.train.X)
         X, Z = step.transform(part.train.X), step.transform(part.test.X)
         found = {
@@ -163,13 +163,13 @@ def by_hand(result: Any) -> tuple[str, float]:
         if not binary:
             found["lasso"] = per_task(LassoCV(cv=3), part, X, Z)
         for name, values in found.items():
-            layout = (
+            row_index = (
                 {}
                 if data.task_id is None
                 else {"task_id": part.test.task_id, "tasks": range(data.n_tasks)}
             )
             scores.setdefault(name, []).append(
-                average(metric(part.test.y, values, **layout))[0]
+                average(metric(part.test.y, values, **row_index))[0]
             )
     means = {name: float(np.mean(values)) for name, values in scores.items()}
     best = (max if metric.greater_is_better else min)(
@@ -178,7 +178,9 @@ def by_hand(result: Any) -> tuple[str, float]:
     return best, means[best]
 
 
-def per_task(model: Any, part: Part, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+def per_task(
+    model: Any, part: TrainTestData, X: np.ndarray, Z: np.ndarray
+) -> np.ndarray:
     """Fit a model to every task and return its predictions."""
     found = np.zeros(part.test.y.shape)
     for t in range(part.train.n_tasks):
@@ -210,7 +212,7 @@ def _boosted(binary: bool) -> Any:
     return kind(max_iter=100, max_leaf_nodes=8, min_samples_leaf=5, random_state=0)
 
 
-def _forest(part: Part, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+def _forest(part: TrainTestData, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     if part.train.task_id is not None:
         ones = np.eye(part.train.n_tasks)
         X, Z = (

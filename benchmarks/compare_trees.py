@@ -33,11 +33,11 @@ from mtlrun.comparison.candidates import TREES, Candidate, default_candidates
 from mtlrun.comparison.protocol import Protocol, read_settings
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import read_table
+from mtlrun.engine.evaluation import TrainTestData
+from mtlrun.engine.fit import with_features
+from mtlrun.engine.job import Features, with_params
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
 from mtlrun.metrics import get_metric
-from mtlrun.runs.cell import Features, with_params
-from mtlrun.runs.fit import with_features
 
 #: Leaves that are tried; a search has the first and the last of them.
 LEAVES = {TREES[0]: (4, 6, 8, 16), TREES[1]: (3, 4, 5, 6, 8)}
@@ -83,7 +83,9 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     return file, {"targets": heads[-TARGETS[name] :]}
 
 
-def errors(candidate: Candidate, part: Part, leaves: int, metric: str) -> float:
+def errors(
+    candidate: Candidate, part: TrainTestData, leaves: int, metric: str
+) -> float:
     """Return the error of a model on the test rows of a part; of AUC, what is missing to 1."""
     grown = with_params(candidate.params, dict.fromkeys(candidate.grid, leaves))
     model = part.rows.fit(build({"estimator": candidate.estimator, "params": grown}))
@@ -106,12 +108,12 @@ def measure(name: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
             train, test = protocol.rows(data, trial)
             inside = data.subset(train)
             folds = [
-                Part.of(inside, a, b)
+                TrainTestData.of(inside, a, b)
                 for a, b in fold_rows(inside, protocol.folds, trial)
             ]
             parts = [
                 with_features(part, Features("table"))[0]
-                for part in [Part.of(data, train, test), *folds]
+                for part in [TrainTestData.of(data, train, test), *folds]
             ]
             lines: dict[str, Any] = {
                 "table": name,

@@ -21,13 +21,13 @@ import numpy as np
 
 from mtlrun.comparison.candidates import Candidate, named_candidates
 from mtlrun.comparison.protocol import Protocol, Settings
-from mtlrun.comparison.verdict import MULTITASK, Entry, Strategy, answer
+from mtlrun.comparison.verdict import MULTITASK, ComparedMethod, Strategy, judge
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
+from mtlrun.engine.evaluation import TrainTestData
+from mtlrun.engine.job import with_params
+from mtlrun.engine.record import candidates
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
-from mtlrun.record import candidates
-from mtlrun.runs.cell import with_params
 
 METHODS = ("HierarchicalMTL", "GraphMTL", "TraceNormMTL")
 FEATURES, NOISE = 12, 1.0
@@ -79,13 +79,13 @@ def table(weights: np.ndarray, rows: int, seed: int) -> Dataset:
 
 
 def fitted(
-    candidate: Candidate, part: Part, data: Dataset, seed: int
+    candidate: Candidate, part: TrainTestData, data: Dataset, seed: int
 ) -> tuple[object, float]:
     """Return a method fitted with the parameters that three folds of its training rows choose, and its inner score."""
     grid = candidates(candidate.grid)
     scores = np.zeros(len(grid))
     for train, test in fold_rows(part.train, 3, seed):
-        inner = Part.of(part.train, train, test)
+        inner = TrainTestData.of(part.train, train, test)
         for k, values in enumerate(grid):
             model = inner.fit(_made(candidate, values, candidate.select_with))
             scores[k] += (
@@ -107,29 +107,29 @@ def one(regime: str, seed: int) -> dict:
     weights = truth(kind, n_tasks, seed)
     data = table(weights, rows, seed)
     protocol = Protocol.of(data, Settings(seed=seed, metric="rmse"))
-    tested = protocol.tested(data)
+    evaluation = protocol.evaluation(data)
     tried = [
         c
         for c in named_candidates(METHODS, data, protocol.train)
         if c.family != "trivial"
     ]
-    entries = [Entry(c.label, c.family) for c in tried]
+    entries = [ComparedMethod(c.label, c.family) for c in tried]
     exact: dict[tuple[str, int], float] = {}
     scale = (weights**2).sum(axis=1) + NOISE**2
     scale = (rows * scale + 10 * scale.mean()) / (rows + 10)
     started = time.process_time()
     for split in range(protocol.n_splits):
-        part = Part.of(data, *protocol.rows(data, split))
+        part = TrainTestData.of(data, *protocol.rows(data, split))
         for candidate, entry in zip(tried, entries, strict=True):
             model, entry.inner[split] = fitted(candidate, part, data, seed + split)
-            entry.losses[split] = tested.losses(split, part.predict(model))
+            entry.losses[split] = evaluation.losses(split, part.predict(model))
             risk = (
                 ((model.coef_ - weights) ** 2).sum(axis=1)
                 + model.intercept_**2
                 + NOISE**2
             )
             exact[entry.label, split] = float(np.mean(risk / scale))
-    found = answer(entries, tested)
+    found = judge(entries, evaluation)
     splits = range(protocol.n_splits)
     families = {"joint": (MULTITASK,), "without": ("independent", "pooled")}
     sides = {

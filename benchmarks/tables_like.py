@@ -15,9 +15,9 @@ CODE = """
 import sys, time
 import mtlrun.comparison.leaderboard, mtlrun.comparison.verdict, mtlrun.comparison.protocol
 import mtlrun.comparison.candidates, mtlrun.comparison.chunked, mtlrun.comparison.result
-import mtlrun.comparison.differences, mtlrun.comparison.schedule, mtlrun.report.build, mtlrun.runs.fit
+import mtlrun.comparison.differences, mtlrun.comparison.schedule, mtlrun.lab.report.build, mtlrun.engine.fit
 from mtlrun.data.load import load_dataset
-assert "mtlrun.papers.atlas" not in sys.modules
+assert "mtlrun.lab.papers.atlas" not in sys.modules
 dataset = load_dataset(sys.argv[1])
 started = time.perf_counter(), time.process_time()
 from mtlrun.comparison.differences import tables_like

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtlrun.comparison.compare import compare
-    from mtlrun.models import load_model
-    from mtlrun.report.cells import load_results
-    from mtlrun.runs.results import load_run, reproduce
+    from mtlrun.lab.report.cells import load_results
+    from mtlrun.lab.results import load_run, reproduce
+    from mtlrun.model.files import load_model
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,10 +27,10 @@ __all__ = [
 
 _HOMES = {
     "compare": "mtlrun.comparison.compare",
-    "load_model": "mtlrun.models",
-    "load_results": "mtlrun.report.cells",
-    "load_run": "mtlrun.runs.results",
-    "reproduce": "mtlrun.runs.results",
+    "load_model": "mtlrun.model.files",
+    "load_results": "mtlrun.lab.report.cells",
+    "load_run": "mtlrun.lab.results",
+    "reproduce": "mtlrun.lab.results",
 }
 
 

@@ -395,7 +395,7 @@ class Metric:
         return self.function(targets, predictions, **layout)
 
 
-#: All metrics by name; `mtlrun.interfaces` tells what they need without importing anything.
+#: All metrics by name; `mtlrun.engine.interfaces` tells what they need without importing anything.
 METRICS = {
     metric.name: metric
     for metric in (

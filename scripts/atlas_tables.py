@@ -16,11 +16,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from mtlrun.comparison.atlas import GAINS
 from mtlrun.data.cards import load_card
-from mtlrun.papers.atlas import GAINS, METHODS
-from mtlrun.record import Record
-from mtlrun.report.cells import Run, read_run
-from mtlrun.report.stored import PROVENANCE
+from mtlrun.engine.record import Record
+from mtlrun.engine.stored import PROVENANCE
+from mtlrun.lab.papers.atlas import METHODS
+from mtlrun.lab.report.cells import Run, read_run
 from mtlrun.utils.io import configs_dir
 
 #: Quantities of a line of the gains.

@@ -1,4 +1,4 @@
-"""Derive ``mtlrun/interfaces.json`` from the classes, functions and metrics that a file can name.
+"""Derive ``mtlrun/engine/interfaces.json`` from the classes, functions and metrics that a file can name.
 
 ``python scripts/interfaces.py`` after a change of a measure, a reader, a generator, a metric or a class that is in no
 registry. Classes of other packages that shipped experiments name are described as the installed version has them.
@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-STORED = Path(__file__).resolve().parents[1] / "mtlrun" / "interfaces.json"
+STORED = Path(__file__).resolve().parents[1] / "mtlrun" / "engine" / "interfaces.json"
 EMPTY = {"metrics": {}, "interfaces": {}}
 _FOREIGN = re.compile(r"\bsklearn(?:\.\w+)+:\w+")
 
@@ -23,9 +23,9 @@ _FOREIGN = re.compile(r"\bsklearn(?:\.\w+)+:\w+")
 def generated() -> str:
     """Return the content of the file: one entry per line, so that changes can be compared."""
     from mtlrun.data.load import READERS
-    from mtlrun.interfaces import MetricFacts, inspected
+    from mtlrun.engine.analysis import ANALYSES
+    from mtlrun.engine.interfaces import MetricFacts, inspected
     from mtlrun.metrics import METRICS
-    from mtlrun.papers.measure import MEASURES
     from mtlrun.utils.io import configs_dir
 
     names = [field.name for field in dataclasses.fields(MetricFacts)]
@@ -34,7 +34,7 @@ def generated() -> str:
         for name, metric in METRICS.items()
     }
     paths = [
-        *MEASURES.values(),
+        *ANALYSES.values(),
         *(f"mtlrun.data.{path}" for path in READERS.values()),
         *_generators(),
         *_classes(),

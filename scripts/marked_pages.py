@@ -11,10 +11,10 @@ import sys
 import textwrap
 from pathlib import Path
 
-from mtlrun.report.sections import facts, value_text
-from mtlrun.runs.catalogue import catalogue
-from mtlrun.runs.load import load_experiment
-from mtlrun.runs.spec import FULL, Experiment
+from mtlrun.lab.catalogue import catalogue
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.report.sections import facts, value_text
+from mtlrun.lab.spec import FULL, Experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 _CHOICES = re.compile(

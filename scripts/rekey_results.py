@@ -26,12 +26,12 @@ import numpy as np
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import source_name
+from mtlrun.engine.analysis import analysis_name
+from mtlrun.engine.job import SCHEMA, Method, job_from
+from mtlrun.engine.methods import method_paths
+from mtlrun.engine.record import PACKED, PREDICTIONS, PROTOCOL, Record, pack, unpack
+from mtlrun.engine.stored import RUN_FILE
 from mtlrun.estimators.registry import short_name
-from mtlrun.papers.measure import measure_name
-from mtlrun.record import PACKED, PREDICTIONS, PROTOCOL, Record, pack, unpack
-from mtlrun.report.stored import RUN_FILE
-from mtlrun.runs.cell import SCHEMA, Method, cell_from
-from mtlrun.runs.methods import method_paths
 from mtlrun.utils.io import sealed, sha256_json, write_atomic
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,7 +119,7 @@ def renamed(method: dict[str, Any]) -> dict[str, Any]:
     if "estimator" in found:
         found["estimator"] = short_name(found["estimator"])
     if "measure" in found:
-        found["measure"] = measure_name(found["measure"])
+        found["measure"] = analysis_name(found["measure"])
     return found
 
 
@@ -137,7 +137,7 @@ def versions(
     for path in method_paths(Method(**method)):
         top = path.partition(".")[0]
         if top == "mtlrun":
-            found[measure_name(short_name(path))] = 1
+            found[analysis_name(short_name(path))] = 1
         else:
             found[top] = code[top].removeprefix("version ")
     return dict(sorted(found.items()))
@@ -160,7 +160,7 @@ def rekeyed(old: dict[str, Any], commits: list[str], version: str) -> Record:
     found = versions(inputs["method"], inputs.get("dataset"), old["code"])
     searched = inputs.get("search", {}).get("method")
     inner = versions(searched, inputs.get("dataset"), old["code"]) if searched else {}
-    cell = cell_from(inputs, found, inner)
+    job = job_from(inputs, found, inner)
     code = tuple(sorted(old["code"].items()))
     commit = next((c for c in (*commits, *history()) if made_with(c, code)), None)
     rest = {
@@ -171,7 +171,7 @@ def rekeyed(old: dict[str, Any], commits: list[str], version: str) -> Record:
     selection = dict(rest.pop("selection"))
     if selection.get("key"):
         selection["key"] = hashlib.sha256(
-            "".join(fold.key for fold in cell.folds).encode()
+            "".join(fold.key for fold in job.folds).encode()
         ).hexdigest()
     params = renamed({"params": rest.pop("params")})["params"]
     made_by = {
@@ -180,9 +180,9 @@ def rekeyed(old: dict[str, Any], commits: list[str], version: str) -> Record:
         "mtlrun": version,
         "package": None,
     }
-    content = cell.content()
+    content = job.content()
     return Record(
-        cell.key,
+        job.key,
         old["family"],
         content,
         found,
@@ -209,10 +209,10 @@ def rekey(folder: Path) -> Counter[str]:
     )
     about = json.loads((folder / RUN_FILE).read_text())
     about.pop("digest")
-    for cell in about["cells"]:
-        if cell["key"] in records:
-            cell["key"] = records[cell["key"]].key
-        cell.pop("was", None)
+    for job in about["cells"]:
+        if job["key"] in records:
+            job["key"] = records[job["key"]].key
+        job.pop("was", None)
     write_atomic(
         folder / RUN_FILE,
         json.dumps(sealed(about), indent=1, ensure_ascii=False) + "\n",

@@ -17,11 +17,10 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import listed
-from mtlrun.report.build import FILES, Report
-from mtlrun.report.checks import HOLDING, Verdict, said
-from mtlrun.report.figures import published_line
-from mtlrun.report.grid import Grid, Styled, markdown_grid
-from mtlrun.report.sections import (
+from mtlrun.lab.report.build import FILES, Report
+from mtlrun.lab.report.checks import HOLDING, Verdict, said
+from mtlrun.lab.report.figures import published_line
+from mtlrun.lab.report.sections import (
     COLUMNS,
     claim_row,
     counts_text,
@@ -29,13 +28,14 @@ from mtlrun.report.sections import (
     numbers_of,
     rank_of,
 )
-from mtlrun.report.summary import (
+from mtlrun.lab.report.summary import (
     Overview,
     RunReport,
     counts_line,
     overview_markdown,
     read_overview,
 )
+from mtlrun.tables.report_table import ReportTable, Styled, markdown_grid
 
 ROOT = Path(__file__).resolve().parents[1]
 README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"
@@ -173,7 +173,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         *_readings(overview, [*theirs, *audits]),
         *_errata(words.get("errata"), root),
     ]
-    reports = Grid.of("report", "what it is", "made with")
+    reports = ReportTable.of("report", "what it is", "made with")
     for e in entries:
         info = e.report.run.info
         link = Styled(
@@ -196,8 +196,8 @@ def _own(own: dict[str, str] | None) -> list[str]:
     )
 
 
-def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Grid:
-    grid = Grid.of(*COLUMNS)
+def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> ReportTable:
+    grid = ReportTable.of(*COLUMNS)
     for entry, claim in sorted(claims, key=lambda pair: rank_of(pair[1])):
         text, asked, ours, verdict, data = claim_row(entry.report.run, claim)
         why = (
@@ -253,7 +253,7 @@ def _figures(entries: Sequence[RunReport], root: Path) -> list[str]:
 
 def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:
     """Return the verdicts under every interpretation of what the paper leaves open, folded."""
-    grid = Grid.of("claim", "over all", "under each interpretation")
+    grid = ReportTable.of("claim", "over all", "under each interpretation")
     for entry, claim in claims:
         _, found = overview.under_readings(entry, claim)
         if found.readings:
@@ -288,7 +288,7 @@ def _errata(title: str | None, root: Path) -> list[str]:
         if part
         else []
     )
-    grid = Grid.of(
+    grid = ReportTable.of(
         "where",
         "what is wrong",
         rows=([c.strip() for c in row] for row in rows if row[0].strip() != "where"),

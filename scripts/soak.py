@@ -351,7 +351,7 @@ def untouched(
     store: Path, finished: dict[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
     """Check that all cells can be read and that finished ones are the same files; return all that are finished now."""
-    from mtlrun.record import Records
+    from mtlrun.engine.record import Records
 
     records = Records(store)
     now = {
@@ -412,8 +412,8 @@ def content(command: Command, output: Path, copy: Path) -> dict[str, Any]:
 
 def table(store: Path, result: Path) -> str:
     """Return the table of an experiment, made of records that took no time; changes them."""
-    from mtlrun.record import Record
-    from mtlrun.report.build import build_report, render
+    from mtlrun.engine.record import Record
+    from mtlrun.lab.report.build import build_report, render
 
     for path in store.glob("cells/*.json"):
         record = Record.from_line(path.read_text())

@@ -23,6 +23,11 @@ from typing import Any, NoReturn
 import pytest
 from hypothesis import settings
 
+# Fixtures of several folders of tests; pytest's import mode knows no modules of tests.
+sys.path.insert(0, str(Path(__file__).parent))
+from laboratory import lab  # noqa: F401
+from run_folders import folder_maker, maker  # noqa: F401
+
 # Properties are tested on the same examples in every run, or with --all-pairs on many, others in every run. They are
 # never timed: on a busy machine an example may take any time.
 settings.register_profile("few", deadline=None, max_examples=25, derandomize=True)
@@ -143,7 +148,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Argument ``committed_run``: the folder of each; those of many cells are left to the slow tests."""
     if "committed_run" not in metafunc.fixturenames:
         return
-    from mtlrun.record import PACKED
+    from mtlrun.engine.record import PACKED
 
     sizes = {folder: (folder / PACKED).stat().st_size for folder in _committed()}
     runs = [
@@ -313,10 +318,6 @@ def _forget_modules_below(folder: str) -> None:
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> type[Forked]:
     """Start a copy of this process: ``forked(function, cwd, environment)``."""
-    import mtlrun.comparison.compare
-    import mtlrun.report.build
-    import mtlrun.runs.fit
-    import mtlrun.runs.run  # noqa: F401 - once, here, not in every copy
 
     Forked.folder_of_tests = str(tmp_path_factory.getbasetemp())
     return Forked
@@ -446,7 +447,7 @@ def own(tmp_path, monkeypatch):
 @pytest.fixture
 def judge() -> Callable[..., None]:
     """Fail where numbers and the versions of what computes them do not change together."""
-    from mtlrun.runs.verify import ALL_DIGITS, digits_of
+    from mtlrun.lab.verify import ALL_DIGITS, digits_of
 
     def compare(name, stored, present, asked=6, agrees=None):
         before, after = stored["numbers"], present["numbers"]

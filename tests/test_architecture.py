@@ -19,12 +19,25 @@ LAYERS = [
     "features",
     "solvers",
     "estimators",
-    "papers",
-    "report",
-    "runs",
+    "engine",
+    "tables",
+    "model",
+    "chunks",
     "comparison",
+    "lab",
     "cli",
 ]
+#: The laboratory and the commands; everything else is the library.
+LABORATORY = ("lab", "cli")
+#: Packages that only the laboratory may import together with a module.
+LABORATORY_PACKAGES = ("pydantic", "jinja2", "matplotlib")
+#: Modules of the library that import one of these packages. All others import these
+#: modules inside functions only.
+MODULES_WITH_PACKAGES = {
+    "mtlrun.data.cards": "pydantic",
+    "mtlrun.utils.yaml": "pydantic",
+    "mtlrun.tables.drawing": "matplotlib",
+}
 HEAVY = [
     "numpy",
     "scipy",
@@ -41,7 +54,7 @@ LIGHT = [
     "mtlrun.utils.io",
     "mtlrun.estimators.metadata",
     "mtlrun.estimators.registry",
-    "mtlrun.papers.measure",
+    "mtlrun.engine.analysis",
 ]
 MAX_LINES = 1000  # docstrings included
 MAX_BODY = 75
@@ -98,6 +111,47 @@ def test_every_module_is_in_a_layer():
     for path in MODULES:
         inside = path.relative_to(PACKAGE).parts
         assert len(inside) == 1 or inside[0] in LAYERS, path
+
+
+def _library_modules() -> list[str]:
+    modules = [path for path in MODULES if path.name != "__main__.py"]
+    return [
+        _name(path)
+        for path in modules
+        if path.relative_to(PACKAGE).parts[0] not in LABORATORY
+    ]
+
+
+def test_the_library_loads_neither_the_laboratory_nor_its_packages():
+    names = [name for name in _library_modules() if name not in MODULES_WITH_PACKAGES]
+    code = (
+        "import importlib, sys\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+        f"packages = {LABORATORY_PACKAGES!r}\n"
+        "loaded = [name for name in packages if name in sys.modules]\n"
+        "loaded += [name for name in sys.modules if name.startswith('mtlrun.lab')]\n"
+        "print(loaded)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "[]"
+
+
+def test_only_named_modules_of_the_library_import_packages_of_the_laboratory():
+    importers = {}
+    for path in MODULES:
+        if path.relative_to(PACKAGE).parts[0] in LABORATORY:
+            continue
+        tops = {
+            name.partition(".")[0]
+            for name in _at_import(ast.parse(path.read_text("utf-8")).body)
+        }
+        importers |= {
+            _name(path): package for package in LABORATORY_PACKAGES if package in tops
+        }
+    assert importers == MODULES_WITH_PACKAGES
 
 
 def _at_import(body: list[ast.stmt]) -> set[str]:
@@ -198,13 +252,13 @@ def test_light_modules_load_no_heavy_package():
 def test_lines_of_machine_formats_end_with_line_feeds():
     """`str.splitlines` also cuts at U+2028, U+0085 and U+001E, which names may contain."""
     human = {
-        "runs/verify.py",
-        "report/sections.py",
-        "runs/results.py",
+        "lab/verify.py",
+        "lab/report/sections.py",
+        "lab/results.py",
         "comparison/protocol.py",
     }  # the first line of a message
     octets = {
-        "report/drawing.py",
+        "tables/drawing.py",
         "data/formats/svmlight.py",
     }  # bytes.splitlines cuts at line ends only
     found = {

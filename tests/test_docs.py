@@ -15,7 +15,7 @@ import pytest
 
 import mtlrun
 from mtlrun.estimators.registry import METHODS
-from mtlrun.runs.catalogue import catalogue
+from mtlrun.lab.catalogue import catalogue
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -18,15 +18,15 @@ import pytest
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import READERS, load_dataset, source_name
+from mtlrun.engine.analysis import ANALYSES
+from mtlrun.engine.compute import compute_job
+from mtlrun.engine.job import Job, choice_of
+from mtlrun.engine.methods import declared, versions_of
 from mtlrun.errors import DataError
-from mtlrun.papers.measure import MEASURES
-from mtlrun.runs.cell import Cell, choice_of
-from mtlrun.runs.compute import compute_cell
-from mtlrun.runs.load import load_experiment
-from mtlrun.runs.methods import declared, versions_of
-from mtlrun.runs.plan import plan
-from mtlrun.runs.results import artefacts
-from mtlrun.runs.verify import _agreement, _names, digits_of
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.plan import plan
+from mtlrun.lab.results import artefacts
+from mtlrun.lab.verify import _agreement, _names, digits_of
 
 STORED = Path(__file__).with_name("golden.json")
 
@@ -85,15 +85,13 @@ def experiments() -> dict[str, str]:
     return found
 
 
-def numbers_of_cell(cell: Cell) -> dict[str, float | None]:
+def numbers_of_cell(job: Job) -> dict[str, float | None]:
     """Return metrics, those of the first task, rows and the parameters that a search chooses."""
     chosen = {}
-    if cell.search is not None:
-        found = choice_of(
-            cell, [compute_cell(fold, None, None)[0] for fold in cell.folds]
-        )
+    if job.search is not None:
+        found = choice_of(job, [compute_job(fold, None, None)[0] for fold in job.folds])
         chosen = found["chosen"]
-    record, _ = compute_cell(cell, chosen, None)
+    record, _ = compute_job(job, chosen, None)
     first = {
         f"{name} of the first task": values[0]
         for name, values in record.per_task.items()
@@ -102,29 +100,29 @@ def numbers_of_cell(cell: Cell) -> dict[str, float | None]:
     return {**record.metrics, **first, **numbers, "rows": record.counts["n_train"]}
 
 
-def cell_of(text: str, folder: Path) -> Cell:
+def cell_of(text: str, folder: Path) -> Job:
     """Return the last cell of an experiment file."""
     path = folder / "golden.yaml"
     path.write_text(text)
-    return plan(load_experiment(path), output=folder).rows[-1].cell
+    return plan(load_experiment(path), output=folder).rows[-1].job
 
 
 @functools.cache
-def measured() -> dict[str, Cell]:
+def measured() -> dict[str, Job]:
     """Return a cell of every measure that the profile ``smoke`` of an experiment has."""
-    found: dict[str, Cell] = {}
+    found: dict[str, Job] = {}
     for entry in artefacts():
         for row in plan(
             load_experiment(entry.path, profile="smoke"), output="nowhere"
         ).rows:
-            if row.cell.method.measure:
-                found.setdefault(row.cell.method.measure, row.cell)
+            if row.job.method.measure:
+                found.setdefault(row.job.method.measure, row.job)
     return found
 
 
-def numbers_of_measure(cell: Cell) -> dict[str, float | None]:
+def numbers_of_measure(job: Job) -> dict[str, float | None]:
     """Return what a measure returns, without clocks and rounding."""
-    record, _ = compute_cell(cell, None, None)
+    record, _ = compute_job(job, None, None)
     compared = _agreement(record, record)
     return {name: value for name, value in record.metrics.items() if name in compared}
 
@@ -189,24 +187,24 @@ def stored(name: str) -> dict:
 @pytest.mark.parametrize("name", experiments())
 def test_cells(name, tmp_path, monkeypatch, judge):
     monkeypatch.chdir(tmp_path)
-    cell = cell_of(experiments()[name], tmp_path)
+    job = cell_of(experiments()[name], tmp_path)
     judge(
         name,
         stored(name),
-        {"versions": cell.versions, "numbers": numbers_of_cell(cell)},
+        {"versions": job.versions, "numbers": numbers_of_cell(job)},
     )
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", ANALYSES)
 def test_measures(name, judge):
-    cell = measured()[name]
+    job = measured()[name]
     digits = declared(name)[1].digits
     judge(
         name,
         stored(name),
-        {"versions": cell.versions, "numbers": numbers_of_measure(cell)},
+        {"versions": job.versions, "numbers": numbers_of_measure(job)},
         digits,
     )
 
@@ -261,10 +259,10 @@ def write() -> None:
     made = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, text in experiments().items():
-            cell = cell_of(text, Path(folder))
-            made[name] = cell.versions, functools.partial(numbers_of_cell, cell)
-    for name, cell in measured().items():
-        made[name] = cell.versions, functools.partial(numbers_of_measure, cell)
+            job = cell_of(text, Path(folder))
+            made[name] = job.versions, functools.partial(numbers_of_cell, job)
+    for name, job in measured().items():
+        made[name] = job.versions, functools.partial(numbers_of_measure, job)
     for source, id in CARDS.items():
         made[source] = versions_of([], source), functools.partial(numbers_of_data, id)
     content = {}

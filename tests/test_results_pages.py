@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.report.build import build_report, render
+from mtlrun.lab.report.build import build_report, render
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "results_pages.py"

@@ -3,10 +3,10 @@
 import numpy as np
 
 from mtlrun.data.load import load_dataset
-from mtlrun.papers.measure import Measurement, measure
+from mtlrun.engine.analysis import AnalysisResult, analysis
 
 
-@measure(
+@analysis(
     {
         "largest": "largest correlation of two features",
         "mean": "mean of their absolute values",
@@ -19,12 +19,12 @@ def correlations(dataset, *, seed, rows=200):
     pairs = np.corrcoef(dataset.X[chosen], rowvar=False)[
         np.triu_indices(dataset.n_features, 1)
     ]
-    return Measurement(
+    return AnalysisResult(
         {"largest": float(np.abs(pairs).max()), "mean": float(np.abs(pairs).mean())}
     )
 
 
-def main() -> Measurement:
+def main() -> AnalysisResult:
     """Apply the measure to a simulated data set."""
     found = correlations(
         load_dataset("simulated-rmtl", n=300, d=6, m=4, rank=2), seed=0

@@ -236,7 +236,7 @@ def compare(
     from mtlrun.comparison.compare import compare as run
     from mtlrun.comparison.compare import short_name
     from mtlrun.comparison.result import refuse_tables
-    from mtlrun.runs.store import check_folder
+    from mtlrun.engine.store import check_folder
 
     table = next((path for path in data if path.suffix != ".xml"), data[0])
     folder = output_dir / "compare" / short_name(table)
@@ -313,7 +313,7 @@ class _Progress:
 
         started = clock.monotonic()
         self.board = board
-        whole = sum(e.over(range(len(board.tested.rows))) for e in board.entries)
+        whole = sum(e.over(range(len(board.evaluation.rows))) for e in board.entries)
         if started < self.next and (whole == self.whole or self.slow):
             return
         self.board, self.whole = None, whole
@@ -364,14 +364,14 @@ def _names(texts: list[str] | None) -> tuple[str, ...]:
 
 def _board_lines(board: Any, width: int) -> list[str]:
     from mtlrun.comparison.leaderboard import leaderboard_grid
-    from mtlrun.report.grid import text_lines
+    from mtlrun.tables.report_table import text_lines
 
     return text_lines(leaderboard_grid(board), width, DROP_FIRST)
 
 
 def _show_board(result: Any) -> None:
     from mtlrun.comparison.leaderboard import caption
-    from mtlrun.report.grid import text_lines
+    from mtlrun.tables.report_table import text_lines
 
     board, width = result.board, output().width
     lines = [*_board_lines(board, width), "", caption(board)]
@@ -391,7 +391,7 @@ def _show_board(result: Any) -> None:
 
 
 def _show_files(result: Any, folder: Path) -> None:
-    from mtlrun.models import trust_options
+    from mtlrun.model.files import trust_options
 
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]

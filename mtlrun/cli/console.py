@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mtlrun.data.cards import Card, FileSpec
-    from mtlrun.runs.spec import Experiment
+    from mtlrun.lab.spec import Experiment
 
 
 def interactive(stream: TextIO) -> bool:
@@ -282,7 +282,7 @@ def _with_demo(
     data_dir: Path | None,
     options: Sequence[str],
 ) -> str:
-    from mtlrun.runs.plan import rerun_command
+    from mtlrun.lab.plan import rerun_command
 
     lines = [remedy] if remedy else []
     if DEMO in experiment.profiles and experiment.profile != DEMO:

@@ -21,8 +21,9 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted, listed
 
 if TYPE_CHECKING:
-    from mtlrun.runs.plan import CellState, Plan
-    from mtlrun.runs.spec import Experiment
+    from mtlrun.engine.plan import JobState
+    from mtlrun.lab.plan import Plan
+    from mtlrun.lab.spec import Experiment
 
 
 def show(
@@ -38,8 +39,8 @@ def show(
     """Show an experiment in full: every setting, the paper's numbers and claims."""
     import yaml
 
-    from mtlrun.runs.catalogue import same_name
-    from mtlrun.runs.load import load_experiment
+    from mtlrun.lab.catalogue import same_name
+    from mtlrun.lab.load import load_experiment
 
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
@@ -114,7 +115,7 @@ def _claims(config: dict[str, Any]) -> list[str]:
 
 
 def _check(check: dict[str, Any]) -> str:
-    from mtlrun.report.sections import facts
+    from mtlrun.lab.report.sections import facts
 
     return facts(
         {"": check["kind"], **{k: v for k, v in check.items() if k != "kind"}}
@@ -132,8 +133,8 @@ def _numbers(config: dict[str, Any]) -> list[str]:
 
 
 def _sources(experiment: Experiment) -> list[str]:
+    from mtlrun.engine.methods import declared
     from mtlrun.estimators.registry import METHODS
-    from mtlrun.runs.methods import declared
 
     names = {
         m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS
@@ -154,7 +155,7 @@ def status(
     target: options.Target,
     profile: options.Profile = None,
     overrides: options.Overrides = None,
-    reading: options.Reading = None,
+    interpretation: options.Interpretation = None,
     seed: options.Seed = None,
     only: options.Only = None,
     data_dir: options.DataDir = None,
@@ -163,20 +164,19 @@ def status(
     debug: options.Debug = False,
 ) -> None:
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
-    from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.plan import (
-        other_versions,
-        plan,
-        rerun_reasons,
-        survey,
-        unused_cells,
-    )
+    from mtlrun.engine.plan import other_versions, rerun_reasons, survey
+    from mtlrun.lab.load import load_experiment
+    from mtlrun.lab.plan import plan, unused_jobs
 
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
     )
     made = plan(
-        experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir
+        experiment,
+        data_dir=data_dir,
+        only=only,
+        interpretation=interpretation,
+        output=output_dir,
     )
     states = survey(made)
     if as_json:
@@ -185,7 +185,7 @@ def status(
                 name: getattr(row, name)
                 for name in ("reading", "dataset", "method", "trial")
             }
-            | {"key": row.cell.key, "state": state.name, "reason": state.reason}
+            | {"key": row.job.key, "state": state.name, "reason": state.reason}
             for row, state in zip(made.rows, states, strict=True)
             if row.wanted
         ]
@@ -197,7 +197,7 @@ def status(
         say_json(
             {
                 **facts,
-                "counts": Counter(cell["state"] for cell in cells),
+                "counts": Counter(job["state"] for job in cells),
                 "cells": cells,
             }
         )
@@ -212,7 +212,7 @@ def status(
         *_own_code(made),
     ]:
         say(line)
-    unused = unused_cells(made.output)
+    unused = unused_jobs(made.output)
     if unused:
         say(
             f"no run, comparison or model needs {counted(len(unused), 'cell')} of {made.output}: they may be deleted"
@@ -220,10 +220,11 @@ def status(
     say(totals(made, states))
 
 
-def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
+def _made(plan: Plan, states: Sequence[JobState]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
-    from mtlrun.record import commits_since
-    from mtlrun.report.stored import VERIFIED, made_and_verified, read_sound
+    from mtlrun.engine.record import commits_since
+    from mtlrun.engine.stored import VERIFIED
+    from mtlrun.lab.stored import made_and_verified, read_sound
 
     def age(commit: str) -> str:
         number = commits_since(commit)
@@ -243,12 +244,12 @@ def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
 
 def _own_code(plan: Plan) -> list[str]:
     """Say how far the code of classes and measures of the user's own counts."""
-    from mtlrun.runs.methods import OWN_CODE
+    from mtlrun.engine.methods import OWN_CODE
 
     names = {
         name
         for row in plan.wanted
-        for name in row.cell.versions
+        for name in row.job.versions
         if name.endswith(OWN_CODE)
     }
     if not names:
@@ -258,7 +259,7 @@ def _own_code(plan: Plan) -> list[str]:
     ]
 
 
-def totals(plan: Plan, states: Sequence[CellState]) -> str:
+def totals(plan: Plan, states: Sequence[JobState]) -> str:
     """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
     counts = Counter[str](
         state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted
@@ -267,7 +268,7 @@ def totals(plan: Plan, states: Sequence[CellState]) -> str:
     return f"{counted(len(plan.wanted), 'cell')}: {shown}"
 
 
-def _table(plan: Plan, states: Sequence[CellState]) -> None:
+def _table(plan: Plan, states: Sequence[JobState]) -> None:
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted:
@@ -304,8 +305,8 @@ def validate(
 
     All problems are listed at once, each with file, line and column.
     """
-    from mtlrun.runs.catalogue import catalogue
-    from mtlrun.runs.load import validate_file
+    from mtlrun.lab.catalogue import catalogue
+    from mtlrun.lab.load import validate_file
 
     targets = paths or [str(entry.path) for entry in catalogue()]
     bad = 0
@@ -332,7 +333,7 @@ class Kind(enum.StrEnum):
     EXPERIMENTS = "experiments"
     METHODS = "methods"
     DATASETS = "datasets"
-    MEASURES = "measures"
+    ANALYSES = "measures"
 
 
 class Format(enum.StrEnum):
@@ -388,7 +389,7 @@ def list_(
         Kind.EXPERIMENTS: _experiments,
         Kind.METHODS: _methods,
         Kind.DATASETS: _datasets,
-        Kind.MEASURES: _measures,
+        Kind.ANALYSES: _measures,
     }[kind]()
     if as_json:
         say_json([{"name": name, "title": text} for name, text in rows if name])
@@ -430,7 +431,7 @@ def _details(names: list[str], form: Format) -> None:
 
 
 def _experiments() -> list[tuple[str, str]]:
-    from mtlrun.runs.catalogue import catalogue
+    from mtlrun.lab.catalogue import catalogue
 
     return [
         (e.id, f"{e.title} [mtlrun train]" if e.kind == "train" else e.title)
@@ -445,10 +446,10 @@ def _methods() -> list[tuple[str, str]]:
 
 
 def _measures() -> list[tuple[str, str]]:
-    from mtlrun.papers.measure import MEASURES
-    from mtlrun.runs.methods import declared
+    from mtlrun.engine.analysis import ANALYSES
+    from mtlrun.engine.methods import declared
 
-    known = {name: declared(path) for name, path in MEASURES.items()}
+    known = {name: declared(path) for name, path in ANALYSES.items()}
     rows = [
         [(name, found[0]), ("", ", ".join(found[1].quantities))]
         for name, found in known.items()
@@ -504,7 +505,7 @@ def env(
 ) -> None:
     """Show versions, BLAS, processor, threads, folders and defaults with their origin, for example for a bug report."""
     from mtlrun.data.files import data_directory
-    from mtlrun.record import host_facts, source_facts
+    from mtlrun.engine.record import host_facts, source_facts
     from mtlrun.utils.io import configs_dir, datasets_dir
     from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
 

@@ -79,6 +79,10 @@ class _InWords:
         return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
 
 
+#: Earlier names of options, which are still understood but not shown.
+FORMER_OPTIONS = {"--reading": "--interpretation"}
+
+
 class Command(_InWords, TyperCommand):
     """A command whose help is in words; options add up or are refused when repeated."""
 
@@ -91,6 +95,7 @@ class Command(_InWords, TyperCommand):
             If an option that takes one value is given twice: the last one would win
             without a word.
         """
+        args = [_present_name(word) for word in args]
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             seen: set[str] = set()
@@ -110,6 +115,12 @@ class Command(_InWords, TyperCommand):
         return parsed
 
 
+def _present_name(word: str) -> str:
+    """Return an argument with the present name of an option in place of an earlier one."""
+    name, equals, value = word.partition("=")
+    return FORMER_OPTIONS.get(name, name) + equals + value
+
+
 class Group(_InWords, TyperGroup):
     """A group of commands whose help is in words."""
 
@@ -124,7 +135,7 @@ def file_or_folder(
 
 
 def _refuse_file(folder: Path) -> Path:
-    from mtlrun.runs.store import refuse_file
+    from mtlrun.engine.store import refuse_file
 
     return refuse_file(folder)
 
@@ -174,7 +185,7 @@ def _files(ending: str) -> Found:
 
 def _experiments(*kinds: str) -> Found:
     """Return experiments by id and, where that is enough, by the last part of it."""
-    from mtlrun.runs.catalogue import catalogue
+    from mtlrun.lab.catalogue import catalogue
 
     entries = [
         entry for entry in catalogue() if (entry.kind == "train") == ("train" in kinds)
@@ -219,7 +230,7 @@ def datasets(ctx: typer.Context) -> Found:
 @completer
 def metrics(ctx: typer.Context) -> Found:
     """Metrics."""
-    from mtlrun.interfaces import METRIC_FACTS
+    from mtlrun.engine.interfaces import METRIC_FACTS
 
     return [
         (name, "greater" if m.greater_is_better else "smaller")
@@ -237,8 +248,8 @@ def profiles(ctx: typer.Context) -> Found:
 
 
 @completer
-def readings(ctx: typer.Context) -> Found:
-    """Readings of the experiment."""
+def interpretations(ctx: typer.Context) -> Found:
+    """Interpretations of the experiment."""
     own = {
         name: about
         for layer in _layers(ctx)
@@ -254,7 +265,7 @@ def _layers(ctx: typer.Context) -> list[dict[str, Any]]:
     """Return the content of the file of the experiment and of those that it extends."""
     import yaml
 
-    from mtlrun.runs.catalogue import find
+    from mtlrun.lab.catalogue import find
     from mtlrun.utils.io import read_text_file
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -314,14 +325,14 @@ Overrides = Annotated[
         "--set",
     ),
 ]
-Reading = Annotated[
+Interpretation = Annotated[
     str | None,
     option(
         WHAT,
         "NAME|all",
         "Interpretation of the paper: how to fill in what it leaves open; or all of them. Default: the main one. "
         "mtlrun show lists them.",
-        autocompletion=readings,
+        autocompletion=interpretations,
     ),
 ]
 Seed = Annotated[

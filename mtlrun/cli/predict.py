@@ -17,7 +17,7 @@ from mtlrun.utils.outputs import check_ending, refuse_inputs
 from mtlrun.utils.text import stem_of
 
 if TYPE_CHECKING:
-    from mtlrun.fitted import Model
+    from mtlrun.model.fitted import Model
 
 
 option = partial(options.option, None)
@@ -97,8 +97,8 @@ def predict(
     with --interval lower and upper. Where all tasks share the same rows, there is one column per target, and for
     classifiers also TARGET:score.
     """
-    from mtlrun.fitted import answers_table, to_csv
-    from mtlrun.models import files_of, load_model, used
+    from mtlrun.model.files import files_of, load_model, used
+    from mtlrun.model.fitted import answers_table, to_csv
 
     place = output or Path(f"{stem_of(data)}-predictions.csv")
     remedy = "Choose another file with --output (- prints to the terminal)."

@@ -31,13 +31,14 @@ from mtlrun.errors import UnknownNameError, UserError, counted, listed
 from mtlrun.utils import io
 
 if TYPE_CHECKING:
-    from mtlrun.report.build import Report
-    from mtlrun.report.summary import Overview, RunReport
-    from mtlrun.runs.plan import Plan, PlannedCell
-    from mtlrun.runs.results import Batch
-    from mtlrun.runs.run import RunSummary
-    from mtlrun.runs.spec import Experiment
-    from mtlrun.runs.verify import Trial
+    from mtlrun.engine.plan import PlannedJob
+    from mtlrun.engine.run import RunSummary
+    from mtlrun.lab.plan import Plan
+    from mtlrun.lab.report.build import Report
+    from mtlrun.lab.report.summary import Overview, RunReport
+    from mtlrun.lab.results import Batch
+    from mtlrun.lab.spec import Experiment
+    from mtlrun.lab.verify import Trial
 
 #: In place of an experiment: all of them.
 ALL = "all"
@@ -56,7 +57,7 @@ class Request:
     """What `mtlrun reproduce` was asked for: its options."""
 
     profile: str | None
-    reading: str | None
+    interpretation: str | None
     seed: int | None
     only: list[str] | None
     data_dir: Path | None
@@ -78,7 +79,11 @@ class Request:
     @property
     def words(self) -> list[str]:
         """The options that another profile can be run with, too, as words of a command line."""
-        given = {"--reading": self.reading, "--seed": self.seed, "--jobs": self.jobs}
+        given = {
+            "--interpretation": self.interpretation,
+            "--seed": self.seed,
+            "--jobs": self.jobs,
+        }
         if self.output_dir != OUTPUT_DEFAULT:
             given["--output"] = str(self.output_dir)
         return [
@@ -90,13 +95,13 @@ class Request:
 
     def compute(self, made: Plan) -> RunSummary:
         """Run a plan, with progress."""
-        from mtlrun.runs.progress import make_progress
-        from mtlrun.runs.run import NO_ROOM, run
+        from mtlrun.engine.progress import make_progress
+        from mtlrun.engine.run import NO_ROOM, run
 
         with io.writing(made.folder, NO_ROOM):
             return run(
                 made,
-                jobs=self.jobs,
+                n_jobs=self.jobs,
                 backend=self.backend,
                 scheduler=self.scheduler,
                 force=self.force,
@@ -118,7 +123,7 @@ def reproduce(
     ],
     profile: options.Profile = None,
     overrides: options.Overrides = None,
-    reading: options.Reading = None,
+    interpretation: options.Interpretation = None,
     seed: options.Seed = None,
     only: options.Only = None,
     data_dir: options.DataDir = None,
@@ -150,20 +155,20 @@ def reproduce(
                 "--set needs a single experiment",
                 "Name the experiment in place of `all`.",
             )
-        if reading not in (None, ALL):
+        if interpretation not in (None, ALL):
             raise UserError(
-                "--reading NAME needs a single experiment",
-                "Name the experiment, or give --reading all.",
+                "--interpretation NAME needs a single experiment",
+                "Name the experiment, or give --interpretation all.",
             )
         raise typer.Exit(reproduce_all(request))
-    from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.plan import check_reading, plan
+    from mtlrun.lab.load import load_experiment
+    from mtlrun.lab.plan import check_interpretation, plan
 
     check_format(form)
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
     )
-    check_reading(experiment, reading)
+    check_interpretation(experiment, interpretation)
     if not quiet:
         _say_experiment(experiment)
     if dry_run and (missing := missing_data(experiment, data_dir)):
@@ -172,7 +177,11 @@ def reproduce(
         return
     ensure_data(experiment, data_dir, yes=yes, options=request.words)
     made = plan(
-        experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir
+        experiment,
+        data_dir=data_dir,
+        only=only,
+        interpretation=interpretation,
+        output=output_dir,
     )
     if dry_run:
         _say_plan(made, force)
@@ -185,7 +194,7 @@ def reproduce(
 
 def _say_experiment(experiment: Experiment) -> None:
     """Print what will be run, on stderr: stdout is for results."""
-    from mtlrun.runs.plan import settings
+    from mtlrun.lab.plan import settings
 
     spec = experiment.spec
     trials = sorted({place.trials for place in settings(spec)})
@@ -207,8 +216,8 @@ def _say_experiment(experiment: Experiment) -> None:
 
 def _say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
-    from mtlrun.runs.plan import rerun_reasons, survey
-    from mtlrun.runs.run import todo, work_text
+    from mtlrun.engine.plan import rerun_reasons, survey
+    from mtlrun.engine.run import todo, work_text
 
     store = made.store()
     cells, folds = todo(made, store, force=force)
@@ -217,15 +226,13 @@ def _say_plan(made: Plan, force: bool) -> None:
         return
     for line in rerun_reasons(made, survey(made, store)):
         say(line)
-    keys = {cell.key for cell in (*cells, *folds)}
-    grouped: dict[str, list[PlannedCell]] = defaultdict(list)
+    keys = {job.key for job in (*cells, *folds)}
+    grouped: dict[str, list[PlannedJob]] = defaultdict(list)
     for row in made.wanted:
-        if row.cell.key in keys:
+        if row.job.key in keys:
             grouped[f"{row.dataset}/{row.method}"].append(row)
     for name, rows in grouped.items():
-        searches = keys.intersection(
-            fold.key for row in rows for fold in row.cell.folds
-        )
+        searches = keys.intersection(fold.key for row in rows for fold in row.job.folds)
         more = f" and {counted(len(searches), 'search fold')}" if searches else ""
         say(f"would compute {name}: {counted(len(rows), 'cell')}{more}")
     say(f"{work_text(len(cells), len(folds), len(made.wanted))}; nothing was run")
@@ -233,8 +240,8 @@ def _say_plan(made: Plan, force: bool) -> None:
 
 def _conclude(plan: Plan, request: Request) -> int:
     """Compute what is missing, print the report, write it unless it stands there, and return the exit code."""
-    from mtlrun.report.build import is_written
-    from mtlrun.runs.results import load_run, write_results
+    from mtlrun.lab.report.build import is_written
+    from mtlrun.lab.results import load_run, write_results
 
     summary = request.compute(plan)
     made = load_run(plan.folder) if summary.unchanged else write_results(plan)
@@ -274,7 +281,7 @@ def reproduce_all(request: Request) -> int:
     A failure of one artefact does not stop the others. Codes: 130 interrupted, 2 an artefact could not be started
     (data, configuration), 1 a cell failed or --check found a deviation, 0 otherwise.
     """
-    from mtlrun.runs.results import gather
+    from mtlrun.lab.results import gather
 
     request = replace(request, profile=request.profile or DEFAULT_PROFILE)
     check_format(request.form, "format of a summary")
@@ -283,7 +290,7 @@ def reproduce_all(request: Request) -> int:
         seed=request.seed,
         data_dir=request.data_dir,
         only=request.only,
-        reading=request.reading,
+        interpretation=request.interpretation,
         output=request.output_dir,
         prepare=lambda experiment: _prepare(experiment, request),
     )
@@ -318,7 +325,7 @@ def _prepare(experiment: Experiment, request: Request) -> None:
 
 def _say_plans(batch: Batch, force: bool) -> None:
     """Print what would be computed, artefact by artefact."""
-    from mtlrun.runs.results import to_compute
+    from mtlrun.lab.results import to_compute
 
     counts = to_compute(batch.plans, force=force)
     width = max((len(made.experiment.id) for made in batch.plans), default=0)
@@ -378,8 +385,8 @@ def _compute_all(batch: Batch, request: Request) -> _Tally:
 
 def _compute_one(made: Plan, request: Request, tally: _Tally) -> None:
     """Run one plan, write its report and its page, and print what it found in a few lines."""
-    from mtlrun.report.summary import RunReport
-    from mtlrun.runs.results import write_results
+    from mtlrun.lab.report.summary import RunReport
+    from mtlrun.lab.results import write_results
 
     summary = request.compute(made)
     tally.interrupted = summary.interrupted
@@ -395,10 +402,12 @@ def _compute_one(made: Plan, request: Request, tally: _Tally) -> None:
 
 def _overview(batch: Batch, tally: _Tally, request: Request) -> Overview:
     """Return the summary of the artefacts that were computed now."""
-    from mtlrun.report.summary import Overview
+    from mtlrun.lab.report.summary import Overview
 
     words = ["--profile", request.profile] if request.profile else []
-    words += ["--reading", request.reading] if request.reading else []
+    words += (
+        ["--interpretation", request.interpretation] if request.interpretation else []
+    )
     words += ["--seed", str(request.seed)] if request.seed is not None else []
     words += [word for text in request.only or () for word in ("--only", text)]
     return Overview(
@@ -435,7 +444,7 @@ def report(
     Neither data nor solvers are needed. The table is printed, and the report files in the folder of the run are
     written again. With --format html, report.html and an index of all runs are written.
     """
-    from mtlrun.report.build import build_report
+    from mtlrun.lab.report.build import build_report
 
     if out is not None and form is None:
         raise UserError(
@@ -477,7 +486,7 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
     given = Path(target)
     if (given / "run.json").is_file():
         return given
-    from mtlrun.runs.load import run_of
+    from mtlrun.lab.load import run_of
 
     try:
         return output_dir / run_of(target, profile=profile)
@@ -489,9 +498,9 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
 
 def _refuse_other_folder(folder: Path) -> None:
     """Say of a folder that is not one of a run what it is, or which runs and comparisons lie below it."""
-    from mtlrun.models import COMPARED, FACTS
-    from mtlrun.report.cells import read_run
-    from mtlrun.report.stored import RUN_FILE
+    from mtlrun.engine.stored import RUN_FILE
+    from mtlrun.lab.report.cells import read_run
+    from mtlrun.model.files import COMPARED, FACTS
 
     if (folder / COMPARED).is_file():
         raise UserError(
@@ -525,8 +534,8 @@ def print_report(
     made: Report, form: str | None, folder: Path, out: Path | None = None
 ) -> None:
     """Print a report as a table, or in a format exactly as it is in the file; html is written to a file."""
-    from mtlrun.report.build import render
-    from mtlrun.report.summary import print_report as print_table
+    from mtlrun.lab.report.build import render
+    from mtlrun.lab.report.summary import print_report as print_table
 
     if form is None:
         print_table(output(), made)
@@ -553,7 +562,7 @@ def check_format(form: str | None, what: str = "format") -> None:
     """Refuse an unknown --format before anything is computed; a "format of a summary" is one of fewer."""
     if form is None:
         return
-    from mtlrun.report import build, summary
+    from mtlrun.lab.report import build, summary
 
     known = [*(build if what == "format" else summary).FORMATS, PARQUET]
     if form not in known:
@@ -562,7 +571,7 @@ def check_format(form: str | None, what: str = "format") -> None:
 
 def write_run(made: Report, folder: Path) -> Path:
     """Write all files of a run, including its page, and return the page."""
-    from mtlrun.report.build import PAGE, write_report
+    from mtlrun.lab.report.build import PAGE, write_report
 
     with writing(folder):
         write_report(made, folder)
@@ -573,7 +582,11 @@ def print_summary(
     overview: Overview, root: Path, form: str | None, out: Path | None = None
 ) -> None:
     """Print the summary of many runs and write it in all formats, or print it in one."""
-    from mtlrun.report.summary import print_overview, render_overview, write_overview
+    from mtlrun.lab.report.summary import (
+        print_overview,
+        render_overview,
+        write_overview,
+    )
 
     if form is None:
         print_overview(output(), overview)
@@ -599,7 +612,7 @@ def all_problems(overview: Overview) -> list[str]:
 
 def _holds_runs(folder: Path) -> bool:
     """Whether a folder is one of many runs."""
-    from mtlrun.report.summary import COMPARE, run_folders
+    from mtlrun.lab.report.summary import COMPARE, run_folders
 
     return not (folder / "run.json").is_file() and bool(
         run_folders(folder) or (folder / COMPARE).is_dir()
@@ -619,8 +632,8 @@ def _report_many(
     Without a format all reports, all pages and the summary are written; `html` writes the pages and the index; `md` and
     `json` are printed and nothing is written.
     """
-    from mtlrun.report.summary import read_overview
-    from mtlrun.runs.results import artefacts
+    from mtlrun.lab.report.summary import read_overview
+    from mtlrun.lab.results import artefacts
 
     check_format(form, "format of a summary")
     if merge:
@@ -667,7 +680,7 @@ def _write_or_print(
 
 def _write_parquet(folder: Path, out: Path | None) -> None:
     """Write every cell of a run, or of all runs below a folder, as one table."""
-    from mtlrun.report import cells
+    from mtlrun.lab.report import cells
 
     path = out or folder / cells.PARQUET
     with writing(path):
@@ -676,7 +689,7 @@ def _write_parquet(folder: Path, out: Path | None) -> None:
 
 def _write_pages(made: Report, folder: Path) -> None:
     """Write the page of a run, and the index of the runs beside it."""
-    from mtlrun.report.summary import read_overview, results_root, write_overview
+    from mtlrun.lab.report.summary import read_overview, results_root, write_overview
 
     say(f"report: {write_run(made, folder)}")
     root = results_root(made, folder)
@@ -687,7 +700,7 @@ def _write_pages(made: Report, folder: Path) -> None:
 
 def _merge(folder: Path, other: Path) -> None:
     """Copy the cells of another folder and say how many."""
-    from mtlrun.runs.results import merge
+    from mtlrun.lab.results import merge
 
     with writing(folder):
         merged = merge(
@@ -754,8 +767,9 @@ def plot(
 
     Where the figure shows one data set and the run has several, each one gets a file of its own, named after it.
     """
-    from mtlrun.report.drawing import FORMATS, KINDS, check_drawing
-    from mtlrun.report.drawing import plot as draw
+    from mtlrun.lab.report.plots import KINDS
+    from mtlrun.lab.report.plots import plot as draw
+    from mtlrun.tables.drawing import FORMATS, check_drawing
 
     output_dir, out = options.file_or_folder(output_dir, out, FORMATS)
     if out is None:
@@ -765,8 +779,8 @@ def plot(
         )
     folder = Path(target)
     if (folder / "model.json").is_file():
-        from mtlrun.models import used
-        from mtlrun.report.modelplots import plot_model
+        from mtlrun.model.files import used
+        from mtlrun.model.plots import plot_model
 
         with writing(out, remedy="Choose another --out."), used(folder):
             lines = plot_model(
@@ -829,11 +843,11 @@ def verify(
     chose. The result is written to verified.json beside the run, also after an interrupt, and its report shows it.
     Ends with 1 where a cell agrees to fewer digits than its method promises, with 2 where none could be tried.
     """
-    from mtlrun.report.build import build_report, write_texts
-    from mtlrun.report.stored import VERIFIED
-    from mtlrun.report.summary import run_folders
-    from mtlrun.runs.verify import SAMPLE
-    from mtlrun.runs.verify import verify as tried
+    from mtlrun.engine.stored import VERIFIED
+    from mtlrun.lab.report.build import build_report, write_texts
+    from mtlrun.lab.report.summary import run_folders
+    from mtlrun.lab.verify import SAMPLE
+    from mtlrun.lab.verify import verify as tried
 
     if sum((sample is not None, seconds is not None, every)) > 1:
         raise UserError(
@@ -889,7 +903,7 @@ def verify(
 
 def _trial_text(trial: Trial) -> str:
     """Say of a cell how well it agrees."""
-    from mtlrun.runs.verify import ALL_DIGITS
+    from mtlrun.lab.verify import ALL_DIGITS
 
     name = next(iter(trial.names.values()))
     if trial.error:

@@ -87,7 +87,7 @@ def init(
 ) -> None:
     """Write a commented training file for a data set, ready for `mtlrun train`."""
     if schema:
-        from mtlrun.runs.spec import config_schema
+        from mtlrun.lab.spec import config_schema
 
         _write(
             json.dumps(config_schema(), indent=1) + "\n",
@@ -278,11 +278,11 @@ def train(
     Model, metrics, test predictions and a page are written to DIR/<id of the training file>. `mtlrun init` writes a
     training file to start from.
     """
-    from mtlrun.runs.load import chunk_training, load_training
-    from mtlrun.runs.pool import Pool
-    from mtlrun.runs.progress import make_progress
-    from mtlrun.runs.train import PAGE, training_lines
-    from mtlrun.runs.train import train as fit
+    from mtlrun.engine.pool import Pool
+    from mtlrun.engine.progress import make_progress
+    from mtlrun.lab.load import chunk_training, load_training
+    from mtlrun.lab.training import train as fit
+    from mtlrun.model.train import PAGE, training_lines
 
     if config.endswith((".yaml", ".yml")) and not Path(config).exists():
         raise ConfigError(
@@ -292,7 +292,7 @@ def train(
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
     if chunked is not None:
-        from mtlrun.comparison.chunked import train_chunks
+        from mtlrun.lab.training import train_chunks
 
         pool = Pool(jobs, backend, scheduler)
         trained = train_chunks(

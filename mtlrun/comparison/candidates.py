@@ -15,18 +15,18 @@ from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
     NATIVE,
-    OWN,
     POOLED,
     TRIVIAL,
+    USER_DEFINED,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP
+from mtlrun.engine.job import TABLE_WITH_LEVELS, with_params
+from mtlrun.engine.methods import class_path, parameter_names
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.inputs import takes_groups
 from mtlrun.estimators.metadata import MethodMetadata, Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
-from mtlrun.runs.cell import TABLE_WITH_LEVELS, with_params
-from mtlrun.runs.methods import class_path, parameter_names
 from mtlrun.solvers.hierarchical.smooth_parts import MAX_CROSSED_LEVELS
 
 TABULAR = "mtlrun.estimators.baselines"
@@ -101,18 +101,9 @@ class Candidate:
     features: str = ""
 
     @property
-    def method(self) -> dict[str, Any]:
-        """What a training file says of it; methods that compete have an inner score, with a grid or without."""
-        given: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("params", "grid", "select_with", "halving")
-        }
-        if not self.grid and self.family in (INDEPENDENT, POOLED, MULTITASK):
-            given["scored"] = True
-        return {
-            "estimator": self.estimator,
-            **{name: value for name, value in given.items() if value},
-        }
+    def is_scored(self) -> bool:
+        """Whether it has an inner score without a grid, because it competes."""
+        return not self.grid and self.family in (INDEPENDENT, POOLED, MULTITASK)
 
 
 def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
@@ -213,7 +204,9 @@ def named_candidates(
             found[model] = _registered(model, dataset, train)
         elif model in METHODS:
             grid = grid_of(model, _scale(dataset, train))
-            candidate = Candidate(model, families.pop(model, OWN), model, grid=grid)
+            candidate = Candidate(
+                model, families.pop(model, USER_DEFINED), model, grid=grid
+            )
             found[model] = _wrapped(_keeping_groups(candidate, dataset), dataset)
         elif ":" in name:
             short = name.partition(":")[2]
@@ -223,7 +216,9 @@ def named_candidates(
                 else short
             )
             _check_class(name)
-            candidate = Candidate(label, families.pop(name, OWN), class_path(name))
+            candidate = Candidate(
+                label, families.pop(name, USER_DEFINED), class_path(name)
+            )
             found[label] = _wrapped(_keeping_groups(candidate, dataset), dataset)
         else:
             _refuse(name, standard)

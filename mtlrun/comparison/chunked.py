@@ -14,6 +14,16 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from mtlrun.chunks.sums import (
+    Folds,
+    Losses,
+    Products,
+    add_up,
+    check_tasks,
+    statistics_of,
+    target_moments,
+)
+from mtlrun.chunks.table import ChunkedTable
 from mtlrun.comparison.candidates import (
     FIT_TOL,
     SEARCH_TOL,
@@ -21,40 +31,34 @@ from mtlrun.comparison.candidates import (
     grid_of,
     registered,
 )
-from mtlrun.comparison.foldsums import (
-    TUNED,
-    Folds,
-    FoldSearch,
-    Losses,
-    Products,
-    SummedEvaluation,
-    Training,
-    add_up,
-    check_tasks,
-    statistics_of,
-    target_moments,
-    values_of,
-)
-from mtlrun.comparison.gain import Layout
-from mtlrun.comparison.leaderboard import Board
+from mtlrun.comparison.gain import RowIndex
+from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.protocol import Settings, read_settings
 from mtlrun.comparison.result import MODEL, Comparison
-from mtlrun.comparison.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
-from mtlrun.data.chunks import ChunkedTable, chunk_files
-from mtlrun.data.files import data_file
+from mtlrun.comparison.summed import (
+    TUNED,
+    FoldSearch,
+    SummedEvaluation,
+    Training,
+)
+from mtlrun.comparison.verdict import (
+    INDEPENDENT,
+    NMSE,
+    SMALLEST,
+    TRIVIAL,
+    ComparedMethod,
+)
 from mtlrun.data.roles import Roles
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.stored import COMPARED
 from mtlrun.errors import ConfigError, counted
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.metadata import Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
-from mtlrun.fitted import Model
-from mtlrun.report.stored import COMPARED
-from mtlrun.runs.cell import edges_of
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.spec import ChunkTraining
-from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
-from mtlrun.utils.io import file_json, write_atomic, writing
+from mtlrun.model.fitted import Model
+from mtlrun.model.train import Trained, save_training
+from mtlrun.utils.io import file_json, write_atomic
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -318,12 +322,12 @@ def compare_chunks(
     search.run(combinations(range(K), 2))
     entries, coef, intercept = _entries(data, search)
     say("second pass: losses of the rows left out")
-    tested = SummedEvaluation(
+    evaluation = SummedEvaluation(
         y=np.broadcast_to(
             np.nan,
             (data.n_rows, len(data.tasks)) if table.task is None else (data.n_rows,),
         ),
-        layout=Layout(len(data.tasks)),
+        row_index=RowIndex(len(data.tasks)),
         rows=[],
         new=[],
         folds=K,
@@ -336,8 +340,8 @@ def compare_chunks(
     name = table.files[0].parent.name or "files"
     sizes = [int(n) for n in data.folds.whole.n_rows]
     facts = _facts(data)
-    board = Board(
-        f"Does multi-task learning help on {name}?", tested.metric, False, data.tasks, sizes, entries, tested,
+    board = Leaderboard(
+        f"Does multi-task learning help on {name}?", evaluation.metric, False, data.tasks, sizes, entries, evaluation,
         "IndependentRidge", facts,
     )  # fmt: skip
     best = next(c for c in candidates if c.label == board.ranked()[0].label)
@@ -444,11 +448,14 @@ def _facts(data: Chunked) -> list[str]:
     ]
 
 
-def _entries(data: Chunked, search: FoldSearch) -> tuple[list[Entry], Array, Array]:
+def _entries(
+    data: Chunked, search: FoldSearch
+) -> tuple[list[ComparedMethod], Array, Array]:
     """Fit every candidate without every fold; return what is known of them, and the coefficients of all."""
     K, metric = len(data.folds.parts), "nmse" if data.table.task is None else "rmse"
     entries = [
-        Entry(candidate.label, candidate.family) for candidate in search.candidates
+        ComparedMethod(candidate.label, candidate.family)
+        for candidate in search.candidates
     ]
     d, T = len(data.table.features), len(data.tasks)
     coef, intercept = np.empty((K, len(entries), d, T)), np.empty((K, len(entries), T))
@@ -500,80 +507,3 @@ def _final(data: Chunked, candidate: Candidate) -> Trained:
         "config": {"method": candidate.label},
     }
     return Trained(data.model(candidate.label, training, fitted, facts), result, "")
-
-
-def train_chunks(
-    training: ChunkTraining,
-    *,
-    output: Path,
-    pool: Pool,
-    force: bool = False,
-    say: Callable[[str], None],
-) -> TrainingSummary:
-    """Train a model on a table in chunks; raises as `mtlrun.runs.train.train`."""
-    folder = output / training.id
-    check_settings(folder, training, force)
-    name, K = training.method.estimator, training.folds
-    candidate = candidate_of(name, Scale(1, 2))
-    params = {**candidate.params, **training.method.params}
-    candidate = replace(candidate, params=params, grid=dict(training.method.grid))
-    for values in values_of(candidate)[:1]:
-        build({"estimator": candidate.estimator, "params": {**params, **values}})
-    roles = training.data.model_dump(exclude={"files"})
-    files = chunk_files(training.files)
-    if not files:
-        data_file(training.files)
-        files = [training.files]
-    data = Chunked.read(ChunkedTable.of(files, **roles), pool, K, training.seed, say)
-    search = FoldSearch(data.folds, [candidate])
-    search.run((0, other) for other in range(1, K))
-    params, score = search.best(candidate, 0)
-    say(f"fitting {name}")
-    fitted_to = Training.of(data.folds.without(0))
-    started = time.perf_counter()
-    fitted = fitted_to.fit(candidate, params)
-    seconds = {
-        "fit": time.perf_counter() - started,
-        "search": search.seconds[candidate.label],
-    }
-    found = data.scores(0, *fitted[:2])
-    converged = bool(getattr(fitted[2], "converged_", True))
-    if training.refit:
-        fitted_to = Training.of(data.folds.whole)
-        fitted = fitted_to.fit(candidate, params)
-    result = {
-        "schema": 1,
-        "id": training.id,
-        "dataset": training.config["data"]["files"],
-        "method": name,
-        "status": "ok" if converged else "not converged",
-        "params": params,
-        "metrics": {key: float(np.nanmean(values)) for key, values in found.items()},
-        "per_task": {key: values.tolist() for key, values in found.items()},
-        "counts": {
-            "n_tasks": len(data.tasks),
-            **{f"undefined_{k}": int(np.isnan(v).sum()) for k, v in found.items()},
-        },
-        "seconds": seconds,
-        "solver": {},
-        "selection": {
-            "chosen": params,
-            "metric": "nmse",
-            "score": score,
-            "edges": edges_of(candidate.grid, params),
-        }
-        if candidate.grid
-        else {},
-        "refit": training.refit,
-    }
-    facts = {
-        "name": training.id,
-        "refit": training.refit,
-        "metrics": result["metrics"],
-        "config": training.config,
-    }
-    with writing(folder, "Free some space, or choose another folder with --output."):
-        save_training(
-            Trained(data.model(name, fitted_to, fitted, facts), result, ""), folder
-        )
-    return TrainingSummary(folder, result)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.chunks.table import chunk_files
 from mtlrun.comparison.candidates import (
     INNER,
     Candidate,
@@ -29,7 +30,8 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.differences import differences, tables_like
-from mtlrun.comparison.leaderboard import PARTS, Board, curve_of
+from mtlrun.comparison.jobs import ComparisonJobs
+from mtlrun.comparison.leaderboard import PARTS, Leaderboard, curve_of
 from mtlrun.comparison.protocol import (
     Protocol,
     Settings,
@@ -49,29 +51,26 @@ from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
-    STRATEGIES,
-    Entry,
+    VERDICT_FAMILIES,
+    ComparedMethod,
     Evaluation,
-    answer,
+    judge,
 )
-from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.names import distinct
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import Table, read_table, table_of_frame
+from mtlrun.engine.compute import loaded
+from mtlrun.engine.job import choose_over_splits
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.progress import Progress
+from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError, DataError
 from mtlrun.metrics import get_metric
-from mtlrun.report.grid import duration
-from mtlrun.runs.cell import choose_over_splits
-from mtlrun.runs.compute import loaded
-from mtlrun.runs.plan import Plan, plan
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.progress import Progress
-from mtlrun.runs.run import Runner
-from mtlrun.runs.spec import Experiment
-from mtlrun.runs.train import Trained, fit_training, load_trained
+from mtlrun.model.train import Trained, fit_training, load_trained
+from mtlrun.tables.report_table import duration
 from mtlrun.utils.io import canonical_json, temporary, writing
 from mtlrun.utils.text import folder_name, hidden, id_of, stem_of
 
@@ -94,7 +93,7 @@ def compare(
     labels: str | Path | None = None,
     test: Any = None,
     say: Callable[[str], None] = lambda _: None,
-    finished: Callable[[Board], None] = lambda _: None,
+    finished: Callable[[Leaderboard], None] = lambda _: None,
     output: str | Path | None = None,
     **options: Any,
 ) -> Comparison:
@@ -230,7 +229,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _Session:
-    """Where a comparison computes: the table as a stored data set, and the folder of the cells."""
+    """Where a comparison computes: the table as a stored data set, and the folder of the jobs."""
 
     source: TableSource
     folder: Path
@@ -245,7 +244,7 @@ class _Session:
         candidates: list[Candidate],
         facts: list[str],
         started: float,
-        finished: Callable[[Board], None],
+        finished: Callable[[Leaderboard], None],
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result."""
         end = (
@@ -254,28 +253,28 @@ class _Session:
             else started + self.settings.budget * 60
         )
         deadline = None if end is None else started + FILL * (end - started)
-        tested = self.protocol.tested(self.dataset)
-        waves = self._waves(self.protocol, candidates, tested, deadline)
-        cells = waves.cells
+        evaluation = self.protocol.evaluation(self.dataset)
+        waves = self._waves(self.protocol, candidates, evaluation, deadline)
+        jobs = waves.jobs
 
-        def so_far(entries: list[Entry]) -> None:
+        def so_far(entries: list[ComparedMethod]) -> None:
             if any(entry.score is not None for entry in entries):
                 done = sum(len(entry.scores) + len(entry.failures) for entry in entries)
                 left = waves.remaining()
                 text = "" if left is None else f", about {duration(left)} left"
                 board = self._board(
                     entries,
-                    tested,
+                    evaluation,
                     facts,
-                    [f"unfinished: {done} of {len(cells)} fits are done{text}"],
+                    [f"unfinished: {done} of {len(jobs)} fits are done{text}"],
                 )
                 finished(replace(board, title=f"Unfinished: {board.title}"))
 
         waves.finished = so_far
-        board = self._board(waves.run(), tested, facts, waves.left_out)
+        board = self._board(waves.run(), evaluation, facts, waves.left_out)
         keys = [
-            {"method": label, "trial": trial, "key": cell.key}
-            for (label, trial), cell in cells.items()
+            {"method": label, "trial": trial, "key": job.key}
+            for (label, trial), job in jobs.items()
         ]
         asked = {
             name: value
@@ -305,8 +304,8 @@ class _Session:
             saved,
         )
 
-    def _curve(self, board: Board, deadline: float | None) -> pd.DataFrame:
-        """Repeat the comparison after training on parts of the rows; its cells are kept like all others."""
+    def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
+        """Repeat the comparison after training on parts of the rows; its jobs are kept like all others."""
 
         def fewer(part: float) -> Protocol:
             return replace(
@@ -321,10 +320,12 @@ class _Session:
                 self.settings, self.dataset, fewer(part), self.source.roles.unseen
             )
             candidates = [
-                candidate for candidate in found if candidate.family in STRATEGIES
+                candidate for candidate in found if candidate.family in VERDICT_FAMILIES
             ]
-            entries = self._waves(fewer(part), candidates, board.tested, deadline).run()
-            answers[part] = answer(entries, board.tested)
+            entries = self._waves(
+                fewer(part), candidates, board.evaluation, deadline
+            ).run()
+            answers[part] = judge(entries, board.evaluation)
         return curve_of(
             answers, self.dataset, lambda part: fewer(part).rows(self.dataset, 0)[0]
         )
@@ -333,12 +334,14 @@ class _Session:
         self,
         protocol: Protocol,
         candidates: list[Candidate],
-        tested: Evaluation,
+        evaluation: Evaluation,
         deadline: float | None,
     ) -> CompareSchedule:
         """Return what computes methods on all splits."""
-        made = self._plan(protocol.experiment(candidates, self.dataset))
-        cells = {(row.method, row.trial): row.cell for row in made.rows}
+        made = ComparisonJobs(protocol, self.dataset).plan(
+            candidates, self.folder, self.data
+        )
+        jobs = {(row.method, row.trial): row.job for row in made.rows}
         runner = Runner(
             made,
             Pool(self.settings.jobs),
@@ -349,30 +352,24 @@ class _Session:
             candidates, self.dataset, self.settings.folds, protocol.train
         )
         return CompareSchedule(
-            candidates, cells, runner, tested, deadline, self.say, usual=usual
-        )
-
-    def _plan(self, experiment: Experiment) -> Plan:
-        """Return the cells of an experiment on the table; they have no run folder of their own."""
-        return replace(
-            plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder
+            candidates, jobs, runner, evaluation, deadline, self.say, usual=usual
         )
 
     def _board(
         self,
-        entries: list[Entry],
-        tested: Evaluation,
+        entries: list[ComparedMethod],
+        evaluation: Evaluation,
         facts: list[str],
         left_out: list[str],
-    ) -> Board:
-        board = Board(
+    ) -> Leaderboard:
+        board = Leaderboard(
             title=f"Does multi-task learning help on {self.dataset.title}?",
             metric=self.protocol.metric,
             greater=get_metric(self.protocol.metric).greater_is_better,
             tasks=self.dataset.tasks,
             sizes=sizes_of(self.dataset),
             entries=entries,
-            tested=tested,
+            evaluation=evaluation,
             against=next(
                 entry.label for entry in entries if entry.family == INDEPENDENT
             ),
@@ -392,7 +389,7 @@ class _Session:
         return board
 
     def _final(
-        self, board: Board, candidates: dict[str, Candidate], end: float | None
+        self, board: Leaderboard, candidates: dict[str, Candidate], end: float | None
     ) -> tuple[str, Trained, str, Trained]:
         """Return the best method fitted on all rows, and the model whose coefficients are shown, each after its label.
 
@@ -428,7 +425,7 @@ class _Session:
         linear = self._fit(candidate, joint, params)
         return best.label, trained, joint.label, linear
 
-    def _in_time(self, entry: Entry, end: float | None) -> bool:
+    def _in_time(self, entry: ComparedMethod, end: float | None) -> bool:
         """Whether a method can be fitted on all rows before the end of the budget, as far as its fits tell."""
         if end is None:
             return True
@@ -439,22 +436,22 @@ class _Session:
         )
 
     def _fit(
-        self, candidate: Candidate, entry: Entry, params: Mapping[str, Any]
+        self, candidate: Candidate, entry: ComparedMethod, params: Mapping[str, Any]
     ) -> Trained:
         """Fit a method on all rows, unless the folder holds that model already.
 
         `params` are those that the searches of all splits chose.
         """
-        training = self.protocol.training(candidate, self.dataset, params)
-        made = self._plan(training)
-        cell = made.rows[0].cell
-        stored = load_trained(self.folder / MODEL, training, cell)
+        maker = ComparisonJobs(self.protocol, self.dataset)
+        training = maker.training(candidate, params)
+        stored = load_trained(self.folder / MODEL, training)
         if stored is not None:
             return stored
         self.say(f"fitting {candidate.label} on all rows")
         # Starting processes takes longer than what they would save on a method that took seconds per split.
         jobs = 1 if max(entry.seconds, default=math.inf) < SHORT else self.settings.jobs
-        return fit_training(training, cell, self.dataset, Runner(made, Pool(jobs)))
+        made = maker.plan_of(training.job, candidate.label, self.folder, self.data)
+        return fit_training(training, self.dataset, Runner(made, Pool(jobs)))
 
 
 @contextmanager
@@ -466,7 +463,7 @@ def _session(
     settings: Settings,
     say: Callable[[str], None],
 ) -> Iterator[_Session]:
-    """Store the table beside a card and read it back, so that its cells are those of ``mtlrun train chosen.yaml``."""
+    """Store the table beside a card and read it back, so that its jobs are those of ``mtlrun train chosen.yaml``."""
     with ExitStack() as stack:
         folder = (
             Path(output)

@@ -18,14 +18,14 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
+from mtlrun.comparison.atlas import read_lines
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import ConfigError, MtlrunError
 from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
-from mtlrun.fitted import distinct
-from mtlrun.papers.atlas import read_lines
+from mtlrun.model.fitted import distinct
 
 #: Tests are at this level. Slopes that are tested, at most, those of the largest variance first; and named.
 LEVEL, TESTED, NAMED = 0.05, 40, 5

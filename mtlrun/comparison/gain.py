@@ -15,17 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
+from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
+
 Array = np.ndarray
 
-#: Rows of the average task that the variance of a small task is shrunk by.
-SHRINK = 10
 #: Coverage of the intervals.
 COVERAGE = 0.95
 TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowIndex:
     """What belongs together among the tested rows.
 
     Attributes
@@ -44,20 +44,22 @@ class Layout:
     units: Array | None = None
     weights: Array | None = None
 
-    def entries(self, known: Array) -> tuple[Array, Array]:
+    def entries(self, is_tested: Array) -> tuple[Array, Array]:
         """Return row and task of the entries of a field that are known."""
         if self.task_id is None:
-            rows, tasks = np.nonzero(known)
+            rows, tasks = np.nonzero(is_tested)
             return rows, tasks
-        rows = np.flatnonzero(known)
+        rows = np.flatnonzero(is_tested)
         return rows, self.task_id[rows]
 
-    def is_weighted(self, known: Array) -> Array:
+    def is_weighted(self, is_tested: Array) -> Array:
         """Return which entries of a field of `known` ones have a positive weight."""
         if self.weights is None:
-            return known
+            return is_tested
         positive = self.weights > 0
-        return known & (positive if known.ndim == 1 else positive[:, np.newaxis])
+        return is_tested & (
+            positive if is_tested.ndim == 1 else positive[:, np.newaxis]
+        )
 
     def weigh(self, rows: Array) -> Array:
         """Return the weights of rows, 1 without any."""
@@ -118,8 +120,8 @@ class Gain:
     @property
     def better(self) -> tuple[int, int]:
         """Number of tasks that gain, and number of tasks that can be compared."""
-        known = self.tasks[~np.isnan(self.tasks)]
-        return int((known > 0).sum()), len(known)
+        is_tested = self.tasks[~np.isnan(self.tasks)]
+        return int((is_tested > 0).sum()), len(is_tested)
 
     def probabilities(self, smallest: float) -> tuple[float, float, float]:
         """Return those of a gain above `smallest`, within it and below ``-smallest``: the t curve read as posterior."""
@@ -130,30 +132,32 @@ class Gain:
         return above, 1 - above - below, below
 
 
-def correction(folds: int, repeats: int, separate: bool = False) -> float:
+def correction(folds: int, repeats: int, has_test_file: bool = False) -> float:
     """Return the factor of a standard error over rows: 1.5 for 5-fold twice, 2 for one repeat, 1 for separate rows."""
-    if separate:
+    if has_test_file:
         return 1.0
     return 2.0 if repeats < 2 else math.sqrt(1 + folds / (folds - 1))
 
 
-def task_scales(y: Array, layout: Layout) -> Array:
+def task_scales(y: Array, row_index: RowIndex) -> Array:
     """Return the variance that squared errors of every task are divided by.
 
     That of the targets, weighted; small tasks in one unit are shrunk towards the average by ten rows, of which a row of
     weight w counts as w. NaN for a constant target.
     """
-    known = layout.is_weighted(~np.isnan(y))
-    rows, tasks = layout.entries(known)
-    values = y[known]
-    weights = layout.weigh(rows)
-    counts = np.bincount(tasks, weights, layout.n_tasks)
-    means = _divided(np.bincount(tasks, weights * values, layout.n_tasks), counts)
+    is_tested = row_index.is_weighted(~np.isnan(y))
+    rows, tasks = row_index.entries(is_tested)
+    values = y[is_tested]
+    weights = row_index.weigh(rows)
+    counts = np.bincount(tasks, weights, row_index.n_tasks)
+    means = _divided(np.bincount(tasks, weights * values, row_index.n_tasks), counts)
     squares = weights * (values - means[tasks]) ** 2
-    found = _divided(np.bincount(tasks, squares, layout.n_tasks), counts)
-    if layout.task_id is not None:
+    found = _divided(np.bincount(tasks, squares, row_index.n_tasks), counts)
+    if row_index.task_id is not None:
         average = np.nansum(counts * found) / counts.sum()
-        found = (counts * np.nan_to_num(found) + SHRINK * average) / (counts + SHRINK)
+        found = (counts * np.nan_to_num(found) + VARIANCE_SHRINKAGE_ROWS * average) / (
+            counts + VARIANCE_SHRINKAGE_ROWS
+        )
     return np.where(found > 0, found, np.nan)
 
 
@@ -175,25 +179,25 @@ def log_losses(y: Array, scores: Array) -> Array:
 
 
 def concordances(
-    y: Array, scores: Array, layout: Layout, rows: Array
+    y: Array, scores: Array, row_index: RowIndex, rows: Array
 ) -> tuple[Array, Array]:
     """Return how many rows of the other class a row of one test part is ordered rightly with, and how many there are.
 
     Parameters
     ----------
     y, scores : field of these rows
-    layout : Layout
+    row_index : RowIndex
     rows : ndarray of int
         Of the test part.
     """
     right, pairs = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
-    weights = layout.weigh(rows)
-    for task in range(layout.n_tasks):
-        if layout.task_id is None:
+    weights = row_index.weigh(rows)
+    for task in range(row_index.n_tasks):
+        if row_index.task_id is None:
             where = np.flatnonzero(~np.isnan(y[:, task]))
             place: tuple[Array, ...] = (where, np.full(len(where), task))
         else:
-            where = np.flatnonzero((layout.task_id[rows] == task) & ~np.isnan(y))
+            where = np.flatnonzero((row_index.task_id[rows] == task) & ~np.isnan(y))
             place = (where,)
         if len(where):
             right[place], pairs[place] = _concordant(
@@ -216,15 +220,15 @@ def _concordant(positive: Array, scores: Array, weights: Array) -> tuple[Array, 
 
 
 def relative_gain(
-    joint: Array, without: Array, layout: Layout, factor: float
+    multitask: Array, baseline: Array, row_index: RowIndex, factor: float
 ) -> Gain | None:
     """Return the relative reduction of the mean loss, ``1 - A_joint / A_without``; tasks weigh equally.
 
     Parameters
     ----------
-    joint, without : field
+    multitask, baseline : field
         Losses, averaged over the repeats.
-    layout : Layout
+    row_index : RowIndex
     factor : float
         See `correction`.
 
@@ -233,13 +237,15 @@ def relative_gain(
     Gain or None
         None where nothing can be compared.
     """
-    known = layout.is_weighted(~np.isnan(joint) & ~np.isnan(without))
-    rows, tasks = layout.entries(known)
-    weights = layout.weigh(rows)
-    totals = np.bincount(tasks, weights, layout.n_tasks)
-    first = _divided(np.bincount(tasks, weights * joint[known], layout.n_tasks), totals)
+    is_tested = row_index.is_weighted(~np.isnan(multitask) & ~np.isnan(baseline))
+    rows, tasks = row_index.entries(is_tested)
+    weights = row_index.weigh(rows)
+    totals = np.bincount(tasks, weights, row_index.n_tasks)
+    first = _divided(
+        np.bincount(tasks, weights * multitask[is_tested], row_index.n_tasks), totals
+    )
     second = _divided(
-        np.bincount(tasks, weights * without[known], layout.n_tasks), totals
+        np.bincount(tasks, weights * baseline[is_tested], row_index.n_tasks), totals
     )
     mine, other = _mean(first), _mean(second)
     count = int((totals > 0).sum())
@@ -247,8 +253,10 @@ def relative_gain(
         return None
     ratio = mine / other
     share = _divided(weights, totals[tasks])
-    part = share * (ratio * without[known] - joint[known]) / (other * count)
-    error, df, units = _error(part, share, rows, tasks, layout)
+    part = (
+        share * (ratio * baseline[is_tested] - multitask[is_tested]) / (other * count)
+    )
+    error, df, units = _error(part, share, rows, tasks, row_index)
     gains = 1 - _divided(first, np.where(second > 0, second, np.nan))
     return Gain(
         1 - ratio,
@@ -262,18 +270,18 @@ def relative_gain(
 
 
 def auc_gain(
-    joint: Array,
-    without: Array,
+    multitask: Array,
+    baseline: Array,
     pairs: Array,
     positive: Array,
-    layout: Layout,
+    row_index: RowIndex,
     factor: float,
 ) -> Gain | None:
     """Return the difference of the AUC, mean over the tasks; pairs are of rows of one test part.
 
     Parameters
     ----------
-    joint, without : field
+    multitask, baseline : field
         Sums over the repeats of the first field of `concordances`.
     pairs : field
         That of the second.
@@ -281,37 +289,43 @@ def auc_gain(
     layout, factor
         As of `relative_gain`.
     """
-    known = layout.is_weighted(~np.isnan(joint) & ~np.isnan(without) & ~np.isnan(pairs))
-    rows, tasks = layout.entries(known)
-    side, count = positive[known], pairs[known]
-    totals = np.bincount(tasks, count * side, layout.n_tasks)
-    first = _divided(np.bincount(tasks, joint[known] * side, layout.n_tasks), totals)
-    second = _divided(np.bincount(tasks, without[known] * side, layout.n_tasks), totals)
+    is_tested = row_index.is_weighted(
+        ~np.isnan(multitask) & ~np.isnan(baseline) & ~np.isnan(pairs)
+    )
+    rows, tasks = row_index.entries(is_tested)
+    side, count = positive[is_tested], pairs[is_tested]
+    totals = np.bincount(tasks, count * side, row_index.n_tasks)
+    first = _divided(
+        np.bincount(tasks, multitask[is_tested] * side, row_index.n_tasks), totals
+    )
+    second = _divided(
+        np.bincount(tasks, baseline[is_tested] * side, row_index.n_tasks), totals
+    )
     defined = int((totals > 0).sum())
     if not defined:
         return None
     gains = first - second
     use = totals[tasks] > 0
     rows, tasks = rows[use], tasks[use]
-    part = ((joint - without)[known][use] - gains[tasks] * count[use]) / (
+    part = ((multitask - baseline)[is_tested][use] - gains[tasks] * count[use]) / (
         totals[tasks] * defined
     )
     share = (
-        np.full(len(rows), 1.0) / np.bincount(tasks, minlength=layout.n_tasks)[tasks]
+        np.full(len(rows), 1.0) / np.bincount(tasks, minlength=row_index.n_tasks)[tasks]
     )
-    error, df, units = _error(part, share, rows, tasks, layout)
+    error, df, units = _error(part, share, rows, tasks, row_index)
     return Gain(
         _mean(gains), factor * error, df, units, _mean(first), _mean(second), gains
     )
 
 
 def _error(
-    part: Array, share: Array, rows: Array, tasks: Array, layout: Layout
+    part: Array, share: Array, rows: Array, tasks: Array, row_index: RowIndex
 ) -> tuple[float, int, int]:
     """Return standard error, degrees of freedom and number of units, from what every entry contributes to the gain."""
-    if layout.task_id is not None and layout.units is None:
-        sizes = np.bincount(tasks, minlength=layout.n_tasks)
-        means = np.bincount(tasks, part, layout.n_tasks)[
+    if row_index.task_id is not None and row_index.units is None:
+        sizes = np.bincount(tasks, minlength=row_index.n_tasks)
+        means = np.bincount(tasks, part, row_index.n_tasks)[
             tasks
         ]  # a share of the sum, as large as that of the weight
         alone = sizes[tasks] == 1
@@ -322,7 +336,7 @@ def _error(
             len(rows) - int((sizes > 0).sum()),
             len(rows),
         )
-    names = rows if layout.units is None else layout.units[rows]
+    names = rows if row_index.units is None else row_index.units[rows]
     _, codes = np.unique(names, return_inverse=True)
     sums = np.bincount(codes, part)
     n = len(sums)
@@ -338,5 +352,5 @@ def _divided(a: Array, b: Array) -> Array:
 
 
 def _mean(values: Array) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else math.nan
+    is_tested = values[~np.isnan(values)]
+    return float(is_tested.mean()) if is_tested.size else math.nan

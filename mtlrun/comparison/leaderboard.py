@@ -25,15 +25,21 @@ from mtlrun.comparison.verdict import (
     NO_VERDICT,
     POOLED,
     TRIVIAL,
-    Answer,
-    Entry,
+    ComparedMethod,
+    ComparisonVerdict,
     Evaluation,
-    answer,
+    judge,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
-from mtlrun.report.figures import Forest
-from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_section
+from mtlrun.tables.figures import Forest
+from mtlrun.tables.report_table import (
+    Column,
+    ReportTable,
+    Section,
+    json_text,
+    markdown_section,
+)
 from mtlrun.utils.text import cleaned
 
 SCHEMA = 2
@@ -42,7 +48,7 @@ MAX_COLUMNS = 8
 
 
 @dataclass
-class Board:
+class Leaderboard:
     """A comparison, finished or not.
 
     Attributes
@@ -53,8 +59,8 @@ class Board:
     tasks : list of str
     sizes : list of int
         Rows of every task.
-    entries : list of Entry
-    tested : Evaluation
+    entries : list of ComparedMethod
+    evaluation : Evaluation
         The rows that were tested in every split.
     against : str
         Label of the method that every other one is compared with in the leaderboard.
@@ -69,8 +75,8 @@ class Board:
     greater: bool
     tasks: list[str]
     sizes: list[int]
-    entries: list[Entry]
-    tested: Evaluation
+    entries: list[ComparedMethod]
+    evaluation: Evaluation
     against: str
     facts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -90,20 +96,20 @@ class Board:
         """Number of splits that any method was tested on."""
         return max((len(entry.scores) for entry in self.entries), default=0)
 
-    def ranked(self) -> list[Entry]:
+    def ranked(self) -> list[ComparedMethod]:
         """Return the methods that have a score, the best first; those with fewer splits than others come later."""
         sign = -1.0 if self.greater else 1.0
         found = [e for e in self.entries if e.score is not None]
         return sorted(found, key=lambda e: (-len(e.scores), sign * (e.score or 0.0)))
 
-    def best(self, *families: str) -> Entry | None:
+    def best(self, *families: str) -> ComparedMethod | None:
         """Return the method of some families (of all without any) with the best score."""
         return next(
             (e for e in self.ranked() if not families or e.family in families), None
         )
 
     @property
-    def reference(self) -> Entry | None:
+    def reference(self) -> ComparedMethod | None:
         """The method that the others are compared with, if it has a score."""
         return next(
             (
@@ -114,14 +120,16 @@ class Board:
             None,
         )
 
-    def gain(self, entry: Entry, other: Entry) -> Gain | None:
+    def gain(self, entry: ComparedMethod, other: ComparedMethod) -> Gain | None:
         """Return how much better a method is than another: a function of the losses of these two alone."""
-        return self.tested.gain(entry.losses, other.losses, self._repeats(entry, other))
+        return self.evaluation.gain(
+            entry.losses, other.losses, self._repeats(entry, other)
+        )
 
-    def _repeats(self, entry: Entry, other: Entry) -> int:
-        done = range(self.tested.folds * self.tested.repeats)
+    def _repeats(self, entry: ComparedMethod, other: ComparedMethod) -> int:
+        done = range(self.evaluation.folds * self.evaluation.repeats)
         return (
-            self.tested.repeats
+            self.evaluation.repeats
             if all(s in entry.losses and s in other.losses for s in done)
             else 1
         )
@@ -148,7 +156,7 @@ class Board:
         return Forest(
             "gains",
             f"Gain over {base.label}",
-            f"gain ({self.tested.measure}), 95% interval",
+            f"gain ({self.evaluation.measure}), 95% interval",
             entries,
             pale,
         )
@@ -159,7 +167,7 @@ class Board:
         joint, base = self.best(MULTITASK), self.reference
         if joint is None or base is None or not joint.losses:
             return None
-        gains = self.tested.task_gains(
+        gains = self.evaluation.task_gains(
             joint.losses, base.losses, self._repeats(joint, base)
         )
         found = [
@@ -172,15 +180,15 @@ class Board:
             for t, g in sorted(found, key=lambda pair: -pair[1].value)
         ]
         title = f"Gain of {joint.label} over {base.label}, task by task"
-        axis = f"gain ({self.tested.measure}), 95% interval; left of 0: hurt"
+        axis = f"gain ({self.evaluation.measure}), 95% interval; left of 0: hurt"
         return Forest("tasks", title, axis, entries) if entries else None
 
     @cached_property
-    def answer(self) -> Answer:
+    def answer(self) -> ComparisonVerdict:
         """The verdict."""
-        return answer(self.entries, self.tested)
+        return judge(self.entries, self.evaluation)
 
-    def hurt(self, entry: Entry) -> list[tuple[str, float, bool]]:
+    def hurt(self, entry: ComparedMethod) -> list[tuple[str, float, bool]]:
         """Return the tasks that a method makes worse than the reference does, the worst first.
 
         Each with its loss and whether it is worse in every split (of at least two).
@@ -222,7 +230,7 @@ def equal_scores(a: float | None, b: float | None) -> bool:
 # ---------------------------------------------------------------- the report
 
 
-def next_steps(board: Board) -> list[str]:
+def next_steps(board: Leaderboard) -> list[str]:
     """Return what to do next, in two sentences at most."""
     joint, best, kind = board.best(MULTITASK), board.best(), board.answer.kind
     if best is None:
@@ -250,7 +258,7 @@ def next_steps(board: Board) -> list[str]:
 _ERRORS = {NMSE: "squared error", ERROR_RATE: "error rate", LOG_LOSS: "log loss"}
 
 
-def caption(board: Board) -> str:
+def caption(board: Leaderboard) -> str:
     """Return what the columns of the leaderboard mean, in a few sentences."""
     base, n = board.reference, max(len(board.ranked()) - 1, 0)
     text = (
@@ -259,7 +267,7 @@ def caption(board: Board) -> str:
     )
     if base is None or not n:
         return text
-    measure = board.tested.measure
+    measure = board.evaluation.measure
     what = f"how far the AUC, averaged over the tasks, is above that of {base.label}"
     if measure != AUC:
         what = f"the share of the {_ERRORS[measure]} of {base.label}, averaged over the tasks, that a method removes"
@@ -267,12 +275,12 @@ def caption(board: Board) -> str:
         f"{text} Gain ({measure}): {what}, with its 95% interval and p. The gain of the verdict is another one: "
         "that of the multi-task methods chosen in each split over the best without multi-task learning."
     )
-    if (board.metric, board.tested.measure) == ("rmse", NMSE):
+    if (board.metric, board.evaluation.measure) == ("rmse", NMSE):
         gain += " Ranks may differ from gains: the RMSE weighs tasks by their scale, the gain weighs them equally."
     return f"{gain} p is not corrected for multiple tests."
 
 
-def leaderboard_grid(board: Board) -> Grid:
+def leaderboard_grid(board: Leaderboard) -> ReportTable:
     """Return the leaderboard: one row per method, failed ones last."""
     numbers = (
         Column(board.metric, "score"),
@@ -282,7 +290,7 @@ def leaderboard_grid(board: Board) -> Grid:
         "high:score",
     )
     rest = ("p (exploratory):small", "better in", "splits:count", "seconds:seconds")
-    grid = Grid.of("rank:count", "method", "kind", *numbers, *rest)
+    grid = ReportTable.of("rank:count", "method", "kind", *numbers, *rest)
     base = board.reference
     places: dict[str, int] = {}
     ranked = board.ranked()
@@ -333,7 +341,7 @@ def leaderboard_grid(board: Board) -> Grid:
     return grid
 
 
-def task_grid(board: Board, limit: int | None = None) -> Grid:
+def task_grid(board: Leaderboard, limit: int | None = None) -> ReportTable:
     """Return the value of every task for every method, best methods first; at most `limit` methods."""
     shown = board.ranked()[:limit]
     rows = zip(
@@ -342,14 +350,14 @@ def task_grid(board: Board, limit: int | None = None) -> Grid:
         *(e.task_means(sorted(e.tasks)) for e in shown),
         strict=True,
     )
-    return Grid.of(
+    return ReportTable.of(
         "task", "rows:count", *(Column(e.label, "score") for e in shown), rows=rows
     )
 
 
-def sections(board: Board) -> list[Section]:
+def sections(board: Leaderboard) -> list[Section]:
     """Return the sections of the report."""
-    search = Grid.of("method", "chosen", "notes")
+    search = ReportTable.of("method", "chosen", "notes")
     for entry in board.entries:
         chosen = "; ".join(
             dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c)
@@ -395,16 +403,16 @@ def sections(board: Board) -> list[Section]:
     return [section for section in found if not section.empty]
 
 
-def markdown(board: Board) -> str:
+def markdown(board: Leaderboard) -> str:
     """Return leaderboard.md."""
-    blocks = [
+    has_time_blocks = [
         f"# {board.title}",
         *(markdown_section(section) for section in sections(board)),
     ]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(has_time_blocks) + "\n"
 
 
-def leaderboard_json(board: Board) -> str:
+def leaderboard_json(board: Leaderboard) -> str:
     """Return leaderboard.json."""
     joint, base, found = board.best(MULTITASK), board.reference, board.answer
     entries = []
@@ -445,8 +453,8 @@ def leaderboard_json(board: Board) -> str:
             "kind": found.kind,
             "details": found.details,
             "provisional": found.provisional,
-            "measure": board.tested.measure,
-            "smallest_gain": board.tested.smallest,
+            "measure": board.evaluation.measure,
+            "smallest_gain": board.evaluation.smallest,
             "gain": _gain_json(found.gain),
             "over_independent": _gain_json(found.independent),
             "over_pooled": _gain_json(found.pooled),
@@ -455,8 +463,8 @@ def leaderboard_json(board: Board) -> str:
         "metric": board.metric,
         "greater_is_better": board.greater,
         "splits": board.n_splits,
-        "folds": board.tested.folds,
-        "repeats": board.tested.repeats,
+        "folds": board.evaluation.folds,
+        "repeats": board.evaluation.repeats,
         "reference": board.against,
         "hurt": [
             {"task": t, "loss": loss, "every_split": e}
@@ -509,13 +517,15 @@ CURVE_COLUMNS = (
 
 
 def curve_of(
-    answers: dict[float, Answer], dataset: Dataset, rows: Callable[[float], np.ndarray]
+    answers: dict[float, ComparisonVerdict],
+    dataset: Dataset,
+    rows: Callable[[float], np.ndarray],
 ) -> pd.DataFrame:
     """Return a row per part of the training rows.
 
     Parameters
     ----------
-    answers : dict of float to Answer
+    answers : dict of float to ComparisonVerdict
         The verdict after training on a part of the rows.
     dataset : Dataset
     rows : callable
@@ -548,22 +558,22 @@ def rows_per_task(dataset: Dataset, rows: np.ndarray) -> float:
     return float(np.median((~np.isnan(dataset.y[rows])).sum(axis=0)))
 
 
-def curve_grid(curve: pd.DataFrame) -> Grid:
+def curve_grid(curve: pd.DataFrame) -> ReportTable:
     """Return the curve as a table of the report."""
     kinds = {"part": "seconds", "rows per task": "count", "verdict": "text"}
     rows: list[list[Any]] = [
         [None if pd.isna(v) else v for v in row]
         for row in curve.itertuples(index=False)
     ]
-    return Grid(
+    return ReportTable(
         [Column(name, kinds.get(name, "score")) for name in curve.columns], rows
     )
 
 
-def curve_text(tested: Evaluation) -> str:
+def curve_text(evaluation: Evaluation) -> str:
     """Say what the table of the curve shows."""
     return (
         "The best multi-task strategy against the best one without it, trained on parts of the rows of every task and "
-        f"tested on the same rows. Multi-task and without: mean over the tasks of the {tested.measure}; gain: as in "
+        f"tested on the same rows. Multi-task and without: mean over the tasks of the {evaluation.measure}; gain: as in "
         "the verdict, with its 95% interval."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from mtlrun.comparison.candidates import (
     nested_levels,
     read_families,
 )
-from mtlrun.comparison.gain import Layout
+from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.verdict import (
     AUC,
     ERROR_RATE,
@@ -37,19 +36,17 @@ from mtlrun.data.splits import (
     short_tasks,
     split_rows,
 )
+from mtlrun.engine.evaluation import one_class
+from mtlrun.engine.job import purpose_of
+from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
-from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric
-from mtlrun.runs.plan import purpose_of
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.spec import Experiment
 from mtlrun.utils.io import derive_seed
 from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow
 
 #: Folds of the comparison, how often they are drawn, and folds of the search inside the training rows.
 SPLITS, REPEATS, FOLDS = 5, 2, 3
-FEATURES = "table"
 
 
 @dataclass(frozen=True)
@@ -228,7 +225,7 @@ class Protocol:
         folds = self.split.get("folds", SPLITS)
         return (1 - 1 / float(folds)) * float(self.split.get("train", 1))
 
-    def tested(self, dataset: Dataset) -> Evaluation:
+    def evaluation(self, dataset: Dataset) -> Evaluation:
         """Return which rows are tested, and what gains are measured in."""
         parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]
         rows = [test for _, test in parts]
@@ -239,8 +236,8 @@ class Protocol:
             else ~np.isin(ids[test], ids[train])
             for train, test in parts
         ]
-        blocks = TIME in dataset.source and not dataset.splits
-        if blocks:
+        has_time_blocks = TIME in dataset.source and not dataset.splits
+        if has_time_blocks:
             units = np.full(dataset.n_samples, -1)
             for number, test in enumerate(rows):
                 units[test] = number
@@ -254,7 +251,7 @@ class Protocol:
         )
         return Evaluation(
             y=np.asarray(dataset.y, dtype=float),
-            layout=Layout(
+            row_index=RowIndex(
                 dataset.n_tasks,
                 ids,
                 None if dataset.splits else units,
@@ -266,55 +263,13 @@ class Protocol:
             repeats=self.repeats,
             measure=measure,
             smallest=smallest,
-            separate=bool(dataset.splits),
-            blocks=blocks,
+            has_test_file=bool(dataset.splits),
+            has_time_blocks=has_time_blocks,
             metric=self.metric,
-            idle=[one_class(dataset.subset(train)) for train, _ in parts]
+            is_single_class=[one_class(dataset.subset(train)) for train, _ in parts]
             if measure == AUC
             else [],
         )
-
-    def experiment(self, candidates: list[Candidate], dataset: Dataset) -> Experiment:
-        """Return the methods as an experiment, with a row for each on every split."""
-        config: dict[str, Any] = {
-            **self._common(dataset),
-            "title": f"Methods on {dataset.title}",
-            "datasets": [dataset.id],
-            "methods": [
-                {"label": candidate.label, **candidate.method, **_step(candidate)}
-                for candidate in candidates
-            ],
-            "split": {**self.split, "trials": self.n_splits},
-        }
-        return Experiment.of(config, dataset.title)
-
-    def training(
-        self,
-        candidate: Candidate,
-        dataset: Dataset,
-        params: Mapping[str, Any] | None = None,
-    ) -> Experiment:
-        """Return a method as a training file; its cell is that of the first split.
-
-        Parameters
-        ----------
-        candidate : Candidate
-        dataset : Dataset
-        params : mapping, optional
-            Parameters of the model that is fitted to all rows; default: those that the
-            search of the first split chooses.
-        """
-        config: dict[str, Any] = {
-            **self._common(dataset),
-            "kind": "train",
-            "title": f"{candidate.label} on {dataset.title}",
-            "dataset": {"id": dataset.id},
-            "method": candidate.method,
-            **_step(candidate),
-            "split": self.split,
-            "refit": dict(params) if params else True,
-        }
-        return Experiment.of(config, dataset.title)
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
@@ -322,26 +277,6 @@ class Protocol:
         seed = derive_seed(self.seed, dataset.id, *purpose)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test
-
-    def _common(self, dataset: Dataset) -> dict[str, Any]:
-        same = {
-            "schema": 1,
-            "id": f"compare/{dataset.id}",
-            "features": FEATURES,
-            "keep": ["predictions"],
-        }
-        selection = {"folds": self.folds, "metric": self.metric}
-        return {
-            **same,
-            "metrics": [self.metric],
-            "seed": self.seed,
-            "selection": selection,
-        }
-
-
-def _step(candidate: Candidate) -> dict[str, str]:
-    """Return the feature step of a method that has one of its own."""
-    return {"features": candidate.features} if candidate.features else {}
 
 
 def _measure(metric: str) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 import yaml
 
 from mtlrun.comparison.leaderboard import (
-    Board,
+    Leaderboard,
     curve_grid,
     curve_text,
     leaderboard_grid,
@@ -31,14 +31,21 @@ from mtlrun.data.names import class_task, distinct
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.data.weights import weights_of
+from mtlrun.engine.record import CELLS
+from mtlrun.engine.stored import COMPARED, read_sound
 from mtlrun.errors import DataError, UserError
-from mtlrun.fitted import Model, scores_table, to_csv
-from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.record import CELLS
-from mtlrun.report.figures import Figure, Forest
-from mtlrun.report.grid import Column, Grid, Section, csv_grid, html_block, text_lines
-from mtlrun.report.stored import COMPARED, read_sound
-from mtlrun.runs.train import Trained, save_training
+from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
+from mtlrun.model.fitted import Model, scores_table, to_csv
+from mtlrun.model.train import Trained, save_training
+from mtlrun.tables.figures import Figure, Forest
+from mtlrun.tables.report_table import (
+    Column,
+    ReportTable,
+    Section,
+    csv_grid,
+    html_block,
+    text_lines,
+)
 from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
 from mtlrun.utils.outputs import publish
 from mtlrun.utils.text import sanitize
@@ -69,7 +76,7 @@ class Comparison:
 
     Attributes
     ----------
-    board : Board
+    board : Leaderboard
         Everything that was measured.
     dataset : Dataset
         What the table became.
@@ -89,7 +96,7 @@ class Comparison:
         Name of the method of the model.
     """
 
-    board: Board
+    board: Leaderboard
     dataset: Dataset
     trained: Trained
     source: TableSource
@@ -232,9 +239,7 @@ class Comparison:
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.report.build import (
-            html_page,
-        )  # a template engine, and matplotlib for the figures
+        from mtlrun.tables.page import html_page
 
         drawn = [
             forest
@@ -243,7 +248,7 @@ class Comparison:
         ]
         first, *others = sections(self.board)
         if self.curve is not None:
-            text = [curve_text(self.board.tested)]
+            text = [curve_text(self.board.evaluation)]
             others.insert(
                 1, Section("Gain against rows per task", text, [curve_grid(self.curve)])
             )
@@ -263,7 +268,7 @@ class Comparison:
         title = f"Coefficients of {self.coefficients_of}"
         if self.coefficients is None:
             return Section(title), None
-        from mtlrun.report.modelplots import (
+        from mtlrun.model.plots import (
             interval_grid,
             interval_panels,
         )  # loads matplotlib
@@ -273,7 +278,7 @@ class Comparison:
             if self.saved == self.coefficients_of and self.dataset
             else []
         )
-        numbers = self.board.tested.measure == NMSE
+        numbers = self.board.evaluation.measure == NMSE
         unit = "for preprocessed features" + ", in the units of the targets" * numbers
         more = f"All of them: {COEFFICIENTS}."
         if panels:
@@ -291,7 +296,7 @@ class Comparison:
             [sanitize(str(task)), *map(float, values)]
             for task, values in self.coefficients[names].iterrows()
         )
-        grid = Grid.of(
+        grid = ReportTable.of(
             "task", *(Column(sanitize(name), "number") for name in names), rows=rows
         )
         return Section(
@@ -557,7 +562,7 @@ def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
     return _entry(place.name, source.sha256, source.size)
 
 
-def save_unfinished(folder: Path, board: Board) -> Path:
+def save_unfinished(folder: Path, board: Leaderboard) -> Path:
     """Write the leaderboard of a comparison that goes on and return its file; earlier results stay as they are.
 
     Raises
@@ -578,7 +583,7 @@ def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
 
 def _drawn(forest: Forest | None, ax: Any) -> Any:
     """Draw a figure and return its axes."""
-    from mtlrun.report.drawing import draw_forest  # loads matplotlib
+    from mtlrun.tables.drawing import draw_forest
 
     if forest is None:
         raise ValueError(
@@ -587,5 +592,5 @@ def _drawn(forest: Forest | None, ax: Any) -> Any:
     return draw_forest(forest, ax)
 
 
-def _frame(grid: Grid) -> pd.DataFrame:
+def _frame(grid: ReportTable) -> pd.DataFrame:
     return pd.DataFrame(grid.rows, columns=[column.name for column in grid.columns])

@@ -12,29 +12,35 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from mtlrun.comparison.candidates import TREES, Candidate, core, is_smooth
-from mtlrun.comparison.verdict import NATIVE, POOLED, TRIVIAL, Entry, Evaluation
+from mtlrun.comparison.verdict import (
+    NATIVE,
+    POOLED,
+    TRIVIAL,
+    ComparedMethod,
+    Evaluation,
+)
 from mtlrun.data.dataset import Dataset
+from mtlrun.engine.job import Job
+from mtlrun.engine.record import NOT_CONVERGED, Record
+from mtlrun.engine.run import Runner
 from mtlrun.metrics import get_metric
-from mtlrun.record import NOT_CONVERGED, Record
-from mtlrun.runs.cell import Cell
-from mtlrun.runs.run import Runner
 
-Place = tuple[str, int]
+ResultKey = tuple[str, int]
 #: What a comparison tells after every fit: all results so far.
-Finished = Callable[[list[Entry]], None]
+Finished = Callable[[list[ComparedMethod]], None]
 
 
 @dataclass
 class CompareSchedule:
-    """Computes the cells of a comparison and collects their records.
+    """Computes the jobs of a comparison and collects their records.
 
     Attributes
     ----------
     candidates : sequence of Candidate
         Cheap ones first.
-    cells : mapping of (label, split) to Cell
+    jobs : mapping of (label, split) to Job
     runner : Runner
-    tested : Evaluation
+    evaluation : Evaluation
     deadline : float or None
         Of `time.monotonic`: nothing is begun after it, and what runs is stopped. No number depends on it.
     say, finished : callable
@@ -45,9 +51,9 @@ class CompareSchedule:
     """
 
     candidates: Sequence[Candidate]
-    cells: Mapping[Place, Cell]
+    jobs: Mapping[ResultKey, Job]
     runner: Runner
-    tested: Evaluation
+    evaluation: Evaluation
     deadline: float | None = None
     say: Callable[[str], None] = lambda _: None
     finished: Finished = lambda _: None
@@ -55,11 +61,13 @@ class CompareSchedule:
     usual: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.entries = {c.label: Entry(c.label, c.family) for c in self.candidates}
-        self.places: dict[str, list[Place]] = {}
-        for place, cell in self.cells.items():
-            self.places.setdefault(cell.key, []).append(place)
-        self.open = set(self.cells)
+        self.entries = {
+            c.label: ComparedMethod(c.label, c.family) for c in self.candidates
+        }
+        self.places: dict[str, list[ResultKey]] = {}
+        for place, job in self.jobs.items():
+            self.places.setdefault(job.key, []).append(place)
+        self.open = set(self.jobs)
         self.runner.finished = self._add
         self.started, self.worked = time.monotonic(), 0.0
 
@@ -67,10 +75,10 @@ class CompareSchedule:
         """Return the seconds until all is computed, None while nothing is known."""
         elapsed = time.monotonic() - self.started
         return remaining_seconds(
-            self.entries, self.usual, len(self.tested.rows), elapsed, self.worked
+            self.entries, self.usual, len(self.evaluation.rows), elapsed, self.worked
         )
 
-    def run(self) -> list[Entry]:
+    def run(self) -> list[ComparedMethod]:
         """Compute everything, or what there is time for; return the results by method."""
         self.started = time.monotonic()
         with self.runner.working():
@@ -78,20 +86,20 @@ class CompareSchedule:
                 self.runner.pool, until=self.deadline, stops=self.deadline is not None
             )
             for number, wave in enumerate(self._waves()):
-                cells = [self.cells[place] for place in wave]
-                self._known(cells)
+                jobs = [self.jobs[place] for place in wave]
+                self._known(jobs)
                 # The first is computed in any case, so that there is a board whatever the budget, and in this process,
                 # as are others while those of the pool start.
                 here = replace(
                     pool,
-                    jobs=1,
+                    n_jobs=1,
                     until=self.deadline if number else None,
                     stops=False,
                     workers=(),
                 )
                 here = here if number == 0 or not pool.started else pool
                 self.runner.fits(
-                    [self.cells[place] for place in wave if place in self.open], here
+                    [self.jobs[place] for place in wave if place in self.open], here
                 )
         late: dict[int, list[str]] = {}
         for label in self.entries:
@@ -100,19 +108,19 @@ class CompareSchedule:
             )
         for missing, labels in late.items():
             if missing:
-                of = f"{missing} of {len(self.tested.rows)} splits"
+                of = f"{missing} of {len(self.evaluation.rows)} splits"
                 self.left_out.append(
                     f"no time was left for {of} of {', '.join(labels)}"
                 )
         return list(self.entries.values())
 
-    def _waves(self) -> Iterator[list[Place]]:
+    def _waves(self) -> Iterator[list[ResultKey]]:
         """Yield what is computed together: a method on the splits of a repeat, those that come later on all splits.
 
         Before a deadline every repeat of these is computed for itself, too: half of the splits are better than half of
         the folds of all searches.
         """
-        folds = self.tested.folds
+        folds = self.evaluation.folds
         first = [candidate.label for candidate in core(self.candidates)]
         rest = [
             candidate.label
@@ -120,7 +128,7 @@ class CompareSchedule:
             if candidate.label not in first
         ]
         repeats = [
-            range(r * folds, (r + 1) * folds) for r in range(self.tested.repeats)
+            range(r * folds, (r + 1) * folds) for r in range(self.evaluation.repeats)
         ]
         for splits in repeats:
             yield from ([(label, split) for split in splits] for label in first)
@@ -129,11 +137,11 @@ class CompareSchedule:
         for label in rest:
             yield from ([(label, split) for split in splits] for splits in repeats)
 
-    def _known(self, cells: list[Cell]) -> None:
+    def _known(self, jobs: list[Job]) -> None:
         """Take over what is done already."""
-        for cell in cells:
-            if self.open.intersection(self.places[cell.key]):
-                record = self.runner.store.load(cell.key)
+        for job in jobs:
+            if self.open.intersection(self.places[job.key]):
+                record = self.runner.store.load(job.key)
                 if record is not None and record.done:
                     self._add(record)
 
@@ -162,21 +170,21 @@ class CompareSchedule:
             else ""
         )
         before = "" if record.key in self.runner.computed else ", computed before"
-        text = f"{label}: {self.tested.metric} {entry.score:.4g} in {len(entry.scores)} splits{failed}"
+        text = f"{label}: {self.evaluation.metric} {entry.score:.4g} in {len(entry.scores)} splits{failed}"
         return f"{text}, {sum(entry.seconds):.3g} s{before}"
 
-    def _enter(self, entry: Entry, split: int, record: Record) -> None:
+    def _enter(self, entry: ComparedMethod, split: int, record: Record) -> None:
         scores = self.runner.store.read_scores(record) if record.done else None
         if scores is None:
             entry.failures[split] = record.error or record.status
             return
-        metric = self.tested.metric
+        metric = self.evaluation.metric
         score = record.metrics[metric]
         entry.scores[split] = math.nan if score is None else score
         entry.tasks[split] = [
             None if v is None or math.isnan(v) else v for v in record.per_task[metric]
         ]
-        entry.losses[split] = self.tested.losses(split, scores)
+        entry.losses[split] = self.evaluation.losses(split, scores)
         entry.seconds.append(
             record.seconds["total"] + record.seconds.get("search", 0.0)
         )
@@ -271,7 +279,7 @@ def _of_a_fit(candidate: Candidate, dataset: Dataset, train: float) -> float:
 
 
 def remaining_seconds(
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, ComparedMethod],
     usual: Mapping[str, float],
     splits: int,
     elapsed: float,
@@ -281,7 +289,7 @@ def remaining_seconds(
 
     Parameters
     ----------
-    entries : mapping of str to Entry
+    entries : mapping of str to ComparedMethod
     usual : mapping of str to float
         From `usual_seconds`.
     splits : int

@@ -58,7 +58,6 @@ from mtlrun.utils import plugins
 from mtlrun.utils.io import datasets_dir
 from mtlrun.utils.yaml import Finding, StrictModel, load_file, rendered, schema_findings
 
-SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}
 ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 

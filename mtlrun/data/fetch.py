@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.data.files import (
     OPENERS,
+    SUFFIXES,
     DataFile,
     container_of,
     data_directory,
@@ -38,6 +38,9 @@ from mtlrun.utils.io import open_regular, replacing, temporary, writing
 from mtlrun.utils.processes import tidy_folders
 from mtlrun.utils.sizes import MEMBERS, allow, allow_members
 from mtlrun.utils.text import hidden
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card, FileSpec
 
 #: Remedy if the data directory cannot be written.
 WRITABLE = "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA)."

@@ -19,13 +19,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.errors import DataError, UnknownNameError, suggest
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import IrregularFileError, open_regular, require_regular, writing
 from mtlrun.utils.sizes import allow_expansion
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card, FileSpec
 
 _CHUNK = 1 << 20
 #: How a compressed file is opened, by container.
@@ -65,7 +67,8 @@ _SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
 #: Bytes of a snapshot that are kept in memory; a larger one is a temporary file without a name.
 _IN_MEMORY = 64 << 20
 
-#: Containers of one file, by suffix.
+#: Endings of containers of one file, and these containers by their ending.
+SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}
 CONTAINERS = {suffix: container for container, suffix in SUFFIXES.items() if suffix}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
 

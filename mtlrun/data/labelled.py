@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.formats.mat import matrix
@@ -17,6 +16,9 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import text_table
 from mtlrun.data.tasks import make_tasks
 from mtlrun.errors import DataError, listed
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card
 
 
 def read_csv(

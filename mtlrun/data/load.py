@@ -11,12 +11,12 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtlrun.data.cards import Card, Variant, check_id, load_card
 from mtlrun.data.files import DataFile, data_directory, verify_files
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils.io import sha256_json
 
 if TYPE_CHECKING:
+    from mtlrun.data.cards import Card, Variant
     from mtlrun.data.dataset import Dataset
 
 
@@ -201,10 +201,15 @@ def source_name(card: Card) -> str:
     name = card.source.name
     if card.simulated:
         return f"generator:{name.rpartition(':')[2]}"
-    roles: list[str] = []
     if name == "table":
-        roles = [role for role in _VERSIONED_ROLES if card.source.options.get(role)]
-    return "+".join([f"reader:{name}", *roles])
+        return table_source_name(card.source.options)
+    return f"reader:{name}"
+
+
+def table_source_name(options: Mapping[str, Any]) -> str:
+    """Return `source_name` of a table of a user, from the options of its reader."""
+    roles = [role for role in _VERSIONED_ROLES if options.get(role)]
+    return "+".join(["reader:table", *roles])
 
 
 def source_function(card: Card) -> Callable[..., Dataset]:
@@ -243,6 +248,8 @@ def _prepare(
             f"data set {id}: coding must be one of {', '.join(CODINGS)}, not {coding!r}"
         )
     folder = data_directory(data_dir)
+    from mtlrun.data.cards import check_id, load_card  # loads pydantic
+
     card = load_card(check_id(id), folder)
     chosen = card.variant(variant)
     chosen = chosen.model_copy(update={"options": {**chosen.options, **options}})

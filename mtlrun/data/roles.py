@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy import sparse
 
-from mtlrun.data.cards import Card
 from mtlrun.data.dataset import TASK_TYPES, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.frames import instants, several, spoken_dates
@@ -42,6 +41,9 @@ from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file, stack_sparse
 from mtlrun.data.weights import drop_unweighted_rows, normalize_weights, weights_of
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
 MAX_WORDS = 50

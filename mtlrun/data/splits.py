@@ -320,7 +320,7 @@ def split_rows(
     ----------
     dataset : Dataset
     kind : {"random", "kfold", "published", "balanced"}
-        See `mtlrun.runs.spec.SplitSpec`. The training rows of a random split do not depend on `validation`, which is
+        See `mtlrun.lab.spec.SplitSpec`. The training rows of a random split do not depend on `validation`, which is
         taken out of its test rows; that of a published split is taken out of its training rows.
     trial : int
         From 0: number of the fold (further partitions follow the first), or of the published split.

@@ -28,7 +28,7 @@ from typing import (
 
 from mtlrun.errors import suggest
 
-Part = tuple[Any, ...]
+TrainTestData = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Rule:
         Alternatives as ``(kind, *arguments)``, for instance ``("integer", 1)``.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[TrainTestData, ...]
 
     def __or__(self, other: Rule) -> Rule:
         return Rule(self.parts + other.parts)
@@ -115,7 +115,7 @@ def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
     return Rule((("test", text, test),))
 
 
-def _text(part: Part) -> str:
+def _text(part: TrainTestData) -> str:
     match part:
         case ("real", low, high, closed):
             left = "("
@@ -138,7 +138,7 @@ def _text(part: Part) -> str:
     raise TypeError(f"no rule: {part!r}")
 
 
-def _accepts(part: Part, value: Any) -> bool:
+def _accepts(part: TrainTestData, value: Any) -> bool:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     match part:
         case ("real", low, high, closed):

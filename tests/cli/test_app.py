@@ -139,7 +139,7 @@ def failing(monkeypatch):
         def load_experiment(*args, **kwargs):
             raise error
 
-        monkeypatch.setattr("mtlrun.runs.load.load_experiment", load_experiment)
+        monkeypatch.setattr("mtlrun.lab.load.load_experiment", load_experiment)
 
     return prepare
 

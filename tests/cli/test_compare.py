@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from mtlrun.record import Record
-from mtlrun.runs.plan import unused_cells
+from mtlrun.engine.record import Record
+from mtlrun.lab.plan import unused_jobs
 
 FAST = ("--methods", "JointFeatureMTL", "--splits", "3", "--repeats", "1")
 
@@ -187,9 +187,9 @@ def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(
     best = json.loads((folder / "leaderboard.json").read_text())["methods"][0]
     planned = json.loads((folder / "compare.json").read_text())["cells"]
     (key,) = [
-        cell["key"]
-        for cell in planned
-        if (cell["method"], cell["trial"]) == (best["method"], 0)
+        job["key"]
+        for job in planned
+        if (job["method"], job["trial"]) == (best["method"], 0)
     ]
     where = ("--data-dir", str(folder / "data"))
     for output in (folder, tmp_path / "elsewhere"):
@@ -231,7 +231,7 @@ def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(
     )
     run = json.loads((folder / "own/again/full/run.json").read_text())
     assert run["cells"][0]["key"] == key
-    assert unused_cells(folder) == []  # what the comparison needs
+    assert unused_jobs(folder) == []  # what the comparison needs
 
 
 @pytest.mark.slow

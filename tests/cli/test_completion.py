@@ -45,7 +45,7 @@ def complete(tmp_path, monkeypatch):
         ("mtlrun train train/s", "train/school", "table2"),
         ("mtlrun report table2 --profile d", "demo", "smoke"),
         ("mtlrun reproduce table2 --profile re", "real", "smoke"),
-        ("mtlrun status table2 --reading a", "all", "quick"),
+        ("mtlrun status table2 --interpretation a", "all", "quick"),
         ("mtlrun init school --method Trace", "TraceNormMTL", "GraphMTL"),
         ("mtlrun list methods Gra", "GraphMTL", "TraceNormMTL"),
         ("mtlrun data info sch", "school", "enron"),

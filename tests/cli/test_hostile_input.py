@@ -12,7 +12,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from mtlrun.estimators.baselines import PerTask
-from mtlrun.models import Model, save_model
+from mtlrun.model.files import Model, save_model
 from mtlrun.utils.io import sealed
 
 ESCAPE = "\x1b[31m\x1b]0;owned\x07"

@@ -11,8 +11,8 @@ from mtlrun.data.cards import read_card
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.registry import METHODS
-from mtlrun.runs.load import validate_file
-from mtlrun.runs.spec import config_schema
+from mtlrun.lab.load import validate_file
+from mtlrun.lab.spec import config_schema
 from mtlrun.utils.io import datasets_dir
 
 CARDS = sorted(datasets_dir().glob("*.yaml"))

@@ -14,8 +14,8 @@ import yaml
 from mtlrun.comparison.compare import compare
 from mtlrun.comparison.result import Comparison
 from mtlrun.data.table import read_table
-from mtlrun.runs.load import load_training
-from mtlrun.runs.train import train
+from mtlrun.lab.load import load_training
+from mtlrun.lab.training import train
 
 TRAINING = """\
 schema: 1

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.worker import end_with
 from mtlrun.errors import MemoryLimitError
 from mtlrun.problem.memory import free_bytes, require
-from mtlrun.runs.pool import Pool
-from mtlrun.runs.worker import end_with
 
 
 def table(folder):
@@ -77,13 +77,13 @@ def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(
 @pytest.mark.slow
 def test_processes_share_the_memory(monkeypatch):
     monkeypatch.setattr(
-        "mtlrun.runs.worker._prepare", end_with
+        "mtlrun.engine.worker._prepare", end_with
     )  # which spares the workers the import of the solvers
-    pool = Pool(jobs=2)
+    pool = Pool(n_jobs=2)
     shares = [
         outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])
     ]
-    limited = Pool(jobs=2, seconds=60)
+    limited = Pool(n_jobs=2, seconds=60)
     shares += [
         outcome.value
         for _, outcome in limited.run(granted, [(k, ()) for k in range(2)])

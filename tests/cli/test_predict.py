@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from mtlrun.data import load_dataset
-from mtlrun.models import load_model
+from mtlrun.model.files import load_model
 
 SHARED = """\
 schema: 1

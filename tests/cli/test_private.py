@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.record import command_line, private_path
-from mtlrun.runs.pool import Pool
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.record import command_line, private_path
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_processes_are_no_more_than_cores_cells_and_memory(monkeypatch):
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
     assert len(Pool(64)._new_workers()) == 4
     assert len(Pool(64)._new_workers(3)) == 3
-    monkeypatch.setattr("mtlrun.runs.pool.free_bytes", lambda: 700 << 20)
+    monkeypatch.setattr("mtlrun.engine.pool.free_bytes", lambda: 700 << 20)
     assert len(Pool(64)._new_workers()) == 2
 
 

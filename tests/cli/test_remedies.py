@@ -33,8 +33,8 @@ import pytest
         (["predict", "empty", "rows.csv"], "empty: no model here", "mtlrun compare"),
         (["report", "empty"], "empty: no run.json", "mtlrun reproduce TARGET"),
         (
-            ["reproduce", "fetr/fig2b", "--reading", "foo"],
-            "reading of fetr/fig2b: 'foo'",
+            ["reproduce", "fetr/fig2b", "--interpretation", "foo"],
+            "interpretation of fetr/fig2b: 'foo'",
             "all",
         ),
         (
@@ -153,7 +153,7 @@ def test_help_has_no_types_of_python(mtlrun):
 def test_a_run_without_its_data_names_the_command_with_the_options_that_were_given(
     mtlrun, tmp_path
 ):
-    given = ["--reading", "60 epochs", "--output", "my runs", "--jobs", "2"]
+    given = ["--interpretation", "60 epochs", "--output", "my runs", "--jobs", "2"]
     result = mtlrun("reproduce", "fetr/table1", "--data-dir", str(tmp_path), *given)
     assert result.exit_code == 2
     assert "mtlrun data add sarcos FILE" in result.stderr
@@ -163,7 +163,7 @@ def test_a_run_without_its_data_names_the_command_with_the_options_that_were_giv
         if line.startswith("To run without any download")
     )
     assert "--profile demo" in line
-    assert line.endswith("--reading '60 epochs' --jobs 2 --output 'my runs'")
+    assert line.endswith("--interpretation '60 epochs' --jobs 2 --output 'my runs'")
 
 
 def test_a_folder_that_holds_runs_or_is_a_comparison_names_their_reports(
@@ -186,3 +186,11 @@ def test_a_bare_name_tells_what_else_has_it(mtlrun):
     result = mtlrun("show", "table2")
     assert result.exit_code == 0
     assert "mtmkl/table2" in result.stderr
+
+
+def test_the_former_name_of_an_option_is_understood_and_not_shown(mtlrun):
+    former = mtlrun("reproduce", "fetr/fig2b", "--reading", "foo")
+    present = mtlrun("reproduce", "fetr/fig2b", "--interpretation", "foo")
+    assert (former.exit_code, former.stderr) == (2, present.stderr)
+    assert "'foo'" in former.stderr
+    assert "--reading" not in mtlrun("reproduce", "--help").stdout

@@ -8,7 +8,7 @@ import pytest
 
 from mtlrun.data.frames import column_name, several
 from mtlrun.errors import UserError
-from mtlrun.runs.plan import _matching
+from mtlrun.lab.plan import _matching
 
 #: `mtlrun.compare` is a function of the same name as the module.
 COMPARE = importlib.import_module("mtlrun.comparison.compare")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.errors import DataError
-from mtlrun.report.build import build_report, render
+from mtlrun.lab.report.build import build_report, render
 
 RUN = Path("results/runs/made/table1/full")
 CLAIM = """\
@@ -122,7 +122,7 @@ def test_a_run_that_was_killed_while_its_records_were_packed_is_packed_by_the_ne
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("mtlrun.runs.store.Store.pack", killed)
+        patch.setattr("mtlrun.engine.store.Store.pack", killed)
         mtlrun("reproduce", "table.yaml")
     assert not (tmp_path / RUN / "cells.jsonl.gz").exists()
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
@@ -162,8 +162,8 @@ def test_status_starts_no_solver(write_experiment, tmp_path, environment):
     code = (
         "import sys\nsys.argv = ['mtlrun', 'status', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code or 0\n"
-        "heavy = 'mtlrun.solvers mtlrun.estimators.base mtlrun.estimators.independent mtlrun.evaluation'\n"
-        "heavy += ' mtlrun.runs.fit numpy sklearn scipy pandas numba joblib matplotlib'\n"
+        "heavy = 'mtlrun.solvers mtlrun.estimators.base mtlrun.estimators.independent mtlrun.engine.evaluation'\n"
+        "heavy += ' mtlrun.engine.fit numpy sklearn scipy pandas numba joblib matplotlib'\n"
         "heavy = [name for name in heavy.split() if name in sys.modules]\n"
         "print('HEAVY', heavy, file=sys.stderr)\nsys.exit(code)"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.runs.results import artefacts, gather, to_compute
+from mtlrun.lab.results import artefacts, gather, to_compute
 
 RUNS = Path("results/runs")
 PROFILES = "profiles:\n  demo: {}\n"
@@ -18,7 +18,7 @@ PROFILES = "profiles:\n  demo: {}\n"
 def papers(tmp_path, write_experiment, monkeypatch):
     """Write experiments of a paper as if they were shipped: `papers("name", *methods, extra=..., **lines)`."""
     monkeypatch.setattr(
-        "mtlrun.runs.catalogue.configs_dir", lambda: tmp_path / "configs"
+        "mtlrun.lab.catalogue.configs_dir", lambda: tmp_path / "configs"
     )
 
     def write(name: str, *methods: str, **changes: str) -> Path:
@@ -126,7 +126,7 @@ def test_exit_codes_are_those_of_one_experiment(mtlrun, papers, tmp_path):
 def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(
     mtlrun, papers, tmp_path, monkeypatch
 ):
-    from mtlrun.runs import run as runs
+    from mtlrun.engine import run as runs
 
     papers("alpha/bad")
     papers("beta/good")
@@ -190,7 +190,7 @@ def test_a_dry_run_says_what_would_be_left_out(mtlrun, all_kinds, tmp_path):
 
 
 def test_debug_shows_where_a_mistake_of_ours_happened(mtlrun, papers, monkeypatch):
-    from mtlrun.runs import run as runs
+    from mtlrun.engine import run as runs
 
     papers("alpha/bad")
     papers("beta/never")

@@ -23,9 +23,7 @@ def test_a_failed_cell_is_tried_again(
     assert result.stderr.count("again: ") == fits - 1
     assert len((tmp_path / "fits").read_text()) == fits
     states = json.loads(mtlrun("status", "table.yaml", "--json").stdout)
-    assert {cell["method"]: cell["state"] for cell in states["cells"]}[
-        "Flaky"
-    ] == status
+    assert {job["method"]: job["state"] for job in states["cells"]}["Flaky"] == status
 
 
 def test_a_comparison_takes_it_too(mtlrun, write_experiment, tmp_path):

@@ -41,15 +41,13 @@ def test_a_cell_that_does_not_agree_is_named_and_ends_with_1(
     mtlrun, finished, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(
-        "mtlrun.runs.verify.digits_of", lambda before, after, *, scale=0.0: 3.0
+        "mtlrun.lab.verify.digits_of", lambda before, after, *, scale=0.0: 3.0
     )
     result = mtlrun("verify", "table.yaml", "--sample", "1")
     assert result.exit_code == 1
     assert "DOES NOT AGREE" in result.stdout
     found = json.loads((tmp_path / FOLDER / "verified.json").read_text())
-    assert [(cell["digits"], cell["agrees"]) for cell in found["cells"]] == [
-        (3.0, False)
-    ]
+    assert [(job["digits"], job["agrees"]) for job in found["cells"]] == [(3.0, False)]
 
 
 @pytest.mark.parametrize(
@@ -70,9 +68,9 @@ def test_what_is_no_run_is_refused(mtlrun, tmp_path):
 def test_an_interrupt_keeps_the_cells_that_were_computed(
     mtlrun, finished, monkeypatch, tmp_path
 ):
-    from mtlrun.runs import verify
+    from mtlrun.lab import verify
 
-    compute, calls = verify.compute_cell, []
+    compute, calls = verify.compute_job, []
 
     def interrupted(*args):
         calls.append(args)
@@ -80,18 +78,18 @@ def test_an_interrupt_keeps_the_cells_that_were_computed(
             raise KeyboardInterrupt
         return compute(*args)
 
-    monkeypatch.setattr(verify, "compute_cell", interrupted)
+    monkeypatch.setattr(verify, "compute_job", interrupted)
     result = mtlrun("verify", "table.yaml")
     assert result.exit_code == 130
     found = json.loads((tmp_path / FOLDER / "verified.json").read_text())
-    assert [cell["agrees"] for cell in found["cells"]] == [True, True]
+    assert [job["agrees"] for job in found["cells"]] == [True, True]
 
 
 def test_what_is_in_the_way_of_the_result_is_found_before_computing(
     mtlrun, finished, monkeypatch, tmp_path
 ):
     (tmp_path / FOLDER / "verified.json").mkdir()
-    monkeypatch.setattr("mtlrun.runs.verify.compute_cell", None)
+    monkeypatch.setattr("mtlrun.lab.verify.compute_job", None)
     result = mtlrun("verify", "table.yaml")
     assert result.exit_code == 2
     assert "verified.json" in result.stderr

@@ -17,9 +17,9 @@ from mtlrun.comparison.candidates import (
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
-from mtlrun.models import load_model
-from mtlrun.runs.load import load_training
-from mtlrun.runs.train import train
+from mtlrun.lab.load import load_training
+from mtlrun.lab.training import train
+from mtlrun.model.files import load_model
 
 N_SCHOOLS = 6
 N_PUPILS = 8

@@ -11,24 +11,18 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
+from mtlrun.chunks.sums import Products, add_up, statistics_of
+from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.chunked import Chunked
-from mtlrun.comparison.foldsums import (
-    FoldSearch,
-    Products,
-    SummedEvaluation,
-    Training,
-    add_up,
-    statistics_of,
-)
-from mtlrun.comparison.gain import Layout, correction, relative_gain
+from mtlrun.comparison.gain import RowIndex, correction, relative_gain
+from mtlrun.comparison.summed import FoldSearch, SummedEvaluation, Training
 from mtlrun.comparison.verdict import MULTITASK, POOLED
-from mtlrun.data.chunks import ChunkedTable, chunk_files, fold_of
+from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, MemoryLimitError, UnknownNameError
 from mtlrun.estimators import GraphMTL, PooledRidge
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.runs.pool import Pool
 
 D, T, N = 4, 6, 900
 RAGGED = {"target": "y", "task": "store", "weight": "w", "drop": ["y2", "y3"]}
@@ -76,7 +70,7 @@ def same(found, wanted):
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_sums_over_files_are_those_of_the_rows(tmp_path, kind, weight, monkeypatch):
-    monkeypatch.setattr("mtlrun.data.chunks.CHUNK_BYTES", 1)
+    monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
     rows = frame()
     rows.loc[3, "y"] = np.nan
     roles = {**RAGGED, "weight": weight, "drop": ["w", "y2", "y3"]}
@@ -113,7 +107,7 @@ def folds_of(table, folds, seed=0):
 def test_the_fold_of_a_row_depends_on_seed_file_and_number_alone(tmp_path, monkeypatch):
     folder = write(tmp_path, frame())
     whole = [part.n_rows.tolist() for part in read(folder, folds=5, **RAGGED)[1]]
-    monkeypatch.setattr("mtlrun.data.chunks.CHUNK_BYTES", 1)
+    monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
     table, parts, names = read(folder, folds=5, **RAGGED)
     fold, task = folds_of(table, 5), frame().store.map(names.index)
     sizes = [np.bincount(task[fold == k], minlength=T).tolist() for k in range(5)]
@@ -180,16 +174,16 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
         )
         predicted = predicted if task is None else predicted[np.arange(N), task]
         fields.append((y - predicted) ** 2 / (scales if task is None else scales[task]))
-    layout = Layout(
+    row_index = RowIndex(
         len(data.tasks), task, None, rows.w.to_numpy() if task is not None else None
     )
-    wanted = relative_gain(*fields, layout, correction(3, 1))
-    tested = SummedEvaluation(
-        y=y, layout=Layout(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
+    wanted = relative_gain(*fields, row_index, correction(3, 1))
+    evaluation = SummedEvaluation(
+        y=y, row_index=RowIndex(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
         sums=data.losses(coef, intercept),
     )  # fmt: skip
     places = [dict.fromkeys(range(3), m) for m in range(2)]
-    found = tested.gain(*places, 1)
+    found = evaluation.gain(*places, 1)
     for name in ("value", "error", "df", "units", "first", "second", "tasks"):
         assert_allclose(
             getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name
@@ -201,8 +195,8 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     )
     alone = np.where(task == 1, fields[0], np.nan) if alone is None else alone
     one, other = (
-        tested.task_gains(*places, 1)[1],
-        relative_gain(alone, fields[1], layout, correction(3, 1)),
+        evaluation.task_gains(*places, 1)[1],
+        relative_gain(alone, fields[1], row_index, correction(3, 1)),
     )
     assert_allclose(
         [one.value, one.error, one.df], [other.value, other.error, other.df], rtol=1e-9
@@ -210,7 +204,7 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     mse = data.scores(2, coef[2, 0], intercept[2, 0])["rmse"] ** 2
     rest = [
         S[0, 2] / S[0, 1] * scales[t]
-        for (k, t), S in sorted(tested.sums.items(), key=str)
+        for (k, t), S in sorted(evaluation.sums.items(), key=str)
         if k == 2 and t is not None
     ]
     assert_allclose(

@@ -24,6 +24,9 @@ from mtlrun.data.load import load_dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import time_folds
 from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.engine.evaluation import TrainTestData
+from mtlrun.engine.job import with_params
+from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.estimators.baselines import (
     CalibratedTasks,
@@ -33,11 +36,8 @@ from mtlrun.estimators.baselines import (
 )
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
 from mtlrun.features.table import TableFeatures
-from mtlrun.models import load_model
-from mtlrun.record import Record
-from mtlrun.runs.cell import with_params
+from mtlrun.model.files import load_model
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
 
@@ -512,7 +512,7 @@ def test_default_methods_hold_the_baselines_of_every_family():
         )
         for candidate in found.values():  # what competes has an inner score
             competes = candidate.family in ("multi-task", "independent", "pooled")
-            assert competes == bool(candidate.grid or candidate.method.get("scored")), (
+            assert competes == bool(candidate.grid or candidate.is_scored), (
                 candidate.label
             )
 
@@ -530,11 +530,9 @@ def test_the_search_of_boosted_trees_is_halved_where_there_are_many_rows():
         found = {c.label: c for c in default_candidates(data, 0.8)}
         trees = {label for label in found if "GradientBoosting" in label}
         assert len(trees) == 2
-        assert {
-            label
-            for label, candidate in found.items()
-            if candidate.method.get("halving")
-        } == (trees if halved else set())
+        assert {label for label, candidate in found.items() if candidate.halving} == (
+            trees if halved else set()
+        )
         facts = facts_of(
             data,
             Protocol.of(data, Settings()),
@@ -561,7 +559,7 @@ def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
     few = {c.label for c in default_candidates(data, 0.7)}
     assert "IndependentKernelRidge" in few - found.keys()
     assert "IndependentGradientBoosting" in found.keys() - few
-    part = Part.of(data, np.arange(126), np.arange(126))
+    part = TrainTestData.of(data, np.arange(126), np.arange(126))
     made = {}
     for label in ("GradientBoosting+Task", "IndependentGradientBoosting"):
         candidate = found[label]
@@ -588,18 +586,18 @@ def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
     np.testing.assert_allclose(part.predict(made["GradientBoosting+Task"]), by_hand)
 
 
-OWN = "sklearn.linear_model:Ridge"
+USER_DEFINED = "sklearn.linear_model:Ridge"
 
 
 @pytest.mark.parametrize(
-    ("family", "kind"), [((), "own"), ((f"multi-task={OWN}",), "multi-task")]
+    ("family", "kind"), [((), "own"), ((f"multi-task={USER_DEFINED}",), "multi-task")]
 )
 def test_a_class_of_the_users_competes_only_where_its_family_is_named(family, kind):
     result = mtlrun.compare(
         schools(4, 12),
         target="y",
         task="school",
-        methods=[OWN],
+        methods=[USER_DEFINED],
         family=family,
         splits=3,
         repeats=1,
@@ -635,7 +633,7 @@ def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
     protocol = Protocol.of(data, Settings())
     for split in (0, 7):
         train, test = protocol.rows(data, split)
-        assert np.array_equal(test, board.tested.rows[split])
+        assert np.array_equal(test, board.evaluation.rows[split])
         assert set(np.bincount(data.task_id[test], minlength=6)) == {4}
         step = StandardScaler().fit(data.X[train])
         alpha = model.chosen[split]["estimator__alpha"]
@@ -649,7 +647,7 @@ def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
             predicted[asked] = (
                 ridge.predict(step.transform(data.X[test[asked]])) * scale + centre
             )
-        expected = (data.y[test] - predicted) ** 2 / board.tested.scales[
+        expected = (data.y[test] - predicted) ** 2 / board.evaluation.scales[
             data.task_id[test]
         ]
         np.testing.assert_allclose(model.losses[split], expected, rtol=1e-4, atol=1e-6)

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 from sklearn.metrics import log_loss, roc_auc_score
 
 from mtlrun.comparison.gain import (
-    Layout,
+    RowIndex,
     auc_gain,
     concordances,
     correction,
@@ -49,7 +49,7 @@ def by_hand(joint, without, ids):
 
 def test_a_ragged_gain_is_that_of_the_formulas():
     joint, without = fields(True)
-    found = relative_gain(joint, without, Layout(3, IDS), 1.5)
+    found = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
     gain, error = by_hand(joint, without, IDS)
     assert (found.value, found.error, found.df) == (
         pytest.approx(gain),
@@ -71,7 +71,7 @@ def test_a_ragged_gain_is_that_of_the_formulas():
 def test_a_shared_gain_takes_rows_as_units_and_gaps_do_not_count():
     joint, without = fields(False)
     joint[3, 1] = without[3, 1] = joint[:6, 2] = without[:6, 2] = np.nan
-    found = relative_gain(joint, without, Layout(3), 1.0)
+    found = relative_gain(joint, without, RowIndex(3), 1.0)
     mine, other = np.nanmean(joint, axis=0).mean(), np.nanmean(without, axis=0).mean()
     counts = (~np.isnan(joint)).sum(axis=0)
     h = (mine / other * without - joint) / (other * 3 * counts)
@@ -86,15 +86,15 @@ def test_a_shared_gain_takes_rows_as_units_and_gaps_do_not_count():
 def test_groups_are_units_and_whole_weights_are_repeated_rows():
     joint, without = fields(True)
     groups = np.arange(28) % 6
-    found = relative_gain(joint, without, Layout(3, IDS, groups), 1.0)
+    found = relative_gain(joint, without, RowIndex(3, IDS, groups), 1.0)
     assert (found.units, found.df) == (6, 5)
     weights = RNG.integers(1, 4, size=28)
     weighted = relative_gain(
-        joint, without, Layout(3, IDS, groups, weights.astype(float)), 1.0
+        joint, without, RowIndex(3, IDS, groups, weights.astype(float)), 1.0
     )
     again = np.repeat(np.arange(28), weights)
     repeated = relative_gain(
-        joint[again], without[again], Layout(3, IDS[again], groups[again]), 1.0
+        joint[again], without[again], RowIndex(3, IDS[again], groups[again]), 1.0
     )
     assert (weighted.value, weighted.error) == (
         pytest.approx(repeated.value),
@@ -115,12 +115,12 @@ def test_the_standard_error_is_that_of_a_linearised_ratio(ragged):
             np.column_stack([joint, 2 * joint]),
             np.column_stack([without, without + common]),
         )
-    layout = Layout(2, ids if ragged else None)
-    found = relative_gain(joint, without, layout, 1.0)
+    row_index = RowIndex(2, ids if ragged else None)
+    found = relative_gain(joint, without, row_index, 1.0)
     left = []
     for i in range(n):
         keep = np.arange(n) != i
-        part = Layout(2, ids[keep] if ragged else None)
+        part = RowIndex(2, ids[keep] if ragged else None)
         left.append(relative_gain(joint[keep], without[keep], part, 1.0).value)
     jackknife = math.sqrt((n - 1) / n * ((np.array(left) - np.mean(left)) ** 2).sum())
     assert found.error == pytest.approx(jackknife, rel=0.03)
@@ -129,7 +129,7 @@ def test_the_standard_error_is_that_of_a_linearised_ratio(ragged):
 @pytest.mark.parametrize("ragged", [True, False])
 def test_equal_models_gain_nothing(ragged):
     joint, _ = fields(ragged)
-    found = relative_gain(joint, joint, Layout(3, IDS if ragged else None), 1.5)
+    found = relative_gain(joint, joint, RowIndex(3, IDS if ragged else None), 1.5)
     assert (found.value, found.error, found.pvalue, found.low, found.high) == (
         0,
         0,
@@ -143,7 +143,7 @@ def test_equal_models_gain_nothing(ragged):
 
 def test_half_the_loss_everywhere_is_a_gain_of_one_half_without_error():
     joint, _ = fields(True)
-    found = relative_gain(joint / 2, joint, Layout(3, IDS), 1.5)
+    found = relative_gain(joint / 2, joint, RowIndex(3, IDS), 1.5)
     assert found.value == pytest.approx(0.5)
     assert found.error == pytest.approx(0, abs=1e-12)
 
@@ -155,15 +155,15 @@ def test_the_auc_is_that_of_pairs_within_a_test_part():
         np.round(RNG.normal(size=60) + 0.5 * y),
     )  # with ties
     ids, parts = np.arange(60) % 2, np.arange(60) // 20
-    layout = Layout(2, ids)
+    row_index = RowIndex(2, ids)
     sums = np.full((3, 60), np.nan)
     for part in range(3):
         rows = np.flatnonzero(parts == part)
         for k, scores in enumerate((one, two)):
             sums[k, rows], sums[2, rows] = concordances(
-                y[rows], scores[rows], layout, rows
+                y[rows], scores[rows], row_index, rows
             )
-    found = auc_gain(sums[0], sums[1], sums[2], y > 0, layout, 1.5)
+    found = auc_gain(sums[0], sums[1], sums[2], y > 0, row_index, 1.5)
     gains, h = [], np.zeros(60)
     for t in range(2):
         wins, pairs, own = np.zeros(2), 0, {}
@@ -180,7 +180,7 @@ def test_the_auc_is_that_of_pairs_within_a_test_part():
         30 / 29 * ((h[ids == t] - h[ids == t].mean()) ** 2).sum() for t in range(2)
     )
     assert found.error == pytest.approx(1.5 * math.sqrt(total))
-    whole = Layout(1, np.zeros(60, dtype=int))
+    whole = RowIndex(1, np.zeros(60, dtype=int))
     rows = np.arange(60)
     right, pairs = concordances(y, one, whole, rows)
     positive = y > 0
@@ -191,8 +191,8 @@ def test_the_auc_is_that_of_pairs_within_a_test_part():
 
 def test_a_task_of_one_class_is_left_out_of_the_auc():
     y = np.array([[1.0, -1], [-1, -1], [1, -1], [-1, -1]])
-    right, pairs = concordances(y, RNG.normal(size=y.shape), Layout(2), np.arange(4))
-    found = auc_gain(right, right, pairs, y > 0, Layout(2), 1.0)
+    right, pairs = concordances(y, RNG.normal(size=y.shape), RowIndex(2), np.arange(4))
+    found = auc_gain(right, right, pairs, y > 0, RowIndex(2), 1.0)
     assert math.isnan(found.tasks[1])
     assert found.better == (0, 1)
 
@@ -203,13 +203,13 @@ def test_scales_of_small_tasks_are_shrunk_and_columns_have_their_own():
     variances, sizes = np.array([1.0, 0.0, 25.0]), np.array([2, 3, 2])
     average = (sizes * variances).sum() / 7
     np.testing.assert_allclose(
-        task_scales(y, Layout(3, ids)),
+        task_scales(y, RowIndex(3, ids)),
         (sizes * variances + 10 * average) / (sizes + 10),
     )
     table = np.column_stack([y, 5 * y, np.ones(7)])
     table[0, 0] = np.nan
     np.testing.assert_allclose(
-        task_scales(table, Layout(3)), [np.var(y[1:]), 25 * np.var(y), np.nan]
+        task_scales(table, RowIndex(3)), [np.var(y[1:]), 25 * np.var(y), np.nan]
     )
 
 
@@ -226,12 +226,12 @@ def test_the_correction_for_overlapping_training_rows():
     assert correction(5, 2) == 1.5
     assert correction(5, 1) == 2
     assert correction(10, 2) == pytest.approx(math.sqrt(1 + 10 / 9))
-    assert correction(1, 1, separate=True) == 1
+    assert correction(1, 1, has_test_file=True) == 1
 
 
 def test_probabilities_are_those_of_the_t_curve():
     joint, without = fields(True)
-    found = relative_gain(joint, without, Layout(3, IDS), 1.5)
+    found = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
     above, within, below = found.probabilities(0.01)
     draws = found.value + found.error * student.rvs(25, size=200_000, random_state=0)
     assert above == pytest.approx((draws > 0.01).mean(), abs=0.005)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from mtlrun.comparison.gain import Layout
+from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import (
-    Board,
+    Leaderboard,
     leaderboard_grid,
     leaderboard_json,
     markdown,
@@ -24,14 +24,14 @@ from mtlrun.comparison.verdict import (
     NMSE,
     NO_DIFFERENCE,
     NO_VERDICT,
-    OWN,
     POOLED,
     TRIVIAL,
+    USER_DEFINED,
     WORSE,
-    Entry,
+    ComparedMethod,
     Evaluation,
     Strategy,
-    answer,
+    judge,
     kind_of,
 )
 
@@ -40,7 +40,7 @@ IDS = np.arange(N) % TASKS
 NOISE = np.random.default_rng(0).normal(size=N)
 
 
-def evaluation(repeats=2, n=N, **more):
+def make_evaluation(repeats=2, n=N, **more):
     places = np.arange(n) // TASKS  # every fold has its share of every task
     folds = [
         np.random.default_rng(r).permutation(places.max() + 1)[places] % FOLDS
@@ -49,7 +49,7 @@ def evaluation(repeats=2, n=N, **more):
     rows = [np.flatnonzero(fold == k) for fold in folds for k in range(FOLDS)]
     return Evaluation(
         y=NOISE[:n],
-        layout=Layout(TASKS, IDS[:n]),
+        row_index=RowIndex(TASKS, IDS[:n]),
         rows=rows,
         new=[np.zeros(len(part), dtype=bool) for part in rows],
         folds=FOLDS,
@@ -66,7 +66,7 @@ def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed
     losses = level * (
         1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y))
     )
-    made = Entry(label, family)
+    made = ComparedMethod(label, family)
     for split, rows in enumerate(where.rows):
         if split in failed:
             made.failures[split] = "ValueError: broken"
@@ -83,7 +83,7 @@ def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed
 
 def board(where, *entries):
     names = [f"t{k}" for k in range(TASKS)]
-    return Board(
+    return Leaderboard(
         "title",
         "nmse",
         False,
@@ -95,7 +95,7 @@ def board(where, *entries):
     )
 
 
-WHERE = evaluation()
+WHERE = make_evaluation()
 
 
 def three(level, where=WHERE, **more):
@@ -119,7 +119,7 @@ def three(level, where=WHERE, **more):
     ],
 )
 def test_the_verdict_follows_the_gain(level, kind, words, lacking):
-    found = answer(three(level), WHERE)
+    found = judge(three(level), WHERE)
     assert found.kind == kind
     assert not lacking(found.sentence, *words)
     assert found.gain.value == pytest.approx(1 - level, abs=0.01)
@@ -135,7 +135,7 @@ def test_noise_cannot_tell_and_says_what_would():
             loud[2].losses[split]
             * np.exp(2 * np.random.default_rng(5).normal(size=N) - 2)[rows]
         )
-    found = answer(loud, WHERE)
+    found = judge(loud, WHERE)
     assert found.kind == CANNOT_TELL
     assert "240 rows" in found.sentence
     assert "four times the rows" in found.sentence
@@ -161,12 +161,12 @@ def test_a_method_that_is_never_chosen_changes_nothing():
     for family in (MULTITASK, INDEPENDENT, POOLED):
         better_in_the_test = entry("Lucky", family, 0.5, WHERE, inner=9.0, seed=7)
         assert (
-            answer([*few, better_in_the_test], WHERE).sentence
-            == answer(few, WHERE).sentence
+            judge([*few, better_in_the_test], WHERE).sentence
+            == judge(few, WHERE).sentence
         )
-    for family in (TRIVIAL, OWN, NATIVE):
+    for family in (TRIVIAL, USER_DEFINED, NATIVE):
         bad = entry("Other", family, 3.0, WHERE, inner=0.0, seed=7)
-        assert answer([*few, bad], WHERE).sentence == answer(few, WHERE).sentence
+        assert judge([*few, bad], WHERE).sentence == judge(few, WHERE).sentence
 
 
 def test_the_p_of_a_pair_does_not_depend_on_the_list_of_methods():
@@ -193,10 +193,10 @@ def test_strategies_are_chosen_by_inner_scores_in_every_split():
 
 def test_a_forest_of_several_outputs_never_counts_as_multi_task_learning():
     forest = entry("Forest", NATIVE, 0.5, WHERE)
-    found = answer([*three(1.1), forest], WHERE)
+    found = judge([*three(1.1), forest], WHERE)
     assert found.kind == WORSE
     assert "Forest beats both by 50%" in found.sentence
-    alone = answer([e for e in [*three(1.1), forest] if e.family != MULTITASK], WHERE)
+    alone = judge([e for e in [*three(1.1), forest] if e.family != MULTITASK], WHERE)
     assert alone.kind == NO_VERDICT
     assert "no multi-task method" in alone.sentence
 
@@ -204,7 +204,7 @@ def test_a_forest_of_several_outputs_never_counts_as_multi_task_learning():
 def test_one_model_for_all_is_named_where_that_is_what_helps():
     alone, one, joint = three(0.9)
     one = entry("One", POOLED, 0.8, WHERE, seed=1)
-    found = answer([alone, one, joint], WHERE)
+    found = judge([alone, one, joint], WHERE)
     assert found.kind == WORSE
     assert "One model for all tasks helps: 20% better" in found.sentence
 
@@ -215,46 +215,51 @@ def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
         entry(n, MULTITASK, 0.9, WHERE, seed=2, failed=f)
         for n, f in (("J", (3,)), ("K", ()))
     )
-    found = answer([alone, one, joint, second], WHERE)
+    found = judge([alone, one, joint, second], WHERE)
     assert found.kind == HELPS
     assert any("J failed in 1 of 10 training parts" in line for line in found.details)
     assert found.picked["multi-task"] == {"J": 9, "K": 1}
     assert (
-        answer([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).kind
+        judge([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).kind
         == NO_VERDICT
     )
 
 
 def test_one_repeat_is_provisional_and_wider():
-    whole, once = answer(three(0.9), WHERE), answer(three(0.9), evaluation(repeats=1))
+    whole, once = (
+        judge(three(0.9), WHERE),
+        judge(three(0.9), make_evaluation(repeats=1)),
+    )
     assert once.provisional
     assert once.sentence.startswith("Provisional")
     assert not whole.provisional
     half = three(0.9)
     for made in half:  # the budget ended in the second repeat
         made.losses = {s: v for s, v in made.losses.items() if s < 7}
-    assert answer(half, WHERE).provisional
+    assert judge(half, WHERE).provisional
 
 
 def test_an_unfinished_method_is_no_part_of_the_verdict():
     late = entry("Late", MULTITASK, 0.1, WHERE)
     late.losses.pop(9)
-    found = answer([*three(0.9), late], WHERE)
-    assert found.sentence == answer(three(0.9), WHERE).sentence
+    found = judge([*three(0.9), late], WHERE)
+    assert found.sentence == judge(three(0.9), WHERE).sentence
     assert any("unfinished: Late" in line for line in found.details)
 
 
 def test_too_few_rows_folds_or_tasks_give_no_verdict():
-    small = evaluation(n=15)
-    assert "15 rows" in answer(three(0.9, small), small).sentence
+    small = make_evaluation(n=15)
+    assert "15 rows" in judge(three(0.9, small), small).sentence
     two = dataclasses.replace(WHERE, folds=2, repeats=5)
-    assert "two folds" in answer(three(0.9), two).sentence
-    blocks = np.full(N, -1)
+    assert "two folds" in judge(three(0.9), two).sentence
+    has_time_blocks = np.full(N, -1)
     for k in range(FOLDS):
-        blocks[WHERE.rows[k]] = k
-    when = evaluation(repeats=1)
-    timed = dataclasses.replace(when, layout=Layout(TASKS, IDS, blocks), blocks=True)
-    found = answer(three(0.9, when), timed)
+        has_time_blocks[WHERE.rows[k]] = k
+    when = make_evaluation(repeats=1)
+    timed = dataclasses.replace(
+        when, row_index=RowIndex(TASKS, IDS, has_time_blocks), has_time_blocks=True
+    )
+    found = judge(three(0.9, when), timed)
     assert (found.gain.units, found.gain.df) == (5, 4)
 
 
@@ -266,9 +271,9 @@ def test_a_test_file_is_separate():
         new=[np.zeros(N, dtype=bool)],
         folds=1,
         repeats=1,
-        separate=True,
+        has_test_file=True,
     )
-    found = answer(three(0.9, where), where)
+    found = judge(three(0.9, where), where)
     assert found.kind == HELPS
     assert any("these fitted models" in line for line in found.details)
     assert any("c = 1," in line for line in found.details)
@@ -290,14 +295,14 @@ def test_points_of_the_auc():
         ("One", POOLED, 2.5),
         ("Joint", MULTITASK, 0.5),
     ):
-        made.append(Entry(label, family))
+        made.append(ComparedMethod(label, family))
         for split, rows in enumerate(where.rows):
             scores = y[rows] + noise * np.random.default_rng(split).normal(
                 size=len(rows)
             )
             made[-1].losses[split] = where.losses(split, scores)
             made[-1].inner[split] = noise
-    found = answer(made, where)
+    found = judge(made, where)
     assert found.kind == HELPS
     assert "raises the AUC by 0." in found.sentence
     assert found.gain.first - found.gain.second == pytest.approx(found.gain.value)
@@ -323,7 +328,7 @@ def test_the_report_has_numbers_and_sentences():
 
 
 def test_methods_that_failed_come_last_without_a_rank():
-    failed = Entry(
+    failed = ComparedMethod(
         "Broken", MULTITASK, failures=dict.fromkeys(range(10), "ValueError: broken")
     )
     made = board(WHERE, entry("Mean", TRIVIAL, 3.0, WHERE), failed)

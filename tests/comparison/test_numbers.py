@@ -14,9 +14,9 @@ from scipy.stats import t as student
 import mtlrun
 from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, default_candidates
-from mtlrun.comparison.gain import Gain, Layout
+from mtlrun.comparison.gain import Gain, RowIndex
 from mtlrun.comparison.leaderboard import (
-    Board,
+    Leaderboard,
     curve_of,
     leaderboard_grid,
     leaderboard_json,
@@ -37,16 +37,16 @@ from mtlrun.comparison.verdict import (
     NO_DIFFERENCE,
     NO_VERDICT,
     POOLED,
-    Answer,
-    Entry,
+    ComparedMethod,
+    ComparisonVerdict,
     Evaluation,
-    answer,
+    judge,
     kind_of,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import Roles
 from mtlrun.data.splits import GROUP
-from mtlrun.record import Record
+from mtlrun.engine.record import Record
 
 N_TASKS = 4
 N_FOLDS = 5
@@ -56,7 +56,7 @@ RNG = np.random.default_rng(3)
 Y = RNG.normal(size=N) * (1 + IDS)
 
 
-def evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, **more):
+def make_evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, **more):
     rows = []
     for repeat in range(n_repeats):
         order = np.random.default_rng(repeat).permutation(N // N_TASKS)
@@ -64,7 +64,7 @@ def evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, **more
         rows += [np.flatnonzero(fold_of_row == k) for k in range(N_FOLDS)]
     return Evaluation(
         y=y,
-        layout=Layout(N_TASKS, IDS, units),
+        row_index=RowIndex(N_TASKS, IDS, units),
         rows=rows,
         new=[np.zeros(len(part), dtype=bool) for part in rows],
         folds=N_FOLDS,
@@ -76,10 +76,10 @@ def evaluation(n_repeats=2, measure=NMSE, metric="rmse", y=Y, units=None, **more
     )
 
 
-def method(label, family, losses, tested, inner=1.0, seconds=1.0):
+def method(label, family, losses, evaluation, inner=1.0, seconds=1.0):
     """Return a method with a loss of every row, the same in every repeat."""
-    entry = Entry(label, family)
-    for split, rows in enumerate(tested.rows):
+    entry = ComparedMethod(label, family)
+    for split, rows in enumerate(evaluation.rows):
         part = losses[rows]
         entry.losses[split] = part
         entry.inner[split] = inner
@@ -95,14 +95,14 @@ def method(label, family, losses, tested, inner=1.0, seconds=1.0):
 NOISE = RNG.gamma(2.0, size=(3, N))
 
 
-def methods(tested, joint=0.8, spread=0.1):
+def methods(evaluation, joint=0.8, spread=0.1):
     alone = 1 + NOISE[0]
     pooled = 1.3 * (1 + NOISE[0]) + spread * NOISE[1]
     multitask = joint * (1 + NOISE[0]) + spread * (NOISE[2] - 2)
     return [
-        method("Alone", INDEPENDENT, alone, tested, 2.0),
-        method("One", POOLED, pooled, tested, 3.0),
-        method("Joint", MULTITASK, multitask, tested, 1.0),
+        method("Alone", INDEPENDENT, alone, evaluation, 2.0),
+        method("One", POOLED, pooled, evaluation, 3.0),
+        method("Joint", MULTITASK, multitask, evaluation, 1.0),
     ]
 
 
@@ -111,10 +111,12 @@ def numbers(text):
     return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", text)]
 
 
-def board_of(tested, entries, greater=False):
+def board_of(evaluation, entries, greater=False):
     names = ["a", "b", "c", "d"]
     sizes = [40, 40, 40, 40]
-    return Board("t", tested.metric, greater, names, sizes, entries, tested, "Alone")
+    return Leaderboard(
+        "t", evaluation.metric, greater, names, sizes, entries, evaluation, "Alone"
+    )
 
 
 # --- the verdict ---
@@ -124,8 +126,8 @@ def board_of(tested, entries, greater=False):
 def test_a_gain_of_36_percent_of_the_error_is_one_of_20_percent_of_the_rmse(
     metric, has_rmse
 ):
-    tested = evaluation(metric=metric)
-    found = answer(methods(tested, joint=0.64, spread=0.0), tested)
+    evaluation = make_evaluation(metric=metric)
+    found = judge(methods(evaluation, joint=0.64, spread=0.0), evaluation)
     assert found.kind == HELPS
     assert found.gain.value == pytest.approx(0.36)
     assert ("of the RMSE: 20%" in found.sentence) == has_rmse
@@ -133,8 +135,8 @@ def test_a_gain_of_36_percent_of_the_error_is_one_of_20_percent_of_the_rmse(
 
 
 def test_the_printed_statistics_are_those_of_the_gain():
-    tested = evaluation()
-    found = answer(methods(tested), tested)
+    evaluation = make_evaluation()
+    found = judge(methods(evaluation), evaluation)
     gain = found.gain
     (line,) = [text for text in found.details if text.startswith("Statistics")]
     described = line.partition("G = ")[2]
@@ -147,13 +149,13 @@ def test_the_printed_statistics_are_those_of_the_gain():
 
 @pytest.mark.parametrize(("n_repeats", "factor"), [(1, 2.0), (2, 1.5), (3, 1.5)])
 def test_the_p_value_is_that_of_the_corrected_t(n_repeats, factor):
-    tested = evaluation(n_repeats)
-    found = answer(methods(tested), tested).gain
-    joint = methods(tested)[2].losses
-    alone = methods(tested)[0].losses
+    evaluation = make_evaluation(n_repeats)
+    found = judge(methods(evaluation), evaluation).gain
+    joint = methods(evaluation)[2].losses
+    alone = methods(evaluation)[0].losses
     first = np.zeros(N)
     second = np.zeros(N)
-    for split, rows in enumerate(tested.rows):
+    for split, rows in enumerate(evaluation.rows):
         first[rows] += joint[split] / n_repeats
         second[rows] += alone[split] / n_repeats
     means = [np.mean([x[t == IDS].mean() for t in range(4)]) for x in (first, second)]
@@ -171,8 +173,8 @@ def test_the_p_value_is_that_of_the_corrected_t(n_repeats, factor):
 
 
 def test_the_printed_chances_are_those_of_the_smallest_gain():
-    tested = evaluation(smallest=0.15)
-    found = answer(methods(tested, joint=0.85), tested)
+    evaluation = make_evaluation(smallest=0.15)
+    found = judge(methods(evaluation, joint=0.85), evaluation)
     gain = found.gain
     scaled = student(gain.df, gain.value, gain.error)
     above = scaled.sf(0.15)
@@ -184,8 +186,8 @@ def test_the_printed_chances_are_those_of_the_smallest_gain():
 
 
 def test_the_printed_interval_is_that_of_the_gain():
-    tested = evaluation()
-    found = answer(methods(tested), tested)
+    evaluation = make_evaluation()
+    found = judge(methods(evaluation), evaluation)
     (line,) = [text for text in found.brief if "interval" in text]
     percent = [100 * found.gain.low, 100 * found.gain.high]
     assert numbers(line)[:3] == pytest.approx([95, *percent], abs=0.51)
@@ -193,14 +195,14 @@ def test_the_printed_interval_is_that_of_the_gain():
 
 
 def test_support_names_the_gain_over_each_family_and_the_tasks_that_gain():
-    tested = evaluation()
-    entries = methods(tested)
+    evaluation = make_evaluation()
+    entries = methods(evaluation)
     hurt = IDS == 2
-    for split, rows in enumerate(tested.rows):
+    for split, rows in enumerate(evaluation.rows):
         entries[2].losses[split] = np.where(
             hurt[rows], 2 * entries[0].losses[split], entries[2].losses[split]
         )
-    found = answer(entries, tested)
+    found = judge(entries, evaluation)
     line = found.brief[0]
     alone = found.independent
     pooled = found.pooled
@@ -214,8 +216,8 @@ def test_support_names_the_gain_over_each_family_and_the_tasks_that_gain():
 
 
 def test_a_loss_is_printed_from_the_smaller_to_the_larger():
-    tested = evaluation()
-    found = answer(methods(tested, joint=1.1), tested)
+    evaluation = make_evaluation()
+    found = judge(methods(evaluation, joint=1.1), evaluation)
     amount, low, high = numbers(found.sentence.partition(":")[2])[:3]
     assert low < amount < high
     gain = found.gain
@@ -230,51 +232,51 @@ def test_a_gain_above_the_smallest_one_of_interest_is_one_that_matters():
 
 
 def test_rows_of_all_repeats_are_counted_once():
-    tested = evaluation()
-    assert tested.n_rows == N
-    loud = methods(tested, joint=0.95, spread=5.0)
-    found = answer(loud, tested)
+    evaluation = make_evaluation()
+    assert evaluation.n_rows == N
+    loud = methods(evaluation, joint=0.95, spread=5.0)
+    found = judge(loud, evaluation)
     assert found.kind == CANNOT_TELL
     assert f"({N} rows)" in found.sentence
 
 
 def test_losses_are_means_over_the_repeats():
-    tested = evaluation()
-    entries = methods(tested)
+    evaluation = make_evaluation()
+    entries = methods(evaluation)
     second_repeat = range(N_FOLDS, 2 * N_FOLDS)
     for split in second_repeat:
         entries[2].losses[split] = 3 * entries[2].losses[split]
-    found = answer(entries, tested).gain
-    once = answer(methods(evaluation(1)), evaluation(1)).gain
+    found = judge(entries, evaluation).gain
+    once = judge(methods(make_evaluation(1)), make_evaluation(1)).gain
     assert found.first == pytest.approx(2 * once.first)
     assert found.second == pytest.approx(once.second)
 
 
 @pytest.mark.parametrize(("n_units", "has_verdict"), [(19, False), (20, True)])
 def test_twenty_groups_are_needed_for_a_verdict(n_units, has_verdict):
-    tested = evaluation(units=np.arange(N) % n_units)
-    found = answer(methods(tested), tested)
+    evaluation = make_evaluation(units=np.arange(N) % n_units)
+    found = judge(methods(evaluation), evaluation)
     assert (found.kind != NO_VERDICT) == has_verdict
 
 
 def test_half_of_the_tasks_must_be_comparable():
-    tested = evaluation()
+    evaluation = make_evaluation()
     for n_lost, has_verdict in ((2, True), (3, False)):
-        entries = methods(tested)
+        entries = methods(evaluation)
         for entry in entries:
-            for split, rows in enumerate(tested.rows):
+            for split, rows in enumerate(evaluation.rows):
                 is_lost = IDS[rows] < n_lost
                 entry.losses[split] = np.where(is_lost, np.nan, entry.losses[split])
-        assert (answer(entries, tested).kind != NO_VERDICT) == has_verdict
+        assert (judge(entries, evaluation).kind != NO_VERDICT) == has_verdict
 
 
 def test_a_forest_that_beats_one_side_only_is_not_named():
-    tested = evaluation()
-    entries = methods(tested, joint=1.2, spread=0.0)
-    forest = method("Forest", NATIVE, 1.1 * (1 + NOISE[0]), tested)
-    assert "Forest" not in answer([*entries, forest], tested).sentence
-    forest = method("Forest", NATIVE, 0.9 * (1 + NOISE[0]), tested)
-    assert "Forest beats both by 10%" in answer([*entries, forest], tested).sentence
+    evaluation = make_evaluation()
+    entries = methods(evaluation, joint=1.2, spread=0.0)
+    forest = method("Forest", NATIVE, 1.1 * (1 + NOISE[0]), evaluation)
+    assert "Forest" not in judge([*entries, forest], evaluation).sentence
+    forest = method("Forest", NATIVE, 0.9 * (1 + NOISE[0]), evaluation)
+    assert "Forest beats both by 10%" in judge([*entries, forest], evaluation).sentence
 
 
 def test_many_tasks_of_few_rows_are_remarked():
@@ -282,9 +284,9 @@ def test_many_tasks_of_few_rows_are_remarked():
     for n, is_remarked in ((800, True), (1000, False)):
         ids = np.arange(n) % 100
         folds = [np.flatnonzero(np.arange(n) // 100 % 4 == k) for k in range(4)]
-        tested = Evaluation(
+        evaluation = Evaluation(
             y=np.zeros(n),
-            layout=Layout(100, ids),
+            row_index=RowIndex(100, ids),
             rows=folds,
             new=[np.zeros(len(part), dtype=bool) for part in folds],
             folds=4,
@@ -294,12 +296,12 @@ def test_many_tasks_of_few_rows_are_remarked():
         )
         entries = []
         for place, family in enumerate((INDEPENDENT, POOLED, MULTITASK)):
-            entry = Entry(family, family)
+            entry = ComparedMethod(family, family)
             losses = np.random.default_rng(place).gamma(2.0, size=n)
             entry.losses = {s: losses[rows] for s, rows in enumerate(folds)}
             entry.inner = dict.fromkeys(range(4), 1.0)
             entries.append(entry)
-        details = answer(entries, tested).details
+        details = judge(entries, evaluation).details
         assert any("too narrow" in line for line in details) == is_remarked
 
 
@@ -307,8 +309,8 @@ def test_many_tasks_of_few_rows_are_remarked():
 
 
 def test_the_leaderboard_has_means_deviations_gains_and_seconds():
-    tested = evaluation()
-    board = board_of(tested, methods(tested))
+    evaluation = make_evaluation()
+    board = board_of(evaluation, methods(evaluation))
     grid = leaderboard_grid(board)
     names = [column.name for column in grid.columns]
     rows = {row[1]: dict(zip(names, row, strict=True)) for row in grid.rows}
@@ -319,7 +321,7 @@ def test_the_leaderboard_has_means_deviations_gains_and_seconds():
         assert row["std"] == pytest.approx(statistics.stdev(scores))
         assert row["splits"] == 10
         assert row["seconds"] == pytest.approx(5.5)
-    gain = tested.gain(board.entries[2].losses, board.entries[0].losses, 2)
+    gain = evaluation.gain(board.entries[2].losses, board.entries[0].losses, 2)
     joint = rows["Joint"]
     numbers_of_gain = [joint[name] for name in ("gain", "low", "high")]
     assert numbers_of_gain == pytest.approx([gain.value, gain.low, gain.high])
@@ -330,8 +332,8 @@ def test_the_leaderboard_has_means_deviations_gains_and_seconds():
 
 
 def test_the_table_of_tasks_has_their_means_over_the_splits():
-    tested = evaluation()
-    board = board_of(tested, methods(tested))
+    evaluation = make_evaluation()
+    board = board_of(evaluation, methods(evaluation))
     grid = task_grid(board)
     best = board.ranked()[0]
     by_hand = np.mean(list(best.tasks.values()), axis=0)
@@ -340,8 +342,8 @@ def test_the_table_of_tasks_has_their_means_over_the_splits():
 
 
 def test_the_json_has_the_numbers_of_the_gains():
-    tested = evaluation()
-    board = board_of(tested, methods(tested))
+    evaluation = make_evaluation()
+    board = board_of(evaluation, methods(evaluation))
     content = json.loads(leaderboard_json(board))
     stated = content["answer"]
     for name, gain in (
@@ -354,7 +356,7 @@ def test_the_json_has_the_numbers_of_the_gains():
         assert (stated[name]["better"], stated[name]["of"]) == gain.better
     assert stated["over_pooled"]["value"] != pytest.approx(stated["gain"]["value"])
     assert (content["splits"], content["folds"], content["repeats"]) == (10, 5, 2)
-    assert stated["smallest_gain"] == tested.smallest
+    assert stated["smallest_gain"] == evaluation.smallest
     joint = next(m for m in content["methods"] if m["method"] == "Joint")
     deviation = statistics.stdev(board.entries[2].scores.values())
     assert joint["std"] == pytest.approx(deviation, rel=1e-4)
@@ -364,9 +366,9 @@ def test_the_json_has_the_numbers_of_the_gains():
 
 @pytest.mark.parametrize("greater", [False, True])
 def test_tasks_that_are_hurt_have_their_loss_and_say_whether_in_every_split(greater):
-    tested = evaluation()
-    alone = Entry("Alone", INDEPENDENT)
-    joint = Entry("Joint", MULTITASK)
+    evaluation = make_evaluation()
+    alone = ComparedMethod("Alone", INDEPENDENT)
+    joint = ComparedMethod("Joint", MULTITASK)
     sign = -1 if greater else 1
     for split in range(4):
         alone.tasks[split] = [1.0, 1.0, 1.0, 1.0]
@@ -378,8 +380,8 @@ def test_tasks_that_are_hurt_have_their_loss_and_say_whether_in_every_split(grea
         ]
         for entry in (alone, joint):
             entry.scores[split] = float(np.mean(entry.tasks[split]))
-            entry.losses[split] = np.ones(len(tested.rows[split]))
-    board = board_of(tested, [alone, joint], greater)
+            entry.losses[split] = np.ones(len(evaluation.rows[split]))
+    board = board_of(evaluation, [alone, joint], greater)
     found = board.hurt(joint)
     assert [name for name, _, _ in found] == ["c", "a"]
     assert [loss for _, loss, _ in found] == pytest.approx([0.35, 0.3])
@@ -387,12 +389,12 @@ def test_tasks_that_are_hurt_have_their_loss_and_say_whether_in_every_split(grea
 
 
 def test_parameters_of_every_split_are_listed_once():
-    tested = evaluation()
-    entries = methods(tested)
+    evaluation = make_evaluation()
+    entries = methods(evaluation)
     chosen = {0: {"estimator__alpha": 1.0}, 1: {"estimator__alpha": 3.0}}
     entries[2].chosen = chosen | {2: {"estimator__alpha": 1.0}}
     (section,) = [
-        s for s in sections(board_of(tested, entries)) if s.title == "Parameters"
+        s for s in sections(board_of(evaluation, entries)) if s.title == "Parameters"
     ]
     rows = {row[0]: row[1] for row in section.grids[0].rows}
     assert rows["Joint"] == "alpha=1.0; alpha=3.0"
@@ -407,7 +409,9 @@ def test_the_curve_has_losses_of_both_sides_and_the_median_rows_of_a_task():
         X=np.zeros((54, 1)), y=np.zeros(54), task_type="regression", task_id=ids
     )
     gain = Gain(0.2, 0.01, 30, 40, 0.8, 1.0, np.full(3, 0.2))
-    curve = curve_of({0.5: Answer(HELPS, "", gain=gain)}, data, lambda _: np.arange(54))
+    curve = curve_of(
+        {0.5: ComparisonVerdict(HELPS, "", gain=gain)}, data, lambda _: np.arange(54)
+    )
     (row,) = curve.to_dict("records")
     assert row["rows per task"] == 10
     assert (row["multi-task"], row["without"], row["gain"]) == (0.8, 1.0, 0.2)
@@ -428,13 +432,13 @@ def schedule_of(metric, selection, seconds, computed=()):
     greater = metric == "auc"
     y = np.where(Y > 0, 1.0, -1.0) if greater else Y
     measure = AUC if greater else NMSE
-    tested = evaluation(1, measure, metric, y)
+    evaluation = make_evaluation(1, measure, metric, y)
     candidate = Candidate("M", MULTITASK, "x")
     cells = {("M", 0): SimpleNamespace(key="k")}
-    scores = np.zeros(len(tested.rows[0]))
+    scores = np.zeros(len(evaluation.rows[0]))
     store = SimpleNamespace(read_scores=lambda _: scores)
     runner = SimpleNamespace(finished=None, store=store, computed=computed)
-    schedule = CompareSchedule([candidate], cells, runner, tested)
+    schedule = CompareSchedule([candidate], cells, runner, evaluation)
     record = Record("k", "fit", {}, {}, {})
     record.status = "ok"
     record.metrics = {metric: 0.5}
@@ -500,7 +504,7 @@ def test_searches_that_halve_are_taken_for_shorter():
 
 def test_a_final_model_must_fit_into_the_rest_of_the_budget(monkeypatch):
     monkeypatch.setattr(compare_module.clock, "monotonic", lambda: 100.0)
-    entry = Entry("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
+    entry = ComparedMethod("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
     for is_calibrated, fits in ((False, 3), (True, 12)):
         settings = SimpleNamespace(settings=SimpleNamespace(calibrate=is_calibrated))
         in_time = compare_module._Session._in_time
@@ -541,8 +545,8 @@ def test_the_part_that_is_trained_on_is_that_of_the_folds():
     for split in range(protocol.n_splits):
         train, test = protocol.rows(data, split)
         assert (len(train), len(test)) == (45, 15)
-    tested = protocol.tested(data)
-    assert (tested.folds, tested.repeats, len(tested.rows)) == (4, 3, 12)
+    evaluation = protocol.evaluation(data)
+    assert (evaluation.folds, evaluation.repeats, len(evaluation.rows)) == (4, 3, 12)
 
 
 @pytest.mark.parametrize(
@@ -560,31 +564,31 @@ def test_the_smallest_gain_of_interest_is_that_of_the_measure(kind, option, expe
         data.y = np.where(data.y > 0, 1.0, -1.0)
         data.task_type = "binary"
     protocol = Protocol.of(data, Settings(smallest_gain=option))
-    assert protocol.tested(data).smallest == expected
+    assert protocol.evaluation(data).smallest == expected
 
 
 def test_tasks_without_training_rows_or_with_one_class_there_do_not_count():
     data = ragged(
         source={GROUP: np.where(np.arange(60) % 3 == 2, 9, np.arange(60) % 6)}
     )
-    tested = Protocol.of(data, Settings(splits=4, repeats=1)).tested(data)
-    for rows, new in zip(tested.rows, tested.new, strict=True):
+    evaluation = Protocol.of(data, Settings(splits=4, repeats=1)).evaluation(data)
+    for rows, new in zip(evaluation.rows, evaluation.new, strict=True):
         np.testing.assert_array_equal(new, data.task_id[rows] == 2)
-    assert tested.n_new == 1
+    assert evaluation.n_new == 1
     labels = ragged()
     labels.y = np.where(np.arange(60) < 40, np.where(labels.y > 0, 1.0, -1.0), 1.0)
     labels.y[labels.task_id == 1] = 1.0
     labels.y[1] = -1.0
     labels.task_type = "binary"
     protocol = Protocol.of(labels, Settings(splits=4, repeats=1))
-    tested = protocol.tested(labels)
-    for split, idle in enumerate(tested.idle):
+    evaluation = protocol.evaluation(labels)
+    for split, is_single_class in enumerate(evaluation.is_single_class):
         train, test = protocol.rows(labels, split)
         values = [
             np.unique(labels.y[train[labels.task_id[train] == t]]) for t in range(3)
         ]
-        assert idle.tolist() == [len(v) == 1 for v in values]
-        assert idle[1] == (1 in test)
+        assert is_single_class.tolist() == [len(v) == 1 for v in values]
+        assert is_single_class[1] == (1 in test)
 
 
 def test_sizes_are_targets_of_each_task():
@@ -621,18 +625,18 @@ def test_the_facts_have_the_sizes_of_the_table():
 
 @pytest.mark.parametrize(("greater", "first"), [(True, "High"), (False, "Low")])
 def test_the_best_method_has_the_best_score_of_the_metric(greater, first):
-    tested = evaluation(1)
-    low = Entry("Low", POOLED, scores={0: 0.1})
-    high = Entry("High", POOLED, scores={0: 0.9})
-    board = board_of(tested, [low, high], greater)
+    evaluation = make_evaluation(1)
+    low = ComparedMethod("Low", POOLED, scores={0: 0.1})
+    high = ComparedMethod("High", POOLED, scores={0: 0.9})
+    board = board_of(evaluation, [low, high], greater)
     assert board.best().label == first
 
 
 def test_a_method_without_its_second_repeat_is_compared_on_the_first_alone():
-    tested = evaluation()
-    entries = methods(tested)
+    evaluation = make_evaluation()
+    entries = methods(evaluation)
     for split in range(5, 10):
         del entries[2].losses[split]
-    found = board_of(tested, entries).gain(entries[2], entries[0])
-    once = tested.gain(entries[2].losses, entries[0].losses, 1)
+    found = board_of(evaluation, entries).gain(entries[2], entries[0])
+    once = evaluation.gain(entries[2].losses, entries[0].losses, 1)
     assert (found.value, found.error) == (once.value, once.error)

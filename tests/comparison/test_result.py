@@ -19,7 +19,7 @@ from mtlrun.cli.compare import compare as command
 from mtlrun.comparison.protocol import Settings
 from mtlrun.data.roles import Roles
 from mtlrun.errors import DataError, UnknownNameError, UserError
-from mtlrun.fitted import answers_table
+from mtlrun.model.fitted import answers_table
 
 RNG = np.random.default_rng(0)
 FAST = {"splits": 2, "repeats": 1, "folds": 2}

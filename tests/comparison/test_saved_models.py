@@ -15,19 +15,20 @@ from mtlrun.comparison.candidates import (
     calibrated,
     default_candidates,
 )
+from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol, Settings
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
+from mtlrun.engine.evaluation import TrainTestData
+from mtlrun.engine.fit import with_features
+from mtlrun.engine.job import Features, choose_over_splits, with_params
 from mtlrun.errors import UserError
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
-from mtlrun.fitted import Model
-from mtlrun.models import load_model, save_model, trust_options
-from mtlrun.runs.cell import Features, choose_over_splits, with_params
-from mtlrun.runs.fit import with_features
-from mtlrun.runs.load import load_training
-from mtlrun.runs.train import train
+from mtlrun.lab.load import load_training
+from mtlrun.lab.training import train
+from mtlrun.model.files import load_model, save_model, trust_options
+from mtlrun.model.fitted import Model
 
 FEW_ROWS = 12
 MANY_ROWS = 45
@@ -89,7 +90,9 @@ def fitted(case, candidate):
     frame, roles = CASES[case]
     dataset = make_dataset(table_of_frame(frame), roles)
     rows = np.arange(dataset.n_samples)
-    part, step = with_features(Part.of(dataset, rows, rows[:1]), Features("table"))
+    part, step = with_features(
+        TrainTestData.of(dataset, rows, rows[:1]), Features("table")
+    )
     chosen = {name: values[0] for name, values in candidate.grid.items()}
     params = with_params(candidate.params, chosen)
     estimator = build({"estimator": candidate.estimator, "params": params})
@@ -297,8 +300,8 @@ def test_the_training_file_of_a_comparison_makes_its_model_again(
     candidate = Candidate(
         "R", INDEPENDENT, "IndependentRidge", grid={"alpha": [1.0, 2.0]}
     )
-    plain = protocol.training(candidate, result.dataset)
-    assert plain.spec.refit is True
+    plain = ComparisonJobs(protocol, result.dataset).training(candidate)
+    assert plain.refit is True
     folder = result.save(tmp_path)
     training = load_training(folder / "chosen.yaml", data_dir=folder / "data")
     done = train(training, output=tmp_path / "again", data_dir=folder / "data")

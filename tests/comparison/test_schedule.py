@@ -12,15 +12,21 @@ import mtlrun
 from mtlrun.comparison.candidates import Candidate, core
 from mtlrun.comparison.leaderboard import markdown
 from mtlrun.comparison.schedule import CompareSchedule, remaining_seconds
-from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL, Entry
+from mtlrun.comparison.verdict import (
+    INDEPENDENT,
+    MULTITASK,
+    POOLED,
+    TRIVIAL,
+    ComparedMethod,
+)
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import table_of_frame
+from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError
-from mtlrun.record import Record
 from mtlrun.utils.processes import is_locked
 
-OWN = """
+USER_DEFINED = """
 import time
 
 from mtlrun.estimators.independent import IndependentRidge, PooledRidge
@@ -56,7 +62,7 @@ def schools(n_tasks=3, n=16):
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    (tmp_path / "own_methods.py").write_text(OWN)
+    (tmp_path / "own_methods.py").write_text(USER_DEFINED)
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -77,22 +83,22 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
         )
     ]
     assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
-    tested = SimpleNamespace(folds=3, repeats=2, rows=range(6))
-    cells = {
+    evaluation = SimpleNamespace(folds=3, repeats=2, rows=range(6))
+    jobs = {
         (c.label, s): SimpleNamespace(key=f"{c.label} {s}")
         for c in made
         for s in range(6)
     }
     runner = SimpleNamespace(finished=None)
-    waves = list(CompareSchedule(made, cells, runner, tested, deadline=1.0)._waves())
+    waves = list(CompareSchedule(made, jobs, runner, evaluation, deadline=1.0)._waves())
     assert waves[:5] == [
         [(label, s) for s in range(3)]
         for label in ("Mean", "Alone", "One", "Tuned", "Joint")
     ]
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
     assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
-    assert sum(map(len, waves)) == len(cells)
-    whole = list(CompareSchedule(made, cells, runner, tested)._waves())
+    assert sum(map(len, waves)) == len(jobs)
+    whole = list(CompareSchedule(made, jobs, runner, evaluation)._waves())
     assert whole[:10] == waves[:10]
     assert whole[10:] == [
         [(label, s) for s in range(6)] for label in ("Other", "Lasso")
@@ -246,7 +252,9 @@ def test_settings_out_of_range(options, message):
 
 
 def test_the_rest_takes_what_methods_have_taken_and_others_usually_take():
-    entries = {name: Entry(name, INDEPENDENT) for name in ("done", "begun", "open")}
+    entries = {
+        name: ComparedMethod(name, INDEPENDENT) for name in ("done", "begun", "open")
+    }
     entries["done"].scores, entries["done"].seconds = {0: 1.0, 1: 1.0}, [2.0, 2.0]
     entries["begun"].failures, entries["begun"].scores, entries["begun"].seconds = (
         {0: "broken"},

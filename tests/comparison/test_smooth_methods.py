@@ -16,7 +16,7 @@ from mtlrun.comparison.schedule import usual_seconds
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
-from mtlrun.models import load_model
+from mtlrun.model.files import load_model
 
 SMOOTH = ["SmoothMTL", "SmoothPooled", "SmoothIndependent"]
 FEW = {"target": "y", "task": "task", "splits": 3, "repeats": 1, "folds": 2}
@@ -58,7 +58,7 @@ def test_smooth_models_are_tried_with_baselines_of_both_kinds(has_labels):
     for name in SMOOTH:
         candidate = found[f"{name}{end}"]
         assert candidate.grid == {}
-        assert candidate.method["scored"]
+        assert candidate.is_scored
 
 
 def test_smooth_models_rank_second_after_their_baselines():

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from mtlrun.comparison.differences import differences
 from mtlrun.comparison.gain import (
-    Layout,
+    RowIndex,
     auc_gain,
     concordances,
     relative_gain,
@@ -20,16 +20,16 @@ from mtlrun.comparison.verdict import (
     MULTITASK,
     NMSE,
     POOLED,
-    Entry,
+    ComparedMethod,
     Evaluation,
-    answer,
+    judge,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP, WEIGHT
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.estimators.baselines import TaskMean
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
-from mtlrun.evaluation import Part
 from mtlrun.metrics import METRICS
 
 N = 60
@@ -42,10 +42,10 @@ AGAIN = np.repeat(np.arange(N), WEIGHTS)
 
 
 def gains(joint, without, ids, weights, positive=None, pairs=None):
-    layout = Layout(N_TASKS, ids, weights=weights)
+    row_index = RowIndex(N_TASKS, ids, weights=weights)
     if positive is None:
-        return relative_gain(joint, without, layout, 1.5)
-    return auc_gain(joint, without, pairs, positive, layout, 1.5)
+        return relative_gain(joint, without, row_index, 1.5)
+    return auc_gain(joint, without, pairs, positive, row_index, 1.5)
 
 
 def assert_same_gain(found, expected, *, with_error):
@@ -67,8 +67,8 @@ def test_whole_weights_are_repeated_rows_in_a_relative_gain(is_ragged):
     weighted = gains(joint, without, ids, WEIGHTS.astype(float))
     repeated = gains(joint[AGAIN], without[AGAIN], again, None)
     assert_same_gain(weighted, repeated, with_error=False)
-    groups = Layout(N_TASKS, ids, GROUPS, WEIGHTS.astype(float))
-    repeats = Layout(N_TASKS, again, GROUPS[AGAIN])
+    groups = RowIndex(N_TASKS, ids, GROUPS, WEIGHTS.astype(float))
+    repeats = RowIndex(N_TASKS, again, GROUPS[AGAIN])
     assert_same_gain(
         relative_gain(joint, without, groups, 1.5),
         relative_gain(joint[AGAIN], without[AGAIN], repeats, 1.5),
@@ -84,11 +84,11 @@ def test_whole_weights_are_repeated_rows_in_a_gain_of_the_auc(is_ragged):
     found = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         ids = IDS[rows] if is_ragged else None
-        layout = Layout(N_TASKS, ids, GROUPS[rows], weights)
+        row_index = RowIndex(N_TASKS, ids, GROUPS[rows], weights)
         every = np.arange(len(rows))
-        fields = [concordances(y[rows], s[rows], layout, every) for s in scores]
+        fields = [concordances(y[rows], s[rows], row_index, every) for s in scores]
         joint, pairs = fields[0]
-        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, layout, 1.5))
+        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
     assert_same_gain(*found, with_error=True)
     for task in range(N_TASKS):
         mine = task == IDS if is_ragged else (slice(None), task)
@@ -108,9 +108,9 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
     found = []
     for rows, weights in ((np.arange(N), WEIGHTS.astype(float)), (AGAIN, None)):
         folds = [np.flatnonzero(GROUPS[rows] % 5 == k) for k in range(5)]
-        tested = Evaluation(
+        evaluation = Evaluation(
             y=y[rows],
-            layout=Layout(N_TASKS, IDS[rows], GROUPS[rows], weights),
+            row_index=RowIndex(N_TASKS, IDS[rows], GROUPS[rows], weights),
             rows=folds,
             new=[np.zeros(len(part), dtype=bool) for part in folds],
             folds=5,
@@ -121,13 +121,13 @@ def test_whole_weights_are_repeated_rows_in_the_verdict(measure):
         entries = []
         names = (("A", INDEPENDENT, 1.0), ("P", POOLED, 1.4), ("J", MULTITASK, 0.7))
         for place, (label, family, size) in enumerate(names):
-            entry = Entry(label, family)
+            entry = ComparedMethod(label, family)
             scores = (y + size * noise[place])[rows]
             for split, part in enumerate(folds):
-                entry.losses[split] = tested.losses(split, scores[part])
+                entry.losses[split] = evaluation.losses(split, scores[part])
                 entry.inner[split] = size
             entries.append(entry)
-        found.append(answer(entries, tested))
+        found.append(judge(entries, evaluation))
     weighted, repeated = found
     assert_same_gain(weighted.gain, repeated.gain, with_error=True)
     assert_same_gain(weighted.independent, repeated.independent, with_error=True)
@@ -160,11 +160,13 @@ def test_a_weight_of_0_is_no_row_in_a_gain_of_the_auc(is_ragged):
     weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0 + np.arange(N) % 3)
     found = []
     for rows in (np.arange(N), np.flatnonzero(weights)):
-        layout = Layout(N_TASKS, IDS[rows] if is_ragged else None, None, weights[rows])
+        row_index = RowIndex(
+            N_TASKS, IDS[rows] if is_ragged else None, None, weights[rows]
+        )
         every = np.arange(len(rows))
-        fields = [concordances(y[rows], s[rows], layout, every) for s in scores]
+        fields = [concordances(y[rows], s[rows], row_index, every) for s in scores]
         joint, pairs = fields[0]
-        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, layout, 1.5))
+        found.append(auc_gain(joint, fields[1][0], pairs, y[rows] > 0, row_index, 1.5))
     assert_same_gain(*found, with_error=True)
 
 
@@ -187,7 +189,7 @@ def dataset(y, weights, task_id=IDS, rows=None, **more):
 
 def scored(data, scores, names):
     rows = np.arange(data.n_samples)
-    part = Part.of(data, rows, rows)
+    part = TrainTestData.of(data, rows, rows)
     model = part.fit(TaskMean())
     return part.score(model, scores, names, "task")
 
@@ -236,7 +238,7 @@ def test_whole_weights_are_repeated_rows_in_the_fits(is_many, is_ragged):
     for data, rows in ((weighted, X), (repeated, X[AGAIN])):
         data.X = rows
         every = np.arange(data.n_samples)
-        part = Part.of(data, every, every)
+        part = TrainTestData.of(data, every, every)
         fit = part.rows.fit if is_many else part.fit
         coefficients.append(fit(IndependentRidge(3.0)).coef_)
     np.testing.assert_allclose(*coefficients)
@@ -285,9 +287,9 @@ def test_a_weight_of_0_is_no_row_in_the_line_on_differences(kind):
 def test_the_weights_and_groups_of_a_table_reach_the_verdict():
     y = RNG.normal(size=N)
     data = dataset(y, WEIGHTS, IDS, **{GROUP: GROUPS})
-    tested = Protocol.of(data, Settings(splits=3, repeats=1)).tested(data)
-    np.testing.assert_array_equal(tested.layout.weights, WEIGHTS)
-    np.testing.assert_array_equal(tested.layout.units, GROUPS)
+    evaluation = Protocol.of(data, Settings(splits=3, repeats=1)).evaluation(data)
+    np.testing.assert_array_equal(evaluation.row_index.weights, WEIGHTS)
+    np.testing.assert_array_equal(evaluation.row_index.units, GROUPS)
 
 
 # --- baselines that choose their own strength ---

@@ -8,22 +8,22 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
 import mtlrun
+from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.comparison.candidates import default_candidates, named_candidates
 from mtlrun.comparison.chunked import Chunked
 from mtlrun.comparison.differences import differences
-from mtlrun.comparison.gain import Layout, auc_gain, concordances, task_scales
+from mtlrun.comparison.gain import RowIndex, auc_gain, concordances, task_scales
 from mtlrun.comparison.protocol import Protocol, Settings
-from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.data.table import table_of_frame
+from mtlrun.engine.evaluation import TrainTestData
+from mtlrun.engine.fit import with_features
+from mtlrun.engine.job import Features
+from mtlrun.engine.pool import Pool
 from mtlrun.estimators.baselines import PerTask, ScaledTargets, TaskMean
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
 from mtlrun.features.table import TableFeatures
-from mtlrun.runs.cell import Features
-from mtlrun.runs.fit import with_features
-from mtlrun.runs.pool import Pool
 
 SMALL = {"splits": 3, "repeats": 1, "folds": 2}
 METHODS = ["HierarchicalMTL", "GraphMTL", "GradientBoosting+Task"]
@@ -136,7 +136,7 @@ def parts(frame):
     )
     test = np.arange(0, data.n_samples, 5)
     train = np.setdiff1d(np.arange(data.n_samples), test)
-    part, _ = with_features(Part.of(data, train, test), Features("table"))
+    part, _ = with_features(TrainTestData.of(data, train, test), Features("table"))
     return part
 
 
@@ -182,7 +182,7 @@ def test_features_and_variances_are_those_of_repeated_rows():
     test = np.arange(0, 90, 5)
     train = np.setdiff1d(np.arange(90), test)
     copies = np.repeat(train, w[train])
-    repeated, _ = with_features(Part.of(data, copies, test), Features("table"))
+    repeated, _ = with_features(TrainTestData.of(data, copies, test), Features("table"))
     assert pytest.approx(repeated.test.X) == weighted.test.X
     every = np.repeat(np.arange(90), w)
     tasks = data.task_id[every]
@@ -202,7 +202,9 @@ def test_scores_of_equal_predictions_are_those_of_repeated_rows(metric, how):
     copies = np.repeat(np.arange(len(weights)), weights)
     test = weighted.test.subset(copies)
     del test.source[WEIGHT]
-    repeated = Part(weighted.train, test, weighted.one_class, weighted.variance, copies)
+    repeated = TrainTestData(
+        weighted.train, test, weighted.one_class, weighted.variance, copies
+    )
     scores = [
         part.score(model, part.predict(model), [metric], how)[metric]
         for part in (weighted, repeated)
@@ -219,7 +221,10 @@ def weighted_and_repeated(seed=0, n=60):
     tasks = np.arange(n) % 3
     weights = rng.integers(0, 4, n)
     copies = np.repeat(np.arange(n), weights)
-    layouts = Layout(3, tasks, None, weights.astype(float)), Layout(3, tasks[copies])
+    layouts = (
+        RowIndex(3, tasks, None, weights.astype(float)),
+        RowIndex(3, tasks[copies]),
+    )
     return rng, copies, layouts
 
 
@@ -234,14 +239,14 @@ def test_the_gain_of_the_auc_is_that_of_repeated_rows():
     y = rng.choice([-1.0, 1.0], 60)
     first, second = rng.normal(size=60), y + rng.normal(size=60)
     gains = []
-    for rows, layout in ((np.arange(60), layouts[0]), (copies, layouts[1])):
+    for rows, row_index in ((np.arange(60), layouts[0]), (copies, layouts[1])):
         own = np.arange(len(rows))
         fields = [
-            concordances(y[rows], scores[rows], layout, own)
+            concordances(y[rows], scores[rows], row_index, own)
             for scores in (second, first)
         ]
         (joint, pairs), (without, _) = fields
-        gains.append(auc_gain(joint, without, pairs, y[rows] > 0, layout, 1.0))
+        gains.append(auc_gain(joint, without, pairs, y[rows] > 0, row_index, 1.0))
     assert gains[0].value == pytest.approx(gains[1].value)
     assert gains[0].tasks == pytest.approx(gains[1].tasks)
 
@@ -312,7 +317,7 @@ def test_patients_in_clinics_are_compared(seed):
         splits=5, repeats=1,
     )  # fmt: skip
     assert not any(entry.failures for entry in result.board.entries)
-    for rows in result.board.tested.rows:
+    for rows in result.board.evaluation.rows:
         assert set(result.dataset.task_id[rows]) == set(range(6))
 
 
@@ -333,7 +338,7 @@ def test_every_fit_of_a_comparison_gets_the_groups_of_its_rows(scaled):
     data = make_dataset(table_of_frame(clinics()), roles)
     protocol = Protocol.of(data, Settings(**SMALL))
     train, test = protocol.rows(data, 0)
-    part = Part.of(data, train, test)
+    part = TrainTestData.of(data, train, test)
     model = PerTask(SeenGroups())
     if scaled:
         model = ScaledTargets(model)

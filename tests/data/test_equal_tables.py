@@ -11,7 +11,7 @@ import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.data.chunks import ChunkedTable
+from mtlrun.chunks.table import ChunkedTable
 from mtlrun.data.named_columns import matching, target_columns
 from mtlrun.data.names import (
     MISSING,

@@ -18,8 +18,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_valid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.data import TaskStratifiedKFold
-from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.data.frames import dump_frame, instants, load_frame, typed
 from mtlrun.data.named_columns import target_columns
 from mtlrun.data.names import Known, Names, name_order

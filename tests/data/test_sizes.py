@@ -17,12 +17,12 @@ import mtlrun
 from mtlrun.comparison.protocol import Settings
 from mtlrun.data import load_dataset
 from mtlrun.data.table import read_table
+from mtlrun.engine.record import PACKED, unpack
 from mtlrun.errors import DataError, UserError
+from mtlrun.lab.load import chunk_training, load_experiment
+from mtlrun.lab.plan import plan
+from mtlrun.model.plots import plot_model
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.record import PACKED, unpack
-from mtlrun.report.modelplots import plot_model
-from mtlrun.runs.load import chunk_training, load_experiment
-from mtlrun.runs.plan import plan
 from mtlrun.utils import sizes
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import SizeError

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from mtlrun.engine.methods import class_paths, resolved, versions_of
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.penalties import norms
-from mtlrun.runs.methods import class_paths, resolved, versions_of
 
 STORED = Path(__file__).with_name("frozen.json")
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.svm import SVC, LinearSVC
 
+from mtlrun.engine.evaluation import TaskRows
 from mtlrun.estimators import independent
 from mtlrun.estimators.independent import (
     IndependentLasso,
@@ -22,7 +23,6 @@ from mtlrun.estimators.independent import (
     PooledRidge,
     PooledSVC,
 )
-from mtlrun.evaluation import TaskRows
 from mtlrun.problem.quadratic import Gram
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.ridge import solve_ridge

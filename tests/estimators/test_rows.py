@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
+from mtlrun.engine.evaluation import TaskRows, predict_scores
 from mtlrun.estimators.baselines import PerTask, ScaledTargets, TaskFeature
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.evaluation import TaskRows, predict_scores
 
 LAYOUTS = ("ragged", "shared", "masked")
 FEW = {"max_iter": 30, "n_blocks": 2, "hidden": (3,), "base__max_iter": 30}

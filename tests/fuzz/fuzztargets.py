@@ -28,7 +28,7 @@ from mtlrun.data.files import DataFile
 from mtlrun.data.formats import arff, images, mat, sequences, svmlight
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.errors import UserError
-from mtlrun.runs.load import load_experiment, load_training
+from mtlrun.lab.load import load_experiment, load_training
 from mtlrun.utils.yaml import load_file
 
 NAME = "fuzzed-file"

@@ -26,7 +26,7 @@ from mtlrun.cli.app import app
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.features import FourierFeatures
-from mtlrun.models import Model, save_model
+from mtlrun.model.files import Model, save_model
 
 N_ROWS, N_FEATURES, N_TASKS = 40, 4, 4
 NAMES = ["v", "w", "x", "z"]

@@ -19,12 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import Table, read_table
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators import HierarchicalMTL, IndependentRidge
-from mtlrun.evaluation import Part
 from mtlrun.features.table import TableFeatures
-from mtlrun.fitted import Model
-from mtlrun.models import load_model, save_model
+from mtlrun.model.files import load_model, save_model
+from mtlrun.model.fitted import Model
 
 #: What the columns are, by the kind of the targets.
 ROLES = {
@@ -70,7 +70,9 @@ def fitted(
     ).fit(data.X)
     every = np.arange(data.n_samples)
     ready = replace(data, X=step.transform(data.X), features=[])
-    estimator = Part.of(ready, every, every[:1]).fit(estimator_class(unseen="mean"))
+    estimator = TrainTestData.of(ready, every, every[:1]).fit(
+        estimator_class(unseen="mean")
+    )
     read = {
         "n_features": data.n_features,
         "names": data.features,

@@ -94,7 +94,9 @@ def test_gradient_and_hessian_are_the_differences(layout, method, shrink):
 def test_chain_rules_of_the_factors_are_the_differences(kind):
     m = Marginal(compressed("ragged"))
     diagonal = GroupedVariances(m.scale, np.minimum(np.arange(4), 1))
-    structure = FullCovariance(m.scale) if kind == "full" else FactorCovariance(diagonal, 2)
+    structure = (
+        FullCovariance(m.scale) if kind == "full" else FactorCovariance(diagonal, 2)
+    )
     x = np.random.default_rng(3).normal(size=structure.n_parameters)
     found = structure.gradient(x, m(structure.theta(x)).G)
     steps = 1e-6 * np.eye(len(x))

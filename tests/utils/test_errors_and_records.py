@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError, DataError, UnknownNameError, UserError
-from mtlrun.record import Record
 from mtlrun.utils.io import jsonable
 
 

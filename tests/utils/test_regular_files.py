@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import mtlrun
+from mtlrun.engine.record import Records
+from mtlrun.engine.store import MAX_LOCK_BYTES, Store
 from mtlrun.errors import DataError
-from mtlrun.record import Records
-from mtlrun.report.stored import read_raw
-from mtlrun.runs.store import MAX_LOCK_BYTES, Store
+from mtlrun.lab.stored import read_raw
 from mtlrun.utils.io import IrregularFileError, open_regular, read_file, read_text_file
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.processes import exclusive_lock, is_locked
@@ -30,15 +30,16 @@ EXCEPTIONS = {
     "estimators/__main__.py": "writes files of the package and its documentation",
     "estimators/metadata.py": "a file of the package",
     "estimators/registry.py": "a file of the package",
-    "interfaces.py": "a file of the package",
+    "engine/interfaces.py": "a file of the package",
     "problem/memory.py": "files of /proc and /sys",
-    "record.py": "/proc/cpuinfo",
-    "report/build.py": "files of the package",
-    "runs/methods.py": "the list of files of an installed package",
+    "engine/record.py": "/proc/cpuinfo",
+    "tables/page.py": "files of the package",
+    "engine/methods.py": "the list of files of an installed package",
     "comparison/result.py": "`DataFile.read_bytes`",
     "utils/outputs.py": "pipes and devices that the user named as outputs, and an example",
     "penalties/coupled.py": "`resolve` of a quadratic form",
     # Below data/ files are `DataFile`, which opens regular files only.
+    "chunks/table.py": "`DataFile.open`",
     "data/fetch.py": "`DataFile.open`, and a new file in a folder of its own",
 }
 
@@ -122,7 +123,7 @@ def test_a_pipe_is_no_lock(tmp_path):
 @posix
 def test_a_record_that_is_a_pipe_is_damaged(tmp_path):
     records = Records(tmp_path)
-    records.cells.mkdir()
+    records.cells_folder.mkdir()
     os.mkfifo(records.path("k"))
     with pytest.raises(ValueError, match=r"k\.json is damaged"):
         records.read("k")

@@ -12,17 +12,19 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 import numpy as np
 from scipy import sparse
 
-from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.names import is_missing, is_number, whole
 from mtlrun.errors import DataError, counted, shorten
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card
 
 _BLOCK = 1 << 20  # characters
 _SHOWN = 40  # characters of a wrong value

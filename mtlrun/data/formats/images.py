@@ -7,16 +7,18 @@ import string
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.formats.mat import read_mat
 from mtlrun.data.tasks import make_tasks
 from mtlrun.errors import DataError
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card
 
 #: Types of the values of an IDX file, by their code.
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

@@ -11,19 +11,21 @@ import math
 import struct
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset, signs
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.errors import DataError, counted, shorten
 from mtlrun.utils.sizes import CELLS, CELLS_PER_BYTE, allow, expansion
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card
 
 #: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
 _DAMAGE = (

@@ -10,15 +10,17 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.tasks import make_tasks
 from mtlrun.errors import DataError, UnknownNameError, shorten
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card
 
 BASES = b"ACGT"
 IUPAC = b"ACGTURYSWKMBDHVN"

@@ -1,0 +1,1 @@
+"""Tables larger than memory, as sums of products."""

@@ -1,0 +1,449 @@
+"""Sums of products of the rows of a large table, by fold and task, in one pass."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from itertools import pairwise
+from operator import add
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from mtlrun.chunks.table import Chunk, ChunkedTable, release_memory
+from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.record import OK
+from mtlrun.errors import ConfigError, DataError, counted, listed
+from mtlrun.problem import memory
+from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.problem.taskdata import TaskData
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Key = tuple[int, str | int | None]
+
+#: Parts into which the files are divided at most, where several processes read them; seconds between lines of progress.
+MOST_PARTS, EVERY = 64, 5.0
+# A standard deviation below this, relative to the mean, is rounding.
+_CONSTANT = 1e-10
+
+
+# ---------------------------------------------------------------------- one pass over the files
+
+
+@dataclass
+class Sums:
+    """Sums of products V V' and numbers of rows, by fold and task. Half of a product travels between processes."""
+
+    products: dict[Key, Array] = field(default_factory=dict)
+    counts: dict[Key, int] = field(default_factory=dict)
+    rows: int = 0
+
+    def add(self, key: Key, product: Array, count: int) -> None:
+        """Add a product of the rows of a fold and task."""
+        if key in self.products:
+            self.products[key] += product
+        else:
+            self.products[key] = product
+        self.counts[key] = self.counts.get(key, 0) + count
+
+    def merge(self, other: Sums) -> None:
+        """Add the sums of other rows."""
+        for key, product in other.products.items():
+            self.add(key, product, other.counts[key])
+        self.rows += other.rows
+
+    def mean_weight(self) -> float:
+        """Return the mean weight of rows, from sums of `Products`."""
+        total = math.fsum(float(product[0, 0]) for product in self.products.values())
+        return total / sum(self.counts.values())
+
+    def divide(self, weight: float) -> None:
+        """Divide the weights of all rows."""
+        for product in self.products.values():
+            product /= weight
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that travel."""
+        return sum(8 * len(p) * (len(p) + 1) // 2 for p in self.products.values())
+
+    def __getstate__(self) -> dict[str, Any]:
+        halves = {
+            key: (len(p), p[np.triu_indices(len(p))])
+            for key, p in self.products.items()
+        }
+        return {"products": halves, "counts": self.counts, "rows": self.rows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.products, self.counts, self.rows = {}, state["counts"], state["rows"]
+        for key, (size, half) in state["products"].items():
+            product = np.zeros((size, size))
+            product[np.triu_indices(size)] = half
+            self.products[key] = product + np.triu(product, 1).T
+
+
+@dataclass(frozen=True)
+class Products:
+    """The first pass: V are ones, features and targets, weighted."""
+
+    def groups(self, chunk: Chunk, table: ChunkedTable) -> Iterator[tuple[Key, Array]]:
+        """Yield fold and task of some rows, and their V."""
+        for fold, task, Z, weights in chunk.groups(len(table.targets)):
+            yield (fold, task), Z if weights is None else Z * np.sqrt(weights)
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The second pass: V are ones, weights, and the weighted losses of M methods, each fitted without the fold.
+
+    Attributes
+    ----------
+    coef, intercept : ndarray of shape (K, M, d, T) and (K, M, T)
+        By fold, for features and targets less their shifts.
+    scales : ndarray of shape (T,)
+        What squared errors are divided by.
+    totals : ndarray of shape (T,)
+        Weight of the rows of every task.
+    tasks : dict of str to int
+    """
+
+    coef: Array
+    intercept: Array
+    scales: Array
+    totals: Array
+    tasks: dict[str, int]
+
+    def groups(self, chunk: Chunk, table: ChunkedTable) -> Iterator[tuple[Key, Array]]:
+        """Yield fold and task of some rows and their V; rows of a shared design as well with the sum over the tasks."""
+        d, k = len(table.features), len(table.targets)
+        for fold, task, Z, weights in chunk.groups(k, by_target=False):
+            w = np.ones(Z.shape[1]) if weights is None else weights
+            which = [self.tasks[task]] if isinstance(task, str) else list(range(k))
+            coef = self.coef[fold][:, :, which].transpose(0, 2, 1)  # (M, t, d)
+            errors = Z[d + 1 :] - (coef.reshape(-1, d) @ Z[1 : d + 1]).reshape(
+                *coef.shape[:2], -1
+            )
+            errors -= self.intercept[fold][:, which, None]
+            losses = w * errors**2 / self.scales[which, None]  # (M, t, n)
+            if isinstance(task, str):
+                yield (fold, task), np.vstack([np.ones_like(w), w, losses[:, 0]])
+                continue
+            for t in which:
+                known = ~np.isnan(losses[0, t])
+                yield (fold, t), np.vstack([np.ones_like(w), w, losses[:, t]])[:, known]
+            together = np.nansum(losses / self.totals[which, None], axis=1)
+            yield (fold, None), np.vstack([np.ones_like(w), w, together])
+
+
+def sums_of(
+    work: Products | Losses,
+    table: ChunkedTable,
+    files: Sequence[Path],
+    folds: int,
+    seed: int,
+    progress: Callable[[int, int], None] = lambda rows, files: None,
+) -> Sums:
+    """Add up the rows of some files; `progress` hears of the rows and of the files read so far."""
+    sums = Sums()
+    for number, file in enumerate(files):
+        for chunk in table.chunks(file, folds, seed):
+            for key, V in work.groups(chunk, table):
+                if key not in sums.products:
+                    _allow_one_more(sums, len(V), table)
+                sums.add(key, V @ V.T, V.shape[1])
+            sums.rows += chunk.Z.shape[1]
+            progress(sums.rows, number)
+    release_memory()
+    return sums
+
+
+def _allow_one_more(sums: Sums, size: int, table: ChunkedTable) -> None:
+    """Refuse more sums, size x size each, than fit into memory; the machine is looked at after every 64 MB."""
+    count, each = len(sums.products), 16 * size**2
+    if count * each >> 26 != (count + 1) * each >> 26:
+        what = f"the sums of {counted(count + 1, 'fold')} of tasks with {counted(len(table.features), 'feature')}"
+        memory.require(
+            (count + 1) * each,
+            what,
+            "Leave out features (--drop), or take fewer folds.",
+        )
+
+
+def add_up(
+    work: Products | Losses,
+    table: ChunkedTable,
+    pool: Pool,
+    folds: int,
+    seed: int,
+    say: Callable[[str], None],
+) -> Sums:
+    """Read all files once; the result does not depend on who reads what, nor on workers that die.
+
+    Raises
+    ------
+    DataError
+        For files that are damaged, or cells that are no numbers.
+    ConfigError
+        If a part could not be read for another reason.
+    """
+    started = last = time.monotonic()
+    total = len(table.files)
+
+    def progress(rows: int, done: int, end: bool = False) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if end or now - last > EVERY:
+            last = now
+            rate = rows / max(now - started, 1e-9)
+            say(
+                f"{rows:,} rows of {done} of {counted(total, 'file')}, {rate:,.0f} rows per second"
+            )
+
+    if pool.serial:
+        sums = sums_of(work, table, table.files, folds, seed, progress)
+        progress(sums.rows, total, end=True)
+        return sums
+    edges = np.linspace(0, total, min(total, MOST_PARTS) + 1).astype(int)
+    parts = [table.files[a:b] for a, b in pairwise(edges)]
+    sums, waiting, done, sent = Sums(), {}, 0, 0
+    for place, outcome in pool.run(
+        _part, [(i, (work, table, part, folds, seed)) for i, part in enumerate(parts)]
+    ):
+        if isinstance(outcome.value, DataError):
+            raise outcome.value
+        if outcome.status != OK:
+            raise ConfigError(
+                f"{parts[place][0]}: {outcome.error}", "Run the command again."
+            )
+        waiting[place] = outcome.value
+        sent += outcome.value.nbytes
+        while (
+            done in waiting
+        ):  # in the order of the files: the same sums to the last digit
+            sums.merge(waiting.pop(done))
+            done += 1
+        progress(sums.rows, int(edges[done]))
+    progress(sums.rows, total, end=True)
+    say(f"{sent / 1e6:.1f} MB of sums sent by the processes that read")
+    return sums
+
+
+def _part(*arguments: Any) -> Sums | DataError:
+    """Return the sums of a part, or what is wrong with a file; another process runs this."""
+    try:
+        return sums_of(*arguments)
+    except DataError as error:
+        return error
+
+
+def statistics_of(
+    table: ChunkedTable, sums: Sums, folds: int
+) -> tuple[list[TaskStatistics], list[str]]:
+    """Return the statistics of every fold, taken out of the sums, and the names of the tasks.
+
+    Raises
+    ------
+    DataError
+        Without rows.
+    """
+    if not sums.rows:
+        raise DataError(
+            f"{table.files[0].parent}: no rows with a target and a positive weight"
+        )
+    if table.task is None:
+        return [_shared(table, sums, fold) for fold in range(folds)], list(
+            table.targets
+        )
+    names = sorted({str(task) for _, task in sums.products})
+    parts = [
+        _by_task(table, sums, [(fold, name) for name in names], shared=False)
+        for fold in range(folds)
+    ]
+    return parts, names
+
+
+def _shared(table: ChunkedTable, sums: Sums, fold: int) -> TaskStatistics:
+    """Return the statistics of a fold: of the rows with all targets, and of each target of the others."""
+    d, k = len(table.features), len(table.targets)
+    S = sums.products.pop((fold, None), np.zeros((1 + d + k, 1 + d + k)))
+    x, y = slice(1, 1 + d), slice(1 + d, None)
+    x_shift, y_shift = np.split(table.shift, [d])
+    whole = TaskStatistics(
+        tasks=np.arange(k),
+        shared=True,
+        weight=S[0, :1],
+        x=S[:1, x],
+        xx=S[x, x][None],
+        y=S[0, y],
+        yy=np.diagonal(S)[y],
+        xy=S[x, y],
+        x_shift=x_shift,
+        y_shift=y_shift,
+        n_rows=np.full(k, sums.counts.get((fold, None), 0)),
+        features=table.features,
+    )
+    keys: list[Key] = [(fold, t) for t in range(k)]
+    return (
+        whole + _by_task(table, sums, keys, shared=True)
+        if sums.products.keys() & set(keys)
+        else whole
+    )
+
+
+def _by_task(
+    table: ChunkedTable, sums: Sums, keys: Sequence[Key], *, shared: bool
+) -> TaskStatistics:
+    d, T = len(table.features), len(keys)
+    x_shift, y_shift = np.split(table.shift, [d])
+    found = TaskStatistics(
+        tasks=np.arange(T),
+        shared=shared,
+        weight=np.zeros(T),
+        x=np.zeros((T, d)),
+        xx=np.zeros((T, d, d)),
+        y=np.zeros(T),
+        yy=np.zeros(T),
+        xy=np.zeros((d, T)),
+        x_shift=x_shift,
+        y_shift=y_shift if shared else np.full(T, y_shift[0]),
+        n_rows=np.array([sums.counts.get(key, 0) for key in keys]),
+        features=table.features,
+    )
+    for t, key in enumerate(keys):
+        S = sums.products.pop(key, None)
+        if S is not None:
+            found.weight[t], found.x[t], found.xx[t] = (
+                S[0, 0],
+                S[0, 1:-1],
+                S[1:-1, 1:-1],
+            )
+            found.y[t], found.yy[t], found.xy[:, t] = S[0, -1], S[-1, -1], S[1:-1, -1]
+    return found
+
+
+def check_tasks(rows: Array, names: Sequence[str], folds: int) -> None:
+    """Refuse tasks with so few rows that folds of them are empty; `rows` are those of all but two folds, at the least.
+
+    Raises
+    ------
+    DataError
+        Names the tasks.
+    """
+    poor = [name for name, n in zip(names, rows, strict=True) if n < 1]
+    if poor:
+        text = f"{counted(len(poor), 'task')} of so few rows that some training parts have none: {listed(poor)}"
+        raise DataError(text, f"Take their rows out, or take fewer folds than {folds}.")
+
+
+# ---------------------------------------------------------------------- cross-validation without rows
+# Training parts are all rows less the folds left out, errors come from the sums.
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The statistics of every fold."""
+
+    parts: Sequence[TaskStatistics]
+
+    @cached_property
+    def whole(self) -> TaskStatistics:
+        """Statistics of all rows."""
+        return reduce(add, self.parts)
+
+    def without(self, *left_out: int) -> TaskStatistics:
+        """Return the statistics of all rows but those of some folds."""
+        return reduce(lambda rest, fold: rest - self.parts[fold], left_out, self.whole)
+
+    @cached_property
+    def weights(self) -> Array:
+        """Weight of the rows by fold and task."""
+        return np.array(
+            [np.broadcast_to(part.weight, part.n_tasks) for part in self.parts]
+        )
+
+    @cached_property
+    def scales(self) -> Array:
+        """Variance that squared errors of every task are divided by, as `mtlrun.comparison.gain.task_scales`."""
+        variances = target_moments(self.whole)[1]
+        if not self.whole.shared:
+            sizes = self.whole.weight
+            average = np.sum(sizes * variances) / sizes.sum()
+            variances = (sizes * variances + VARIANCE_SHRINKAGE_ROWS * average) / (
+                sizes + VARIANCE_SHRINKAGE_ROWS
+            )
+        return np.where(variances > 0, variances, np.nan)
+
+
+def target_moments(statistics: TaskStatistics) -> tuple[Array, Array]:
+    """Return mean and variance of the targets of every task; 0 without rows."""
+    weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
+    mean = statistics.y / weight
+    return statistics.y_shift + mean, np.maximum(
+        statistics.yy / weight - np.square(mean), 0.0
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept(TaskStatistics):
+    """Statistics that keep their condensed rows for the next fit."""
+
+    made: dict[bool, tuple[TaskData, Array, Array]] = field(default_factory=dict)
+
+    def sufficient_statistics(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
+        if centred not in self.made:
+            self.made[centred] = super().sufficient_statistics(centred=centred)
+        return self.made[centred]
+
+
+@dataclass(frozen=True)
+class ScaledStatistics:
+    """Statistics of training rows, their features standardized and their targets as `ScaledTargets` has them.
+
+    Attributes
+    ----------
+    statistics : TaskStatistics
+    factors : ndarray of shape (d,)
+        What the features were multiplied by.
+    center, scale : ndarray of shape (T,)
+        Of the targets.
+    """
+
+    statistics: TaskStatistics
+    factors: Array
+    center: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, statistics: TaskStatistics) -> Self:
+        """Standardize statistics."""
+        std = np.where(
+            statistics.std > _CONSTANT * np.abs(statistics.mean), statistics.std, 0.0
+        )
+        means, variances = target_moments(statistics)
+        if not statistics.shared:  # the targets of all tasks have one unit
+            weights = statistics.weight / statistics.weight.sum()
+            center = np.sum(weights * means)
+            variances = np.full_like(
+                means, np.sum(weights * (variances + np.square(means - center)))
+            )
+            means = np.full_like(means, center)
+        factors, scale = (
+            np.where(s > 0, 1 / np.where(s > 0, s, 1.0), 1.0)
+            for s in (std, np.sqrt(variances))
+        )
+        return cls(
+            _Kept(**vars(statistics.scaled(factors, scale, means))),
+            factors,
+            means,
+            1 / scale,
+        )
+
+    @cached_property
+    def pooled(self) -> TaskStatistics:
+        """The same rows as those of one task."""
+        return _Kept(**{**vars(self.statistics.pooled()), "made": {}})

@@ -1,0 +1,202 @@
+"""Jobs of a comparison: what computes each method on each split, and the final model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mtlrun.comparison.candidates import Candidate
+from mtlrun.comparison.protocol import Protocol
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import table_source_name
+from mtlrun.engine.job import (
+    HALVING,
+    TABLE,
+    DatasetRef,
+    Features,
+    Job,
+    Method,
+    Scoring,
+    Search,
+    Split,
+    purpose_of,
+    with_params,
+)
+from mtlrun.engine.methods import (
+    Versions,
+    complete,
+    method_paths,
+    resolved,
+    versions_of,
+)
+from mtlrun.engine.plan import JobPlan, PlannedJob
+from mtlrun.model.train import TrainingJob
+from mtlrun.utils.io import derive_seed
+from mtlrun.utils.sizes import PLANNED, allow
+
+#: Scores of the test rows are kept with each record: verdicts are computed from them.
+KEEP = "predictions"
+
+
+@dataclass(frozen=True)
+class ComparisonJobs:
+    """Makes the jobs of a comparison.
+
+    They have the keys of an experiment on the same table, so that ``mtlrun train`` with
+    the training file of the best method finds them.
+
+    Attributes
+    ----------
+    protocol : Protocol
+    dataset : Dataset
+        The table as it is loaded by its card.
+    """
+
+    protocol: Protocol
+    dataset: Dataset
+    _versions: dict[tuple[str, ...], Versions] = field(default_factory=dict)
+
+    def job(self, candidate: Candidate, trial: int) -> Job:
+        """Return the job that fits and scores a method on a split."""
+        protocol = self.protocol
+        kind = protocol.split["kind"]
+        purpose = purpose_of(kind, protocol.split.get("folds"), trial)
+        method = self._method(candidate.estimator, candidate.params, trial)
+        return Job(
+            DatasetRef(self.dataset.id, {}, self.dataset.fingerprint),
+            Split(**protocol.split, trial=trial, seed=self._seed(*purpose)),
+            method,
+            Scoring((protocol.metric,), keep=(KEEP,)),
+            Features(candidate.features or TABLE),
+            self._search(candidate, trial),
+            versions=self._versions_of(method),
+        )
+
+    def plan(
+        self, candidates: Sequence[Candidate], folder: Path, data_dir: Path
+    ) -> JobPlan:
+        """Return the jobs of some methods on all splits, stored below a folder."""
+        n_splits = self.protocol.n_splits
+        n_jobs = len(candidates) * n_splits * (1 + self.protocol.folds)
+        name = self.dataset.title
+        allow(name, n_jobs, PLANNED, "cells and folds", "Lower splits or folds.")
+        rows = [
+            self._row(candidate, trial)
+            for candidate in candidates
+            for trial in range(n_splits)
+        ]
+        return self._plan_of(rows, folder, data_dir)
+
+    def plan_of(self, job: Job, label: str, folder: Path, data_dir: Path) -> JobPlan:
+        """Return the plan of a single job, which is computed on the first split."""
+        row = PlannedJob("", self.dataset.id, None, label, 0, job.key, job)
+        return self._plan_of([row], folder, data_dir)
+
+    def training(
+        self, candidate: Candidate, params: Mapping[str, Any] | None = None
+    ) -> TrainingJob:
+        """Return a method as a model to train; its job is that of the first split.
+
+        Parameters
+        ----------
+        candidate : Candidate
+        params : mapping, optional
+            Parameters of the model that is fitted to all rows; default: those that the
+            search of the first split chooses.
+        """
+        refit: bool | dict[str, Any] = dict(params) if params else True
+        return TrainingJob(
+            job=self.job(candidate, 0),
+            id=self._id,
+            source=self.dataset.title,
+            dataset_name=self.dataset.id,
+            dataset_options={},
+            estimator=candidate.estimator,
+            refit=refit,
+            config=self._config(candidate, refit),
+        )
+
+    @property
+    def _id(self) -> str:
+        return f"compare/{self.dataset.id}"
+
+    def _row(self, candidate: Candidate, trial: int) -> PlannedJob:
+        job = self.job(candidate, trial)
+        label = candidate.label
+        return PlannedJob("", self.dataset.id, None, label, trial, job.key, job)
+
+    def _plan_of(
+        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path
+    ) -> JobPlan:
+        return JobPlan(
+            id=self._id,
+            rows=tuple(rows),
+            folder=folder,
+            output=folder,
+            data_dir=data_dir,
+        )
+
+    def _search(self, candidate: Candidate, trial: int) -> Search | None:
+        if not candidate.grid and not candidate.is_scored:
+            return None
+        params = complete(candidate.estimator, candidate.params)
+        fast = with_params(params, candidate.select_with)
+        method = self._method(candidate.estimator, fast, trial)
+        return Search(
+            {name: list(values) for name, values in candidate.grid.items()},
+            self.protocol.folds,
+            self.protocol.metric,
+            self._seed(trial, "selection"),
+            method,
+            HALVING if candidate.halving else "folds",
+            self._versions_of(method),
+        )
+
+    def _method(self, name: str, params: Mapping[str, Any], trial: int) -> Method:
+        return Method(**resolved(name, params, self._seed(trial, "estimator")))
+
+    def _versions_of(self, method: Method) -> Versions:
+        paths = method_paths(method)
+        if paths not in self._versions:
+            source = table_source_name(self.dataset.options)
+            self._versions[paths] = versions_of(paths, source)
+        return self._versions[paths]
+
+    def _seed(self, *purpose: object) -> int:
+        return derive_seed(self.protocol.seed, self.dataset.id, *purpose)
+
+    def _config(
+        self, candidate: Candidate, refit: bool | dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the training file of a method, with its defaults."""
+        method: dict[str, Any] = {
+            "estimator": candidate.estimator,
+            "params": dict(candidate.params),
+            "grid": {name: list(values) for name, values in candidate.grid.items()},
+            "select_with": dict(candidate.select_with),
+        }
+        if candidate.halving:
+            method["halving"] = True
+        if candidate.is_scored:
+            method["scored"] = True
+        return {
+            "schema": 1,
+            "id": self._id,
+            "title": f"{candidate.label} on {self.dataset.title}",
+            "kind": "train",
+            "split": dict(self.protocol.split),
+            "metrics": [self.protocol.metric],
+            "features": candidate.features or TABLE,
+            "keep": [KEEP],
+            "seed": self.protocol.seed,
+            "selection": {
+                "folds": self.protocol.folds,
+                "metric": self.protocol.metric,
+            },
+            "refit": refit,
+            "average": "task",
+            "dataset": {"id": self.dataset.id},
+            "method": method,
+        }

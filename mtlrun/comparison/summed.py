@@ -1,0 +1,246 @@
+"""Cross-validate methods from sums over chunks, and compare their losses."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import ParameterGrid
+
+from mtlrun.chunks.sums import Array, Folds, ScaledStatistics, target_moments
+from mtlrun.comparison.candidates import Candidate
+from mtlrun.comparison.gain import Gain, correction
+from mtlrun.comparison.verdict import POOLED, TRIVIAL, Evaluation
+from mtlrun.estimators.registry import build
+
+#: Label of the ridge whose strength is chosen for each task.
+TUNED = "IndependentRidgeCV"
+
+
+@dataclass(frozen=True)
+class Training(ScaledStatistics):
+    """Statistics of training rows, from which a method of a comparison can be fitted."""
+
+    def fit(
+        self, candidate: Candidate, params: Mapping[str, Any]
+    ) -> tuple[Array, Array, Any]:
+        """Return coefficients (d, T) and intercepts (T,) in the units of the rows, and the fitted model.
+
+        `params` of `TUNED` have a strength per task.
+        """
+        T, d = self.statistics.n_tasks, self.statistics.n_features
+        name = (
+            "IndependentRidge"
+            if candidate.family in (POOLED, TRIVIAL)
+            else candidate.estimator
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # noted in the leaderboard
+            if candidate.label == TUNED:
+                strengths = np.broadcast_to(params["alpha"], T)
+                W, b = np.empty((d, T)), np.empty(T)
+                for alpha in np.unique(strengths):
+                    model = build(
+                        {"estimator": name, "params": {"alpha": float(alpha)}}
+                    )
+                    model.fit_statistics(self.statistics)
+                    mine = strengths == alpha
+                    W[:, mine], b[mine] = model.coef_.T[:, mine], model.intercept_[mine]
+            else:
+                model = build(
+                    {"estimator": name, "params": {**candidate.params, **params}}
+                )
+                model.fit_statistics(
+                    self.pooled if candidate.family == POOLED else self.statistics
+                )
+                W, b = (
+                    np.broadcast_to(model.coef_.T, (d, T)),
+                    np.broadcast_to(model.intercept_, T),
+                )
+        if candidate.family == TRIVIAL:
+            W, b = np.zeros((d, T)), target_moments(self.statistics)[0]
+        return (
+            W * self.factors[:, None] * self.scale,
+            b * self.scale + self.center,
+            model,
+        )
+
+
+@dataclass
+class FoldSearch:
+    """Errors on inner folds, of every candidate with all its parameters.
+
+    The inner folds of a training part are its own folds: a model without folds i and j is tested on i for the part
+    without j, and on j for the part without i.
+    """
+
+    folds: Folds
+    candidates: Sequence[Candidate]
+    errors: dict[tuple[str, int | None], Array] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def run(self, left_out: Iterable[tuple[int, ...]]) -> None:
+        """Fit all candidates without some folds, and add their errors there; one fold alone is for the fit to all."""
+        for out in left_out:
+            training = Training.of(self.folds.without(*out))
+            for candidate in self.candidates:
+                started = time.perf_counter()
+                found = []
+                for params in values_of(candidate):
+                    W, b, _ = training.fit(
+                        candidate, {**params, **candidate.select_with}
+                    )
+                    found.append(
+                        [self.folds.parts[fold].squared_errors(W, b) for fold in out]
+                    )
+                for place, fold in enumerate(out):
+                    outer = next((other for other in out if other != fold), None)
+                    errors = np.array([row[place] for row in found])
+                    self.errors[candidate.label, outer] = (
+                        self.errors.get((candidate.label, outer), 0.0) + errors
+                    )
+                self.seconds[candidate.label] += time.perf_counter() - started
+
+    def best(
+        self, candidate: Candidate, outer: int | None
+    ) -> tuple[dict[str, Any], float]:
+        """Return the parameters with the least mean over the tasks of error over variance, and that mean."""
+        weights = (
+            np.delete(self.folds.weights, outer, axis=0)
+            if outer is not None
+            else self.folds.weights
+        )
+        total = weights.sum(axis=0)
+        losses = (
+            self.errors[candidate.label, outer]
+            / np.where(total > 0, total, np.nan)
+            / self.folds.scales
+        )
+        values = values_of(candidate)
+        if candidate.label == TUNED:
+            chosen = np.argmin(np.nan_to_num(losses, nan=math.inf), axis=0)
+            return {"alpha": [values[p]["alpha"] for p in chosen]}, float(
+                np.nanmean(losses.min(axis=0))
+            )
+        means = np.nanmean(losses, axis=1)
+        return values[int(np.argmin(means))], float(means.min())
+
+
+def values_of(candidate: Candidate) -> list[dict[str, Any]]:
+    """Return the combinations of parameters that are searched."""
+    return list(ParameterGrid(candidate.grid))
+
+
+@dataclass(frozen=True)
+class SummedEvaluation(Evaluation):
+    """Losses of tested rows by their sums; `losses[split]` of an entry is the place of its method there.
+
+    Attributes
+    ----------
+    sums : dict
+        Fold and task -> V V' of `Losses`; the task None is the sum over those of a row.
+    """
+
+    sums: Mapping[tuple[int, int | None], Array] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were tested."""
+        return len(self.y)
+
+    def gain(
+        self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int
+    ) -> Gain | None:
+        """Return how much better a method is than another one, from the sums."""
+        return self._gain(first, second, list(range(self.row_index.n_tasks)), None)
+
+    def task_gains(
+        self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int
+    ) -> list[Gain | None]:
+        """Return the same for each task."""
+        return [
+            self._gain(first, second, [t], t) for t in range(self.row_index.n_tasks)
+        ]
+
+    def _gain(
+        self,
+        first: Mapping[int, Any],
+        second: Mapping[int, Any],
+        tasks: list[int],
+        key: Any,
+    ) -> Gain | None:
+        T = self.row_index.n_tasks
+        weight, mine, other = np.zeros(T), np.full(T, np.nan), np.full(T, np.nan)
+        for t in tasks:
+            of = {
+                fold: S for fold in first if (S := self.sums.get((fold, t))) is not None
+            }
+            weight[t] = sum(S[0, 1] for S in of.values())
+            if weight[t] > 0:
+                mine[t] = (
+                    sum(S[0, 2 + first[fold]] for fold, S in of.items()) / weight[t]
+                )
+                other[t] = (
+                    sum(S[0, 2 + second[fold]] for fold, S in of.items()) / weight[t]
+                )
+        known = ~np.isnan(mine) & ~np.isnan(other)
+        count, a, b = (
+            int(known.sum()),
+            float(np.nanmean(mine)),
+            float(np.nanmean(other)),
+        )
+        if not count or not b > 0:
+            return None
+        ratio = a / b
+
+        def contributions(
+            key: int | None, total: float
+        ) -> tuple[float, float, float, float, int]:
+            """Return sums over rows of part^2, part, part * share and share^2, and the number of rows."""
+            out = np.zeros(5)
+            for fold in first:
+                S = self.sums.get((fold, key))
+                if S is not None:
+                    u = np.zeros(len(S))
+                    u[2 + second[fold]] += ratio / (total * b * count)
+                    u[2 + first[fold]] -= 1 / (total * b * count)
+                    out += (
+                        u @ S @ u,
+                        S[0] @ u,
+                        S[1] @ u / total,
+                        S[1, 1] / total**2,
+                        S[0, 0],
+                    )
+            return out[0], out[1], out[2], out[3], round(out[4])
+
+        if self.y.ndim == 1:
+            rows = [contributions(t, weight[t]) for t in np.flatnonzero(known).tolist()]
+            squares = [
+                p2 - 2 * p * ps + p**2 * s2 if n > 1 else p2
+                for p2, p, ps, s2, n in rows
+            ]
+            found = [
+                n / max(n - 1, 1) * max(square, 0.0)
+                for square, (*_, n) in zip(squares, rows, strict=True)
+            ]
+            n = sum(n for *_, n in rows)
+            error, df = math.sqrt(sum(found)), n - count
+        else:  # rows are independent of each other, the tasks of a row are not
+            p2, p, _, _, n = contributions(key, 1.0 if key is None else weight[key])
+            error, df = (
+                math.sqrt(max(n * p2 - p**2, 0.0) / (n - 1)) if n > 1 else math.inf,
+                n - 1,
+            )
+        gains = 1 - mine / np.where(other > 0, other, np.nan)
+        return Gain(
+            1 - ratio, correction(self.folds, self.repeats) * error, df, n, a, b, gains
+        )

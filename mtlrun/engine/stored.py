@@ -1,0 +1,344 @@
+"""JSON files in folders of results: their names, and how they are read and checked.
+
+Folders come from other people and from earlier versions. So a file is checked as far as
+it is read, and unknown keys are ignored. `SHAPES` says what the files of jobs, models and
+comparisons must hold; `mtlrun.lab.stored` adds the files of experiments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtlrun.engine.record import KEY
+from mtlrun.errors import DataError
+from mtlrun.utils.io import open_regular
+from mtlrun.utils.sizes import allow_json
+from mtlrun.utils.text import cleaned
+
+RUN_FILE = "run.json"
+#: Results of `mtlrun verify` for a run.
+VERIFIED = "verified.json"
+PROVENANCE = "provenance.json"
+#: Options of a comparison and the keys of its jobs; its leaderboard.
+COMPARED, LEADERBOARD = "compare.json", "leaderboard.json"
+#: Results of a training, in its folder.
+TRAINED = "metrics.json"
+#: Describes a model.
+MODEL_FILE = "model.json"
+#: Characters of the key of a job that are shown.
+KEY_LENGTH = 16
+AGAIN = "Delete the file and run the experiment again."
+#: Larger numbers are refused: sums of their squares would overflow.
+MAX_NUMBER = 1e150
+
+
+# ---------------------------------------------------------------------- shapes of values
+
+
+class ShapeError(ValueError):
+    """A value that a file must not have.
+
+    Parameters
+    ----------
+    path : str
+        Keys and positions that lead to the value, such as ``cells.0.key``.
+    message : str
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.message = message
+
+
+#: Checks the value at a path; raises `ShapeError`.
+Shape = Callable[[object, str], None]
+
+
+def text(value: object, path: str) -> None:
+    """Refuse what is not a text."""
+    if not isinstance(value, str):
+        raise ShapeError(path, "a text is expected")
+
+
+def integer(value: object, path: str) -> None:
+    """Refuse what is not an integer."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ShapeError(path, "an integer is expected")
+
+
+def count(value: object, path: str) -> None:
+    """Refuse what is not an integer from 0 on."""
+    integer(value, path)
+    if not isinstance(value, int) or value < 0:
+        raise ShapeError(path, "an integer from 0 on is expected")
+
+
+def boolean(value: object, path: str) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise ShapeError(path, "true or false is expected")
+
+
+def number(value: object, path: str) -> None:
+    """Refuse what is not a number of at most `MAX_NUMBER`."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not abs(value) <= MAX_NUMBER:  # type: ignore[arg-type]
+        raise ShapeError(path, "a number is expected")
+
+
+def mapping(value: object, path: str) -> None:
+    """Refuse what is not a JSON object."""
+    if not isinstance(value, dict):
+        raise ShapeError(path, "a JSON object is expected")
+
+
+def optional(shape: Shape) -> Shape:
+    """Return the shape of values that may also be null."""
+
+    def check(value: object, path: str) -> None:
+        if value is not None:
+            shape(value, path)
+
+    return check
+
+
+def list_of(shape: Shape) -> Shape:
+    """Return the shape of a list of such values."""
+
+    def check(value: object, path: str) -> None:
+        if not isinstance(value, list):
+            raise ShapeError(path, "a list is expected")
+        for index, item in enumerate(value):
+            shape(item, f"{path}.{index}")
+
+    return check
+
+
+def map_of(shape: Shape) -> Shape:
+    """Return the shape of a JSON object with such values."""
+
+    def check(value: object, path: str) -> None:
+        if not isinstance(value, dict):
+            raise ShapeError(path, "a JSON object is expected")
+        for key, item in value.items():
+            shape(item, f"{path}.{key}")
+
+    return check
+
+
+def either(first: Shape, second: Shape) -> Shape:
+    """Return the shape of values that have one of two shapes."""
+
+    def check(value: object, path: str) -> None:
+        try:
+            first(value, path)
+        except ShapeError:
+            second(value, path)
+
+    return check
+
+
+def one_of(*texts: str) -> Shape:
+    """Return the shape of one of some texts."""
+
+    def check(value: object, path: str) -> None:
+        if value not in texts:
+            raise ShapeError(path, f"one of {', '.join(texts)} is expected")
+
+    return check
+
+
+def matching(pattern: re.Pattern[str]) -> Shape:
+    """Return the shape of texts that match a pattern completely."""
+
+    def check(value: object, path: str) -> None:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise ShapeError(path, "this text is not possible here")
+
+    return check
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Shape of a JSON object whose keys are known; others are ignored.
+
+    Attributes
+    ----------
+    required : mapping of str to Shape
+    optional : mapping of str to Shape
+        These keys may be missing, or null.
+    """
+
+    required: Mapping[str, Shape]
+    optional: Mapping[str, Shape]
+
+    def __call__(self, value: object, path: str) -> None:
+        """Check a value."""
+        if not isinstance(value, dict):
+            raise ShapeError(path, "a JSON object is expected")
+        for key, shape in self.required.items():
+            place = f"{path}.{key}".lstrip(".")
+            if key not in value:
+                raise ShapeError(place, "is missing")
+            shape(value[key], place)
+        for key, shape in self.optional.items():
+            if value.get(key) is not None:
+                shape(value[key], f"{path}.{key}".lstrip("."))
+
+
+_COMPARED = Fields(
+    {},
+    {
+        "cells": list_of(
+            Fields({"key": matching(KEY), "method": text, "trial": integer}, {})
+        ),
+        "dataset": Fields({}, {"id": text, "files": map_of(text)}),
+        "files": either(map_of(text), list_of(text)),
+    },
+)
+_LEADERBOARD = Fields({}, {"title": text, "verdict": text})
+_SELECTION = Fields(
+    {},
+    {
+        "metric": text,
+        "grid": map_of(list_of(lambda value, path: None)),
+        "means": list_of(optional(number)),
+        "scores": list_of(list_of(optional(number))),
+        "chosen": mapping,
+    },
+)
+_TRAINED = Fields(
+    {},
+    {
+        "id": text,
+        "dataset": text,
+        "method": text,
+        "status": text,
+        "metrics": map_of(optional(number)),
+        "seconds": mapping,
+        "solver": mapping,
+        "selection": _SELECTION,
+    },
+)
+_MODEL_INPUT = Fields(
+    {"n_features": count},
+    {
+        "names": list_of(text),
+        "strings": boolean,
+        "categories": map_of(list_of(text)),
+        "task_column": text,
+        "table": boolean,
+        "levels": list_of(text),
+    },
+)
+_MODEL = Fields(
+    {
+        "schema": integer,
+        "files": map_of(text),
+        "tasks": list_of(text),
+        "input": _MODEL_INPUT,
+        "design": one_of("ragged", "shared", "single"),
+        "task_type": one_of("binary", "regression", "multiclass"),
+        "estimator": Fields({}, {"name": text, "params": mapping, "per_task": boolean}),
+        "dataset": Fields({}, {"id": text, "options": mapping, "fingerprint": text}),
+    },
+    {
+        "targets": list_of(text),
+        "labels": mapping,
+        "metrics": mapping,
+        "config": mapping,
+    },
+)
+#: Name of a file -> what it must hold.
+SHAPES: dict[str, Shape] = {
+    COMPARED: _COMPARED,
+    LEADERBOARD: _LEADERBOARD,
+    TRAINED: _TRAINED,
+    MODEL_FILE: _MODEL,
+}
+
+
+# ---------------------------------------------------------------------- files
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object as `read_raw`, and clean its texts of control characters."""
+    value = read_raw(path)
+    return None if value is None else dict(cleaned(value))
+
+
+def read_raw(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object of a folder of results as it was written.
+
+    Its digest is that of the content without cleaning.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    dict or None
+        None if there is no such file.
+
+    Raises
+    ------
+    DataError
+        If the file is damaged, too large, or not what a file of its name holds; names
+        the place in it.
+    """
+    value = read_object(path)
+    shape = SHAPES.get(path.name)
+    if value is None or shape is None:
+        return value
+    try:
+        shape(value, "")
+    except ShapeError as error:
+        raise not_a_result(path, error.path, error.message) from None
+    return value
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object without checking what it holds; otherwise as `read_raw`."""
+
+    def refuse(name: str) -> float:
+        raise ValueError(f"{name} is not a JSON number")
+
+    try:
+        with open_regular(path) as stream:
+            allow_json(path, path.stat().st_size)
+            content = stream.read()
+        value = json.loads(content.decode(), parse_constant=refuse)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DataError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}: cannot be read ({error})", _remedy(path)) from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: a JSON object is expected", _remedy(path))
+    return value
+
+
+def read_sound(path: Path) -> dict[str, Any]:
+    """Read a JSON object; {} if there is none or it is damaged."""
+    try:
+        return read_json(path) or {}
+    except DataError:
+        return {}
+
+
+def not_a_result(path: Path, place: str, message: str) -> DataError:
+    """Return the error for a file that does not hold what its name promises."""
+    text = f"{path}: {place}: {message}, so this is no {path.name} of mtlrun"
+    return DataError(text, _remedy(path))
+
+
+def _remedy(path: Path) -> str:
+    return "Train the model again." if path.name == MODEL_FILE else AGAIN

@@ -1,0 +1,1 @@
+"""Reproduce papers: experiment files, plan, claims, reports and analyses of papers."""

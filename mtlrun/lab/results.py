@@ -1,0 +1,397 @@
+"""Reproduce an experiment or all of them, read a run that is there, and take in the jobs of another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from mtlrun.engine.progress import Progress
+from mtlrun.engine.record import CELLS, PACKED, Record, Records
+from mtlrun.engine.run import NO_ROOM, run, todo
+from mtlrun.engine.store import Store
+from mtlrun.engine.stored import PROVENANCE
+from mtlrun.errors import ConfigError, DataError, UserError, counted
+from mtlrun.lab.catalogue import CatalogueEntry, catalogue
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.plan import NoMatchError, OnlyError, Plan, plan
+from mtlrun.lab.report.build import Report, build_report, write_report
+from mtlrun.lab.report.cells import Run, checked, read_run
+from mtlrun.lab.spec import TRAIN, Experiment
+from mtlrun.lab.stored import read_json
+from mtlrun.utils.io import writing
+from mtlrun.utils.processes import exclusive_lock
+
+
+def reproduce(
+    target: str | Path,
+    *,
+    profile: str | None = None,
+    overrides: Iterable[str] = (),
+    interpretation: str | None = None,
+    seed: int | None = None,
+    only: Iterable[str] | None = None,
+    data_dir: str | Path | None = None,
+    output: str | Path = "results/runs",
+    jobs: int | None = None,
+    force: bool = False,
+    retries: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    """Reproduce a published table or figure, as ``mtlrun reproduce`` does, and return its report.
+
+    Only missing jobs are computed. The report is written into the folder of the run.
+
+    Parameters
+    ----------
+    target : str or path
+        Experiment: ``<paper>/<artefact>``, a short name such as ``table2``, or a YAML file.
+    profile, interpretation : str, optional
+        Default: ``quick`` where there is one; the main interpretation.
+    overrides, only : iterable of str, optional
+        As ``--set`` and ``--only``: ``["split.trials=3"]``, ``["method=APG-RMTL"]``.
+    seed : int, optional
+    data_dir, output : path, optional
+        Data directory, and root folder of the results.
+    jobs : int, optional
+    force : bool, default False
+        Compute finished jobs again.
+    retries : int, default 0
+        Compute a job that fails so many times again.
+    progress : Progress, optional
+        Default: silent.
+
+    Returns
+    -------
+    Report
+        Shows itself in notebooks; ``report.frame()`` has every job, ``report.run.folder`` the files.
+
+    Raises
+    ------
+    UserError
+        If the experiment, an option or its data are wrong or missing.
+    KeyboardInterrupt
+        After Ctrl-C; the finished jobs are kept and reported.
+
+    Examples
+    --------
+    >>> import mtlrun
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = mtlrun.reproduce("table2", profile="smoke", output=folder)
+    >>> report
+    <Report dcrmtl/table2, profile smoke: 10 of 10 cells done>
+    """
+    folder = None if data_dir is None else Path(data_dir)
+    experiment = load_experiment(
+        target, profile=profile, overrides=overrides, seed=seed, data_dir=folder
+    )
+    made = plan(
+        experiment,
+        data_dir=folder,
+        only=only,
+        interpretation=interpretation,
+        output=Path(output),
+    )
+    with writing(made.folder, NO_ROOM):
+        summary = run(
+            made, n_jobs=jobs, force=force, retries=retries, progress=progress
+        )
+    report = write_results(made)
+    if summary.interrupted:
+        raise KeyboardInterrupt
+    return report
+
+
+def write_results(made: Plan) -> Report:
+    """Build the report of a plan, write it with all its records into the folder of the run, and return it."""
+    report = build_report(made.folder)
+    with writing(made.folder, NO_ROOM):
+        made.store().pack(row.job.key for row in made.rows)
+        write_report(
+            report, made.folder
+        )  # last: a run with an up-to-date report is not written again
+    return report
+
+
+def load_run(folder: str | Path) -> Report:
+    """Return the report of a run that is there, built from its stored records; nothing is computed or written.
+
+    Parameters
+    ----------
+    folder : path
+        ``<output>/<paper>/<artefact>/<profile>``.
+
+    Raises
+    ------
+    DataError
+        If the folder is not one of a run.
+    """
+    return build_report(Path(folder))
+
+
+# ---------------------------------------------------------------------- all artefacts at once
+
+#: Key of `--only` that chooses artefacts, beside those that choose jobs.
+ARTEFACT = "artefact"
+
+
+@dataclass
+class Batch:
+    """What can be run and what cannot.
+
+    Attributes
+    ----------
+    plans : list of Plan
+        Paper by paper.
+    skipped : dict of str to str
+        Artefact -> why it is not asked for: no such profile, nothing that `only` names.
+    refused : dict of str to UserError
+        Artefact -> why it cannot be run: its file is wrong, its data are not here.
+    """
+
+    plans: list[Plan] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, UserError] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Artefact -> why it is not run, the skipped ones first."""
+        refused = {
+            name: f"{e.message.splitlines()[0]}. {e.remedy or ''}".strip()
+            for name, e in self.refused.items()
+        }
+        return {**self.skipped, **refused}
+
+
+def artefacts() -> list[CatalogueEntry]:
+    """Return the experiments that belong to a paper, without the training files."""
+    return [entry for entry in catalogue() if entry.kind != TRAIN]
+
+
+def gather(
+    *,
+    profile: str | None = None,
+    seed: int | None = None,
+    data_dir: Path | None = None,
+    only: Iterable[str] | None = None,
+    interpretation: str | None = None,
+    output: Path | str,
+    prepare: Callable[[Experiment], None] = lambda _: None,
+) -> Batch:
+    """Plan every artefact that has a profile.
+
+    Parameters
+    ----------
+    profile : str, optional
+        Default: that of each artefact (``quick`` where there is one).
+    seed, data_dir, output
+        As for `load_experiment` and `plan`.
+    only : iterable of str, optional
+        As for `plan`; ``artefact=fetr/*`` chooses artefacts.
+    interpretation : str, optional
+        As for `plan`.
+    prepare : callable, optional
+        Gets every experiment before it is planned, to fetch its data for instance; a `UserError` refuses the artefact.
+
+    Raises
+    ------
+    ConfigError
+        If no artefact has the profile or what `only` names, or `only` cannot be read.
+    """
+    parts = [part.strip() for text in only or () for part in text.split(",")]
+    chosen = [part for part in parts if part.partition("=")[0].strip() == ARTEFACT]
+    wanted = [part.partition("=")[2].strip() for part in chosen]
+    cells = [part for part in parts if part not in chosen]
+    found = Batch()
+    for entry in artefacts():
+        if wanted and not any(fnmatchcase(entry.id, pattern) for pattern in wanted):
+            continue
+        try:
+            experiment = load_experiment(entry.path, seed=seed, data_dir=data_dir)
+            if profile is not None and profile not in experiment.profiles:
+                found.skipped[entry.id] = (
+                    f"no profile {profile!r}; it has {', '.join(experiment.profiles)}"
+                )
+                continue
+            if profile not in (None, experiment.profile):
+                experiment = load_experiment(
+                    entry.path, profile=profile, seed=seed, data_dir=data_dir
+                )
+            prepare(experiment)
+            found.plans.append(
+                plan(
+                    experiment,
+                    data_dir=data_dir,
+                    only=cells,
+                    interpretation=interpretation,
+                    output=output,
+                )
+            )
+        except OnlyError:
+            raise
+        except NoMatchError:
+            found.skipped[entry.id] = (
+                f"nothing in it that --only {','.join(cells)} names"
+            )
+        except UserError as error:
+            found.refused[entry.id] = error
+    if not found.plans and not found.refused:
+        what = (
+            f"artefact has the profile {profile!r}"
+            if not only
+            else f"cell is named by --only {','.join(only)}"
+        )
+        raise ConfigError(
+            f"no {what}",
+            "`mtlrun list` shows the artefacts, `mtlrun show NAME` the profiles of one.",
+        )
+    return found
+
+
+def to_compute(
+    plans: Sequence[Plan], *, force: bool = False
+) -> list[tuple[int, int, int]]:
+    """Return for every plan how many jobs and folds it computes, and how many a plan before it computes for it."""
+    seen: set[str] = set()
+    found: list[tuple[int, int, int]] = []
+    for made in plans:
+        cells, folds = (
+            [job.key for job in part] for part in todo(made, made.store(), force=force)
+        )
+        new = [sum(key not in seen for key in part) for part in (cells, folds)]
+        found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))
+        seen.update(cells, folds)
+    return found
+
+
+# ---------------------------------------------------------------------- jobs of another machine
+
+
+@dataclass
+class Merged:
+    """What became of the jobs of another folder.
+
+    Attributes
+    ----------
+    copied : int
+        Taken: finished there, and not here.
+    known : int
+        Finished here already.
+    foreign : int
+        Of no job of the plan here.
+    unfinished : int
+        Failed there, or unreadable.
+    """
+
+    copied: int = 0
+    known: int = 0
+    foreign: int = 0
+    unfinished: int = 0
+
+    def __str__(self) -> str:
+        counts = {
+            "already finished here": self.known,
+            "of other experiments, settings or versions": self.foreign,
+            "not finished there": self.unfinished,
+        }
+        rest = [f"{count} {what}" for what, count in counts.items() if count]
+        copied = f"{counted(self.copied, 'cell')} copied"
+        return f"{copied} ({', '.join(rest)})" if rest else copied
+
+
+def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) -> Merged:
+    """Copy the finished jobs of another folder that the plan of a run lacks, and note where they were computed.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run: its plan decides what is taken. A key says everything that a number depends on: jobs of one key are
+        the same job, whichever machine computed them.
+    other : Path
+        The folder of a run, with its ``cells.jsonl.gz`` or the ``cells/`` of its output folder, or a folder of runs.
+    wait : callable
+        Called before a process is waited for that computes the run.
+
+    Raises
+    ------
+    DataError
+        If one of the folders is not one of a run, or is of a run with another plan. Nothing is copied then.
+    OSError
+        If the folder cannot be written.
+    """
+    run, other = read_run(folder), Path(other)
+    is_run = (other / "run.json").is_file()
+    if is_run:
+        _refuse_other_plan(run, read_run(other), other)
+    theirs = Records.of_run(other) if is_run else Records(other)
+    if not (other / PACKED).is_file() and not theirs.cells_folder.is_dir():
+        raise DataError(
+            f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it",
+            "Give <output>/<paper>/<artefact>/<profile>.",
+        )
+    wanted = dict.fromkeys(job.key for job in run.all_planned)
+    store, merged = Store(Records.of_run(folder).cells_folder.parent, folder), Merged()
+    if not is_run:
+        merged.foreign = sum(
+            path.stem not in wanted for path in theirs.cells_folder.glob("*.json")
+        )
+    store.cells_folder.mkdir(parents=True, exist_ok=True)
+    with exclusive_lock(store.lock, wait):
+        for key in wanted:
+            if (
+                not theirs.has(key)
+                or (theirs.cells_folder / f"{key}.json").is_symlink()
+            ):  # a link may lead out of the folder
+                continue
+            record = _finished(theirs, key)
+            if record is None:
+                merged.unfinished += 1
+            elif key in run.cells and run.cells[key].done:
+                merged.known += 1
+            else:
+                if (scores := theirs.scores(record)) is not None:
+                    store.copy_scores(key, scores)
+                store.save(record)
+                merged.copied += 1
+        if merged.copied:
+            store.pack(wanted)
+            store.add_provenance(
+                (read_json(other / PROVENANCE) or {}).get("runs") or []
+            )
+    return merged
+
+
+def _finished(stored: Records, key: str) -> Record | None:
+    """Return a finished record whose test scores, if it keeps some, are sound; None for others."""
+    try:
+        record = stored.read(key)
+        if record is None or not record.done:
+            return None
+        stored.scores(record)  # raises where they are damaged
+        return checked(record)
+    except ValueError:
+        return None
+
+
+def _refuse_other_plan(run: Run, there: Run, other: Path) -> None:
+    """Refuse a run of another experiment, or one that has a job of ours under another key."""
+    if (theirs := there.info.get("id")) != (ours := run.info.get("id")):
+        raise DataError(
+            f"{other} is a run of {theirs}, not of {ours}",
+            "Merge runs of one experiment.",
+        )
+    here = {
+        (one.reading, job.name): job.key
+        for one in (run, *run.others)
+        for job in one.planned
+    }
+    for reading, job in (
+        (one.reading, job) for one in (there, *there.others) for job in one.planned
+    ):
+        if here.get((reading, job.name), job.key) != job.key:
+            raise DataError(
+                f"{other} has another plan: {job.name} was planned there with other settings or another version",
+                "Run both with the same file, options and version of mtlrun.",
+            )

@@ -1,0 +1,1 @@
+"""Fitted pipelines: train, save, load, predict, draw."""

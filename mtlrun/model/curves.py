@@ -1,0 +1,331 @@
+"""Curves of a saved smooth model: how its predictions depend on one column.
+
+A curve is the partial dependence of the estimator: predictions averaged over rows of
+training in which the column takes each of its values. Axes have the names and the units
+of the table that the model was trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtlrun.engine.evaluation import innermost
+from mtlrun.errors import UnknownNameError, UserError, listed
+from mtlrun.features.table import TableFeatures
+from mtlrun.model.files import Model, transformed_names
+from mtlrun.tables.figures import Line, Panel
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Curves of single tasks drawn behind the common one, evenly spaced if there are more.
+MAX_BACKGROUND_CURVES = 60
+#: Tasks with a panel of their own: at most, and without `tasks`.
+MAX_PANELS = 24
+N_DEFAULT_TASKS = 3
+#: Share of the range of the curves that is left free above and below them.
+MARGIN = 0.05
+
+
+@dataclass(frozen=True)
+class ColumnCurve:
+    """A curve with its pointwise 95% band, in the units of the table.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_values,)
+        Of the column.
+    mean, low, high : ndarray of shape (n_values,)
+        In units of the target; log-odds of labels.
+    """
+
+    values: Array
+    mean: Array
+    low: Array
+    high: Array
+
+    def line(self, label: str, place: int) -> Line:
+        """Return the curve with its band."""
+        return Line(
+            label,
+            self.values.tolist(),
+            self.mean.tolist(),
+            low=self.low.tolist(),
+            high=self.high.tolist(),
+            place=place,
+            smooth=True,
+        )
+
+    def background(self, label: str) -> Line:
+        """Return the curve as one of many behind the others."""
+        return Line(label, self.values.tolist(), self.mean.tolist(), background=True)
+
+
+class ModelCurves:
+    """The curves of one column of a model.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the model, for messages.
+    model : Model
+    column : str
+        Name of a column of numbers; its position if columns have no names.
+
+    Raises
+    ------
+    UnknownNameError
+        If the model has no such column.
+    UserError
+        If the model has no curves, or the column holds categories or is constant.
+    """
+
+    def __init__(self, folder: Path, model: Model, column: str) -> None:
+        self.model = model
+        self.folder = folder
+        self.estimator = innermost(model.estimator)
+        if not hasattr(self.estimator, "partial_dependence"):
+            raise UserError(
+                f"{folder}: {model.about['estimator']['name']} has no curves",
+                "SmoothMTL has; of a linear model try --kind coefficients.",
+            )
+        self.tasks: list[str] = list(model.about["tasks"])
+        #: Whether every task is a target with a unit of its own.
+        self.has_targets_as_tasks = not model.ragged
+        self.column = column
+        self._position = self._feature_position(column)
+        try:
+            self._values: Array = self.estimator.partial_dependence(
+                self._position
+            ).values
+        except ValueError as error:
+            raise UserError(
+                f"{folder}: {error}", "Name another column with --column."
+            ) from None
+
+    def _feature_position(self, column: str) -> int:
+        """Return the position of the feature that a column became."""
+        inputs = self.model.about["input"]
+        names = list(inputs["names"])
+        if not names:
+            names = [str(position) for position in range(inputs["n_features"])]
+        categories = list(inputs.get("categories") or {})
+        numbers = [name for name in names if name not in categories]
+        if column in categories:
+            remedy = "Compare predictions of rows that differ in it: mtlrun predict."
+            if numbers:
+                remedy += f" Columns of numbers: {listed(numbers)}."
+            raise UserError(
+                f"{self.folder}: column {column!r} holds categories, "
+                "and a curve needs numbers",
+                remedy,
+            )
+        if column not in names:
+            raise UnknownNameError("column of the model", column, numbers)
+        self._column_position = names.index(column)
+        step = self.model.step
+        can_invert = isinstance(step, TableFeatures) or hasattr(
+            step, "inverse_transform"
+        )
+        features = list(transformed_names(self.model))
+        if step is None or (can_invert and not features):
+            return self._column_position
+        if can_invert and column in features:
+            return features.index(column)
+        raise UserError(
+            f"{self.folder}: the features of this model are not its columns",
+            "Train it with features of kind table, standardize, max-abs or min-max.",
+        )
+
+    def original_values(self) -> Array:
+        """Return the values of the column, in its own units."""
+        step = self.model.step
+        if step is None:
+            return self._values
+        if isinstance(step, TableFeatures):
+            return step.original_values(self._column_position, self._values)
+        n_features = self.model.about["input"]["n_features"]
+        features = np.zeros((len(self._values), n_features))
+        features[:, self._position] = self._values
+        return np.asarray(step.inverse_transform(features)[:, self._position])
+
+    def curve(self, task: int | None) -> ColumnCurve:
+        """Return the curve of a task by its position; of all tasks for None."""
+        estimator = self.estimator
+        fitted_task = None if task is None else estimator.tasks_[task]
+        dependence = estimator.partial_dependence(
+            self._position, task=fitted_task, values=self._values
+        )
+        low, high = dependence.interval(0.95)
+        center = 0.0
+        scale = 1.0
+        outer = self.model.estimator
+        if self.model.about["task_type"] == "regression" and hasattr(outer, "scale_"):
+            # Tasks with rows of their own share one center and scale.
+            index = task if self.has_targets_as_tasks and task is not None else 0
+            center = float(outer.center_[index])
+            scale = float(outer.scale_[index])
+        return ColumnCurve(
+            values=self.original_values(),
+            mean=center + scale * dependence.mean,
+            low=center + scale * low,
+            high=center + scale * high,
+        )
+
+    def quantity(self, task: int | None) -> str:
+        """Return the label of the vertical axis."""
+        about = self.model.about
+        if self.has_targets_as_tasks and task is not None:
+            name = self.tasks[task]
+        else:
+            name = (about.get("targets") or ["prediction"])[0]
+        if about["task_type"] == "regression":
+            return str(name)
+        labels = next(iter(self.model.words.values()))
+        if self.has_targets_as_tasks:
+            return f"log-odds of {name}"
+        return f"log-odds of {name} = {labels[1]}"
+
+    def positions(self, texts: Sequence[str]) -> list[int]:
+        """Return the positions of tasks, named one by one or separated by commas.
+
+        Raises
+        ------
+        UnknownNameError
+            If the model has no such task.
+        UserError
+            If there are too many for one figure.
+        """
+        names: list[str] = []
+        for text in texts:
+            # Names of tasks may contain commas.
+            parts = [text] if text in self.tasks else text.split(",")
+            names += [part.strip() for part in parts]
+        for name in names:
+            if name not in self.tasks:
+                raise UnknownNameError("task of the model", name, self.tasks)
+        if len(names) > MAX_PANELS:
+            raise UserError(
+                f"--tasks names {len(names)} tasks; a figure shows at most {MAX_PANELS}",
+                "Draw several figures.",
+            )
+        return [self.tasks.index(name) for name in dict.fromkeys(names)]
+
+
+def curve_panels(
+    folder: Path, model: Model, column: str, tasks: Sequence[str] | None = None
+) -> list[Panel]:
+    """Return the curve of a column, common and of single tasks, with 95% bands.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the model, for messages.
+    model : Model
+    column : str
+    tasks : sequence of str, optional
+        Tasks with a panel of their own. Default: those whose curves lie lowest, in the
+        middle and highest.
+
+    Returns
+    -------
+    list of Panel
+        First all tasks, then the single ones, with one vertical axis. Where each task
+        is a target with a unit of its own, a panel per target.
+
+    Raises
+    ------
+    UnknownNameError, UserError
+        As `ModelCurves`, and for unknown tasks.
+    """
+    curves = ModelCurves(folder, model, column)
+    if curves.has_targets_as_tasks:
+        names = tasks or curves.tasks[:MAX_PANELS]
+        return [_target_panel(curves, task) for task in curves.positions(names)]
+    selected = curves.positions(tasks) if tasks else None
+    n_tasks = len(curves.tasks)
+    n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
+    spaced = np.linspace(0, n_tasks - 1, n_shown).round().astype(int).tolist()
+    by_task = {task: curves.curve(task) for task in spaced}
+    if selected is None:
+        order = sorted(spaced, key=lambda task: float(by_task[task].mean.mean()))
+        places = np.linspace(0, n_shown - 1, min(n_shown, N_DEFAULT_TASKS))
+        selected = [order[place] for place in places.round().astype(int)]
+    for task in selected:
+        if task not in by_task:
+            by_task[task] = curves.curve(task)
+    common = curves.curve(None)
+    gray_label = "curves of single tasks"
+    if n_shown < n_tasks:
+        gray_label = f"curves of {n_shown} of {n_tasks} tasks"
+    lines = [by_task[task].background(gray_label) for task in spaced]
+    common_line = common.line("all tasks, 95% band", 0)
+    quantity = curves.quantity(None)
+    drawn = [common.low, common.high]
+    drawn += [by_task[task].mean for task in spaced]
+    for task in selected:
+        drawn += [by_task[task].low, by_task[task].high]
+    limits = _limits(drawn)
+    panels = [
+        Panel(
+            quantity,
+            log=False,
+            curves=[*lines, common_line],
+            axis=column,
+            title="all tasks",
+            limits=limits,
+        )
+    ]
+    reference = Line(
+        common_line.label, common_line.x, common_line.y, place=0, smooth=True
+    )
+    for task in selected:
+        line = by_task[task].line("one task, 95% band", 3)
+        panels.append(
+            Panel(
+                quantity,
+                log=False,
+                curves=[reference, line],
+                axis=column,
+                title=curves.tasks[task],
+                limits=limits,
+            )
+        )
+    return panels
+
+
+def _target_panel(curves: ModelCurves, task: int) -> Panel:
+    line = curves.curve(task).line("one target, 95% band", 3)
+    return Panel(
+        curves.quantity(task),
+        log=False,
+        curves=[line],
+        axis=curves.column,
+        title=curves.tasks[task],
+    )
+
+
+def _limits(drawn: Sequence[Array]) -> tuple[float, float]:
+    """Return the ends of an axis that shows all these curves."""
+    low = min(float(values.min()) for values in drawn)
+    high = max(float(values.max()) for values in drawn)
+    margin = MARGIN * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def variances_line(model: Model) -> str | None:
+    """Return the shares of the parts in the variance of the target as a sentence.
+
+    Parts that explain less than half a percent are left out. None for a model without
+    parts.
+    """
+    shares = getattr(innermost(model.estimator), "variance_shares_", None)
+    if not isinstance(shares, dict):
+        return None
+    parts = sorted(shares.items(), key=lambda item: -item[1])
+    texts = [f"{name} {share:.0%}" for name, share in parts if share >= 0.005]
+    return f"shares of the variance: {', '.join(texts)}"

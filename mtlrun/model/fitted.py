@@ -1,0 +1,771 @@
+"""A fitted method with the table that it was fitted on: an estimator of the user's own columns, labels and tasks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.frames import column_names, ordered_columns
+from mtlrun.data.names import class_task, distinct, is_number, normalized
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.schema import Schema, new_rows
+from mtlrun.data.table import Table, table_of_frame
+from mtlrun.engine.evaluation import TrainTestData, predict_deviations, predict_labels
+from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.estimators.baselines import given, predict_scores
+from mtlrun.features.table import TableFeatures, table_step
+from mtlrun.utils.text import sanitize, table_text
+
+#: Default name of the column that names the task of every row.
+TASK_COLUMN = "task"
+
+
+class Model(BaseEstimator):
+    """A fitted method with what is needed to feed it, as a scikit-learn estimator.
+
+    `predict` takes a data frame with the columns of the table that it was fitted on. Other columns, among them those
+    of the targets, may be there. `scores`, `labels` and `probabilities` take a matrix and positions of tasks.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its tasks are the numbers 0..T-1 of `facts["tasks"]`.
+    step : transformer or None
+        Applied to X first.
+    facts : dict
+        ``name, task_type, design, tasks, input {n_features, names, strings}, estimator {name, class, params},
+        dataset {id, options, fingerprint}`` and what the caller adds; `save_model` adds versions and hashes. Of a
+        table: ``targets`` and ``labels``, as of `Dataset`.
+
+    Attributes
+    ----------
+    fitted_ : Model
+        Only after `fit`: the method fitted on those rows. Otherwise `estimator` and `step` are fitted themselves; a
+        clone has neither.
+    classes_ : ndarray, or list of ndarray
+        The original labels, of every target if there are several; classifiers only.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        The columns that `predict` needs: features and, if rows belong to tasks, the column of tasks.
+    """
+
+    def __init__(
+        self, estimator: Any, step: Any = None, facts: dict[str, Any] | None = None
+    ) -> None:
+        self.estimator = estimator
+        self.step = step
+        self.facts = facts
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        facts = self._now().about
+        return f"<Model: {facts['estimator']['name']}, {counted(len(facts['tasks']), 'task')}>"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self._now().estimator)
+        except NotFittedError:
+            return False
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = (
+            "regressor" if self.about["task_type"] == "regression" else "classifier"
+        )
+        tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is known of the method and its table."""
+        return self.facts or {}
+
+    @property
+    def ragged(self) -> bool:
+        """Whether every row belongs to one task."""
+        return self.about["design"] == "ragged"
+
+    @property
+    def by_task(self) -> bool:
+        """Whether rows say to which task they belong: ragged data, and those with classes in each task."""
+        return self.ragged or (
+            bool(self.about["input"].get("task_column"))
+            and bool(self.about.get("labels"))
+        )
+
+    @property
+    def unseen(self) -> str:
+        """What the estimator, or the one inside it, does with unknown tasks: ``error`` or ``mean``."""
+        params = (
+            self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
+        )
+        found = [
+            value
+            for name, value in params.items()
+            if name.rpartition("__")[2] == "unseen"
+        ]
+        return "mean" if "mean" in found else "error"
+
+    @property
+    def words(self) -> Mapping[str, list[str]]:
+        """Labels of every target, or of every task where rows belong to tasks; -1 and +1 where no others are known."""
+        return self.about.get("labels") or {
+            name: ["-1", "1"] for name in self.about["tasks"]
+        }
+
+    @property
+    def task_names(self) -> list[str]:
+        """Tasks to which rows may belong."""
+        return (
+            self.about["tasks"] if self.ragged or not self.by_task else list(self.words)
+        )
+
+    @property
+    def target_names(self) -> list[str]:
+        """Targets, one per column of `answers`."""
+        if self.by_task:
+            return [(self.about.get("targets") or ["prediction"])[0]]
+        return list(self.about.get("labels") or self.about["tasks"])
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns of new rows must be."""
+        wanted = self.about["input"]
+        return Schema(
+            wanted["n_features"],
+            tuple(wanted["names"]),
+            wanted["strings"],
+            (wanted.get("task_column") or TASK_COLUMN) if self.by_task else None,
+            wanted.get("table", False),
+            wanted.get("categories", {}),
+            tuple(self.task_names) if self.by_task else (),
+            self._complete(wanted),
+        )
+
+    def _complete(self, wanted: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of the features that no training row lacked."""
+        is_fitted = hasattr(self.step, "transformer_")
+        if not isinstance(self.step, TableFeatures) or not is_fitted:
+            return ()
+        names = wanted["names"]
+        return tuple(names[j] for j in self.step.complete_columns())
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns that `predict` needs."""
+        schema = self._now().schema
+        if not schema.features or not self.__sklearn_is_fitted__():
+            raise AttributeError(
+                "feature_names_in_ exists for models that were fitted on columns with names"
+            )
+        return np.array(
+            [*schema.features, *filter(None, [schema.task_column])], dtype=object
+        )
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns that `predict` needs."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("n_features_in_ exists after fit")
+        return self._now().schema.n_features + self.by_task
+
+    @property
+    def classes_(self) -> Any:
+        """Labels, of every target if there are several."""
+        model = self._now()
+        if model.about["task_type"] == "regression" or not self.__sklearn_is_fitted__():
+            raise AttributeError("classes_ exists for fitted classifiers")
+        found = [model._values(words, name) for name, words in model.words.items()]
+        if model.by_task:
+            return np.unique(
+                model._values(
+                    [word for words in model.words.values() for word in words]
+                )
+            )
+        return found[0] if len(found) == 1 else found
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the same method, with the same parameters, on other rows of the same table.
+
+        Parameters
+        ----------
+        X : data frame
+        y : array-like, optional
+            Targets, with their original labels; a column per target, by name where the columns have names. Default: the
+            columns of X.
+
+        Raises
+        ------
+        UserError
+            If the model was not fitted on a table, or as `mtlrun.data.roles.make_dataset`.
+        """
+        facts, schema = self.about, self.schema
+        targets = [normalized(name) for name in facts.get("targets") or []]
+        if not schema.table or not targets:
+            raise UserError(
+                "this model was not fitted on a table",
+                "Train it again with `mtlrun train`.",
+            )
+        frame = table_of_frame(X, like=schema).frame
+        if y is not None:
+            values = ordered_columns(y, targets)
+            values = (
+                values
+                if column_names(y) is not None
+                else np.asarray(y, dtype=object).reshape(len(frame), -1)
+            )
+            # Rows of y go by position, so its index says nothing.
+            columns_of_y = pd.DataFrame(values).reset_index(drop=True)
+            given = table_of_frame(columns_of_y).frame.set_axis(targets, axis=1)
+            frame = frame.drop(columns=targets, errors="ignore").join(given)
+        columns = [*schema.features, *filter(None, [schema.task_column]), *targets]
+        lacking = [name for name in columns if name not in frame.columns]
+        if lacking:
+            raise DataError(
+                f"the data frame lacks {listed(lacking)}",
+                "fit needs the columns of the table.",
+            )
+        levels = tuple(facts["input"].get("levels") or ())
+        several = any(len(words) > 2 for words in facts.get("labels", {}).values())
+        roles = Roles(
+            tuple(targets),
+            schema.task_column,
+            "multiclass"
+            if several or (self.by_task and not self.ragged)
+            else facts["task_type"],
+            facts.get("positive"),
+            categorical=tuple(set(schema.categories) - set(levels)),
+            min_rows=1,
+            also_grouped_by=levels,
+        )
+        table = Table("data frame", frame[columns])
+        dataset = make_dataset(table, roles).with_levels()
+        step = table_step(dataset).fit(dataset.X)
+        with config_context(transform_output="default"):
+            ready = replace(dataset, X=step.transform(dataset.X), features=[])
+        every = np.arange(dataset.n_samples)
+        estimator = TrainTestData.of(ready, every, every[:1]).fit(clone(self.estimator))
+        read = {
+            "n_features": len(dataset.features),
+            "names": dataset.features,
+            "categories": dataset.categories,
+        }
+        new = {
+            "tasks": dataset.tasks,
+            "labels": dataset.labels,
+            "input": facts["input"] | read,
+        }
+        new |= {"targets": dataset.targets, "label_types": dataset.label_types}
+        self.fitted_ = Model(estimator, step, facts | new)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions for a data frame, in its units or words: one per row, or a column per target.
+
+        Raises
+        ------
+        DataError
+            If columns are missing, or a cell does not fit.
+        UnknownNameError
+            For a task that the model was not fitted on.
+        """
+        model = self._now()
+        return model.answers(*model.read(X))
+
+    @available_if(lambda self: hasattr(self._now().estimator, "predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of every label, in the order of `classes_`; a list, if there are several targets."""
+        model = self._now()
+        found = model.chances(*model.read(X))
+        return found[0] if len(found) == 1 else found
+
+    @available_if(lambda self: self.about["task_type"] != "regression")
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of the labels of a data frame.
+
+        Returns
+        -------
+        ndarray
+            For one target with two labels of shape (n,): a row with a score above 0 gets
+            the second label of `classes_`. Otherwise a column per target with two labels,
+            and one per label of a target with more, in the order of `classes_`. Where
+            rows belong to tasks with more than two labels, a label that does not occur
+            in the task of a row has the score -inf.
+
+        Raises
+        ------
+        DataError, UnknownNameError
+            As `predict`.
+        """
+        model = self._now()
+        return model.scores_of_labels(*model.read(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return R2 of numbers, the accuracy of labels (of all targets together)."""
+        found = self.predict(X)
+        y = ordered_columns(y, self._now().target_names) if found.ndim == 2 else y
+        truth = np.asarray(y, dtype=found.dtype).reshape(found.shape)
+        if self.about["task_type"] == "regression":
+            return float(r2_score(truth, found))
+        texts = [
+            [normalized(str(label)) for label in labels.ravel()]
+            for labels in (truth, found)
+        ]
+        return float(accuracy_score(*texts))
+
+    def read(self, X: Any) -> tuple[Any, np.ndarray | None]:
+        """Return the matrix of the features of new rows, and the positions of their tasks.
+
+        Parameters
+        ----------
+        X : data frame, Table, or without a column of tasks an array of the features in their order
+        """
+        check_is_fitted(self)
+        table = X if isinstance(X, Table) else table_of_frame(X, like=self.schema)
+        if not isinstance(X, Table):
+            table.named = column_names(X) is not None
+        rows = new_rows(table, self.schema)
+        for text in rows.said():
+            warnings.warn(text, UserWarning, stacklevel=3)
+        return rows.X, self.codes(rows.tasks, table.name)
+
+    def codes(
+        self, names: Sequence[str] | np.ndarray | None, where: str
+    ) -> np.ndarray | None:
+        """Return the position of the task of every row, given by name or, as integers, by position.
+
+        Positions are for tasks without names of their own: ``task 0``, or 1, 2, ... An unknown task is -1 for a model
+        fitted with ``unseen="mean"``. None for a model that needs no tasks.
+
+        Raises
+        ------
+        DataError
+            If it needs tasks and there are none; `where` names the data.
+        UnknownNameError
+            For a task that the model was not fitted on.
+        """
+        if not self.by_task:
+            return None
+        tasks = self.task_names
+        if names is None:
+            column = self.schema.task_column
+            raise DataError(
+                f"{where}: no column says which of the {len(tasks)} tasks each row belongs to",
+                f"Add a column {column!r}; mtlrun predict also takes --task COLUMN, or --task-name NAME for all rows.",
+            )
+        numbered = all(
+            name in (f"task {t}", str(t), str(t + 1)) for t, name in enumerate(tasks)
+        )
+        if isinstance(names, np.ndarray) and not numbered:
+            names = [str(position + 1) for position in names]
+        if isinstance(names, np.ndarray):
+            if names.size and names.max() >= len(tasks):
+                raise UserError(
+                    f"{where}: the data have {names.max() + 1} tasks, but the model has {len(tasks)}",
+                    "Train a model on these data, or name the tasks as in training.",
+                )
+            return names
+        numbers = {normalized(name): t for t, name in enumerate(tasks)}
+        if numbered and not any(name.isdecimal() for name in tasks):
+            numbers |= {str(t): t for t in range(len(tasks))}
+        unknown = list(dict.fromkeys(name for name in names if name not in numbers))
+        if unknown and self.unseen == "mean" and self.ragged:
+            numbers |= dict.fromkeys(unknown, -1)
+        elif unknown:
+            kind = f"task of the model in row {list(names).index(unknown[0]) + 1}:"
+            error = UnknownNameError(kind, unknown[0], tasks)
+            more = f" (also unknown: {listed(unknown[1:])})" if unknown[1:] else ""
+            error.message = f"{where}: {error.message}{more}"
+            error.remedy = f"{error.remedy} A model that was compared with --unseen mean predicts new tasks, too."
+            raise error
+        return np.array([numbers[name] for name in names], dtype=int)
+
+    def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return decision values (predictions of a regressor): (n, T) for a shared design, else (n,)."""
+        return predict_scores(self.estimator, self._features(X), self._ids(task_id))
+
+    def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return predicted labels, -1/+1 or class numbers, in the shape of `scores`."""
+        return predict_labels(self.estimator, self._features(X), self._ids(task_id))
+
+    def deviations(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return the standard deviations of new targets, noise included, in the shape of `scores`.
+
+        Raises
+        ------
+        UserError
+            If the model has none.
+        """
+        found = predict_deviations(
+            self.estimator, self._features(X), self._ids(task_id)
+        )
+        if found is None:
+            name = self.about["estimator"]["name"]
+            raise UserError(
+                f"{name} predicts no intervals",
+                "HierarchicalMTL does; or leave out --interval.",
+            )
+        return found
+
+    def probabilities(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return the probability of +1, in the shape of `scores`.
+
+        Raises
+        ------
+        UserError
+            If the model has none.
+        """
+        if self.about["task_type"] == "regression":
+            raise UserError(
+                "the model predicts numbers, not probabilities",
+                "Leave out --proba, or use predict.",
+            )
+        if not hasattr(self.estimator, "predict_proba"):
+            raise UserError(
+                f"{self.about['estimator']['name']} does not predict probabilities",
+                "Use compare with --calibrate (calibrate=True), or train a model with the logistic loss.",
+            )
+        X, task_id = self._features(X), self._ids(task_id)
+        found = self.estimator.predict_proba(X, **given(task_id=task_id))
+        return np.asarray(
+            found
+            if task_id is None and self.about["design"] == "shared"
+            else found[:, 1]
+        )
+
+    def answers(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return predictions in the units or words of the table: one per row, or a column per target."""
+        if self.about["task_type"] == "regression":
+            found = self.scores(X, task_id)
+            return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+        signs = self.labels(X, task_id)
+        if not self.about.get("labels"):
+            return signs
+        if self.ragged:
+            return self.spelt(signs)
+        scores = signs
+        if (
+            len(self.words) < signs.shape[1]
+        ):  # scores of classes are comparable if they are probabilities
+            scores = (
+                self.probabilities(X)
+                if hasattr(self.estimator, "predict_proba")
+                else self.scores(X)
+            )
+        columns = []
+        for name, (words, place) in zip(self.words, self.outputs(), strict=True):
+            chosen = (
+                (signs[:, place.start] > 0).astype(int)
+                if len(words) == 2
+                else scores[:, place].argmax(axis=1)
+            )
+            columns.append(self._values(words, name)[chosen])
+        if self.by_task:
+            kind = (
+                columns[0].dtype
+                if len({column.dtype for column in columns}) == 1
+                else object
+            )
+            return (
+                np.stack(columns)
+                .astype(object)[task_id, np.arange(len(signs))]
+                .astype(kind)
+            )
+        return (
+            columns[0]
+            if len(columns) == 1
+            else np.stack([c.astype(object) for c in columns], axis=1)
+        )
+
+    def scores_of_labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return what `decision_function` does, for a matrix and positions of tasks."""
+        scores = self.scores(X, task_id)
+        if self._is_first_label_positive:
+            scores = -scores
+        if not self.by_task or self.ragged:
+            has_one_column = scores.ndim == 2 and scores.shape[1] == 1
+            return scores[:, 0] if has_one_column else scores
+        classes = self.classes_
+        found = np.full((len(scores), len(classes)), -np.inf)
+        for t, (words, columns) in enumerate(self.outputs()):
+            rows = np.flatnonzero(task_id == t)
+            values = scores[rows, columns]
+            if len(words) == 2:
+                values = np.column_stack([-values, values])
+            labels = self._values(words)
+            found[np.ix_(rows, np.searchsorted(classes, labels))] = values
+        return found
+
+    def spelt(self, signs: np.ndarray) -> np.ndarray:
+        """Return the labels -1/+1 of ragged tasks as the original labels."""
+        return self._values(next(iter(self.words.values())))[(signs > 0).astype(int)]
+
+    def _values(self, words: Sequence[Any], target: str | None = None) -> np.ndarray:
+        """Return labels with the type that they had in the table; numbers where that is not known and all are such."""
+        types = self.about.get("label_types") or {}
+        kind = types.get(target) or (
+            next(iter(types.values())) if len(types) == 1 else None
+        )
+        if kind == "text":
+            return np.array([str(word) for word in words], dtype=object)
+        if kind == "bool" and set(words) <= {"True", "False"}:
+            return np.array([word == "True" for word in words])
+        return _plain(words)
+
+    def chances(self, X: Any, task_id: np.ndarray | None = None) -> list[np.ndarray]:
+        """Return the probability of every label: a matrix per target, one where rows belong to tasks."""
+        positive = self.probabilities(X, task_id)
+        if positive.ndim == 1:
+            both = np.column_stack([1 - positive, positive])
+            # --positive decides which label is +1; `classes_` is sorted.
+            return [both[:, ::-1] if self._is_first_label_positive else both]
+        found = []
+        for words, place in self.outputs():
+            if len(words) == 2:
+                found.append(
+                    np.column_stack(
+                        [1 - positive[:, place.start], positive[:, place.start]]
+                    )
+                )
+            else:
+                total = positive[:, place].sum(axis=1, keepdims=True)
+                equal = np.full((len(positive), len(words)), 1 / len(words))
+                found.append(
+                    np.divide(positive[:, place], total, where=total > 0, out=equal)
+                )
+        if not self.by_task:
+            return found
+        classes, out = self.classes_, np.zeros((len(positive), len(self.classes_)))
+        for t, (words, values) in enumerate(
+            zip(self.words.values(), found, strict=True)
+        ):
+            mine = np.flatnonzero(task_id == t)
+            out[np.ix_(mine, np.searchsorted(classes, self._values(words)))] = values[
+                mine
+            ]
+        return [out]
+
+    @property
+    def _is_first_label_positive(self) -> bool:
+        """Whether +1, of tasks with rows of their own, is the first label of `classes_`."""
+        if not self.ragged:
+            return False
+        negative, positive = self._values(next(iter(self.words.values())))
+        return bool(positive < negative)
+
+    def outputs(self) -> Iterator[tuple[list[str], slice]]:
+        """Yield the labels of every target of a shared design (or task with classes), and its columns in the scores."""
+        start = 0
+        for words in self.words.values():
+            width = 1 if len(words) == 2 else len(words)
+            yield words, slice(start, start + width)
+            start += width
+
+    def _now(self) -> Model:
+        """Return the model that predicts: the one that `fit` made, if it was called."""
+        return self.__dict__.get("fitted_", self)
+
+    def _ids(self, task_id: np.ndarray | None) -> np.ndarray | None:
+        """Return the tasks that the estimator needs: none, where classes of tasks are columns of a shared design."""
+        return None if self.by_task and not self.ragged else task_id
+
+    def _features(self, X: Any) -> Any:
+        if self.step is None:
+            return X
+        with config_context(transform_output="default"):
+            return self.step.transform(X)
+
+
+def _plain(words: Sequence[Any]) -> np.ndarray:
+    """Return labels as numbers, if all of them are such."""
+    texts = [str(word) for word in words]
+    if not all(map(is_number, texts)):
+        return np.array(texts, dtype=object)
+    values = np.array([float(text) for text in texts])
+    return (
+        values.astype(np.int64)
+        if (values == np.round(values)).all() and np.abs(values).max() < 2**53
+        else values
+    )
+
+
+# ---------------------------------------------------------------------- tables of predictions
+
+#: Labels that need no words.
+_PLAIN = (["0", "1"], ["-1", "1"])
+
+
+def answers_table(
+    model: Model,
+    X: Any,
+    task_id: np.ndarray | None,
+    *,
+    with_scores: bool = True,
+    with_probabilities: bool = False,
+    interval: float | None = None,
+) -> pd.DataFrame:
+    """Return what a model predicts for new rows as a table, in the units and words of the table it was fitted on.
+
+    Parameters
+    ----------
+    model : Model
+    X, task_id
+        As `Model.read` returns them.
+    with_scores, with_probabilities : bool
+        Whether scores and probabilities stand beside labels.
+    interval : float, optional
+        Probability with which a new target lies between ``lower`` and ``upper``, columns that stand beside predictions
+        of numbers (``TARGET:lower`` where there are several targets).
+
+    Returns
+    -------
+    DataFrame
+        ``row``, ``task`` where rows belong to tasks, and the predictions: ``prediction`` or ``label`` for one target,
+        else a column per target. Then ``score`` and ``probability`` of the second label of two, of every label if
+        there are more; the labels stand before it (``yes:score``, ``TARGET=red:score``) unless they are 0/1 or -1/+1.
+
+    Raises
+    ------
+    UserError
+        If probabilities or intervals are wanted of a model that has none.
+    """
+    facts, found = model.about, model.answers(X, task_id)
+    more = {"score": model.scores(X, task_id)} if with_scores else {}
+    if with_probabilities:
+        more["probability"] = model.probabilities(X, task_id)
+    table: dict[str, Any] = {"row": np.arange(len(found))}
+    if model.by_task and task_id is not None:
+        table["task"] = np.append(
+            np.asarray(model.task_names, dtype=object), "unknown"
+        )[task_id]
+    if facts["task_type"] == "multiclass":
+        return pd.DataFrame(
+            {**table, "label": np.asarray(facts["tasks"], dtype=object)[found]}
+        )
+    if found.ndim == 1:
+        table["prediction" if facts["task_type"] == "regression" else "label"] = found
+    else:
+        table |= dict(zip(distinct(model.target_names, table), found.T, strict=True))
+    if facts["task_type"] == "regression":
+        return pd.DataFrame(
+            table
+            | (
+                {}
+                if interval is None
+                else _limits(model, X, task_id, found, interval, table)
+            )
+        )
+    for kind, values in more.items():
+        names = [f"{name}:{kind}" if name else kind for name in _scored(model)]
+        table |= dict(
+            zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True)
+        )
+    return pd.DataFrame(table)
+
+
+def scores_table(model: Model, X: Any, task_id: np.ndarray | None) -> pd.DataFrame:
+    """Return the scores of labels as a table, with the columns of `answers_table`."""
+    scores = model.scores(X, task_id)
+    names = [f"{name}:score" if name else "score" for name in _scored(model)]
+    return pd.DataFrame(scores.reshape(len(scores), -1), columns=distinct(names))
+
+
+def _limits(
+    model: Model,
+    X: Any,
+    task_id: np.ndarray | None,
+    found: np.ndarray,
+    interval: float,
+    taken: Iterable[str],
+) -> dict[str, np.ndarray]:
+    """Return columns of the lower and upper ends of intervals for new targets."""
+    half = ndtri(0.5 + interval / 2) * model.deviations(X, task_id).reshape(found.shape)
+    names = [""] if found.ndim == 1 else [f"{name}:" for name in model.target_names]
+    columns = [f"{name}{end}" for end in ("lower", "upper") for name in names]
+    values = np.column_stack([found - half, found + half])
+    return dict(zip(distinct(columns, taken), values.T, strict=True))
+
+
+def _scored(model: Model) -> list[str]:
+    """Return what every column of the scores is about: a label, a target, or both; nothing where that is plain."""
+    if model.ragged:
+        words = next(iter(model.words.values()))
+        return ["" if words in _PLAIN else words[1]]
+    tasks, names = model.about["tasks"], []
+    for words, place in model.outputs():
+        single = len(words) == 2 and words not in _PLAIN and not model.by_task
+        names += [
+            class_task(task, words[1]) if single else task for task in tasks[place]
+        ]
+    return names
+
+
+def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
+    """Return what a model predicts for test rows, as `answers_table` does, with the column ``target`` if there is one.
+
+    Parameters
+    ----------
+    model : Model
+    test : Dataset
+        The test rows.
+    rows : ndarray of int
+        Their numbers.
+    """
+    task_id = test.task_id
+    if (
+        model.by_task and task_id is None
+    ):  # classes of each task are columns: those of other tasks are missing
+        task_id = np.array(
+            [~np.isnan(test.y[:, place.start]) for _, place in model.outputs()]
+        ).argmax(axis=0)
+    table = answers_table(model, test.X, task_id).assign(row=rows)
+    if test.y.ndim == 1:
+        target = (
+            np.asarray(test.tasks, dtype=object)[test.y]
+            if test.task_type == "multiclass"
+            else test.y
+        )
+        spelt = model.ragged and model.about.get("labels")
+        table.insert(
+            1 if task_id is None else 2,
+            "target",
+            model.spelt(target) if spelt else target,
+        )
+    return table
+
+
+def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:
+    """Return a table as CSV, 15 significant digits: numbers next to a large offset stay apart.
+
+    Parameters
+    ----------
+    table : DataFrame
+    safe : bool, default=True
+        For people and spreadsheets: texts are no formulas and move no terminal, which changes labels such as ``-``.
+        Otherwise texts are written as they are, for programs.
+    """
+    if not safe:
+        return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))
+    columns = [
+        column
+        if pd.api.types.is_numeric_dtype(column)
+        else column.map(lambda v: table_text(sanitize(str(v))))
+        for _, column in table.items()
+    ]
+    table = pd.concat(columns, axis=1).set_axis(
+        [table_text(sanitize(str(name))) for name in table.columns], axis=1
+    )
+    return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))

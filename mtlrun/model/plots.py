@@ -1,0 +1,322 @@
+"""Figures of a saved model: how similar its tasks are, its coefficients, and the search that chose its parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtlrun.engine.evaluation import innermost
+from mtlrun.engine.stored import TRAINED, read_json
+from mtlrun.errors import DataError, UserError
+from mtlrun.model.curves import curve_panels, variances_line
+from mtlrun.model.files import (
+    COEFFICIENTS,
+    Model,
+    finished,
+    load_model,
+    read_facts,
+    transformed_names,
+)
+from mtlrun.tables.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
+from mtlrun.tables.report_table import Column, ReportTable, number
+from mtlrun.utils.arrays import NpzArchive
+from mtlrun.utils.outputs import write_output
+from mtlrun.utils.text import sanitize
+
+#: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
+MOST_FEATURES = 40
+#: Start of the id of a data set that is a table of the user.
+OWN_TABLE = "own-"
+KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
+#: Columns whose coefficients are drawn with intervals: those in which tasks differ most; and half the length of these.
+MOST_COLUMNS, HALF = 4, 1.96
+
+
+def plot_model(
+    folder: Path,
+    kind: str,
+    out: Path,
+    *,
+    trust: Iterable[str] = (),
+    column: str | None = None,
+    tasks: Sequence[str] | None = None,
+) -> list[str]:
+    """Draw a figure of a model into a file.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the model.
+    kind : {"tasks", "coefficients", "path", "shrinkage", "curve"}
+        The similarities of the tasks (`mtlrun.estimators.base.task_similarity`), the coefficients (of a model
+        that has them, with intervals), the scores along the grid of the search that chose the parameters, of a
+        hierarchical model the coefficients fitted per task and pooled, or of a smooth model how its predictions
+        depend on one column.
+    out : Path
+        Its ending says the format.
+    trust : iterable of str
+        Types that may be loaded, see `load_model`; not needed for ``path``.
+    column : str, optional
+        Column of the table; needed for ``curve``, and only there.
+    tasks : sequence of str, optional
+        Tasks with a panel of their own, for ``curve`` only. Default: three tasks.
+
+    Returns
+    -------
+    list of str
+        The file, and for ``curve`` a line about the variance of the target.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such kind, column or task.
+    UserError
+        If the model has nothing of the kind, the format is unknown, or options do not
+        fit the kind.
+    """
+    from mtlrun.tables.drawing import check_drawing, write_drawing  # matplotlib
+
+    check_drawing("kind of figure of a model", kind, KINDS, out)
+    if kind != "curve" and (column is not None or tasks):
+        raise UserError(
+            f"--column and --tasks do not go with --kind {kind}",
+            "They are for --kind curve.",
+        )
+    if kind == "curve" and column is None:
+        raise UserError("--kind curve draws one column", "Add --column NAME.")
+    lines = [str(out)]
+    folder = finished(folder)
+    facts = read_facts(folder)
+    panels: list[Panel | HeatMap]
+    if kind == "path":
+        panels = [*_paths(folder)]
+    elif kind == "tasks":
+        panels = [_tasks(folder, load_model(folder, trust))]
+    elif kind == "curve":
+        assert column is not None
+        model = load_model(folder, trust)
+        panels = [*curve_panels(folder, model, column, tasks)]
+        shares = variances_line(model)
+        if shares is not None:
+            lines.append(shares)
+    elif kind == "shrinkage":
+        panels = [*_shrinkage(folder, load_model(folder, trust))]
+    elif "HierarchicalMTL" in json.dumps(facts["estimator"]):  # it has intervals
+        panels = [*_intervals(load_model(folder, trust))]
+    else:
+        panels = [_coefficients(folder)]
+    data = facts["dataset"] or {}
+    dataset = str(data.get("id") or "").removeprefix(OWN_TABLE)
+    title = " on ".join(filter(None, (_method_name(facts), dataset)))
+    write_drawing(Figure(kind, title, panels), out, write_output)
+    return lines
+
+
+def _method_name(facts: Mapping[str, Any]) -> str:
+    """Return the name of the method, not of what scales its targets around it."""
+    estimator = facts["estimator"] or {}
+    name = estimator.get("name") or ""
+    parameters = estimator.get("params") or {}
+    while isinstance(inner := parameters.get("estimator"), Mapping):
+        name = inner["estimator"]
+        parameters = inner.get("params") or {}
+    return str(name).rpartition(":")[2]
+
+
+def _tasks(folder: Path, model: Model) -> HeatMap:
+    estimator, tasks = innermost(model.estimator), (model.facts or {})["tasks"]
+    try:
+        similarity = estimator.task_similarity_
+    except AttributeError as error:
+        remedy = "FETR, MTFRL, MTRL, GraphMTL, ClusteredMTL, Whom and MT-MKL have one; try --kind coefficients."
+        raise UserError(f"{folder}: {error}", remedy) from None
+    return HeatMap("similarity of tasks", similarity.tolist(), tasks, tasks, centre=0.0)
+
+
+def _coefficients(folder: Path) -> HeatMap:
+    file = folder / COEFFICIENTS
+    if not file.is_file():
+        raise UserError(
+            f"{folder}: this model is not linear: it has no coefficients",
+            "Try --kind tasks or path.",
+        )
+    try:
+        with NpzArchive(file, str(file)) as stored:
+            coef, tasks, features = (
+                stored.array(name) for name in ("coef", "tasks", "features")
+            )
+    except (OSError, ValueError) as error:
+        raise DataError(str(error), "Train the model again.") from None
+    fitting = (
+        coef.ndim == 2
+        and tasks.shape == coef.shape[:1]
+        and features.shape in ((0,), coef.shape[1:])
+    )
+    if not fitting or coef.dtype.kind != "f":
+        raise DataError(
+            f"{file}: its arrays do not fit together", "Train the model again."
+        )
+    order = np.sort(
+        np.argsort(-np.abs(coef).mean(axis=0), kind="stable")[:MOST_FEATURES]
+    )
+    left_out = coef.shape[1] - len(order)
+    title = (
+        f"coefficients ({len(order)} largest of {coef.shape[1]} features)"
+        if left_out
+        else "coefficients"
+    )
+    names = [str(features[j]) if features.size else str(j) for j in order]
+    return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
+
+
+def _estimates(model: Model) -> tuple[Any, list[int]]:
+    """Return coefficients in the units of the targets, and the columns in which tasks differ most."""
+    estimator = innermost(model.estimator)
+    found = estimator.estimates()
+    outer = model.estimator if hasattr(model.estimator, "scale_") else None
+    if outer is not None:
+        scale, center = (
+            np.broadcast_to(a, len(found.pooled))[:, None]
+            for a in (outer.scale_, outer.center_)
+        )
+        level = np.array([name == "level" for name in found.names]) * center
+        middle, shift = scale.mean(), level.mean(axis=0)
+        found = replace(
+            found,
+            alone=found.alone * scale + level,
+            pooled=found.pooled * scale + level,
+            std=found.std * scale,
+            mean=found.mean * middle + shift,
+            mean_std=found.mean_std * middle,
+        )
+    names = list(transformed_names(model))
+    first = len(found.names) - len(names)
+    if names and first >= 0:
+        found = replace(found, names=[*found.names[:first], *names])
+    order = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")[
+        :MOST_COLUMNS
+    ]
+    return found, [int(j) for j in order]
+
+
+def interval_panels(model: Model) -> list[Panel]:
+    """Return coefficients with intervals as panels, nothing for a model without."""
+    return _intervals(model) if hasattr(innermost(model.estimator), "estimates") else []
+
+
+def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
+    """Return the coefficient of every task with its 95% interval, of the columns in which tasks differ most."""
+    found, columns = _estimates(model)
+    grid = ReportTable.of(
+        "task", *(Column(sanitize(found.names[j]), "number") for j in columns)
+    )
+    for t, task in enumerate(tasks):
+        ends = [
+            (float(found.pooled[t, j]), HALF * float(found.std[t, j])) for j in columns
+        ]
+        texts = (
+            f"{number(v, 3)} ({number(v - half, 3)} to {number(v + half, 3)})"
+            for v, half in ends
+        )
+        grid.rows.append([sanitize(task), *texts])
+    return grid
+
+
+def _intervals(model: Model) -> list[Panel]:
+    """Return a panel per column: the tasks in the order of their coefficients, with intervals, and the mean of all."""
+    found, columns = _estimates(model)
+    panels = []
+    for j in columns:
+        order = np.argsort(found.pooled[:, j], kind="stable")
+        places = list(range(1, len(order) + 1))
+        own = Line(
+            "tasks, 95% intervals",
+            places,
+            found.pooled[order, j].tolist(),
+            (HALF * found.std[order, j]).tolist(),
+            points="filled",
+        )
+        mean, half = float(found.mean[j]), HALF * float(found.mean_std[j])
+        ends = [places[0], places[-1]]
+        common = Line(
+            "mean of all tasks",
+            ends,
+            [mean] * 2,
+            low=[mean - half] * 2,
+            high=[mean + half] * 2,
+        )
+        panels.append(
+            Panel(found.names[j], False, [own, common], axis="tasks by coefficient")
+        )
+    return panels
+
+
+def _shrinkage(folder: Path, model: Model) -> list[Panel]:
+    """Return a panel per column: what every task says alone, and what is left of it."""
+    if not hasattr(innermost(model.estimator), "estimates"):
+        raise UserError(
+            f"{folder}: this model does not shrink towards a mean",
+            "HierarchicalMTL does.",
+        )
+    found, columns = _estimates(model)
+    panels = []
+    for j in columns:
+        known = np.flatnonzero(np.isfinite(found.alone[:, j]))
+        if len(known) < 2:
+            continue
+        points = Line(
+            "tasks, 95% intervals",
+            found.alone[known, j].tolist(),
+            found.pooled[known, j].tolist(),
+            (HALF * found.std[known, j]).tolist(),
+            points="filled",
+        )
+        axis = f"{found.names[j]}: separate per task"
+        panels.append(
+            Panel(
+                "pooled",
+                False,
+                [points],
+                axis=axis,
+                marks={"mean": float(found.mean[j])},
+                diagonal=True,
+            )
+        )
+    if not panels:
+        text = f"{folder}: no two tasks have enough rows for coefficients of their own"
+        raise UserError(text, "Try --kind coefficients.")
+    return panels
+
+
+def _paths(folder: Path) -> list[Panel]:
+    """Return a panel per parameter: at every value the best mean score over the folds."""
+    found: Mapping[str, Any] = (read_json(folder / TRAINED) or {}).get(
+        "selection"
+    ) or {}
+    grid = {
+        name: values
+        for name, values in (found.get("grid") or {}).items()
+        if len(values) > 1
+    }
+    if not grid:
+        raise UserError(
+            f"{folder}: no search over the values of a parameter chose this model",
+            "Give it a grid.",
+        )
+    panels = []
+    for name in grid:
+        scores = best_scores(found, name)
+        if len(scores) > 1:
+            curve = Line("cross-validated", list(scores), list(scores.values()))
+            panels.append(path_panel(str(found["metric"]), name, [curve]))
+    if not panels:
+        raise UserError(
+            f"{folder}: the values of the search are not numbers",
+            "Try --kind tasks or coefficients.",
+        )
+    return panels

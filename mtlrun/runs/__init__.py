@@ -1,1 +1,0 @@
-"""One way from an experiment to its records."""

@@ -1,0 +1,1 @@
+"""Report tables, figures and pages that the laboratory and comparisons share."""

@@ -1,0 +1,570 @@
+"""Draws figures, as the same SVG on every machine with the same matplotlib; no other module of the report loads it."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, to_hex, to_rgb
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from mtlrun.errors import UnknownNameError, UserError, shorten
+from mtlrun.stats import critical_difference
+from mtlrun.tables.figures import (
+    Figure,
+    Forest,
+    HeatMap,
+    Line,
+    Panel,
+    RankDiagram,
+    are_numbers,
+)
+from mtlrun.tables.ranking import Ranking
+from mtlrun.tables.report_table import number, show
+from mtlrun.utils.io import write_atomic
+from mtlrun.utils.text import sanitize
+
+#: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
+LINES = ("-", "--", ":", "-.")
+#: Text stays text, and ids do not depend on the clock or on chance.
+STYLE: Any = {
+    "svg.hashsalt": "mtlrun",
+    "svg.fonttype": "none",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+}
+PANEL_SIZE = (3.6, 3.0)
+#: Width of a column of the legend in inches: so much, and so much per letter.
+LEGEND_HANDLE, LEGEND_LETTER = 0.5, 0.07
+#: With at most this many values every one is a tick.
+MAX_TICKS = 9
+#: More panels than this are set in rows of `PER_ROW`.
+ONE_ROW, PER_ROW = 2, 2
+#: Logarithmic axes that span less than this have ticks between the powers of ten.
+SHORT_LOG = 30
+#: Published curves: their colour is mixed with this grey.
+PALE, PALE_SHARE = 0.62, 0.5
+#: Colour of curves behind the others, and width of curves without markers.
+BACKGROUND, SMOOTH_WIDTH = "#b0b0b0", 1.8
+#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; matrices with more rows or columns have no names
+#: beside them, and those with more columns no numbers.
+COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 40, 10
+#: Inches of a row or column of a matrix, of a column and a row with numbers, and of what lies around it.
+MAP_STEP, NUMBER_STEPS, MAP_EDGE, MAP_HEAD = 0.17, (0.42, 0.2), 1.2, 0.5
+#: Names of many rows are set smaller: this over their number, in points, but not below the second.
+NAME_POINTS, LEAST_POINTS = 140, 7.0
+#: Width of the first and of the last curve of a panel: of equal curves, the first ones show beside the last.
+THICK, THIN = 2.6, 1.1
+#: Diagrams of ranks: level of Nemenyi's test, inches of the axis, and of a letter of the labels beside it.
+SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
+#: Inches of what stands above several of them.
+HEADING_INCHES = 0.3
+#: Forests: inches of their width, rows that are named, and letters of a name.
+FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
+FORMATS = (".svg", ".png", ".pdf")
+#: What leaves the date out of a file.
+NO_DATE: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None},
+}
+
+
+def draw(figure: Figure) -> Canvas:
+    """Draw a figure: its panels side by side, one legend below them."""
+    with mpl.rc_context(STYLE):
+        count = len(figure.panels)
+        columns = count if count <= ONE_ROW else PER_ROW
+        lines = -(-count // columns)
+        labels = _labels(figure)
+        width, height = PANEL_SIZE
+        maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
+        if len(maps) == count:
+            height = 1.5
+        width = max([width, *(_map_size(panel)[0] for panel in maps)])
+        height = max([height, *(_map_size(panel)[1] for panel in maps)])
+        widest = max(
+            (LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels),
+            default=1.0,
+        )
+        legend_columns = max(
+            1, min(len(labels), 2 * columns, int(width * columns / widest))
+        )
+        legend_height = 0.22 * -(-len(labels) // legend_columns)
+        height = height * lines + 0.3 + legend_height
+        canvas = Canvas(figsize=(width * columns, height), layout="constrained")
+        grid = canvas.subplots(lines, columns, squeeze=False).ravel()
+        for axes, panel in zip(grid[:count], figure.panels, strict=True):
+            if isinstance(panel, HeatMap):
+                _draw_map(canvas, axes, panel)
+            else:
+                _draw_panel(axes, figure, panel)
+        for axes in grid[count:]:
+            axes.remove()
+        canvas.suptitle(figure.title, fontsize=10)
+        handles = {
+            t: h
+            for axes in grid[:count]
+            for h, t in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        order = [text for text in labels if text in handles]
+        if order:
+            shown = [handles[text] for text in order]
+            canvas.legend(
+                shown,
+                order,
+                loc="outside lower center",
+                ncols=legend_columns,
+                frameon=False,
+            )
+        _no_formulas(canvas)
+    return canvas
+
+
+def _labels(figure: Figure) -> list[str]:
+    """Return the labels of the curves of a figure, published ones last."""
+    labels = dict.fromkeys(
+        c.label for p in figure.panels if isinstance(p, Panel) for c in p.curves
+    )
+    return sorted(labels, key=lambda text: text.endswith("(published)"))
+
+
+def _no_formulas(canvas: Canvas) -> None:
+    """Show dollar signs of names as they are: only the numbers at the ticks are set as formulas."""
+    texts = [text for legend in canvas.legends for text in legend.get_texts()]
+    for axes in canvas.axes:
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+    for text in [*texts, *canvas.texts]:
+        text.set_parse_math(False)
+
+
+def _canvas(figure: Figure | RankDiagram | Forest) -> Any:
+    if isinstance(figure, Forest):
+        return draw_forest(figure).figure
+    return draw_ranks(figure) if isinstance(figure, RankDiagram) else draw(figure)
+
+
+def _saved(canvas: Canvas, form: str) -> bytes:
+    """Return the content of a file without a date; lines of SVG do not end with spaces."""
+    stream = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        canvas.savefig(stream, format=form, metadata=NO_DATE.get(form, {}), dpi=200)
+    content = stream.getvalue()
+    return (
+        b"".join(line.rstrip() + b"\n" for line in content.splitlines())
+        if form == "svg"
+        else content
+    )
+
+
+def svg(figure: Figure | RankDiagram | Forest) -> str:
+    """Return a figure as SVG."""
+    return _saved(_canvas(figure), "svg").decode()
+
+
+def write_drawing(
+    figure: Figure | RankDiagram,
+    path: Path,
+    write: Callable[[Path, bytes], None] = write_atomic,
+) -> None:
+    """Write a figure into a file whose ending (svg, png or pdf) says the format; `write` is the way of doing it.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    write(path, _saved(_canvas(figure), path.suffix.lower().removeprefix(".")))
+
+
+def draw_ranks(figure: RankDiagram) -> Canvas:
+    """Draw critical-difference diagrams below each other, on axes as wide as the longest labels need."""
+    diagrams = [_Ranks(ranking) for ranking in figure.rankings]
+    margins = [max(diagram.margins[side] for diagram in diagrams) for side in (0, 1)]
+    several = len(diagrams) > 1
+    with mpl.rc_context(STYLE):
+        height = (HEADING_INCHES if several else 0.0) + sum(
+            diagram.height for diagram in diagrams
+        )
+        canvas = Canvas(figsize=(RANK_INCHES + sum(margins), height))
+        top = height - (HEADING_INCHES if several else 0.0)
+        for diagram, ranking in zip(diagrams, figure.rankings, strict=True):
+            bottom = top - diagram.height
+            axes = canvas.add_axes(
+                (0.0, bottom / height, 1.0, (diagram.height - 0.35) / height)
+            )
+            _draw_ranks(axes, diagram, margins)
+            if several:
+                canvas.text(
+                    0.5,
+                    (top - 0.05) / height,
+                    figure.title_of(ranking),
+                    ha="center",
+                    va="top",
+                )
+            top = bottom
+        canvas.suptitle(
+            figure.title, fontsize=10, y=0.98 if not several else 1 - 0.08 / height
+        )
+        _no_formulas(canvas)
+    return canvas
+
+
+class _Ranks:
+    """What a critical-difference diagram shows: sorted methods, the better half to the left, and groups of them."""
+
+    def __init__(self, ranking: Ranking) -> None:
+        order = sorted(ranking.average.items(), key=lambda pair: pair[1])
+        self.ranks = [rank for _, rank in order]
+        self.groups = alike(
+            self.ranks,
+            critical_difference(len(order), len(ranking.values), SIGNIFICANCE),
+        )
+        self.better = (len(order) + 1) // 2
+        self.labels = [
+            f"{m} ({r:.2f})" if i < self.better else f"({r:.2f}) {m}"
+            for i, (m, r) in enumerate(order)
+        ]
+        self.colours = [
+            COLOURS[ranking.methods.index(method) % len(COLOURS)] for method, _ in order
+        ]
+        # Inches of the labels on both sides, and of a blank; lines below the axis; inches of all, with the title.
+        sides = self.labels[: self.better], self.labels[self.better :]
+        self.margins = [LABEL_LETTER * (1 + max(map(len, side))) for side in sides]
+        self.bottom = 0.5 * len(self.groups) + self.better + 0.5
+        self.height = 0.6 + 0.22 * self.bottom
+
+
+def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
+    """Draw a line per method, and a bar per group."""
+    ranks, better, last_place = diagram.ranks, diagram.better, len(diagram.ranks) - 1
+    low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
+    inch = (high - low) / RANK_INCHES
+    axes.set_axis_off()
+    axes.set(
+        xlim=(low - margins[0] * inch, high + margins[1] * inch),
+        ylim=(diagram.bottom, -1.5),
+    )
+    ticks = range(low, high + 1)
+    axes.plot(
+        ticks, [0] * len(ticks), color="black", linewidth=1.0, marker="|", markersize=6
+    )
+    for tick in ticks:
+        axes.text(tick, -0.5, str(tick), ha="center", va="bottom")
+    for place, (first, last) in enumerate(diagram.groups):
+        axes.plot(
+            [ranks[first], ranks[last]],
+            [0.5 * (place + 1)] * 2,
+            color="black",
+            linewidth=3.0,
+        )
+    for i, (rank, label, colour) in enumerate(
+        zip(ranks, diagram.labels, diagram.colours, strict=True)
+    ):
+        edge, align = (low, "right") if i < better else (high, "left")
+        level = 0.5 * len(diagram.groups) + 1 + (i if i < better else last_place - i)
+        axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
+        gap = LABEL_GAP * inch * (1 if align == "left" else -1)
+        axes.text(edge + gap, level, label, ha=align, va="center")
+
+
+def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
+    """Draw numbers with intervals; what lies beyond the axis is a triangle at its end."""
+    named, (low_end, high_end) = len(figure.entries) <= MAX_ROWS, figure.limits
+    with mpl.rc_context(STYLE):
+        if axes is None:
+            height = 0.7 + (0.24 if named else 0.05) * len(figure.entries)
+            axes = Canvas(
+                figsize=(FOREST_INCHES, height), layout="constrained"
+            ).subplots()
+        axes.axvline(0.0, color="#777777", linewidth=0.8)
+        for place, (name, value, low, high) in enumerate(figure.entries):
+            sure = COLOURS[2] if low > 0 else COLOURS[3] if high < 0 else COLOURS[0]
+            colour = "#777777" if name in figure.pale else sure
+            at, *ends = (
+                min(max(number, low_end), high_end) for number in (value, low, high)
+            )
+            axes.plot(
+                ends, [place, place], color=colour, linewidth=1.2 if named else 0.6
+            )
+            for cut, end, mark in (
+                (low < low_end, low_end, "<"),
+                (high > high_end, high_end, ">"),
+            ):
+                if cut:
+                    axes.plot(
+                        [end],
+                        [place],
+                        color=colour,
+                        marker=mark,
+                        markersize=5 if named else 2,
+                        clip_on=False,
+                    )
+            marker = "<" if value < low_end else ">" if value > high_end else "o"
+            axes.plot(
+                [at],
+                [place],
+                color=colour,
+                marker=marker,
+                markersize=5 if named else 2,
+                clip_on=False,
+            )
+        names = [
+            sanitize(shorten(" ".join(entry[0].split()), LONGEST_LABEL))
+            for entry in figure.entries
+        ]
+        axes.set(xlim=(low_end, high_end), ylim=(len(names) - 0.5, -0.5))
+        axes.set_xlabel(figure.axis, parse_math=False)
+        axes.locator_params(axis="x", nbins=6)
+        axes.set_yticks(
+            range(len(names)) if named else [], names if named else [], parse_math=False
+        )
+        axes.grid(visible=False, axis="y")
+    return axes
+
+
+def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """Return the largest groups of sorted ranks that differ by less than `difference`: first and last place."""
+    groups: list[tuple[int, int]] = []
+    for first, rank in enumerate(ranks):
+        last = max(i for i, other in enumerate(ranks) if other - rank < difference)
+        if last > first and (not groups or last > groups[-1][1]):
+            groups.append((first, last))
+    return groups
+
+
+def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> None:
+    """Refuse a kind of figure that there is not, or a file of a format that cannot be drawn."""
+    if kind not in kinds:
+        raise UnknownNameError(what, kind, kinds)
+    if out.suffix.lower() not in FORMATS:
+        raise UserError(
+            f"{out}: unknown format {out.suffix!r}",
+            f"End the name with one of {', '.join(FORMATS)}.",
+        )
+
+
+def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
+    numbers = are_numbers(figure.values)
+    for place, curve in enumerate(panel.curves):
+        # Where the points of a curve stand on the horizontal axis.
+        x = curve.x if numbers else [figure.values.index(value) for value in curve.x]
+        width = THICK - (THICK - THIN) * place / max(1, len(panel.curves) - 1)
+        _draw_curve(
+            axes, curve, place if curve.place is None else curve.place, x, width
+        )
+    if panel.diagonal:
+        ends = [
+            bound(v for c in panel.curves for v in (*c.x, *c.y)) for bound in (min, max)
+        ]
+        axes.plot(ends, ends, color="#777777", linewidth=0.8, linestyle=":", zorder=0)
+    for name, log in (
+        ("x", figure.log if panel.x_log is None else panel.x_log),
+        ("y", panel.log),
+    ):
+        if log:
+            _set_log(axes, name)
+        else:
+            _set_linear(axes, panel, name)
+    if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
+        theirs = [x for curve in panel.curves if curve.published for x in curve.x]
+        ticks = (
+            sorted({*figure.values, min(theirs), max(theirs)})
+            if theirs and numbers
+            else figure.values
+        )
+        axes.set_xticks(
+            ticks if numbers else range(len(ticks)),
+            [show(v) if v in figure.values else show(v, "seconds") for v in ticks],
+        )
+        axes.xaxis.set_minor_locator(NullLocator())
+    for text, at in panel.marks.items():
+        axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")
+        place_of_text: dict[str, Any] = {
+            "fontsize": 7,
+            "color": "#444444",
+            "ha": "center",
+            "va": "bottom",
+        }
+        axes.text(at, 1.01, text, transform=axes.get_xaxis_transform(), **place_of_text)
+    if panel.limits is not None:
+        axes.set_ylim(panel.limits)
+    axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
+    axes.set_ylabel(panel.quantity)
+    axes.set_title(panel.title, fontsize=9, pad=14 if panel.marks else None)
+
+
+def _set_linear(axes: Axes, panel: Panel, name: str) -> None:
+    """Give whole numbers whole ticks; an axis of one value begins at zero instead of enlarging its digits."""
+    values = [
+        v for curve in panel.curves for v in (curve.x if name == "x" else curve.y)
+    ]
+    if not values or not are_numbers(values):
+        return
+    if all(float(v).is_integer() for v in values):
+        axis = axes.xaxis if name == "x" else axes.yaxis
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    if (
+        name == "y"
+        and min(values) == max(values)
+        and not any(any(curve.spread) for curve in panel.curves)
+    ):
+        axes.set_ylim(min(0.0, 2 * values[0]), max(0.0, 2 * values[0]) or 1.0)
+
+
+def _set_log(axes: Axes, name: str) -> None:
+    """Make an axis logarithmic; a short one has ticks at 1, 2 and 5, none has numbers between its ticks."""
+    axes.set(**{f"{name}scale": "log"})
+    axis, limits = (
+        (axes.xaxis, axes.dataLim.intervalx)
+        if name == "x"
+        else (axes.yaxis, axes.dataLim.intervaly)
+    )
+    low, high = sorted(limits)
+    if 0 < low < high < SHORT_LOG * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(lambda value, _: number(value, 2))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _draw_curve(
+    axes: Axes, curve: Line, place: int, x: Sequence[Any], width: float
+) -> None:
+    """Draw one method, with the colour of its place; one without a number here keeps its place in the legend."""
+    colour, line = (
+        COLOURS[place % len(COLOURS)],
+        LINES[place // len(COLOURS) % len(LINES)],
+    )
+    marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
+    if len(x) > MAX_TICKS * 3 and not curve.points:
+        marker["markevery"] = max(1, len(x) // MAX_TICKS)
+    if curve.published:
+        red, green, blue = (
+            (1 - PALE_SHARE) * part + PALE_SHARE * PALE for part in to_rgb(colour)
+        )
+        style: dict[str, Any] = {
+            "color": to_hex((red, green, blue)),
+            "linestyle": (0, (4, 2)),
+            "linewidth": 0.8,
+        }
+        style |= {"markerfacecolor": "none", "zorder": 1.5, "markersize": 3}
+        axes.plot(x, curve.y, label=curve.label, **(marker | style))
+        return
+    if curve.background:
+        axes.plot(
+            x, curve.y, label=curve.label, color=BACKGROUND, linewidth=0.6, zorder=1.5
+        )
+        return
+    if curve.smooth:
+        marker = {}
+        width = SMOOTH_WIDTH
+    if curve.low:
+        axes.fill_between(
+            x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0
+        )
+    if curve.points == "hollow":
+        marker["markerfacecolor"] = "none"
+    axes.errorbar(
+        x,
+        curve.y,
+        yerr=curve.spread if any(curve.spread) else None,
+        label=curve.label if curve.points != "hollow" else None,
+        color=colour,
+        linestyle="none" if curve.points else line,
+        linewidth=width,
+        elinewidth=0.7,
+        capsize=2,
+        **marker,
+    )
+
+
+def _name_points(names: Sequence[str]) -> float:
+    """Return the size of the names beside a matrix."""
+    return min(8.0, max(LEAST_POINTS, NAME_POINTS / max(1, len(names))))
+
+
+def _names_length(names: Sequence[str]) -> float:
+    """Return the inches that the names beside a matrix take, 0 where there are too many."""
+    return (
+        0.6 * _name_points(names) / 72 * max(map(len, names), default=0)
+        if len(names) <= MAX_NAMES
+        else 0.0
+    )
+
+
+def _has_numbers(panel: HeatMap) -> bool:
+    return len(panel.columns) <= MAX_NUMBERS and len(panel.rows) <= MAX_NAMES
+
+
+def _map_steps(panel: HeatMap) -> tuple[float, float]:
+    """Return the inches of a column and of a row of a matrix."""
+    return NUMBER_STEPS if _has_numbers(panel) else (MAP_STEP, MAP_STEP)
+
+
+def _map_size(panel: HeatMap) -> tuple[float, float]:
+    """Return width and height of a matrix with its names, in inches."""
+    across, down = _map_steps(panel)
+    width = across * len(panel.columns) + MAP_EDGE + _names_length(panel.rows)
+    return width, down * len(panel.rows) + MAP_HEAD + _names_length(panel.columns)
+
+
+def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
+    """Draw a matrix, its first row on top; as shapes, so that the file holds no picture made of dots."""
+    present = [v for row in panel.values for v in row if v is not None]
+    low, high = (min(present), max(present)) if present else (0.0, 1.0)
+    if panel.centre is not None:
+        reach = max(high - panel.centre, panel.centre - low) or 1.0
+        low, high = panel.centre - reach, panel.centre + reach
+    colours = mpl.colormaps["viridis" if panel.centre is None else "RdBu_r"].resampled(
+        COLOURS_OF_MAP
+    )
+    values = [[float("nan") if v is None else v for v in row] for row in panel.values]
+    mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
+    axes.invert_yaxis()
+    across, down = _map_steps(panel)
+    axes.set_box_aspect(down * len(panel.rows) / (across * max(1, len(panel.columns))))
+    axes.grid(visible=False)
+    for names, axis, turn in (
+        (panel.columns, axes.xaxis, 90),
+        (panel.rows, axes.yaxis, 0),
+    ):
+        few = len(names) <= MAX_NAMES
+        size = _name_points(names)
+        places = [i + 0.5 for i in range(len(names))]
+        axis.set_ticks(
+            places if few else [],
+            names if few else [],
+            rotation=turn,
+            fontsize=size,
+            parse_math=False,
+        )
+    if _has_numbers(panel):
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                if math.isnan(value):
+                    continue
+                dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
+                ink = "white" if dark else "black"
+                axes.text(
+                    j + 0.5,
+                    i + 0.5,
+                    show(value, "small"),
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color=ink,
+                )
+    axes.set_title(panel.title, fontsize=9)
+    canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))

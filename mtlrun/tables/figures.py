@@ -1,0 +1,334 @@
+"""Figures as plain data: curves, matrices, ranks and intervals. `drawing` draws them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import median
+from typing import Any, Literal
+
+from mtlrun.engine.interfaces import METRIC_FACTS
+from mtlrun.engine.record import candidates
+from mtlrun.tables.quantities import spoken
+from mtlrun.tables.ranking import Ranking
+
+#: Bytes of the name of a file without its ending.
+LONGEST_NAME = 200
+#: An axis of values of a parameter that span this factor is logarithmic.
+LOG_SPAN_PARAMETER = 50
+
+
+@dataclass
+class Line:
+    """One method in a panel.
+
+    Attributes
+    ----------
+    label : str
+    x : list
+        Numbers, or values of the axis of a sweep.
+    y : list of float
+    spread : list of float
+        Half length of the error bars; empty for none.
+    low, high : list of float
+        Band around the curve; empty for none.
+    place : int or None
+        Number of the colour and marker; None: the place of the curve in its panel.
+    published : bool
+        Read from the paper and not computed here: drawn thin, pale and dashed.
+    points : {"", "filled", "hollow"}
+        Draw points of this kind without a line.
+    smooth : bool
+        A function at many values: drawn as a line without markers.
+    background : bool
+        One of many curves behind the others: drawn thin and gray, without markers.
+    """
+
+    label: str
+    x: list[Any] = field(default_factory=list)
+    y: list[float] = field(default_factory=list)
+    spread: list[float] = field(default_factory=list)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    place: int | None = None
+    published: bool = False
+    points: Literal["", "filled", "hollow"] = ""
+    smooth: bool = False
+    background: bool = False
+
+    def drawable(self, x_log: bool, y_log: bool) -> Line:
+        """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
+
+        def shown(value: object, log: bool) -> bool:
+            if not isinstance(value, int | float):
+                return value is not None
+            # NaN is the only number that does not equal itself.
+            return value == value and (not log or value > 0)
+
+        keep = [
+            i
+            for i, (x, y) in enumerate(zip(self.x, self.y, strict=True))
+            if shown(x, x_log) and shown(y, y_log)
+        ]
+
+        def kept(values: list[Any]) -> list[Any]:
+            # Intervals are empty where a curve has none.
+            return [values[i] for i in keep] if values else values
+
+        return replace(
+            self,
+            x=kept(self.x),
+            y=kept(self.y),
+            spread=kept(self.spread),
+            low=kept(self.low),
+            high=kept(self.high),
+        )
+
+
+@dataclass
+class Panel:
+    """Curves over one pair of axes.
+
+    Attributes
+    ----------
+    quantity : str
+        Label of the vertical axis.
+    log : bool
+        Whether that axis is logarithmic.
+    curves : list of Line
+        In the order of the methods, empty ones included, so that a method has one colour in all panels.
+    axis : str or None
+        Label of the horizontal axis; None: that of the figure.
+    x_log : bool or None
+        Whether the horizontal axis is logarithmic; None: as the figure says.
+    marks : dict of str to float
+        Vertical lines with their text.
+    title : str
+    diagonal : bool
+        Whether both axes show the same quantity: the line of equal values is drawn.
+    limits : tuple of float or None
+        Ends of the vertical axis; None: those of the curves.
+    """
+
+    quantity: str
+    log: bool
+    curves: list[Line]
+    axis: str | None = None
+    x_log: bool | None = None
+    marks: dict[str, float] = field(default_factory=dict)
+    title: str = ""
+    diagonal: bool = False
+    limits: tuple[float, float] | None = None
+
+
+@dataclass
+class HeatMap:
+    """A matrix as colours.
+
+    Attributes
+    ----------
+    title : str
+    values : list of list of float
+    rows, columns : list of str
+    centre : float or None
+        Value in the middle of a diverging colour map; None: a sequential one.
+    """
+
+    title: str
+    values: list[list[float]]
+    rows: list[str]
+    columns: list[str]
+    centre: float | None = None
+
+    @property
+    def quantity(self) -> str:
+        """What the panel shows."""
+        return self.title
+
+
+@dataclass
+class Figure:
+    """Panels of one data set, in one file.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, without its ending.
+    title : str
+    panels : sequence of Panel and HeatMap
+    axis : str
+        Label of the horizontal axes of panels that have none of their own.
+    values : list
+        Values of that axis, in order; empty when its values are those of the curves.
+    log : bool
+        Whether that axis is logarithmic.
+    """
+
+    name: str
+    title: str
+    panels: Sequence[Panel | HeatMap]
+    axis: str = ""
+    values: list[Any] = field(default_factory=list)
+    log: bool = False
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, in one line."""
+        shown = ", ".join(dict.fromkeys(panel.quantity for panel in self.panels))
+        axes = dict.fromkeys(
+            p.axis or self.axis for p in self.panels if isinstance(p, Panel)
+        )
+        parts = [f"{self.title}: {shown}"]
+        if axes:
+            parts[0] += f" against {', '.join(axes)}"
+        if any(
+            c.points == "hollow"
+            for p in self.panels
+            if isinstance(p, Panel)
+            for c in p.curves
+        ):
+            parts.append("hollow: out of tolerance")
+        if any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels):
+            parts.append("dotted: equal numbers")
+        return "; ".join(parts)
+
+
+@dataclass
+class RankDiagram:
+    """Critical-difference diagrams: average ranks, and bars over methods that Nemenyi's test does not tell apart.
+
+    Attributes
+    ----------
+    name : str
+    rankings : list of Ranking
+        A diagram for each, from the top.
+    heading : str
+        What stands above several diagrams.
+    """
+
+    name: str
+    rankings: list[Ranking]
+    heading: str = ""
+
+    @property
+    def title(self) -> str:
+        """What is ranked, and over what."""
+        return self.heading or self.title_of(self.rankings[0])
+
+    @staticmethod
+    def title_of(ranking: Ranking) -> str:
+        """What is ranked in one of the diagrams, and over what."""
+        return f"{spoken(ranking.metric)}, {ranking.label}"
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, in one line."""
+        return f"Average ranks by {self.title} (1 is best); bars: not separated by Nemenyi's test at 0.05"
+
+
+#: What is that many times as far from zero as the median does not stretch the axis of a forest.
+_FAR = 8
+#: Intervals are cut where they reach that many times as far as the numbers.
+_LONG = 3
+
+
+@dataclass
+class Forest:
+    """Numbers with intervals below each other, and a line at zero.
+
+    Attributes
+    ----------
+    name, title : str
+    axis : str
+        Label of the horizontal axis.
+    entries : list of (str, float, float, float)
+        Name, number, and the ends of its interval; from the top.
+    pale : set of str
+        Names that are drawn in grey and do not stretch the axis.
+    """
+
+    name: str
+    title: str
+    axis: str
+    entries: list[tuple[str, float, float, float]]
+    pale: set[str] = field(default_factory=set)
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, in one line."""
+        first, last = self.limits
+        cut = any(low < first or high > last for _, _, low, high in self.entries)
+        return f"{self.title}: {self.axis}{'; triangle: continues beyond the axis' if cut else ''}"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Ends of the axis: zero, and the intervals of all that are not pale, as far as these are not very long.
+
+        Numbers far from all others do not stretch it either.
+        """
+        shown = [
+            entry for entry in self.entries if entry[0] not in self.pale
+        ] or self.entries
+        usual = median(abs(value) for _, value, _, _ in shown)
+        shown = [entry for entry in shown if abs(entry[1]) <= _FAR * usual]
+        numbers = [0.0, *(value for _, value, _, _ in shown)]
+        reach = (
+            max(numbers) - min(numbers)
+            or max(high - low for _, _, low, high in shown)
+            or 1.0
+        )
+        low = max(
+            min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - _LONG * reach
+        )
+        high = min(
+            max(0.0, *(high for _, _, _, high in shown)), max(numbers) + _LONG * reach
+        )
+        margin = 0.05 * (high - low) or 1.0
+        return low - margin, high + margin
+
+
+def file_name(*parts: str) -> str:
+    """Return the name of a figure's file: letters, digits, ``-`` and ``_``; a long one ends with a digest."""
+    name = "-".join(
+        "".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts
+    )
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Tell whether all values are numbers."""
+    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+
+
+def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
+    """Return by value of a parameter of a search the score of the best candidate that has it."""
+    metric = METRIC_FACTS.get(search["metric"])
+    better = max if metric is None or metric.greater_is_better else min
+    found: dict[float, list[float]] = {}
+    for params, score in zip(candidates(search["grid"]), search["means"], strict=True):
+        value: Any = params.get(name)
+        if score is not None and are_numbers([value]):
+            found.setdefault(value, []).append(score)
+    return {value: better(found[value]) for value in sorted(found)}
+
+
+def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
+    """Return a panel of scores along a parameter, whose axis is logarithmic if its values span much."""
+    values = sorted({x for curve in curves for x in curve.x})
+    log = (
+        bool(values)
+        and values[0] > 0
+        and (values[-1] >= LOG_SPAN_PARAMETER * values[0] or _geometric(values))
+    )
+    return Panel(quantity, False, curves, axis=name.rpartition("__")[2], x_log=log)
+
+
+def _geometric(values: Sequence[float]) -> bool:
+    """Whether sorted positive values lie more evenly on a logarithmic axis than on a linear one."""
+    ratios = [b / a for a, b in pairwise(values)]
+    steps = [b - a for a, b in pairwise(values)]
+    return len(values) > 2 and max(ratios) / min(ratios) < max(steps) / min(steps)

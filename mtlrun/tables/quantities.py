@@ -1,0 +1,90 @@
+"""Names of quantities in words."""
+
+from __future__ import annotations
+
+#: Seconds of a fit with each block on a worker of its own.
+PARALLEL = "seconds_parallel"
+_CAPITALS = ("auc", "rmse", "mse")
+#: Names of quantities in tables and figures, where the name with blanks is not good enough.
+_SPOKEN = {
+    **{name: name.upper() for name in _CAPITALS},
+    "nmse": "normalised MSE",
+    "r2": "R²",
+    "nmse_all": "normalised MSE",
+    "largest_n": "rows",
+    "seconds": "seconds to fit",
+    PARALLEL: "seconds to fit, one worker per block",
+    "seconds_predict": "seconds to predict",
+    "speedup": "times faster than the baseline",
+    "n_iter": "iterations",
+    "gap": "duality gap",
+    "truth_error": "relative error of the coefficients",
+    # quantities of measures
+    "low": "lower end of the interval",
+    "high": "upper end of the interval",
+    "over_independent": "gain over separate models",
+    "over_pooled": "gain over pooling",
+    "over_linear": "gain over linear models without sharing",
+    "helps": "verdict 'helps' (1) or not (0)",
+    "x_density": "share of X not zero",
+    "cardinality": "labels per row",
+    "labelsets": "distinct rows of labels",
+    "label_min": "positives of the rarest label",
+    "label_max": "positives of the commonest label",
+    "half_width": "half of the 95% interval",
+    "distance": "distance from print, in half intervals",
+    "lower": "pairs in which FETR is lower",
+    "equal": "equal pairs",
+    "higher": "pairs in which FETR is higher",
+    "mtn_not_lower": "pairs in which MTN is not lower",
+    "mtn_fetr_not_lower": "joints on which MTN-FETR is not lower",
+    "final_excess": "excess over the best objective",
+    "excess": "authors' accuracy minus clean",
+    "over_best": "objective above the best one",
+    "cycle_length": "length of a cycle",
+    "clean": "accuracy, clean protocol",
+    "authors": "accuracy, authors' protocol",
+    "authors_last": "accuracy at its last iteration",
+    "leak": "gain by choosing on test rows",
+    "reproduced": "comparisons that come out as printed",
+    "not_reproduced": "comparisons that do not come out",
+    "claimed_rejections": "methods rejected, by the text",
+    "printed_rejections": "methods rejected, by the printed p-values",
+    "rejections": "methods rejected, recomputed",
+    "findings": "printed numbers that do not follow",
+    "friedman_p": "p of Friedman's test",
+    "claimed_distance": "largest distance among the three tasks",
+    "others_distance": "smallest distance to another task",
+    "off_line": "distance of the sum from 1",
+    "groups": "groups of tasks with the same weights",
+    "groups_strong": "groups of tasks at the largest lam",
+    "groups_between": "strengths of lam with several groups",
+    "groups_rise": "groups that a larger lam adds",
+    "off_alone": "distance from the weights of tasks trained alone",
+    "off_equal_small": "distance from equal weights, weakest coupling",
+    "off_equal_large": "distance from equal weights, strongest coupling",
+    "gain_over_stl": "gain over single tasks",
+    "gain_over_one_kernel": "gain over one kernel",
+    "fails_below": "gamma up to which the bound fails",
+    "dcd_difference": "distance of DCD from the optimum",
+    "kernel_difference": "distance of the kernel solver from the optimum",
+    "function_difference": "distance from the optimum",
+    "orders_at_one_time": "orders of magnitude at one time",
+    "times_more_precise": "share of times at which DCD is more precise",
+    "speed_up": "largest speed-up",
+    "speed_up_rows": "largest speed-up at equal rows",
+    "speed_up_all_rows": "speed-up with all rows",
+    "times_paper": "seconds over those of DCD as printed",
+    "times_block": "seconds over those of DCD by blocks",
+    "exponent": "exponent of seconds in rows",
+    "auc_target": "AUC of the task with few rows",
+}
+
+
+def spoken(quantity: str) -> str:
+    """Return the name of a quantity in words: ``balanced accuracy``, ``AUC``."""
+    if quantity in _SPOKEN:
+        return _SPOKEN[quantity]
+    return " ".join(
+        word.upper() if word in _CAPITALS else word for word in quantity.split("_")
+    )

@@ -1,0 +1,146 @@
+"""What measures declare: as they say themselves, and as it is stored so that nobody has to import them."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from mtlrun.engine.analysis import ANALYSES, Declaration, analysis
+from mtlrun.engine.methods import (
+    analysis_parameters,
+    analysis_path,
+    declared,
+    needs_data,
+    quantities_of,
+)
+
+WALK = """
+from mtlrun.engine.analysis import AnalysisResult, analysis as declares
+
+@declares({"end": "where the walk ends", "length": "steps"}, higher=["end"], needs_data=False)
+def walk(dataset, *, seed, steps=3):
+    '''Walk at random. Long.
+
+    Elsewhere.
+    '''
+    return AnalysisResult({"end": 1.0, "length": 3.0})
+
+def plain(dataset, *, seed): ...
+"""
+
+
+@pytest.fixture
+def walks(tmp_path, monkeypatch):
+    """A module of the user's own; the function writes another content."""
+
+    def write(text):
+        (tmp_path / "walks_of_mine.py").write_text(text)
+        monkeypatch.delitem(sys.modules, "walks_of_mine", raising=False)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    write(WALK)
+    yield write
+    sys.modules.pop("walks_of_mine", None)
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_short_names_are_of_measures_whose_declarations_are_read_as_they_are(name):
+    module, _, function = ANALYSES[name].partition(":")
+    found = getattr(import_module(module), function)
+    summary, declaration = declared(ANALYSES[name])
+    assert declaration.plain() == found.declaration.plain()
+    assert summary
+    assert found.__doc__.replace("`", "").startswith(summary)
+    assert analysis_path(name) == ANALYSES[name]
+    assert analysis_parameters(name) is not None
+    assert (
+        quantities_of([name]) == quantities_of([ANALYSES[name]]) == declaration.facts()
+    )
+    assert declaration.quantities
+    assert list(ANALYSES) == sorted(ANALYSES)
+
+
+def test_declarations_of_the_user_are_read_too(walks):
+    facts = {
+        "end": {"text": "where the walk ends", "greater_is_better": True},
+        "length": {"text": "steps", "greater_is_better": None},
+    }
+    assert declared("walks_of_mine:walk")[0] == "Walk at random. Long"
+    assert quantities_of(["walks_of_mine:walk"]) == facts
+    assert not needs_data("walks_of_mine:walk")
+    assert import_module("walks_of_mine").walk.declaration.facts() == facts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WALK.replace("higher", "highest"),
+        WALK.replace("def plain(", "def plain(("),
+        "1 / 0",
+    ],
+)
+def test_what_cannot_be_imported_is_not_known(walks, text):
+    walks(text)
+    assert declared("walks_of_mine:walk") is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "walks_of_mine:plain",
+        "walks_of_mine:none",
+        "no_such:walk",
+        "json:dumps",
+        ":walk",
+    ],
+)
+def test_other_functions_may_return_anything(walks, path):
+    assert declared(path) is None
+    assert quantities_of(["data-set-statistics", path]) is None
+    assert not needs_data(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (({"a": "b"}, ["c"]), ValueError),
+        (({"a": "b"}, (), ["c"]), ValueError),
+        ((["a"],), TypeError),
+    ],
+)
+def test_a_declaration_must_fit_itself(arguments, error):
+    with pytest.raises(error, match="quantities"):
+        Declaration(*arguments)
+
+
+def test_the_decorator_leaves_the_function_as_it_is():
+    def function(dataset, *, seed): ...
+
+    assert analysis({"a": "b"}, lower=["a"])(function) is function
+    assert function.declaration == Declaration({"a": "b"}, ["a"])
+
+
+def test_quantities_are_known_without_numpy():
+    code = (
+        "import sys\nfrom mtlrun.engine.analysis import ANALYSES\nfrom mtlrun.engine.methods import quantities_of\n"
+        "assert len(quantities_of(ANALYSES)) > 20\nprint('numpy' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout.strip() == "False", run.stderr
+
+
+def test_patterns_say_which_quantities_are_better_when_lower():
+    texts = {"seconds_a": "s", "seconds_b": "s", "rows": "n", "auc": "AUC"}
+    facts = Declaration(texts, lower=("seconds_*",), higher=("auc",)).facts()
+    better = {name: fact["greater_is_better"] for name, fact in facts.items()}
+    assert better == {"seconds_a": False, "seconds_b": False, "rows": None, "auc": True}
+    with pytest.raises(ValueError, match=r"'minutes_\*'"):
+        Declaration(texts, lower=("minutes_*",))

@@ -1,0 +1,131 @@
+"""The same seed gives the same numbers, whatever computes them, in whatever order, beside whatever else."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from mtlrun.engine.run import run
+
+METHODS = {
+    "ridge": "  - {label: ridge, estimator: IndependentRidge, grid: {alpha: [0.1, 10]}}\n",
+    "noisy": '  - {label: noisy, estimator: "lab.models:Noisy"}\n',
+    "sparse": "  - {label: sparse, estimator: SparseMTL, params: {alpha: 0.1}}\n",
+    "robust": "  - {label: robust, estimator: RobustMTL, params: {lam: 0.7}}\n",
+}
+HEAD = """\
+schema: 1
+id: lab/same
+title: The same numbers
+kind: evaluate
+datasets: [DATA]
+split: {kind: random, train: 0.5, trials: 2}
+metrics: [auc]
+selection: {folds: 2}
+keep: [predictions]
+methods:
+"""
+
+
+def text(lab, *methods, more=""):
+    return HEAD.replace(
+        "DATA", ", ".join([lab.data, *([more] if more else [])])
+    ) + "".join(map(METHODS.get, methods))
+
+
+def numbers(lab, text):
+    """Return, by family, data set, method and trial, everything of a cell that is no matter of clocks and machines."""
+    made, found = lab.plan(text), {}
+    store = made.store()
+    for row in made.rows:
+        for job in (row.job, *row.job.folds):
+            record, scores = store.load(job.key), store.cells_folder / f"{job.key}.npz"
+            if record is not None:
+                searched = {
+                    name: value
+                    for name, value in record.selection.items()
+                    if name != "seconds"
+                }
+                found[job.kind, job.fold, row.dataset, row.method, row.trial] = (
+                    record.key,
+                    record.status,
+                    record.metrics,
+                    record.per_task,
+                    record.params,
+                    record.solver,
+                    searched,
+                    scores.read_bytes() if scores.exists() else None,
+                )
+    return found
+
+
+@functools.cache
+def computed_once():
+    """What `plain` found in the first test that asked for it."""
+    return {}
+
+
+@pytest.fixture
+def plain(lab):
+    """The numbers of one process that does one cell after the other."""
+    found = computed_once()
+    if not found:
+        lab.run(text(lab, *METHODS))
+        found |= numbers(lab, text(lab, *METHODS))
+        assert len(found) == 4 + 8
+        lab.output = lab.root / "other"
+    return found
+
+
+@pytest.mark.slow
+def test_processes_and_threads_do_not_change_a_bit(lab, plain):
+    for name, options in {
+        "loky": {"n_jobs": 2},
+        "threads": {"n_jobs": 2, "backend": "threading"},
+    }.items():
+        lab.output = lab.root / name
+        lab.run(text(lab, *METHODS), **options)
+        assert numbers(lab, text(lab, *METHODS)) == plain
+
+
+def test_interrupted_and_continued_runs_have_the_same_numbers(lab, plain):
+    rng = np.random.default_rng(0)
+    lab.run(text(lab, *METHODS))
+    for _ in range(4):
+        for path in (lab.output / "cells").glob("*.json"):
+            if rng.random() < 0.5:
+                path.unlink()
+        run(lab.plan(text(lab, *METHODS), only=[f"trial={rng.integers(2)}"]))
+    run(lab.plan(text(lab, *METHODS)))
+    found = numbers(
+        lab, text(lab, *METHODS)
+    )  # without folds that were lost after all that needed them was done
+    assert found.items() <= plain.items()
+    assert {name for name in found if name[0] == "fit"} == {
+        name for name in plain if name[0] == "fit"
+    }
+
+
+def test_more_methods_and_data_sets_in_another_order_change_nobody_elses_numbers(
+    lab, plain
+):
+    lab.run(text(lab, "noisy"))
+    few = numbers(lab, text(lab, "noisy"))
+    assert few
+    assert few.items() <= plain.items()
+    lab.output = lab.root / "more"
+    more = text(
+        lab,
+        *reversed(METHODS),
+        more="{id: simulated-rmtl, n: 50, d: 8, m: 4, label: second}",
+    )
+    lab.run(more)
+    other = numbers(lab, more)
+    assert plain.items() <= other.items()
+    assert len(other) == 2 * len(plain)
+
+
+def test_another_seed_gives_other_numbers(lab, plain):
+    lab.run(text(lab, *METHODS) + "seed: 1\n")
+    other = numbers(lab, text(lab, *METHODS) + "seed: 1\n")
+    assert all(other[name][2] != plain[name][2] for name in plain if name[0] == "fit")

@@ -1,0 +1,139 @@
+"""What is known of classes and functions: the stored descriptions agree with the code, others are inspected."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from mtlrun.engine import interfaces
+from mtlrun.engine.interfaces import Interface, inspected, interface
+from mtlrun.errors import ConfigError
+from mtlrun.estimators.registry import METHODS
+from mtlrun.metrics import METRICS
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "interfaces.py"
+
+
+def script():
+    spec = importlib.util.spec_from_file_location("interfaces_script", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_is_stored_follows_from_the_code():
+    assert interfaces.STORED.read_text(encoding="utf-8") == script().generated(), (
+        "run: make generated"
+    )
+    facts = {
+        name: (m.greater_is_better, m.needs, m.task_variance)
+        for name, m in interfaces.METRIC_FACTS.items()
+    }
+    assert facts == {
+        name: (m.greater_is_better, m.needs, m.task_variance)
+        for name, m in METRICS.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, info in METHODS.items() if not info.foreign]
+)
+def test_the_registry_says_of_a_class_what_inspecting_it_says(name):
+    known, seen = (
+        interface(METHODS[name].class_path),
+        inspected(METHODS[name].class_path),
+    )
+    assert (known.names, known.keyword_only, known.open, known.fits) == (
+        seen.names,
+        seen.keyword_only,
+        False,
+        True,
+    )
+    assert (known.rules, known.changes) == (seen.rules, seen.changes)
+
+
+def test_a_package_of_another_version_is_inspected(monkeypatch):
+    path = "sklearn.linear_model:RidgeCV"
+    stored = {"package": {"scikit-learn": "0.1"}, "names": ["something_else"]}
+    monkeypatch.setitem(interfaces._STORED["interfaces"], path, stored)
+    assert "alphas" in interface(path).names
+    monkeypatch.setitem(
+        interfaces._STORED["interfaces"],
+        path,
+        {**stored, "package": {"no-such-package": "1"}},
+    )
+    assert "alphas" in interface(path).names
+
+
+def test_classes_and_functions_of_the_user(own):
+    own.write(
+        "kinds.py",
+        """
+        from own.models import Ridge
+        class Child(Ridge): pass
+        class Open:
+            def __init__(self, a, *args, b=1, **rest): ...
+            def fit(self, X, y, *, task_id=None): ...
+        class Bare:
+            def fit(self): ...
+        class NoFit:
+            def __init__(self, a): ...
+        def measure(data, *, seed, steps=3):
+            "Walk about."
+        """,
+    )
+    ridge = Interface(
+        ("alpha", "slow"),
+        keyword_only=("slow",),
+        is_class=True,
+        fits=True,
+        summary="A model",
+    )
+    for path in ("own.models:Ridge", "own.kinds:Ridge", "own.kinds:Child"):
+        assert interface(path) == ridge
+    assert interface("own.kinds:Open") == Interface(
+        ("a", "b"), True, ("b",), True, True
+    )
+    assert interface("own.kinds:Bare") == Interface((), is_class=True, fits=True)
+    assert interface("own.kinds:NoFit") == Interface(("a",), is_class=True)
+    assert interface("own.kinds:measure") == Interface(
+        ("data", "seed", "steps"), keyword_only=("seed", "steps"), summary="Walk about"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("own.models:Rigde", "'Rigde'\nDid you mean 'Ridge'?"),
+        ("own.models:", "defines no class or function ''"),
+        ("own.model:Ridge", "'own.model'"),
+        ("owns.models:Ridge", "'owns.models'"),
+        ("owns:Ridge", "'owns'"),
+        ("own.models.deeper:Ridge", "'own.models.deeper'"),
+        (":Ridge", "''"),
+        ("..:Ridge", "'..'"),
+        ("sklearn.linear_modl:Ridge", "'sklearn.linear_modl'"),
+        ("sklearn.linear_model:Rigde", "Did you mean 'Ridge'?"),
+    ],
+)
+def test_unknown_modules_and_names(own, path, message):
+    with pytest.raises(ConfigError) as refused:
+        interface(path)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (b"class Ridge(:\n", "SyntaxError"),
+        (b"x = '\x00'\n", "own.models"),
+        (b"import nothing_like_this\n", "ModuleNotFoundError"),
+        (b"1 / 0\n", "ZeroDivisionError: division by zero"),
+        (b"raise SystemExit(3)\n", "SystemExit: 3"),
+    ],
+)
+def test_modules_that_cannot_be_imported(own, source, message):
+    (own.root / "own" / "models.py").write_bytes(source)
+    with pytest.raises(ConfigError) as refused:
+        interface("own.models:Ridge")
+    assert message in str(refused.value)

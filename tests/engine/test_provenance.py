@@ -1,0 +1,58 @@
+"""Facts of the machine and of the sources: what is unknown is said to be unknown."""
+
+import subprocess
+
+import pytest
+
+from mtlrun.engine import record as provenance
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """Stand in a checkout of its own, with one commit."""
+    monkeypatch.setattr(provenance, "checkout_dir", lambda: tmp_path)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    (tmp_path / "file").write_text("one")
+    for words in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "one"]):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    return tmp_path
+
+
+def test_the_commit_and_whether_files_differ_from_it(checkout):
+    facts = provenance.source_facts()
+    assert len(facts["commit"]) == 40
+    assert facts["dirty"] is False
+    (checkout / "new").write_text("files that git does not know are no change")
+    assert provenance.source_facts()["dirty"] is False
+    (checkout / "file").write_text("two")
+    assert provenance.source_facts() == {**facts, "dirty": True}
+
+
+def test_without_a_checkout_or_git_nothing_is_claimed(
+    checkout, tmp_path_factory, monkeypatch
+):
+    unknown = {
+        "mtlrun": provenance.source_facts()["mtlrun"],
+        "commit": None,
+        "dirty": None,
+    }
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "")
+        assert provenance.source_facts() == unknown
+    (checkout / ".git" / "HEAD").write_text("damaged")
+    assert provenance.source_facts() == unknown
+    monkeypatch.setattr(
+        provenance, "checkout_dir", lambda: tmp_path_factory.mktemp("unpacked")
+    )
+    assert provenance.source_facts() == unknown
+    monkeypatch.setattr(provenance, "checkout_dir", lambda: None)
+    assert provenance.source_facts() == unknown
+
+
+def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
+    monkeypatch.setattr(provenance, "PACKAGES", ("numpy", "no-such-package-anywhere"))
+    facts = provenance.host_facts.__wrapped__()
+    assert facts["packages"]["no-such-package-anywhere"] is None
+    assert facts["packages"]["numpy"]
+    assert facts["cpu"]
+    assert facts["cores"] >= 1

@@ -1,0 +1,212 @@
+"""Test scores are sealed by their records, and kept without loss."""
+
+import io
+import shutil
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mtlrun
+from mtlrun.engine.plan import rerun_reasons, survey
+from mtlrun.engine.record import (
+    PREDICTIONS,
+    SCORES_DIGEST,
+    TIMEOUT,
+    JobKind,
+    Record,
+    Records,
+)
+from mtlrun.engine.run import run
+from mtlrun.engine.store import settled
+from mtlrun.lab.report.build import FILES, build_report
+from mtlrun.lab.results import write_results
+from mtlrun.model.fitted import to_csv
+from mtlrun.utils.arrays import array_digest, npz
+
+FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
+
+
+def flipped(path):
+    """Change one byte in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+
+
+def swapped(path, other):
+    content = path.read_bytes()
+    path.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+def other_numbers(path):
+    """Write a sound file with other numbers."""
+    found = np.load(path)["scores"]
+    path.write_bytes(npz({"scores": found + 1e-9}))
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    made = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    made["task"] = ["s", "t"] * 30
+    made["y"] = made.a + rng.normal(size=60)
+    return made
+
+
+def compared(table, output, said=None):
+    say = (lambda text: None) if said is None else said.append
+    return mtlrun.compare(table, target="y", task="task", output=output, say=say, **FEW)
+
+
+@pytest.mark.parametrize("damage", ["flip", "swap", "other", "empty"])
+def test_a_comparison_names_damaged_scores_and_computes_them_again(
+    table, tmp_path, damage
+):
+    first = compared(table, tmp_path)
+    files = sorted((tmp_path / "cells").glob("*.npz"))
+    {
+        "flip": lambda: flipped(files[0]),
+        "swap": lambda: swapped(files[0], files[1]),
+        "other": lambda: other_numbers(files[0]),
+        "empty": lambda: files[0].write_bytes(b""),
+    }[damage]()
+    before = [path.read_bytes() for path in files]
+    said = []
+    second = compared(table, tmp_path, said)
+    named = {
+        name
+        for name in (f"cells/{path.stem}.npz" for path in files)
+        if any(name in line for line in said)
+    }
+    assert len(named) == (2 if damage == "swap" else 1)
+    score = first.leaderboard.drop(columns="seconds", errors="ignore")
+    pd.testing.assert_frame_equal(
+        second.leaderboard.drop(columns="seconds", errors="ignore"), score
+    )
+    assert [path.read_bytes() for path in files] != before
+
+
+@pytest.mark.parametrize("damage", [flipped, other_numbers])
+def test_reproduce_and_report_name_damaged_scores(lab, damage):
+    text = lab.tiny + "keep: [predictions]\n"
+    made = lab.plan(text)
+    run(made)
+    store, row = made.store(), made.rows[0]
+    damage(store.scores_files(row.job.key)[0][0])
+    states = survey(lab.plan(text))
+    assert [state.name for state in states] == [
+        "damaged",
+        *["done"] * (len(states) - 1),
+    ]
+    assert f"cells/{row.job.key}.npz" in rerun_reasons(made, states)[0]
+    report = build_report(made.folder)
+    assert any("test scores" in line for line in report.summary)
+    assert "test scores" in FILES["report.md"](report)
+    assert run(lab.plan(text)).n_ok == 1
+    assert build_report(made.folder).run.unsound == []
+
+
+def test_packed_scores_that_were_exchanged_are_named(lab):
+    text = lab.tiny + "keep: [predictions]\n"
+    made = lab.plan(text)
+    run(made)
+    write_results(made)
+    shutil.rmtree(lab.output / "cells")
+    path = made.folder / PREDICTIONS
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    first, second, *_ = arrays
+    arrays[first], arrays[second] = arrays[second], arrays[first]
+    path.write_bytes(npz(arrays))
+    assert len(build_report(made.folder).run.unsound) == 2
+    assert [state.name for state in survey(lab.plan(text))].count("damaged") == 2
+    path.unlink()
+    assert len(build_report(made.folder).run.unsound) == len(made.rows)
+
+
+def test_scores_have_all_digits_of_the_predictions(table, tmp_path):
+    table["y"] = table.y + 1.7e9  # of a clock in seconds
+    result = compared(table, tmp_path)
+    for path in (tmp_path / "cells").glob("*.npz"):
+        record = Record.from_line(path.with_suffix(".json").read_text())
+        scores = np.load(path)["scores"]
+        assert scores.dtype == np.float64
+        assert record.result[SCORES_DIGEST] == array_digest(scores)
+    shifted = result.leaderboard.set_index("method")
+    table["y"] -= 1.7e9
+    plain = compared(table, tmp_path / "plain").leaderboard.set_index("method")
+    gain = next(name for name in plain.columns if "gain" in name)
+    common = [
+        name
+        for name in plain.index
+        if pd.notna(plain[gain][name]) and plain[gain][name] != 0
+    ]
+    assert common
+    np.testing.assert_allclose(
+        shifted[gain][common].astype(float),
+        plain[gain][common].astype(float),
+        atol=1e-3,
+    )
+
+
+def test_predictions_as_csv_keep_what_tells_them_apart():
+    values = [1.7e9 + 0.25, 1.7e9 + 0.5, 1e140]
+    again = pd.read_csv(io.StringIO(to_csv(pd.DataFrame({"prediction": values}))))
+    assert again["prediction"].tolist() == values
+
+
+@pytest.mark.parametrize(("limit", "enough"), [(5.0, True), (6.0, True), (4.0, False)])
+def test_a_measurement_stopped_at_the_same_limit_is_settled(limit, enough):
+    record = Record("a", JobKind.ANALYSIS, {}, status=TIMEOUT, seconds={"limit": limit})
+    assert settled(record, 5.0) is enough
+
+
+def test_huge_targets_are_compared(table, tmp_path):
+    table["y"] *= 1e140
+    result = compared(table, tmp_path)
+    assert result.leaderboard["rmse"].notna().any()
+
+
+def test_single_precision_of_earlier_versions_is_read_and_kept(tmp_path):
+    """Records without a digest of scores: those of published runs."""
+    stored = Records(tmp_path, tmp_path / "run")
+    record = Record("a", "fit", {}, result={"predictions": "a.npz"})
+    (tmp_path / "run").mkdir()
+    values = np.linspace(0, 1, 5, dtype=np.float32)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, a=values)
+    (tmp_path / "run" / PREDICTIONS).write_bytes(buffer.getvalue())
+    assert stored.scores(record).dtype == np.float32
+    assert stored.read_scores(record).dtype == np.float64
+    assert npz({"a": stored.scores(record)}) == buffer.getvalue(), (
+        "packed again, it is the same file"
+    )
+
+
+@pytest.mark.parametrize("forged", ["shape", "objects", "directory", "text"])
+def test_an_archive_that_claims_more_than_it_has_is_damaged(tmp_path, forged):
+    stored = Records(tmp_path)
+    stored.cells_folder.mkdir()
+    record = Record("a", "fit", {}, result={"predictions": "a.npz"})
+    header = io.BytesIO()
+    shape = (1 << 42,) if forged == "shape" else (2,)
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": shape}
+    )
+    content = header.getvalue() + bytes(16)
+    if forged == "objects":
+        content = content.replace(b"<f8", b"|O ")
+    with zipfile.ZipFile(stored.cells_folder / "a.npz", "w") as archive:
+        archive.writestr("scores.npy", b"no array" if forged == "text" else content)
+    if forged == "directory":
+        path = stored.cells_folder / "a.npz"
+        size = len(content).to_bytes(4, "little")
+        path.write_bytes(
+            path.read_bytes().replace(size, (1 << 31).to_bytes(4, "little"))
+        )
+    with pytest.raises(ValueError, match=r"cells/a\.npz is missing or damaged"):
+        stored.scores(record)
+    assert stored.read_scores(record) is None

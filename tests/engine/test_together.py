@@ -1,0 +1,181 @@
+"""Runs beside others: cells of other artefacts, other processes and other settings in one folder, interrupted cells."""
+
+import io
+import json
+from pathlib import Path
+
+from mtlrun.engine.compute import compute_job
+from mtlrun.engine.fit import score_candidates
+from mtlrun.engine.plan import survey
+from mtlrun.engine.progress import PlainProgress
+from mtlrun.engine.record import JobKind
+from mtlrun.engine.run import run, todo
+from mtlrun.engine.store import Store
+from mtlrun.lab.report.build import build_report, render
+from mtlrun.utils.processes import exclusive_lock, is_locked
+
+
+def other(lab):
+    text = lab.tiny.replace("id: lab/tiny", "id: lab/other").replace(
+        "label: weak", "label: feeble"
+    )
+    return (
+        text + '  - {label: new, estimator: "lab.models:Ridge", params: {alpha: 3}}\n'
+    )
+
+
+def computed(plan, **options):
+    stream = io.StringIO()
+    summary = run(plan, progress=PlainProgress(stream), **options)
+    return summary, stream.getvalue()
+
+
+def test_artefacts_of_one_output_share_their_cells(lab):
+    assert lab.run(lab.tiny + "keep: [predictions]\n").n_ok == 4
+
+    def written():
+        paths = (lab.output / "cells").glob("*.[jn]*")
+        return {path.name: path.stat().st_mtime_ns for path in paths}
+
+    files = written()
+    text = other(lab).replace("methods:", "keep: [predictions]\nmethods:")
+    made = lab.plan(text)
+    jobs, folds = todo(made, made.store())
+    assert ([made.names[job.key] for job in jobs], folds) == (
+        ["simulated-rmtl/new/trial 0", "simulated-rmtl/new/trial 1"],
+        [],
+    )
+    summary, lines = computed(made)
+    assert "lab/other: 2 of 6 cells to compute\n" in lines
+    assert (summary.n_ok, summary.n_cached) == (2, 4)
+    now = written()
+    assert files.items() <= now.items()
+    assert len(now) == len(files) + 2 * 2  # a record and its test scores
+    assert not build_report(made.folder).partial
+
+
+def test_status_counts_cells_of_other_artefacts_as_done(lab):
+    lab.run()
+    made = lab.plan(other(lab))
+    assert [state.name for state in survey(made)] == ["done"] * 4 + ["missing"] * 2
+
+
+def test_a_run_whose_cells_are_all_done_elsewhere_is_up_to_date_and_has_a_report(lab):
+    first = lab.run()
+    summary, lines = computed(
+        lab.plan(lab.tiny.replace("id: lab/tiny", "id: paper/tiny"))
+    )
+    assert (summary.n_cached, summary.exit_code) == (4, 0)
+    assert lines == "all 4 cells up to date\n"
+    ours, theirs = build_report(summary.run_dir), build_report(first.run_dir)
+    assert not ours.partial
+    assert render(ours, "csv") == render(theirs, "csv")
+
+
+def test_other_numbers_are_not_shared_and_force_computes_what_is(lab):
+    lab.run()
+    made = lab.plan(other(lab) + "seed: 3\n")
+    assert {state.name for state in survey(made)} == {"missing"}
+    assert len(todo(made, made.store())[1]) == 4
+    summary, _ = computed(
+        lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True
+    )
+    assert (summary.n_ok, summary.n_cached) == (4, 0)
+
+
+def test_what_failed_in_another_artefact_is_tried_again(lab):
+    broken = lab.tiny.replace("alpha: 0.001", "alpha: -1")
+    lab.run(broken)
+    made = lab.plan(broken.replace("lab/tiny", "lab/other"))
+    assert {made.names[job.key] for job in todo(made, made.store())[0]} == {
+        "simulated-rmtl/weak/trial 0",
+        "simulated-rmtl/weak/trial 1",
+    }
+
+
+def test_a_start_with_other_settings_says_what_it_replaces(lab):
+    lab.run()
+    _, lines = computed(lab.plan(overrides=["split.trials=1"]))
+    assert (
+        "held the table of a run with no --set; it now holds that of a run with --set split.trials=1"
+        in lines
+    )
+    _, lines = computed(lab.plan(overrides=["split.trials=1"]))
+    assert "held the table" not in lines
+
+
+def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
+    class Meanwhile(PlainProgress):
+        def job(self, name, status, seconds, note):
+            super().job(name, status, seconds, note)
+            run_file = lab.output / "lab/tiny/full/run.json"
+            content = json.loads(run_file.read_text())
+            run_file.write_text(json.dumps({**content, "overrides": ["seed=3"]}))
+
+    stream = io.StringIO()
+    run(lab.plan(), progress=Meanwhile(stream))
+    assert "another run with --set seed=3 took this folder over" in stream.getvalue()
+
+
+def test_seconds_taken_beside_another_process_are_not_serial(lab):
+    text = lab.tiny + "timing: {repeats: 1}\n"
+    made = lab.plan(text)
+    (lab.output / "cells").mkdir(parents=True)
+    with exclusive_lock(lab.output / "cells/lab-other-full.lock"):
+        run(made)
+    assert [record.environment["serial"] for record in lab.results(text).values()] == [
+        False
+    ] * 4
+    run(made, force=True)
+    assert [record.environment["serial"] for record in lab.results(text).values()] == [
+        True
+    ] * 4
+
+
+def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
+    calls = []
+
+    def interrupted(job, data):
+        calls.append((job.split.trial, job.fold))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return score_candidates(job, data)
+
+    monkeypatch.setattr("mtlrun.engine.fit.score_candidates", interrupted)
+    made = lab.plan()
+    assert run(made).interrupted
+    (fold,) = lab.records().values()
+    assert (fold.family, fold.key) == (JobKind.FOLD, made.rows[0].job.folds[0].key)
+    assert run(lab.plan()).n_ok == 4
+    assert calls == [(0, 0), (0, 1), (0, 1), (1, 0), (1, 1)]
+    assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))
+    kept = {
+        place: record.selection["scores"]
+        for place, record in lab.results().items()
+        if record.selection
+    }
+    run(made, force=True)
+    assert {place: lab.results()[place].selection["scores"] for place in kept} == kept
+
+
+def test_a_search_whose_last_fold_was_finished_first_is_completed(lab):
+    made = lab.plan()
+    store, fold = made.store(), made.rows[0].job.folds[1]
+    store.save(compute_job(fold, None, None)[0])
+    written = store.path(fold.key).read_bytes()
+    assert run(made).n_ok == 4
+    assert store.path(fold.key).read_bytes() == written
+    kept = lab.results()["strong", 0].selection
+    run(made, force=True)
+    again = lab.results()["strong", 0].selection
+    assert {**again, "seconds": 0} == {**kept, "seconds": 0}
+
+
+def test_a_run_has_the_same_lock_from_wherever_it_is_named(lab, monkeypatch):
+    lab.output.mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(lab.output)
+    for folder in (".", "lab/tiny/full"):
+        assert (
+            Store(Path(), Path(folder)).lock.resolve()
+            == Store(lab.output, lab.output / folder).lock.resolve()
+        )

@@ -1,0 +1,253 @@
+"""Versions of what computes a cell: which changes make stored numbers out of date, and which do not."""
+
+import py_compile
+import sys
+from dataclasses import replace
+
+import pytest
+
+from mtlrun.data import load as data_load
+from mtlrun.engine import job as jobs
+from mtlrun.engine import methods
+from mtlrun.engine.methods import own_files, reason_of, versions_of
+from mtlrun.engine.plan import rerun_reasons, survey
+from mtlrun.errors import ConfigError
+from mtlrun.estimators import registry
+
+
+def changed(before, after):
+    return {name for name in {*before, *after} if before.get(name) != after.get(name)}
+
+
+# --- versions that a person raises
+
+
+def test_versions_of_ours_are_numbers_and_of_packages_their_versions():
+    import sklearn
+
+    paths = [
+        "mtlrun.estimators.robust:RobustMTL",
+        "mtlrun.lab.papers.mtsvm:svm_seconds",
+        "sklearn.linear_model:Ridge",
+    ]
+    names = {"RobustMTL", "svm-seconds", "protocol", "reader:mulan", "sklearn"}
+    found = versions_of(paths, "reader:mulan")
+    assert set(found) == names
+    assert found["sklearn"] == sklearn.__version__
+    assert all(isinstance(found[name], int) for name in names - {"sklearn"})
+    assert versions_of(["collections:Counter"])["collections"] == "{}.{}".format(
+        *sys.version_info
+    )
+
+
+def raised(monkeypatch, name, why="the step was too short"):
+    """Raise the version of a method."""
+    info = registry.METHODS[name]
+    monkeypatch.setitem(
+        registry.METHODS, name, replace(info, changes=[*info.changes, why])
+    )
+
+
+TWO = """\
+schema: 1
+id: lab/tiny
+title: Two methods
+kind: evaluate
+datasets: [DATA]
+split: {kind: random, train: 0.5, trials: 2}
+metrics: [auc]
+selection: {folds: 2}
+methods:
+  - {label: ridge, estimator: IndependentRidge, grid: {alpha: [1, 10]}}
+  - {label: sparse, estimator: SparseMTL}
+  - label: blocks
+    estimator: DivideAndConquerRMTL
+    params: {n_blocks: 2, base: {estimator: RobustMTL, params: {tol: 0.01}}}
+"""
+
+
+def outdated(lab, text):
+    return {
+        row.method
+        for row, state in zip(lab.plan(text).rows, survey(lab.plan(text)), strict=True)
+        if state.reason
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_raised_version_makes_the_cells_of_that_method_outdated_and_no_other(
+    lab, monkeypatch
+):
+    text = TWO.replace("DATA", lab.data)
+    lab.run(text, n_jobs=1)
+    assert {state.name for state in survey(lab.plan(text))} == {"done"}
+    now = 1 + len(registry.METHODS["SparseMTL"].changes)
+    with monkeypatch.context() as patch:
+        raised(patch, "SparseMTL")
+        made = lab.plan(text)
+        lines = rerun_reasons(made, survey(made))
+        assert lines == [
+            f"rerun simulated-rmtl/sparse/2 trials: SparseMTL {now} -> {now + 1}: the step was too short"
+        ]
+    for name, of in (
+        ("RobustMTL", {"blocks"}),
+        ("IndependentRidge", {"ridge"}),
+    ):  # nested, and searched
+        with monkeypatch.context() as patch:
+            raised(patch, name)
+            assert outdated(lab, text) == of
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_raised_protocol_or_generator_makes_all_cells_outdated(lab, monkeypatch):
+    text = TWO.replace("DATA", lab.data)
+    lab.run(text, n_jobs=1)
+    for module, name, value in (
+        (methods, "PROTOCOL_CHANGES", ("another seed",)),
+        (methods, "SOURCE_CHANGES", {"generator:rmtl": ("another seed",)}),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, value)
+            made = lab.plan(text)
+            assert {state.name for state in survey(made)} == {"outdated"}
+            assert all(
+                line.endswith("1 -> 2: another seed")
+                for line in rerun_reasons(made, survey(made))
+            )
+    assert jobs.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
+    assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
+
+
+def test_the_reason_of_several_versions_names_all_of_them(monkeypatch):
+    monkeypatch.setattr(methods, "PROTOCOL_CHANGES", ("first", "second", "third"))
+    assert reason_of("protocol", 1, 2) == "first"
+    assert reason_of("protocol", 2, 4) == "second; third"
+    assert reason_of("NoSuchMethod", 1, 2) == ""
+
+
+# --- modules of the user's own
+
+
+def test_code_counts_also_in_a_module_that_is_only_imported(own):
+    before = own_files("own.models")
+    assert set(before) == {"own/__init__.py", "own/models.py", "own/helper.py"}
+    own.write(
+        "models.py",
+        "# a comment\n\n"
+        + (own.root / "own" / "models.py").read_text().replace(", y)", ",  y)"),
+    )
+    assert own_files("own.models") == before
+    own.write(
+        "helper.py",
+        (own.root / "own" / "helper.py").read_text().replace("1.0 *", "1.0 +"),
+    )
+    assert changed(before, own_files("own.models")) == {"own/helper.py"}
+
+
+def test_a_class_attribute_of_any_name_counts(own):
+    own.write("models.py", "class Ridge:\n    facts = 1\n    def fit(self): ...\n")
+    before = own_files("own.models")
+    own.write("models.py", "class Ridge:\n    facts = 2\n    def fit(self): ...\n")
+    assert changed(before, own_files("own.models")) == {"own/models.py"}
+
+
+def test_every_kind_of_import_is_followed(own):
+    own.write(
+        "models.py",
+        "from . import helper\ndef f():\n    from .part import number\n    import own.far.away\n",
+    )
+    own.write("part/__init__.py", "from own.part.deep import number\n")
+    own.write("part/deep.py", "from ..sideways import *\nnumber = 1\n")
+    own.write("sideways.py", "")
+    own.write("far/__init__.py", "import own.far.started\n")
+    own.write("far/started.py", "")
+    own.write(
+        "far/away.py",
+        "import own.models, importlib\nimportlib.import_module('own.named')\n",
+    )
+    own.write(
+        "named.py",
+        "from importlib import import_module\nimport_module(name='x' + 'y'), __import__('own.called')\n",
+    )
+    own.write("called.py", "")
+    own.write("unused.py", "")
+    names = "__init__ models helper part/__init__ part/deep sideways far/__init__ far/started far/away named called"
+    assert set(own_files("own.models")) == {f"own/{name}.py" for name in names.split()}
+
+
+def test_modules_outside_packages_and_in_folders_without_init_are_followed(own):
+    (own.root / "alone.py").write_text("import plain.inside\n")
+    (own.root / "plain").mkdir()
+    (own.root / "plain" / "inside.py").write_text("")
+    assert set(versions_of(["alone:f"])) == {"protocol", "alone.py", "plain/inside.py"}
+
+
+def test_a_module_without_source_counts_by_its_bytes(own):
+    source = own.write("binary.py", "x = 1\n")
+    py_compile.compile(str(source), cfile=str(source.with_suffix(".pyc")))
+    source.unlink()
+    own.write("models.py", "import own.binary\n")
+    before = own_files("own.models")
+    assert "own/binary.pyc" in before
+    source.with_suffix(".pyc").write_bytes(
+        source.with_suffix(".pyc").read_bytes() + b"more"
+    )
+    assert changed(before, own_files("own.models")) == {"own/binary.pyc"}
+
+
+def test_installed_packages_are_not_entered(own):
+    own.write("models.py", "import sklearn.linear_model, numpy, json, mtlrun.metrics\n")
+    assert set(own_files("own.models")) == {"own/__init__.py", "own/models.py"}
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["lib/python3/dist-packages", ".local/lib/python3.11/site-packages", "target"],
+)
+def test_packages_are_installed_wherever_distributions_are(own, monkeypatch, folder):
+    # Debian's folder, the user's, and that of `pip install --target`: beside a package lies what it was installed from.
+    site = own.root / folder
+    (site / "their").mkdir(parents=True)
+    (site / "their" / "__init__.py").write_text("import own.helper\n")
+    (site / "their-1.2.dist-info").mkdir()
+    (site / "their-1.2.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: their\nVersion: 1.2\n"
+    )
+    (site / "their-1.2.dist-info" / "RECORD").write_text("their/__init__.py,,\n")
+    monkeypatch.syspath_prepend(site)
+    methods._distributions.cache_clear()
+    own.write("models.py", "import their\n")
+    assert set(own_files("own.models")) == {"own/__init__.py", "own/models.py"}
+    assert versions_of(["their:Model"])["their"] == "1.2"
+    methods._distributions.cache_clear()
+
+
+def test_a_package_on_the_path_is_the_users_own(tmp_path, monkeypatch):
+    (tmp_path / "project" / "theirs").mkdir(parents=True)
+    (tmp_path / "project" / "theirs" / "__init__.py").write_text("")
+    (tmp_path / "project" / "theirs.egg-info").mkdir()  # an editable installation
+    monkeypatch.syspath_prepend(tmp_path / "project")
+    assert set(own_files("theirs")) == {"theirs/__init__.py"}
+
+
+@pytest.mark.parametrize(
+    "source", [b"class Ridge(:\n", b"x = '\x00'\n", b"x = '\xff'\n"]
+)
+def test_a_file_that_is_no_python_is_named(own, source):
+    (own.root / "own" / "models.py").write_bytes(source)
+    with pytest.raises(ConfigError, match=r"models\.py"):
+        own_files("own.models")
+
+
+def test_a_link_to_nowhere_is_no_module(own):
+    (own.root / "own" / "broken.py").symlink_to(own.root / "nowhere.py")
+    assert set(own_files("own.broken")) == {"own/__init__.py"}
+
+
+def test_tables_with_weights_or_groups_have_changes_of_their_own():
+    plain = methods.versions_of([], "reader:table")["reader:table"]
+    weighted = methods.versions_of([], "reader:table+weight")["reader:table+weight"]
+    both = "reader:table+group+weight"
+    assert weighted == plain + 1
+    assert methods.versions_of([], both)[both] == plain + 2
+    assert "mean 1" in methods.reason_of("reader:table+weight", plain, weighted)

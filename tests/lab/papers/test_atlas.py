@@ -1,0 +1,310 @@
+"""What the gains of the atlas say, on gains that were made up so that the answers are known."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+from mtlrun.comparison.atlas import GAINS, read_lines
+from mtlrun.errors import ConfigError
+from mtlrun.lab.papers.atlas import (
+    METHODS,
+    PROPERTIES,
+    methods,
+    prediction,
+    read_gains,
+    summary,
+)
+
+ROWS = (5, 20, 100)
+
+
+def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
+    """Return gains that follow a rule of the properties, which are random."""
+    rng = np.random.default_rng(0)
+    found = []
+    for table in range(tables):
+        own = {
+            "tasks": rng.integers(2, 50),
+            "features": rng.integers(2, 30),
+            "rank": rng.random(),
+        }
+        for rows in ROWS:
+            traits = {
+                **own,
+                "rows_per_task": rows,
+                "tasks_share": rng.random() / 2,
+                "noise": rng.random() / 2,
+            }
+            for seed in seeds:
+                value = rule(traits, rng) + 0.001 * seed
+                line = {
+                    "table": f"t{table}",
+                    "kind": kinds[table % len(kinds)],
+                    "rows": rows,
+                    "seed": seed,
+                }
+                over = {
+                    "over_linear": value + 0.1,
+                    "over_independent": value + 0.2,
+                    "gain": value,
+                }
+                found.append(
+                    {
+                        **line,
+                        **over,
+                        "low": value - 0.05,
+                        "high": value + 0.05,
+                        **traits,
+                    }
+                )
+    return pd.DataFrame(found)
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
+    )
+
+    def written(frame, name="gains.csv"):
+        (tmp_path / name).write_text("# made 2026-11-25\n" + frame.to_csv(index=False))
+        return name
+
+    return written
+
+
+def test_means_over_the_seeds_and_one_seed(write):
+    name = write(gains(lambda t, _: 0.1))
+    assert read_gains(name)["gain"].tolist() == pytest.approx([0.1005] * 36)
+    assert read_gains(name, 1)["gain"].tolist() == pytest.approx([0.101] * 36)
+    assert read_lines(name)[1] == "2026-11-25"
+    with pytest.raises(ConfigError, match="seed 2"):
+        read_gains(name, 2)
+
+
+def test_a_file_without_a_date_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
+    )
+    (tmp_path / "gains.csv").write_text("table,kind\n")
+    with pytest.raises(ConfigError, match=r"gains\.csv:1") as caught:
+        read_lines("gains.csv")
+    assert "atlas_tables" in caught.value.remedy
+
+
+def test_summary_counts_what_gains_by_number_of_rows(write):
+    name = write(gains(lambda t, _: {5: 0.2, 20: 0.02, 100: -0.2}[t["rows_per_task"]]))
+    found = summary(None, seed=0, published=name)
+    assert found.values["settings"] == 36
+    assert found.values["gained"] == pytest.approx(2 / 3)
+    assert (found.values["clearly"], found.values["clearly_not"]) == pytest.approx(
+        (1 / 3, 1 / 3)
+    )
+    assert [found.values[name] for name in ("few", "some", "many")] == pytest.approx(
+        [0.2005, 0.0205, -0.1995]
+    )
+    assert found.values["few_alone"] - found.values["few"] == pytest.approx(0.2)
+    assert found.values["same_sign"] == 1
+    curve = found.curves["gain over the best without"]
+    assert (curve.x, curve.y) == (
+        [5, 20, 100],
+        pytest.approx([0.2005, 0.0205, -0.1995]),
+    )
+    assert np.shape(found.matrices["gain"].values) == (12, 3)
+    groups = summary(None, seed=0, published=name, kinds=["groups"])
+    assert (groups.values["tables"], groups.matrices) == (6, {})
+    with pytest.raises(ConfigError, match="labels"):
+        summary(None, seed=0, published=name, kinds=["labels"])
+
+
+@pytest.mark.slow
+def test_a_gain_that_follows_from_the_properties_is_foretold_and_noise_is_not(write):
+    linear = write(
+        gains(
+            lambda t, _: 0.3 - 0.1 * np.log(t["rows_per_task"]) + 0.3 * t["tasks_share"]
+        )
+    )
+    found = prediction(None, seed=0, published=linear)
+    assert found.values["rank_correlation"] > 0.95
+    assert found.values["correlation_low"] > 0.9
+    assert found.values["sign_right"] > found.values["sign_no"]
+    assert found.values["explained"] > 0.8
+    rows = {row[0]: row[1:] for row in found.tables["Coefficients"]["rows"]}
+    assert list(rows) == list(PROPERTIES)
+    assert rows["rows_per_task"][2] < 0 < rows["tasks_share"][1]
+    noise = write(gains(lambda t, rng: rng.normal(0, 0.2)))
+    found = prediction(None, seed=0, published=noise)
+    assert found.values["correlation_low"] < 0.1
+    assert found.values["sign_over_no"] < 0.15
+
+
+@pytest.mark.slow
+def test_a_table_left_out_tells_nothing_of_itself(write):
+    """Tables of one gain each, without any property that says so: the sign of the rest is wrong for each of them."""
+    frame = gains(lambda t, _: 0.0)
+    frame["gain"] = np.where(
+        frame["table"].isin(["t0", "t1", "t2", "t3", "t4", "t5"]), 0.1, -0.1
+    )
+    for name in PROPERTIES:
+        frame[name] = 1.0
+    assert prediction(None, seed=0, published=write(frame)).values["sign_right"] == 0
+
+
+@pytest.mark.slow
+def test_real_tables_are_foretold_with_simulated_ones_learnt_from(write):
+    name = write(gains(lambda t, rng: rng.normal(), kinds=("groups", "simulated")))
+    assert prediction(None, seed=0, published=name, real=True).values["tables"] == 6
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    monkeypatch.setattr("mtlrun.lab.papers.atlas.DRAWS", 10)
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_no_setting_of_a_table_is_learnt_from_when_it_is_foretold(
+    write, few_draws, real
+):
+    kinds = ("groups", "simulated")
+    frame = gains(lambda t, rng: rng.normal(0, 0.4), seeds=(0,), kinds=kinds)
+    found = prediction(None, seed=0, published=write(frame), real=real).values
+    X = frame[list(PROPERTIES)].astype(float)
+    X[["rows_per_task", "tasks", "features"]] = np.log(X[X.columns[:3]])
+    y = frame["gain"].clip(-0.5, 0.5).to_numpy()
+    told = np.empty(len(y))
+    for place, name in enumerate(frame["table"]):
+        others = (frame["table"] != name).to_numpy()
+        centre = X[others].mean()
+        scale = X[others].std(ddof=0)
+        Z = ((X - centre) / scale).to_numpy()
+        gram = Z[others].T @ Z[others] + 5.0 * np.eye(Z.shape[1])
+        mean = y[others].mean()
+        coef = np.linalg.solve(gram, Z[others].T @ (y[others] - mean))
+        told[place] = mean + Z[place] @ coef
+    is_scored = (frame["kind"] == "groups").to_numpy() | (not real)
+    y, told = y[is_scored], told[is_scored]
+    explained = 1 - ((y - told) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    assert found["explained"] == pytest.approx(explained)
+    assert found["rank_correlation"] == pytest.approx(spearmanr(told, y).statistic)
+    assert found["sign_right"] == pytest.approx(np.mean((told > 0) == (y > 0)))
+    assert found["sign_no"] == pytest.approx(np.mean(y <= 0))
+    assert (found["settings"], found["tables"]) == (len(y), 6 if real else 12)
+
+
+def test_negative_transfer_and_ranks(write):
+    made = gains(lambda t, _: 0.1, seeds=(0,))
+    lines = []
+    for _, row in made.iterrows():
+        place = {name: row[name] for name in ("table", "kind", "rows")}
+        for method, family, error, over in [
+            ("A", "multi-task", 0.5, 0.2),
+            ("B", "multi-task", 0.7, -0.1 if row["rows"] == 5 else 0.1),
+            ("C", "independent", 0.6, 0.0),
+            ("TaskMean", "trivial", 1.0, -0.5),
+        ]:
+            lines.append(
+                {
+                    **place,
+                    "method": method,
+                    "family": family,
+                    "error": error,
+                    "over_alone": over,
+                }
+            )
+    found = methods(
+        None, seed=0, published=[write(pd.DataFrame(lines), "methods.csv"), write(made)]
+    )
+    assert found.values["methods"] == 2
+    assert found.values["negative"] == pytest.approx(1 / 6)
+    assert found.values["negative_loss"] == pytest.approx(0.1)
+    assert (found.values["worst"], found.values["least"]) == pytest.approx((1 / 3, 0))
+    assert found.values["best_negative"] == 0
+    assert [row[:2] for row in found.tables["Average ranks"]["rows"]] == [
+        ["A", 1.0],
+        ["C", 2.0],
+        ["B", 3.0],
+    ]
+    negative = {
+        row[0]: row[1:] for row in found.tables["Negative transfer by method"]["rows"]
+    }
+    assert negative["B"] == [36, 1.0, 0.0, 0.0, 0.333, 0.1]
+    labels = [ranking.label for ranking in found.rankings]
+    assert labels == [
+        f"{rows} rows per task: 12 tables"
+        for rows in ("5 or 10", "20 or 50", "100 or 200")
+    ]
+    assert found.rankings[0].methods == ["A", "B", "C"]
+    assert found.rankings[0].values == [[1.0, 3.0, 2.0]] * 12
+    (shown,) = found.matrices.values()
+    assert (shown.rows, shown.columns[0]) == (["A", "B"], "groups, few")
+
+
+def test_one_kind_is_shown_by_table_and_few_tables_are_not_ranked(write):
+    made = gains(lambda t, _: 0.1, seeds=(0,), tables=8)
+    errors = {"A": 0.5, "IndependentRidge": 0.6, "IndependentLogistic": 0.6}
+    lines = [
+        {
+            **{name: row[name] for name in ("table", "kind", "rows")},
+            "method": method,
+            "error": error,
+            "over_alone": -0.7,
+        }
+        | {"family": "multi-task" if method == "A" else "independent"}
+        for _, row in made.iterrows()
+        for method, error in errors.items()
+        if method == "A" or method.endswith("Logistic") == (row["table"] == "t0")
+    ]
+    published = [write(pd.DataFrame(lines), "methods.csv"), write(made)]
+    found = methods(None, seed=0, published=published, kinds=["groups"])
+    assert (found.rankings, found.tables["Average ranks"]["rows"]) == ([], [])
+    (shown,) = found.matrices.values()
+    assert (shown.rows, shown.values) == (["t0", "t2", "t4", "t6"], [[-0.5]] * 4)
+    ranked = methods(None, seed=0, published=published).rankings[0]
+    assert ranked.methods == ["A", "IndependentRidge"], (
+        "logistic regression counts as ridge regression"
+    )
+    assert len(ranked.blocks) == 8
+
+
+@pytest.mark.slow
+def test_the_files_are_made_of_a_run(tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "runs"
+    chosen = ["--profile", "smoke", "--only", "method=5 rows,method=20 rows"]
+    assert (
+        CliRunner()
+        .invoke(app, ["reproduce", "atlas/gain", *chosen, "-o", str(folder)])
+        .exit_code
+        == 0
+    )
+    (tmp_path / "atlas").mkdir()
+    script = runpy.run_path(
+        str(Path(__file__).parents[3] / "scripts" / "atlas_tables.py")
+    )
+    monkeypatch.setattr(
+        "sys.argv",
+        [
+            "atlas_tables.py",
+            str(folder / "atlas" / "gain" / "smoke"),
+            "--to",
+            str(tmp_path),
+        ],
+    )
+    script["main"]()
+    assert capsys.readouterr().out.splitlines()[-1].endswith("methods.csv")
+    monkeypatch.setattr(
+        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
+    )
+    made = read_gains()
+    assert made["table"].tolist() == ["equal tasks"] * 2 + ["unrelated tasks"] * 2
+    assert made["rows"].tolist() == [5, 20, 5, 20]
+    assert (made["kind"] == "simulated").all()
+    assert made["rows_per_task"].tolist() == [5, 20, 5, 20]
+    assert (made["low"] < made["gain"]).all()
+    found = methods(None, seed=0, published=[METHODS, GAINS]).values
+    assert found["methods"] == 2

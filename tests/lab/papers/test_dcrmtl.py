@@ -1,0 +1,130 @@
+"""Statistics of data sets, and the codings of labels against plain numpy."""
+
+import gzip
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import load_dataset
+from mtlrun.engine.run import run
+from mtlrun.lab.papers.dcrmtl import data_set_statistics
+from mtlrun.lab.plan import plan
+from mtlrun.lab.spec import Experiment
+from mtlrun.utils.io import derive_seed
+
+
+def test_statistics_of_a_shared_set_with_gaps():
+    dataset = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
+    dataset.y[:15, 0] = np.nan
+    found = data_set_statistics(dataset, seed=0)
+    assert set(found.values) <= set(data_set_statistics.declaration.quantities)
+    assert found.values["missing_share"] == pytest.approx(15 / 360)
+    assert found.per_task["rows"] == [45, 60, 60, 60, 60, 60]
+    share = np.average(found.per_task["positive_share"], weights=found.per_task["rows"])
+    assert found.values["positive_share"] == pytest.approx(share)
+
+
+def test_statistics_of_labels_numbers_and_classes():
+    rows, ids = np.zeros((5, 2)), np.array([0, 0, 0, 1, 1])
+    labels = Dataset(
+        rows, np.array([1.0, -1, np.nan, 1, 1]), "binary", task_id=ids, tasks=["a", "b"]
+    )
+    found = data_set_statistics(labels, seed=0)
+    assert found.per_task == {"rows": [2, 2], "positive_share": [0.5, 1]}
+    assert found.values["positive_share"] == 3 / 4
+    numbers = Dataset(rows, np.arange(5.0), "regression", task_id=ids, tasks=["a", "b"])
+    assert data_set_statistics(numbers, seed=0).per_task == {"rows": [3, 2]}
+    classes = Dataset(
+        rows, np.array([0, 2, 2, 0, 2]), "multiclass", tasks=["red", "green", "blue"]
+    )
+    found = data_set_statistics(classes, seed=0)
+    assert found.per_task == {"rows": [2, 0, 3]}
+    assert "positive_share" not in found.values
+
+
+def auc(y, scores):
+    """Count the pairs that are in order."""
+    difference = scores[y > 0][:, None] - scores[y <= 0]
+    return np.mean((difference > 0) + 0.5 * (difference == 0))
+
+
+def enron():
+    """Read the file line by line."""
+    folder = Path(os.environ.get("MTLRUN_DATA", "")) / "enron"
+    found = [
+        path
+        for path in (folder / "enron.arff", folder / "enron.arff.gz")
+        if path.exists()
+    ]
+    if not found:
+        pytest.skip("MTLRUN_DATA does not hold enron")
+    content = found[0].read_bytes()
+    lines = (
+        (gzip.decompress(content) if found[0].suffix == ".gz" else content)
+        .decode()
+        .splitlines()
+    )
+    names = [
+        line.split()[1].strip("'")
+        for line in lines
+        if line.lower().startswith("@attribute")
+    ]
+    rows = [
+        line
+        for line in lines[[line.strip().lower() for line in lines].index("@data") + 1 :]
+        if line.strip()
+    ]
+    table = np.zeros((len(rows), len(names)))
+    for i, row in enumerate(rows):  # {140 1,388 1}: the places of the ones
+        table[i, [int(entry.split()[0]) for entry in row.strip("{}").split(",")]] = 1.0
+    labels = re.findall(r'label name="([^"]*)"', (folder / "enron.xml").read_text())
+    columns = [names.index(label) for label in labels]
+    return np.delete(table, columns, axis=1), table[:, columns]
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("coding", "intercept"), [("0/1", False), ("-1/+1", False), ("-1/+1", True)]
+)
+def test_ridge_on_enron_is_that_of_plain_numpy_under_every_coding_of_the_labels(
+    coding, intercept, tmp_path
+):
+    X, Y = enron()
+    Y = Y if coding == "0/1" else 2 * Y - 1
+    order = np.random.default_rng(derive_seed(0, "enron", 0)).permutation(len(X))
+    train, test = np.split(order, [int(0.4 * len(X))])
+    shift, level = (X[train].mean(0), Y[train].mean(0)) if intercept else (0.0, 0.0)
+    A = X[train] - shift
+    W = np.linalg.solve(A.T @ A + 10.0 * np.eye(A.shape[1]), A.T @ (Y[train] - level))
+    both = [t for t in range(53) if np.ptp(Y[train, t]) and np.ptp(Y[test, t])]
+    own = {t: auc(Y[test, t], (X[test] @ W)[:, t]) for t in both}
+
+    config = {
+        "schema": 1,
+        "id": "own/ridge",
+        "title": "Ridge",
+        "kind": "evaluate",
+        "datasets": [{"id": "enron", "coding": coding}],
+        "metrics": ["auc"],
+        "methods": [
+            {
+                "label": "RidgeReg",
+                "estimator": "IndependentRidge",
+                "params": {"alpha": 10.0, "fit_intercept": intercept},
+            }
+        ],
+        "split": {"kind": "random", "train": 0.4, "trials": 1},
+        "seed": 0,
+    }
+    made = plan(Experiment.of(config, "own.yaml"), output=tmp_path)
+    assert run(made).n_ok == 1
+    record = made.store().read(made.rows[0].job.key)
+    assert record.metrics["auc"] == pytest.approx(np.mean(list(own.values())), abs=1e-9)
+    assert [record.per_task["auc"][t] for t in both] == pytest.approx(
+        list(own.values()), abs=1e-9
+    )

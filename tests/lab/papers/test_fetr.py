@@ -1,0 +1,328 @@
+"""Measures of relationship learning: what they return, what they refuse, and the audit of the printed table."""
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import load_dataset
+from mtlrun.engine.analysis import Printed
+from mtlrun.errors import ConfigError
+from mtlrun.estimators.relationship import FETR
+from mtlrun.lab.papers.fetr import (
+    ESTIMATORS,
+    _block_ratio,
+    _distance,
+    audit_table,
+    fetr_covariances,
+    learning_curve,
+    least_errors,
+    training_data,
+)
+from mtlrun.lab.papers.fetr_seconds import fetr_convergence, w_step_seconds
+
+SMALL = load_dataset("simulated-fetr", n=60, d=6, m=7)
+RAGGED = Dataset(
+    X=np.eye(4),
+    y=np.arange(4.0),
+    task_type="regression",
+    task_id=np.array([0, 0, 1, 1]),
+    id="r",
+)
+
+
+def named(measure, found):
+    """Check that the quantities are declared and everything is plain data."""
+    assert set(found.values) <= set(measure.declaration.quantities)
+    assert all(type(v) is float for v in found.values.values())
+    for curve in found.curves.values():
+        assert len(curve.x) == len(curve.y)
+        assert type(curve.y[0]) is float
+    return found
+
+
+# ---------------------------------------------------------------- W-step
+
+
+@pytest.mark.parametrize("solver", ["closed", "gradient", "cg", "sylvester", "eigen"])
+def test_every_solver_comes_to_the_residual(solver):
+    found = named(
+        w_step_seconds, w_step_seconds(SMALL, seed=1, solver=solver, tol=1e-6)
+    )
+    assert found.values["residual"] <= 1e-6
+    assert found.values["seconds"] > 0
+    assert (found.values["iterations"] > 1) == (solver in ("gradient", "cg"))
+    assert np.isnan(found.values["matrix_gb"]) == (solver != "closed")
+
+
+def test_the_seed_draws_the_precision_matrices():
+    first, again, other = (
+        w_step_seconds(SMALL, seed=s, solver="cg").values["residual"] for s in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_a_closed_form_that_is_too_large_is_named_with_its_size_and_not_tried():
+    found = named(
+        w_step_seconds, w_step_seconds(SMALL, seed=0, solver="closed", max_gb=1e-6)
+    )
+    assert np.isnan(found.values["seconds"])
+    assert found.values["matrix_gb"] == pytest.approx(8 * 42**2 / 1e9)
+    assert (
+        "needs a matrix of 1.41e-05 GB, more than the 1e-06 GB allowed"
+        in found.lines[0]
+    )
+
+
+def test_an_unknown_solver_is_refused():
+    with pytest.raises(ValueError, match=r"must be one of .* got 'newton'"):
+        w_step_seconds(SMALL, seed=0, solver="newton")
+
+
+@pytest.mark.parametrize(
+    "measure", [w_step_seconds, fetr_convergence, fetr_covariances, learning_curve]
+)
+def test_other_data_are_refused(measure):
+    with pytest.raises(ValueError, match="whose tasks share their rows"):
+        measure(RAGGED, seed=0)
+
+
+# ---------------------------------------------------------------- convergence
+
+
+@pytest.mark.parametrize("algorithm", ["coordinate", "extrapolated", "flip-flop"])
+def test_algorithms_are_followed_to_their_end(algorithm):
+    found = named(
+        fetr_convergence,
+        fetr_convergence(SMALL, seed=0, algorithm=algorithm, rho=0.1, seconds=2.0),
+    )
+    curve = found.curves["excess"]
+    assert curve.x == sorted(curve.x)
+    assert min(curve.y) >= 1e-15
+    assert (
+        found.values["seconds_to_1e-6"]
+        == found.values["seconds_at_least"]
+        <= found.values["seconds_run"]
+    )
+    assert found.values["iterations_to_1e-6"] <= found.values["iterations"]
+    if (
+        algorithm != "flip-flop"
+    ):  # the best objective is that of coordinate minimisation
+        assert abs(found.values["final_excess"]) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["projected-gradient", "projected-gradient-exact"]
+)
+def test_what_does_not_arrive_counts_with_all_its_seconds(algorithm):
+    found = named(
+        fetr_convergence,
+        fetr_convergence(
+            SMALL, seed=0, algorithm=algorithm, seconds=0.05, patience=0.0
+        ),
+    )
+    assert np.isnan(found.values["seconds_to_1e-6"])
+    assert np.isnan(found.values["iterations_to_1e-6"])
+    assert found.values["seconds_at_least"] == found.values["seconds_run"] > 0.05
+    assert len(found.curves["excess"].x) <= 300
+
+
+def test_what_ends_elsewhere_has_no_seconds_to_the_best_objective():
+    found = fetr_convergence(
+        SMALL, seed=0, algorithm="flip-flop", rho=0.1, fudge=1.0, seconds=30.0
+    )
+    assert found.values["final_excess"] > 1e-6
+    assert np.isnan(found.values["seconds_at_least"])
+
+
+def test_an_unknown_algorithm_is_refused():
+    with pytest.raises(
+        ValueError, match=r"algorithm must be one of coordinate, .* got 'newton'"
+    ):
+        fetr_convergence(SMALL, seed=0, algorithm="newton")
+
+
+def test_the_fudge_factor_moves_flip_flop_away_from_the_best_objective():
+    ends = [
+        fetr_convergence(
+            SMALL, seed=0, algorithm="flip-flop", rho=0.1, fudge=fudge, seconds=1.0
+        ).values["final_excess"]
+        for fudge in (1e-3, 0.1, 1.0)
+    ]
+    assert abs(ends[0]) < ends[1] < ends[2]
+
+
+# ---------------------------------------------------------------- learning curves
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    """Rows of a linear model with unit noise: the error of least squares on n rows is known."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10600, 10))
+    Y = X @ rng.normal(size=(10, 2)) + rng.normal(size=(10600, 2))
+    rows = np.arange(10600)
+    splits = {"fixed": [(rows[:600], rows[600:])]}
+    return Dataset(
+        X=X,
+        y=Y,
+        task_type="regression",
+        tasks=["torque1", "b"],
+        id="sarcos",
+        splits=splits,
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "grid"), [("STL", {"alpha": [1e-3, 1e3]}), ("FETR", {"rho": [1e-3]})]
+)
+def test_the_extrapolated_error_is_that_of_a_fit_to_more_rows(gaussian, method, grid):
+    params = {
+        "method": method,
+        "grid": grid,
+        "rows": 10**6,
+        "repeats": 2,
+        "partitions": 2,
+    }
+    found = named(learning_curve, learning_curve(gaussian, seed=0, **params))
+    train, test = gaussian.splits["fixed"][0]
+    noise = least_errors(
+        gaussian.X[test], gaussian.y[test]
+    )  # of 10,000 rows: the variance of the noise, nearly
+    half = np.array(found.per_task["half_width"])
+    assert np.all(np.abs(np.array(found.per_task["extrapolated"]) - noise) < half)
+    assert np.all((half > 0.001) & (half < 0.05))
+    model = ESTIMATORS[method](
+        **({"alpha": 1e-3} if method == "STL" else {"rho": 1e-3})
+    )
+    errors = np.mean(
+        (
+            model.fit(gaussian.X[train], gaussian.y[train]).predict(gaussian.X[test])
+            - gaussian.y[test]
+        )
+        ** 2,
+        0,
+    )
+    np.testing.assert_allclose(found.per_task["mse"], errors, rtol=1e-3)
+    assert found.per_task["bound"] == list(noise)
+    # On average over the training rows it is sigma^2 (1 + 1/n) (1 + d / (n - d - 2)), which makes the slope about 11.
+    assert 6 < found.values["slope"] < 16
+    assert f"{'alpha' if method == 'STL' else 'rho'} 0.001" in found.lines[0]
+    assert np.isnan(found.per_task["distance"][0]) == (
+        found.per_task["distance"][1] is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "inside"),
+    [("1.05", True), ("1.06", False), ("1.1", True), ("0.8", False)],
+)
+def test_a_printed_number_lies_inside_the_interval_or_not(printed, inside):
+    distance = _distance(
+        Printed({}, "STL", Decimal(printed)), extrapolated=1.0, half=0.05
+    )
+    assert (distance <= 1 + 1e-9) == inside
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [({"method": "STN"}, "one of STL"), ({"groups": 1}, "groups must be")],
+)
+def test_bad_learning_curves_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        learning_curve(SMALL, seed=0, **params)
+
+
+# ---------------------------------------------------------------- covariances
+
+
+def test_covariances_are_those_of_the_estimator_with_the_names_of_tasks_and_features():
+    found = named(fetr_covariances, fetr_covariances(SMALL, seed=0, rho=0.5))
+    data = training_data(SMALL)
+    model = FETR(1.0, 0.5, tol=1e-10, max_iter=5000).fit(data.X, data.Y)
+    tasks, features = (
+        found.matrices["task covariance"],
+        found.matrices["feature covariance"],
+    )
+    np.testing.assert_allclose(tasks.values, model.task_covariance_)
+    np.testing.assert_allclose(features.values, model.feature_covariance_)
+    assert tasks.rows == tasks.columns == [str(t) for t in SMALL.tasks]
+    assert features.rows == [f"x{j}" for j in range(1, 7)]
+    correlation = np.array(found.matrices["task correlation"].values)
+    np.testing.assert_allclose(np.diag(correlation), 1)
+    assert found.values["cross_largest"] == correlation[:4, 4:].max()
+    assert found.values["pair_correlation"] == correlation[4, 5]
+    assert "eigenvalues of the task precision" in found.lines[0]
+
+
+def test_where_the_box_decides_there_is_no_correlation():
+    found = fetr_covariances(SMALL, seed=0, lower=0.999, upper=1.0, scale_targets=True)
+    assert found.values["task_bounds"] == 7
+    narrow = fetr_covariances(SMALL, seed=0, lower=1e-7, upper=1e-6)
+    assert narrow.values["cross_largest"] == narrow.values["cross_mean"] == 0
+
+
+def test_blocks_of_features_are_compared_by_the_size_of_their_correlations():
+    correlation = np.where(np.arange(14)[:, None] // 7 == np.arange(14) // 7, -0.6, 0.2)
+    assert _block_ratio(correlation) == pytest.approx(3)
+    assert np.isnan(_block_ratio(correlation[:7, :7]))
+    assert np.isnan(
+        fetr_covariances(SMALL, seed=0, rho=0.5).values["feature_blocks"]
+    )  # six features
+
+
+def test_tasks_of_the_paper_are_needed():
+    few = load_dataset("simulated-fetr", n=60, d=6, m=5)
+    with pytest.raises(ValueError, match="at least 6 tasks, not 5"):
+        fetr_covariances(few, seed=0)
+
+
+def test_training_rows_are_those_of_the_published_split_and_standardised():
+    rows = np.arange(40)
+    dataset = Dataset(
+        **{**SMALL.__dict__, "splits": {"fixed": [(rows, np.arange(40, 60))]}}
+    )
+    data = training_data(dataset)
+    assert data.n_rows == 40
+    np.testing.assert_allclose(data.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(data.X.std(axis=0), 1)
+
+
+# ---------------------------------------------------------------- audit
+
+
+def test_the_printed_table_does_not_say_consistently_lower():
+    found = named(audit_table, audit_table(None, seed=0))
+    assert {
+        k: found.values[k] for k in ("comparisons", "lower", "equal", "higher")
+    } == {
+        "comparisons": 32.0,
+        "lower": 26.0,
+        "equal": 5.0,
+        "higher": 1.0,
+    }
+    assert found.values["mtn_not_lower"] == found.values["mtn_fetr_not_lower"] == 0
+    assert "does not follow" in found.lines[0]
+    assert found.lines[1] == "Higher: SARCOS, joint 2: 22.68 against 22.6 of MTFRL."
+    table = next(iter(found.tables.values()))
+    assert len(table["rows"]) == 32
+    assert ["MTFRL", "SARCOS, joint 2", 22.68, 22.6, "higher", 22.5914] in table["rows"]
+
+
+def test_printed_errors_at_the_bound_of_linear_models_have_no_order():
+    found = audit_table(None, seed=0)
+    assert found.values["near_bound"] == 9
+    assert found.values["below_bound"] == 0
+    assert found.values["smallest_gain"] == pytest.approx(1 - 22.68 / 22.60)
+    assert (
+        "FETR and MTRL on joints 1, 2, 3, 4; MTFRL on joints 1, 2, 3, 4, 5"
+        in found.lines[-1]
+    )
+
+
+def test_a_missing_table_is_named():
+    with pytest.raises(
+        ConfigError, match=r"no file of published numbers 'fetr/none\.csv'"
+    ):
+        audit_table(None, seed=0, published=["fetr/none.csv", "fetr/bound.csv"])

@@ -1,0 +1,492 @@
+"""Experiments on multi-task MKL: files, split, measures."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from mtlrun.data.load import load_dataset
+from mtlrun.data.splits import paper_partition, split_rows, task_partition
+from mtlrun.engine.run import run
+from mtlrun.errors import DataError
+from mtlrun.estimators.mkl import GroupMKLClassifier
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.papers import mtmkl
+from mtlrun.lab.papers.mtmkl import OUTER, protocols
+from mtlrun.lab.papers.mtmkl_audit import DOMINATED, read_published, table_audit
+from mtlrun.lab.papers.mtmkl_update import MAX_ITER, repaired_update
+from mtlrun.lab.plan import plan
+from mtlrun.lab.report.build import build_report
+from mtlrun.solvers.mkl.kernels import make_kernels
+from mtlrun.solvers.mkl.machines import GramStore
+from mtlrun.solvers.mkl.mkl import Coupling
+
+METHODS = ["STL", "MTL", "CMTL", "Whom", "FlexClus", "CoClus", "MeTaG", "Proposed"]
+KERNELS = ("linear", "gaussian(1)")
+
+
+@pytest.fixture(scope="module")
+def plane():
+    return load_dataset("gauss2d", n=240, tasks=4, angle=2.0)
+
+
+@pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "full"])
+def test_table_2_is_made_of_the_cells_of_table_1(profile):
+    one, two = (
+        load_experiment(f"mtmkl/{name}", profile=profile).spec
+        for name in ("table1", "table2")
+    )
+    assert [m.label for m in one.methods] == METHODS
+    for section in (
+        "datasets",
+        "split",
+        "metrics",
+        "features",
+        "seed",
+        "selection",
+        "grids",
+        "sweep",
+        "methods",
+    ):
+        assert getattr(one, section) == getattr(two, section)
+    assert [c.id for c in one.claims] == ["mtmkl-1", "mtmkl-9", "mtmkl-10"]
+    assert [c.id for c in two.claims][:2] == [
+        "mtmkl-2",
+        "mtmkl-2-clustered",
+    ]
+    assert one.statistics.control == two.statistics.control == "Proposed"
+
+
+def test_the_quick_profile_has_few_values_per_parameter_and_three_runs():
+    spec = load_experiment("mtmkl/table1", profile="quick").spec
+    assert {name: len(values) for name, values in spec.grids.items()} == {
+        **dict.fromkeys(("one", "two", "three", "clusters"), 5),
+        **dict.fromkeys(("four", "few", "mean", "within"), 3),
+    }
+    assert (spec.split.trials, spec.sweep.values) == (3, [0.1, 0.2, 0.5])
+    assert [d.name for d in spec.datasets] == [
+        "Robot",
+        "Vehicle",
+        "Image",
+        "Pen",
+        "MNIST",
+        "Landmine",
+        "Letter",
+    ]
+    own = {d.name: d.metrics for d in spec.datasets if d.metrics}
+    assert own == {"Landmine": ["balanced_accuracy", "auc"]}
+    plain, own = (
+        [r for r in spec.reference if (r.quantity == "accuracy") == plain]
+        for plain in (True, False)
+    )
+    assert not any(r.dataset.startswith("Landmine") for r in plain)
+    assert {r.dataset for r in own} <= {
+        f"Landmine (training part {part})" for part in (0.1, 0.2, 0.5)
+    }
+
+
+def test_the_published_cells_are_those_of_the_tables():
+    spec = load_experiment("mtmkl/table1").spec
+    found = {(r.dataset, r.method): r.value for r in spec.reference}
+    for size in DOMINATED:
+        for (dataset, method), value in read_published(size).accuracy.stack().items():
+            assert found[
+                f"{dataset} (training part {size / 100:g})", method
+            ] == pytest.approx(value / 100)
+
+
+def test_the_balanced_split_keeps_an_example_in_one_part_of_all_tasks():
+    digits = load_dataset(
+        "digits",
+        tasks={"make": "one-vs-one", "classes": ["1", "3", "8"], "per_class": 30},
+    )
+    train, validation, test = split_rows(digits, "balanced", train=0.2, trial=0, seed=5)
+    assert sorted([*train, *test, *validation]) == list(range(digits.n_samples))
+    rows = digits.source["row"]
+    for a, b in ((train, test), (train, validation), (test, validation)):
+        assert not set(rows[a]) & set(rows[b])
+    assert np.bincount(digits.source["label"][train]).tolist() == [
+        12,
+        12,
+        12,
+    ]  # 6 rows, in two tasks each
+
+
+def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
+    strong = mtmkl.kernel_weights(
+        plane, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,)
+    )
+    assert strong.values["groups"] == 1
+    assert strong.values["off_line"] <= 1e-6
+    assert np.isnan(
+        [strong.values["claimed_distance"], strong.values["others_distance"]]
+    ).all()
+    assert strong.matrices["kernel weights"].columns == list(KERNELS)
+    assert strong.lines[0].startswith("tasks with the same kernel weights")
+    assert set(strong.values) == set(mtmkl.kernel_weights.declaration.quantities)
+
+
+def test_groups_are_chains_of_near_weights():
+    theta = np.array([[0.5, 0.5], [0.0, 1.0], [0.51, 0.49], [0.52, 0.48]])
+    assert mtmkl.count_groups(theta) == 2
+    assert mtmkl.count_groups(theta[[0, 3]]) == 2
+
+
+def test_the_printed_algorithm_cycles_and_the_corrected_one_ends(plane):
+    printed, corrected = (
+        mtmkl.algorithm(plane, seed=0, variant=variant, train=0.3, lam=0.1)
+        for variant in ("paper", "corrected")
+    )
+    assert printed.values["cycle_length"] >= 2
+    assert printed.values["gap"] > 0.01
+    assert printed.curves["objective"].marks
+    assert "cycles with period" in printed.lines[0]
+    assert corrected.values["gap"] <= 1e-3
+    assert corrected.values["cycle_length"] == 0
+    assert corrected.values["objective"] <= printed.values["best_objective"]
+    assert set(printed.values) == set(mtmkl.algorithm.declaration.quantities)
+
+
+def test_the_audit_finds_what_does_not_follow(tmp_path):
+    summary = run(
+        plan(load_experiment("mtmkl/audit", profile="smoke"), output=tmp_path)
+    )
+    assert (summary.n_ok, summary.failures) == (3, [])
+    report = build_report(tmp_path / "mtmkl" / "audit" / "smoke")
+    assert {c.id: c.verdict for c in report.claims} == {
+        "mtmkl-5": "not confirmed",
+        "mtmkl-2-published": "partly",
+    }
+    values = {
+        size: table_audit(None, seed=0, size=size).values for size in (10, 20, 50)
+    }
+    assert [v["reproduced"] for v in values.values()] == [0, 6, 6]
+    assert [v["rejections"] for v in values.values()] == [3, 6, 5]
+    assert values[10]["printed_rejections"] == 2
+    assert set(values[10]) == set(table_audit.declaration.quantities)
+
+
+def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
+    found = protocols(
+        plane,
+        seed=1,
+        train=0.2,
+        C=(1.0,),
+        lam=(0.0, 0.1),
+        task_C=(0.1, 1.0),
+        kernels=KERNELS,
+    )
+    curve = found.curves["test accuracy"].y
+    assert len(curve) == OUTER
+    assert (
+        found.values["authors"]
+        == max(curve)
+        >= found.values["authors_last"]
+        == curve[-1]
+    )
+    assert found.values["excess"] == pytest.approx(
+        found.values["authors"] - found.values["clean"]
+    )
+    assert found.values["clean"] <= found.values["clean_best_on_test"]
+    assert set(found.values) == set(protocols.declaration.quantities)
+
+
+def test_the_authors_code_repaired_reports_the_best_of_its_iterates_with_the_first(
+    plane,
+):
+    options = {
+        "train": 0.2,
+        "features": "none",
+        "mu": (0.1, 1000.0),
+        "task_C": (0.1, 1.0),
+        "kernels": KERNELS,
+    }
+    found = mtmkl.repaired(plane, seed=1, **options)
+    accuracies = found.curves["test accuracy"].y
+    assert len(accuracies) == OUTER
+    assert (
+        found.values["reported"]
+        == max(accuracies)
+        >= found.values["first"]
+        == accuracies[0]
+    )
+    assert found.values["gain"] == pytest.approx(
+        found.values["reported"] - accuracies[0]
+    )
+    assert found.values["off_equal_large"] < found.values["off_equal_small"]
+    assert set(found.values) == set(mtmkl.repaired.declaration.quantities)
+    # The first iterate: a machine per task on the mean of the kernels, C = 1.
+    train, _, test = paper_partition(plane, 0.2, 1)
+    ids = plane.task_id
+    right = []
+    for t in range(plane.n_tasks):
+        rows, others = train[ids[train] == t], test[ids[test] == t]
+        grams = [
+            np.mean(
+                [k(plane.X[a], plane.X[rows]) for k in make_kernels(KERNELS)], axis=0
+            )
+            for a in (rows, others)
+        ]
+        machine = SVC(C=1.0, kernel="precomputed").fit(grams[0], plane.y[rows])
+        right.append(np.mean(machine.predict(grams[1]) == plane.y[others]))
+    assert found.values["first"] == pytest.approx(np.mean(right), abs=0.005)
+
+
+def test_algorithm_2_is_run_on_the_slopes_of_equal_weights(plane):
+    printed, corrected = (
+        mtmkl.algorithm_2(plane, seed=0, variant=v, kernels=KERNELS)
+        for v in ("paper", "corrected")
+    )
+    assert printed.values["residual"] > 0.01
+    assert printed.values["largest"] > 1e9
+    assert corrected.values["residual"] < 0.05
+    assert corrected.values["iterations"] < 200
+    assert abs(corrected.values["over_best"]) < 0.1
+    assert set(corrected.values) == set(mtmkl.algorithm_2.declaration.quantities)
+    with pytest.raises(ValueError, match="variant must be one of"):
+        mtmkl.algorithm_2(plane, seed=0, variant="other", kernels=KERNELS)
+
+
+def test_the_repaired_update_brings_weights_to_equal_ones_and_is_no_minimiser():
+    slopes = -np.random.default_rng(0).uniform(size=(5, 4))
+    start = np.full((5, 4), 0.25)
+    strong, n_iter = repaired_update(start, slopes, 1000.0)
+    assert n_iter < MAX_ITER
+    assert np.abs(strong - 0.25).max() < 0.02
+    best, _ = Coupling(1000.0, 5, 4).step(start, slopes, np.zeros((5, 1)), 1e-6)
+    assert (
+        np.abs(best - np.eye(4)[slopes.sum(axis=0).argmin()]).max() < 1e-3
+    )  # one kernel for all
+    weak, _ = repaired_update(start, slopes, 0.1)
+    assert weak.min() >= 0
+    assert weak.sum(axis=1) == pytest.approx(1, abs=0.05)
+    assert (weak.argmax(axis=1) == slopes.argmin(axis=1)).all()
+
+
+def test_a_machine_without_bound_variables_serves_larger_costs():
+    rng = np.random.default_rng(0)
+    X, costs = rng.normal(size=(30, 2)), (0.01, 1.0, 1e3, 1e5)
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    grams = GramStore(make_kernels(KERNELS), [X], 1e9)
+
+    def machines():
+        return {C: mtmkl._machines(grams, [y], C, 1e-8) for C in costs}
+
+    shared, theta = machines(), np.full(2, 0.5)
+    found = mtmkl._solutions(shared, 0, theta, costs)
+    assert [shared[C].n_fits > 0 for C in costs] == [True, True, True, False]
+    for C, machine, point in zip(costs, machines().values(), found, strict=True):
+        assert point.low == pytest.approx(machine.solve(0, theta).low, rel=1e-6), C
+
+
+def test_random_splits_are_made_task_by_task():
+    digits = load_dataset(
+        "digits",
+        tasks={"make": "one-vs-one", "classes": ["1", "3", "8"], "per_class": 30},
+    )
+    parts = task_partition(digits, 0.2, 5)
+    assert sorted(np.concatenate(parts)) == list(range(digits.n_samples))
+    assert [np.bincount(digits.task_id[part]).tolist() for part in parts] == [
+        [12] * 3,
+        [24] * 3,
+        [24] * 3,
+    ]
+    rows = [set(digits.source["row"][part]) for part in parts]
+    assert rows[0] & rows[2], "an example is in different parts of two tasks"
+    found = protocols(
+        digits,
+        seed=5,
+        train=0.2,
+        C=(1.0,),
+        lam=(0.1,),
+        task_C=(1.0,),
+        kernels=KERNELS,
+        split="random",
+    )
+    assert found.values["clean"] > 0.9
+    with pytest.raises(ValueError, match="split must be"):
+        protocols(digits, seed=5, split="rows")
+
+
+def test_sharing_is_that_of_models_fitted_one_by_one(plane):
+    found = mtmkl.sharing(
+        plane,
+        seed=3,
+        train=0.2,
+        features="standardize",
+        C=(0.1, 1.0),
+        lam=(0.1,),
+        kernels=KERNELS,
+    )
+    train, validation, test = paper_partition(plane, 0.2, 3)
+    X = StandardScaler().fit(plane.X[train]).transform(plane.X)
+
+    def accuracy(model, rows):
+        right = model.predict(X[rows], task_id=plane.task_id[rows]) == plane.y[rows]
+        return np.mean([right[plane.task_id[rows] == t].mean() for t in range(4)])
+
+    def chosen(lams, kernels):
+        models = [
+            GroupMKLClassifier(C=C, lam=lam, kernels=k)
+            for k in kernels
+            for C in (0.1, 1.0)
+            for lam in lams
+        ]
+        scores = []
+        for model in models:
+            model.fit(X[train], plane.y[train], task_id=plane.task_id[train])
+            scores.append((accuracy(model, validation), accuracy(model, test)))
+        return max(scores, key=lambda score: score[0])[1], max(
+            score[1] for score in scores
+        )
+
+    values = found.values
+    assert values["stl"] == pytest.approx(chosen([0.0], [KERNELS])[0], abs=0.02)
+    assert values["mtl"] == pytest.approx(chosen([np.inf], [KERNELS])[0], abs=0.02)
+    assert values["one_kernel"] == pytest.approx(
+        chosen([0.0], [[k] for k in KERNELS])[0], abs=0.02
+    )
+    assert values["best_on_test"] == pytest.approx(
+        chosen([0.0, 0.1, np.inf], [KERNELS])[1], abs=0.02
+    )
+    assert (
+        values["largest_gain"]
+        >= values["gain"]
+        == values["proposed"] - max(values["stl"], values["mtl"])
+    )
+    assert values["rows_per_task"] == 12
+    assert set(values) == set(mtmkl.sharing.declaration.quantities)
+
+
+def test_groups_of_tasks_need_the_kernel_that_they_are_made_for():
+    data = load_dataset("simulated-kernel-groups", rows=400, noise=0.0)
+    for kernel, good in (("linear", slice(0, 4)), ("polynomial(2)", slice(4, 8))):
+        model = GroupMKLClassifier(C=10.0, kernels=[kernel]).fit(
+            data.X, data.y, task_id=data.task_id
+        )
+        right = model.predict(data.X, task_id=data.task_id) == data.y
+        accuracy = np.array([right[data.task_id == t].mean() for t in range(8)])
+        assert accuracy[good].min() > 0.95
+        assert np.delete(accuracy, np.r_[good]).max() < 0.8
+
+
+def test_tasks_that_are_learned_together_are_those_of_models_of_a_few_tasks(plane):
+    given = {
+        "seed": 5,
+        "train": 0.2,
+        "C": (0.1, 1.0),
+        "lam": (0.1, 10.0),
+        "kernels": KERNELS,
+    }
+    found = mtmkl.tasks_together(plane, together=2, **given).values
+    train, validation, test = paper_partition(plane, 0.2, 5)
+    halves = np.array_split(np.random.default_rng(5).permutation(4), 2)
+    scores = {}
+    for C, lam in [(c, s) for c in given["C"] for s in given["lam"]]:
+        right = {}
+        for half in halves:
+            rows = train[np.isin(plane.task_id[train], half)]
+            ids = np.unique(plane.task_id[rows], return_inverse=True)[1]
+            model = GroupMKLClassifier(C=C, lam=lam, kernels=KERNELS).fit(
+                plane.X[rows], plane.y[rows], task_id=ids
+            )
+            for t in half:
+                for name, part in (("validation", validation), ("test", test)):
+                    mine = part[plane.task_id[part] == t]
+                    said = model.predict(
+                        plane.X[mine],
+                        task_id=np.full(len(mine), np.sort(half).tolist().index(t)),
+                    )
+                    right[name, t] = np.mean(said == plane.y[mine])
+        scores[C, lam] = [
+            np.mean([right[name, t] for t in range(4)])
+            for name in ("validation", "test")
+        ]
+    assert found["accuracy"] == pytest.approx(
+        scores[found["chosen_C"], found["chosen_lam"]][1], abs=0.02
+    )
+    assert (
+        scores[found["chosen_C"], found["chosen_lam"]][0]
+        >= max(s[0] for s in scores.values()) - 0.02
+    )
+    assert found["together"] == 2
+    assert (
+        mtmkl.tasks_together(plane, together=3, **given).values["together"] == 2
+    )  # two groups of at most three
+    assert mtmkl.tasks_together(plane, together=99, **given).values["together"] == 4
+
+
+def test_the_bound_of_theorem_1_is_below_what_it_bounds(plane):
+    found = mtmkl.theorem_1(
+        plane, seed=0, train=0.2, features="standardize", kernels=KERNELS, draws=4000
+    )
+    train, _, _ = paper_partition(plane, 0.2, 0)
+    X = StandardScaler().fit(plane.X[train]).transform(plane.X)
+    rng, total = np.random.default_rng(8), 0.0
+    for t in range(4):
+        rows = X[train][plane.task_id[train] == t]
+        units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        apart = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+        gram = (units @ units.T + np.exp(-apart / 2)) / 2
+        signs = rng.choice([-1, 1], size=(4000, len(rows)))
+        # The supremum over ||w|| <= 1 is the length of the signed sum of the rows' images.
+        total += np.sqrt(((signs @ gram) * signs).sum(axis=1)).mean()
+    assert found.values["complexity"] == pytest.approx(total / len(train), rel=0.02)
+    gamma = found.values["fails_below"]
+    assert gamma > 0.1, "at gamma = 0 the bound is 0"
+    assert np.sqrt(np.sqrt(3) * gamma * 2 / len(train)) == pytest.approx(
+        found.values["complexity"]
+    )
+    assert found.values["gamma_most"] == pytest.approx(
+        np.sqrt(8)
+    )  # two tasks at one corner, two at the other
+    ratio = found.curves["bound over complexity"]
+    assert (ratio.y[0], ratio.marks["equal"]) == (0.0, gamma)
+    assert ratio.y[-1] == pytest.approx(
+        found.values["bound_at_most"] / found.values["complexity"]
+    )
+
+
+def test_without_a_penalty_weights_are_those_of_tasks_alone_and_groups_lie_between(
+    plane,
+):
+    found = mtmkl.kernel_weights(
+        plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(1e-6, 0.3, 1e4)
+    )
+    assert found.values["off_alone"] < 1e-3
+    assert found.values["groups_strong"] == 1
+    counts = found.curves["groups"].y
+    assert found.values["groups_between"] == sum(1 < n < 4 for n in counts)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        mtmkl.kernel_weights,
+        mtmkl.algorithm,
+        protocols,
+        mtmkl.sharing,
+        mtmkl.tasks_together,
+        mtmkl.theorem_1,
+    ],
+)
+def test_measures_need_tasks_with_rows_of_their_own(measure):
+    with pytest.raises(DataError, match="share their rows"):
+        measure(load_dataset("digits"), seed=0)
+
+
+def test_that_three_tasks_share_their_weights_needs_others_that_differ(plane):
+    named = dataclasses.replace(plane, tasks=["a/g", "a/o", "g/y", "c/e"])
+    same = mtmkl.kernel_weights(
+        named, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,)
+    ).values
+    assert same["claimed_distance"] <= 0.02
+    assert same["others_distance"] <= 0.02, "all tasks are equal: no group of three"
+    theta = mtmkl.kernel_weights(
+        named, seed=0, train=0.3, kernels=KERNELS, lam=(0.001,)
+    )
+    weights = np.array(theta.matrices["kernel weights"].values)
+    nearest = min(np.linalg.norm(weights[3] - weights[t]) for t in range(3))
+    assert theta.values["others_distance"] == pytest.approx(nearest)

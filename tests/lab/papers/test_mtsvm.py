@@ -1,0 +1,270 @@
+"""Measures of graph-regularised SVMs."""
+
+import numpy as np
+import pytest
+
+from mtlrun.data.load import load_dataset
+from mtlrun.lab.checks import read_curves
+from mtlrun.lab.papers import mtsvm, mtsvm_runs
+from mtlrun.penalties.graph import check_similarity, couple_tasks
+from mtlrun.solvers.svm.linear import solve_svm_newton
+
+
+@pytest.fixture(scope="module")
+def plane():
+    return load_dataset("gauss2d", n=300)
+
+
+@pytest.fixture(scope="module")
+def strings():
+    return load_dataset("simulated-splice", n=400, organisms=["fly", "human"], decoys=1)
+
+
+def names(measure):
+    return set(measure.declaration.quantities)
+
+
+def test_sizes_are_those_that_the_svm_sees(plane, strings):
+    assert mtsvm.svm_statistics(plane, seed=0).values["dimension"] == 2
+    found = mtsvm.svm_statistics(strings, seed=0)
+    assert found.values["dimension"] == sum((42 - k + 1) * 4**k for k in range(1, 9))
+    assert found.per_task["rows"] == [200, 200]
+    assert set(found.values) == names(mtsvm.svm_statistics)
+
+
+def test_parts_are_of_every_task_and_contain_each_other(plane):
+    small, large = (
+        mtsvm_runs.part_of(plane, fraction, seed=1) for fraction in (0.1, 0.5)
+    )
+    assert np.bincount(small.task_id).tolist() == [15, 15]
+    assert {x.tobytes() for x in small.X} <= {x.tobytes() for x in large.X}
+    assert mtsvm_runs.part_of(plane, 1.0, seed=1) is plane
+    with pytest.raises(ValueError, match="fraction"):
+        mtsvm_runs.part_of(plane, 0.0, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["block", "paper", "newton"])
+def test_ascent_is_followed_to_the_optimum(plane, solver):
+    found = mtsvm.svm_convergence(plane, seed=0, solver=solver, C=1.0)
+    data = plane.taskdata()
+    links = couple_tasks(check_similarity("all", data.tasks))
+    exact = solve_svm_newton(data, links, C=1.0, tol=1e-12).objective[-1]
+    assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
+    assert found.values["relative_difference"] <= 1e-9
+    assert (
+        found.values["seconds_to_1e-2"]
+        <= found.values["seconds_to_1e-6"]
+        <= found.values["seconds_run"]
+    )
+    assert set(found.values) == names(mtsvm.svm_convergence)
+    curve = found.curves["function difference"]
+    assert len(curve.x) == len(curve.y)
+    assert min(curve.y) > 0
+
+
+def test_the_kernel_svm_is_followed_to_the_same_optimum_with_both_objectives(plane):
+    found, ours = (
+        mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0)
+        for s in ("kernel", "paper")
+    )
+    assert found.values["optimum"] == ours.values["optimum"]
+    assert (
+        found.values["relative_difference"]
+        <= found.values["primal_relative_difference"]
+        < 1e-9
+    )
+    assert found.values["primal_seconds_to_1e-4"] >= found.values["seconds_to_1e-4"]
+    assert (
+        ours.values["primal_relative_difference"] == ours.values["relative_difference"]
+    )
+    assert ours.values["difference_at_dcd_time"] <= 1e-12 * ours.values["optimum"]
+    assert found.values["difference_at_dcd_time"] >= found.values["function_difference"]
+    assert set(ours.curves) == {"function difference"}
+    for curve in (
+        found.curves[name]
+        for name in ("function difference", "function difference, primal")
+    ):
+        assert curve.x == sorted(curve.x)
+        assert curve.y[0] > 1 > curve.y[-1] == min(curve.y)
+
+
+def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(plane):
+    cvxpy = pytest.importorskip("cvxpy")
+    found = mtsvm.svm_convergence(
+        plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 1e-1, 1e-4]
+    )
+    W, b = cvxpy.Variable((2, 2)), cvxpy.Variable()
+    scores = cvxpy.hstack([plane.X[plane.task_id == t] @ W[t] for t in range(2)])
+    pull = 0.5 * cvxpy.sum_squares(W) + 0.5 * cvxpy.sum_squares(W[0] - W[1])
+    loss = cvxpy.sum(cvxpy.pos(1 - cvxpy.multiply(plane.y, scores + b)))
+    exact = cvxpy.Problem(cvxpy.Minimize(pull + loss)).solve(
+        solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10
+    )
+    assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
+    assert found.values["accuracy"] < 1e-9
+    assert found.values["function_difference"] > 1e-9
+    assert "with LIBSVM's intercept" in found.lines[0]
+    assert len(found.curves["function difference"].y) >= len(mtsvm._EARLY) + 3
+
+
+def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
+    differences = np.array([1.0, 1e-5, 1e-9])
+    well, badly = (
+        mtsvm_runs.ReferenceOptimum(10.0, accuracy, "") for accuracy in (2e-9, 1e-4)
+    )
+    assert well.resolved(differences).tolist() == [1.0, 1e-5, 4e-9]
+    assert np.isnan(badly.resolved(differences)).tolist() == [False, True, True]
+
+
+def test_an_optimum_that_is_not_known_gives_no_difference(plane, monkeypatch):
+    monkeypatch.setattr(mtsvm_runs, "polish", lambda *args: None)
+    found = mtsvm.svm_convergence(
+        plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 0.3]
+    )
+    assert found.values["accuracy"] > 1e-8
+    assert np.isnan(found.values["function_difference"])
+
+
+def test_similarity_of_the_tasks_comes_with_the_data(plane):
+    theirs = load_dataset("gauss2d", n=100, means="authors")
+    assert np.allclose(mtsvm_runs.couple(theirs).inverse, [[1.5, -0.5], [-0.5, 1.5]])
+    assert np.allclose(mtsvm_runs.couple(plane).inverse, [[2, -1], [-1, 2]])
+    assert mtsvm_runs.part_of(theirs, 0.5, 0).truth
+
+
+def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
+    numbers = [(1.0, 12.0, 9.0), (2.0, 11.0, 9.95), (3.0, 10.001, 10.0)]
+    points = [mtsvm_runs.TimedCertificate(*number) for number in numbers]
+    assert mtsvm_runs.time_to(points, 0.1, "gap") == 2.0
+    assert mtsvm_runs.time_to(points, 1e-2, "gap") == 3.0
+    assert mtsvm_runs.time_to(points, 1e-2, "dual") == 2.0
+    assert np.isnan(
+        mtsvm_runs.time_to(points[:2], 1e-2, "dual")
+    )  # the best dual value is not certified
+    with pytest.raises(ValueError, match="precision must be gap or dual"):
+        mtsvm_runs.time_to(points, 1e-2, "primal")
+
+
+@pytest.mark.slow
+def test_seconds_to_a_precision(plane, strings):
+    for solver, data in (
+        ("block", plane),
+        ("kernel", plane),
+        ("mtk-intercept", strings),
+        ("block", strings),
+    ):
+        found = mtsvm.svm_seconds(
+            data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True
+        )
+        assert found.values["relative_gap"] <= 1e-2
+        assert found.solver["converged"]
+        assert found.values["n"] == len(data.y)
+        assert 0 < found.values["seconds_to_precision"] <= found.values["seconds_run"]
+        assert set(found.values) == names(mtsvm.svm_seconds)
+        curve = found.curves["relative gap"]
+        assert curve.y[-1] <= 1e-2 < curve.y[0]
+
+
+@pytest.mark.slow
+def test_a_solver_out_of_time_has_no_seconds(plane, strings):
+    for solver, data, options in (
+        ("block", plane, {}),
+        ("mtk-intercept", strings, {"tolerances": [1.0]}),
+    ):
+        found = mtsvm.svm_seconds(
+            data, seed=0, solver=solver, tol=1e-9, seconds=0.0, **options
+        )
+        assert np.isnan(found.values["seconds_to_precision"])
+        assert not found.solver["converged"]
+        assert "not at 1e-09" in found.lines[0]
+
+
+def test_seconds_over_the_rows(plane):
+    found = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
+    assert set(found.values) == names(mtsvm.svm_scaling) - {
+        "times_block",
+        "times_paper",
+    }
+    assert found.curves["seconds to precision"].x == [150, 300]
+    assert found.values["largest_n"] == 300
+    assert found.solver["converged"]
+
+
+def test_seconds_are_compared_on_the_same_rows(plane):
+    found = mtsvm.svm_scaling(
+        plane,
+        seed=0,
+        solver="kernel",
+        against=["block", "paper"],
+        fractions=[0.5, 1.0],
+        C=1.0,
+    )
+    assert set(found.values) == names(mtsvm.svm_scaling)
+    assert found.values["times_block"] > 0
+    assert found.values["times_paper"] > 0
+    assert [line.split(":")[0] for line in found.lines] == ["kernel, 150 rows"] * 2 + [
+        "kernel, 300 rows"
+    ] * 2
+
+
+def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
+    found = mtsvm.svm_scaling(
+        plane, seed=0, solver="kernel", fractions=[0.2, 1.0], C=1.0, seconds=1e-9
+    )
+    assert found.values["largest_n"] in (0, 60)
+    assert found.solver["converged"] == (found.values["largest_n"] > 0)
+    assert found.lines
+
+
+def test_unknown_solvers_are_refused(plane):
+    with pytest.raises(ValueError, match="solver must be one of"):
+        mtsvm.svm_seconds(plane, seed=0, solver="smo")
+
+
+SMALL = {
+    "target": "human",
+    "target_rows": 30,
+    "other_rows": 80,
+    "test_rows": 60,
+    "degree": 3,
+}
+
+
+def test_transfer_compares_three_models_on_the_same_rows(strings):
+    found = {
+        m: mtsvm.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL)
+        for m in mtsvm.MODELS
+    }
+    for measurement in found.values():
+        assert set(measurement.values) == names(mtsvm.svm_transfer)
+        assert measurement.values["auc_target"] == measurement.per_task["auc"][1]
+        assert 0.4 < measurement.values["auc"] <= 1
+    assert found["independent"].values["coupling"] == 0
+    assert found["pooled"].values["coupling"] == 1e6
+    assert found["multi-task"].values["coupling"] in (0.1, 1.0, 10.0)
+
+
+def test_transfer_holds_rows_out_and_balances_classes(strings):
+    train, test = mtsvm._rows(strings, 1, 30, 80, 60, seed=3)
+    assert not set(train) & set(test)
+    assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
+    assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
+    assert (strings.y[train][-30:] > 0).sum() == 15
+    more, _ = mtsvm._rows(strings, 1, 60, 80, 60, seed=3)
+    assert set(train) <= set(more)
+
+
+@pytest.mark.parametrize(
+    "change", [{"model": "none"}, {"target": "yeast"}, {"other_rows": 10**4}]
+)
+def test_transfer_refuses(strings, change):
+    with pytest.raises(ValueError, match=r"unknown model|too few to train"):
+        mtsvm.svm_transfer(strings, seed=0, **{**SMALL, **change})
+
+
+@pytest.mark.parametrize(("name", "n_curves"), [("fig1", 8), ("fig2", 8), ("fig3", 1)])
+def test_published_curves_are_read(name, n_curves):
+    curves = read_curves(f"mtsvm/published/{name}.yaml")["curves"]
+    assert len(curves) == n_curves
+    assert all(min(curve["x"]) > 0 for curve in curves)

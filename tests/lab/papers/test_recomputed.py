@@ -1,0 +1,343 @@
+"""Numbers behind verdicts, found again with numpy, SciPy and scikit-learn alone, on one split each."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.svm import SVC
+
+from mtlrun.data.load import load_dataset
+from mtlrun.errors import DataError
+from mtlrun.estimators import GraphSVC, IndependentMKLClassifier, RobustMTL
+from mtlrun.lab.papers.fetr_seconds import fetr_convergence
+from mtlrun.lab.report.cells import read_run
+from mtlrun.lab.report.checks import Verdict
+from mtlrun.lab.report.interpretations import judged
+from mtlrun.metrics import accuracy_per_task
+
+RESULTS = Path(__file__).parents[3] / "results"
+
+
+def loaded(name, **options):
+    try:
+        return load_dataset(name, **options)
+    except DataError:
+        pytest.skip(f"MTLRUN_DATA does not hold {name}")
+
+
+def rows_of(n, train, seed=0):
+    order = np.random.default_rng(seed).permutation(n)
+    return order[: int(train * n)], order[int(train * n) :]
+
+
+# ---------------------------------------------------------------- LADM against APG on Enron
+
+
+# X is diagonal here, given by its singular values s of shape (rank, 1).
+def shrink_both(L, E, step, lam):
+    U, s, Vt = np.linalg.svd(L, full_matrices=False)
+    lengths = np.linalg.norm(E, axis=0)
+    return (U * np.maximum(s - step, 0)) @ Vt, E * np.maximum(
+        0, 1 - lam * step / np.maximum(lengths, 1e-300)
+    )
+
+
+def primal(L, E, residual, lam, beta):
+    return (
+        np.linalg.norm(L, "nuc")
+        + lam * np.linalg.norm(E, axis=0).sum()
+        + beta * np.sum(residual**2)
+    )
+
+
+def dual(point, s, Y, lam, beta):
+    """Value at the best feasible multiple of a point: <Q, Y> - ||Q||^2 / (4 beta), X'Q of norms up to 1 and lam."""
+    image = s * point
+    longest = min(
+        1 / np.linalg.norm(image, 2), lam / np.linalg.norm(image, axis=0).max()
+    )
+    best = 2 * beta * np.vdot(point, Y) / np.vdot(point, point)
+    point = min(longest, best) * point
+    return np.vdot(point, Y) - np.vdot(point, point) / (4 * beta)
+
+
+def iterations_of_apg(s, Y, lam, beta, tol, every=5):
+    curvature = 4 * beta * s.max() ** 2
+    old = now = np.zeros((2, *Y.shape))
+    t, best = 1.0, -np.inf
+    for it in range(1, 5000):
+        t_new = (1 + np.sqrt(1 + 4 * t**2)) / 2
+        at = now + (t - 1) / t_new * (now - old)
+        gradient = -2 * beta * s * (Y - s * at.sum(axis=0))
+        old, now, t = (
+            now,
+            np.stack(shrink_both(*(at - gradient / curvature), 1 / curvature, lam)),
+            t_new,
+        )
+        if it % every == 0:
+            residual = Y - s * now.sum(axis=0)
+            best = max(best, dual(2 * beta * residual, s, Y, lam, beta))
+            value = primal(*now, residual, lam, beta)
+            if value - best <= tol * value:
+                return it
+    return 5000
+
+
+def iterations_of_ladm(s, Y, lam, beta, tol, every=5):
+    """Both parts in one step of half the length, the loss exactly, a penalty parameter from 2 beta down."""
+    tau = 1 / (1.02 * s.max() ** 2)
+    mu = 2 * beta
+    W = np.zeros((2, *Y.shape))
+    image, best = np.zeros_like(Y), -np.inf
+    M = 2 * beta * Y / (2 * beta + mu)
+    C = mu * (image - M)
+    for it in range(1, 5000):
+        gradient = s * (image - M + C / mu)
+        W = np.stack(shrink_both(*(W - tau / 2 * gradient), tau / 2 / mu, lam))
+        image = s * W.sum(axis=0)
+        at = 1.6 * image - 0.6 * M + C / mu
+        M = (mu * at + 2 * beta * Y) / (mu + 2 * beta)
+        C = mu * (at - M)
+        if it % every == 0:
+            best = max(best, dual(-C, s, Y, lam, beta))
+            value = primal(*W, Y - image, lam, beta)
+            if value - best <= tol * value:
+                return it
+        mu /= np.sqrt(1 + 2 * mu / (2 * beta))
+    return 5000
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("coding", ["0/1", "-1/+1"])
+def test_ladm_takes_fewer_iterations_than_apg_on_enron(coding):
+    data = loaded("enron", coding=coding)
+    train, _ = rows_of(data.n_samples, 0.4)
+    X, Y = data.X[train].toarray(), data.y[train]
+    U, s, _ = np.linalg.svd(X, full_matrices=False)
+    assert np.sum(Y**2) - np.sum((U.T @ Y) ** 2) < 1e-8 * np.sum(
+        Y**2
+    )  # the rows are independent
+    # In the bases of the singular vectors X is diagonal; norms and products stay what they are.
+    lam, beta, tol = 1.0, 0.02, 1e-3
+    ladm = iterations_of_ladm(s[:, None], U.T @ Y, lam, beta, tol)
+    apg = iterations_of_apg(s[:, None], U.T @ Y, lam, beta, tol)
+    how = {"stop": "gap", "tol": tol, "fit_intercept": False, "max_iter": 5000}
+    ours = (
+        RobustMTL(lam, beta, solver="ladm", variant="accelerated", **how)
+        .fit(X, Y)
+        .n_iter_
+    )
+    theirs = (
+        RobustMTL(lam, beta, solver="apg", variant="paper", **how).fit(X, Y).n_iter_
+    )
+    assert ladm < apg
+    assert ours < theirs
+    assert ours == pytest.approx(ladm, rel=0.1, abs=30)
+    assert theirs == pytest.approx(apg, rel=0.1, abs=30)
+
+
+# ---------------------------------------------------------------- single-task learning at C = 1 on Vehicle
+
+
+@pytest.mark.data
+def test_single_tasks_with_equal_weights_and_c_1_are_scikit_learns_on_vehicle():
+    data = loaded("vehicle", tasks={"make": "one-vs-one"})
+    found, expected = [], []
+    for task in range(data.n_tasks):
+        own = (
+            np.flatnonzero(data.task_id == task)
+            if data.task_id is not None
+            else np.arange(data.n_samples)
+        )
+        train, test = rows_of(len(own), 0.1, seed=task)
+        X = data.X[own]
+        X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
+        y = data.y[own] if data.task_id is not None else data.y[own, task]
+
+        def unit(K, X, Z, of):
+            left, right = (np.sqrt(np.diag(of(A, A))) for A in (X, Z))
+            return K / np.outer(left, right)
+
+        def mean(X, Z):
+            kernels = [
+                lambda A, B: A @ B.T,
+                lambda A, B: polynomial_kernel(A, B, degree=2, gamma=1, coef0=0),
+            ]
+            kernels += [
+                lambda A, B, k=k: rbf_kernel(A, B, gamma=0.5 / 4.0**k) for k in range(8)
+            ]
+            return np.mean([unit(of(X, Z), X, Z, of) for of in kernels], axis=0)
+
+        reference = SVC(C=1.0, kernel="precomputed", tol=1e-6).fit(
+            mean(X[train], X[train]), y[train]
+        )
+        expected.append(np.mean(reference.predict(mean(X[test], X[train])) == y[test]))
+        ours = IndependentMKLClassifier(C=1.0, kernels=["mean"], tol=1e-6).fit(
+            X[train], y[train][:, None]
+        )
+        found.append(
+            accuracy_per_task(y[test], np.asarray(ours.predict(X[test])).ravel())[0]
+        )
+    assert found == pytest.approx(expected, abs=0.01)
+    assert (
+        0.72 < np.mean(found) < 0.83
+    )  # printed: 79.7 for single tasks; parameters chosen, 84
+
+
+# ---------------------------------------------------------------- the kernel solver against coordinate ascent, Landmine
+
+C, TOL = 10.0, 1e-4
+
+
+def similarity(T):
+    """(I + L)^-1 of the graph that joins every task with every other."""
+    return np.linalg.inv((T + 1) * np.eye(T) - np.ones((T, T)))
+
+
+def steps_of_kernel_solver(X, y, task, M):
+    """Single steps, each along the dual variable that gains most: one row of the kernel matrix, one of the gradient."""
+    K = (X @ X.T) * M[np.ix_(task, task)] * np.outer(y, y)
+    alpha, gradient, diagonal = np.zeros(len(y)), np.ones(len(y)), np.diag(K)
+    for step in range(1, 10**6):
+        d = np.clip(alpha + gradient / diagonal, 0, C) - alpha
+        i = np.argmax(d * (gradient - d * diagonal / 2))
+        alpha[i] += d[i]
+        gradient -= d[i] * K[i]
+        if step % 50 == 0:
+            quadratic = alpha @ (1 - gradient) / 2
+            primal, dual = (
+                quadratic + C * np.maximum(gradient, 0).sum(),
+                alpha.sum() - quadratic,
+            )
+            if primal - dual <= TOL * primal:
+                return step, primal, dual
+    raise AssertionError("not converged")
+
+
+def sweeps_of_ascent(X, y, task, M, exact):
+    """Algorithm 1: sweeps over the rows, in another order each; the printed step lacks M_tt."""
+    Z, rng = X * y[:, None], np.random.default_rng(0)
+    alpha, V = np.zeros(len(y)), np.zeros((len(M), X.shape[1]))
+    curvature = np.sum(X**2, axis=1) * (np.diag(M)[task] if exact else 1.0)
+    for sweep in range(1, 3000):
+        for i in rng.permutation(len(y)):
+            new = min(
+                C, max(0.0, alpha[i] + (1 - Z[i] @ (M[task[i]] @ V)) / curvature[i])
+            )
+            if new != alpha[i]:
+                V[task[i]] += (new - alpha[i]) * Z[i]
+                alpha[i] = new
+        if sweep % 10 == 0:
+            W = M @ V
+            quadratic = np.vdot(V, W) / 2
+            losses = np.maximum(1 - np.sum(Z * W[task], axis=1), 0)
+            primal, dual = quadratic + C * losses.sum(), alpha.sum() - quadratic
+            if primal - dual <= TOL * primal:
+                return sweep, primal, dual
+    raise AssertionError("not converged")
+
+
+@pytest.mark.data
+def test_the_kernel_solver_needs_less_work_than_the_printed_ascent_on_landmine():
+    data = loaded("landmine")
+    own = [np.flatnonzero(data.task_id == t) for t in range(data.n_tasks)]
+    rows = np.concatenate(
+        [
+            r[np.random.default_rng(t).permutation(len(r))[: len(r) // 50]]
+            for t, r in enumerate(own)
+        ]
+    )
+    X, y, task = data.X[rows], data.y[rows], data.task_id[rows]
+    (n, d), T = X.shape, data.n_tasks
+    M = similarity(T)
+    kernel, printed, exact = (
+        steps_of_kernel_solver(X, y, task, M),
+        sweeps_of_ascent(X, y, task, M, exact=False),
+        sweeps_of_ascent(X, y, task, M, exact=True),
+    )
+    optimum = (
+        GraphSVC(C=C, fit_intercept=False, tol=1e-8, max_iter=10_000)
+        .fit(X, y, task_id=task)
+        .objective_[-1]
+    )
+    for _, primal, dual in (kernel, printed, exact):
+        assert dual <= optimum * (1 + 1e-8)
+        assert optimum <= primal * (1 + 1e-8)
+    # Multiplications: a row of the kernel and of the gradient, against T weights and d features per row of a sweep.
+    ratio = kernel[0] * n * (d + 1) / (printed[0] * n * T * d)
+    assert 0.05 < ratio < 0.5  # in seconds, on 1483 to 14,820 rows: 0.22 to 0.34
+    # Its printed reason, that T is large, is not all: with M_tt = 1/15 in the step the same sweeps are far fewer.
+    assert M[0, 0] == pytest.approx(1 / 15)
+    assert printed[0] > 5 * exact[0]
+
+
+def test_the_recorded_ratio_on_landmine_follows_from_its_cell_and_decides_the_claim():
+    run = read_run(RESULTS / "mtsvm" / "fig2" / "quick")
+    (place,) = run.cells_of("landmine", "MTK")
+    record = run.cells[place.key]
+    ratio = record.metrics["times_paper"]
+    curve = record.result["curves"]["seconds to precision"]
+    assert curve["x"][-1] == 14820
+    assert curve["y"][-1] == record.metrics["seconds_to_precision"]
+    assert (
+        f"kernel, 14820 rows: {ratio:.3g} times the seconds of paper."
+        in record.result["lines"]
+    )
+
+    def verdict(ratio):
+        job = replace(record, metrics={**record.metrics, "times_paper": ratio})
+        claims = judged(
+            replace(run, cells={**run.cells, place.key: job}, others=[])
+        ).claims
+        return next(claim.verdict for claim in claims if claim.id == "mtsvm-4-landmine")
+
+    assert ratio < 0.5
+    assert verdict(ratio) == Verdict.CONFIRMED
+    assert verdict(1 / ratio) == Verdict.NOT_CONFIRMED
+
+
+# ---------------------------------------------------------------- iterations of FETR on SARCOS
+
+
+def clipped(moment, count):
+    """Minimise tr(S A) - count log|S| over the S with eigenvalues in [0.01, 100]; return S and log|S|."""
+    values, vectors = np.linalg.eigh(moment)
+    best = np.clip(count / np.maximum(values, 1e-300), 0.01, 100)
+    return (vectors * best) @ vectors.T, np.log(best).sum()
+
+
+def objectives_of_fetr(G, R, yy, eta, rho, rounds):
+    """Minimise in turn over W, S1 and S2; return the objectives and the last fit term."""
+    d, m = R.shape
+    S1, S2, found = np.eye(d), np.eye(m), []
+    for _ in range(rounds):
+        W = np.linalg.solve(
+            np.kron(np.eye(m), G + eta * np.eye(d)) + rho * np.kron(S2, S1), R.T.ravel()
+        )
+        W = W.reshape(m, d).T
+        S1, log1 = clipped(W @ S2 @ W.T, m)
+        S2, log2 = clipped(W.T @ S1 @ W, d)
+        fit = yy - 2 * np.vdot(W, R) + np.vdot(W, G @ W) + eta * np.vdot(W, W)
+        found.append(fit + rho * (np.vdot(S1, W @ S2 @ W.T) - m * log1 - d * log2))
+    return np.array(found), fit
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("rows", "few"), [(44_484, True), (1345, False)])
+def test_fetr_needs_fewer_than_ten_iterations_at_the_size_of_the_paper(rows, few):
+    data = loaded("sarcos", variant="unbiased")
+    train = data.splits["fixed"][0][0]
+    X, Y = data.X[train], data.y[train]
+    assert len(X) == 1345
+    X, Y = (X - X.mean(axis=0)) / X.std(axis=0), Y - Y.mean(axis=0)
+    scale = rows / len(X)  # as if there were so many rows of this kind
+    found, fit = objectives_of_fetr(
+        scale * X.T @ X, scale * X.T @ Y, scale * np.sum(Y**2), scale, 1.0, 400
+    )
+    iterations = 1 + int(np.argmax(found - found.min() <= 1e-6 * fit))
+    ours = fetr_convergence(data, seed=0, rho=1 / scale, seconds=30).values
+    assert iterations == ours["iterations_to_1e-6"]
+    assert (iterations < 10) == few

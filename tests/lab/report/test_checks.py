@@ -1,0 +1,127 @@
+"""What a check of a claim may say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+import mtlrun
+from mtlrun.lab.report.checks import CHECKS, Check
+from mtlrun.tables import quantities
+from mtlrun.utils.io import as_list
+
+GOOD = [
+    {"kind": "ratio", "quantity": "seconds", "of": "A", "over": "B", "at_least": 2},
+    {
+        "kind": "difference",
+        "quantity": "auc",
+        "of": ["A", "C"],
+        "over": "B",
+        "at_most": 0,
+        "dataset": "enron",
+    },
+    {"kind": "value", "quantity": "speedup", "of": "A", "at_least": 1, "at_most": 2},
+    {
+        "kind": "paired",
+        "quantity": "auc",
+        "of": "A",
+        "over": "B",
+        "at_least": 0.05,
+        "unit": "task",
+        "test": "t",
+    },
+    {
+        "kind": "order",
+        "quantity": "seconds",
+        "methods": ["A", "B"],
+        "direction": "decreasing",
+    },
+    {"kind": "rejections", "control": "A", "at_least": 3, "dataset": "train 0.1"},
+]
+OTHER_GOOD = [
+    {"kind": "paired", "of": "A", "over": "B", "unit": "prediction", "at_least": 0.3},
+    {"kind": "value", "quantity": "average_rank", "of": "A", "at_most": 2},
+    {"kind": "value", "quantity": "auc", "of": "A", "task": ["t1", "t2"], "at_most": 2},
+]
+
+
+@pytest.mark.parametrize("check", [*GOOD, *OTHER_GOOD], ids=lambda c: c["kind"])
+def test_good_checks(check):
+    assert Check(**check).kind == check["kind"]
+
+
+def test_every_kind_is_covered():
+    assert {c["kind"] for c in GOOD} == set(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({"kind": "ration"}, "kind", "'ratio', 'difference'"),
+        ({"over": None}, "", "needs 'over'"),
+        ({"atleast": 3}, "atleast", "not permitted"),
+        ({"at_least": None}, "", "needs 'at_least' or 'at_most'"),
+        ({"at_least": True}, "at_least", "number"),
+        ({"effect": -1}, "effect", "greater than or equal to 0"),
+        ({"about": 3}, "", "either 'about' or bounds"),
+        ({"kind": "paired", "unit": "row"}, "unit", "'trial', 'task' or 'prediction'"),
+        ({"kind": "paired", "unit": "task", "quantity": None}, "", "needs 'quantity'"),
+        (
+            {"kind": "paired", "unit": "prediction", "test": "corrected_t"},
+            "",
+            "split by split",
+        ),
+        ({"kind": "paired", "task": "t1"}, "", "has no 'task'"),
+        (
+            {"stopped": {"quantity": "auc"}},
+            "stopped",
+            "one of 'at_least' (a parameter) and 'below' (a method)",
+        ),
+    ],
+)
+def test_bad_checks(change, field, words):
+    with pytest.raises(ValidationError) as caught:
+        Check(**{**GOOD[0], **change})
+    problems = caught.value.errors()
+    assert {error["loc"][0] if error["loc"] else "" for error in problems} == {field}
+    assert words in problems[0]["msg"]
+
+
+def test_order_needs_two_methods():
+    with pytest.raises(ValidationError, match="at least two methods"):
+        Check(kind="order", quantity="auc", methods=["A"])
+
+
+def test_a_size_lies_within_a_factor_of_two():
+    assert Check(kind="value", quantity="auc", of="A", about=3).bounds == (1.5, 6)
+    assert Check(kind="value", quantity="auc", of="A", at_most=3).bounds == (
+        float("-inf"),
+        3,
+    )
+
+
+def test_as_list():
+    assert (as_list(None), as_list("a"), as_list([1]), as_list((1, 2))) == (
+        [],
+        ["a"],
+        [1],
+        [1, 2],
+    )
+
+
+def test_a_quantity_with_words_of_its_own_has_one_meaning_in_all_analyses():
+    """`spoken` knows the name only: two analyses must not mean different things by it."""
+    stored = json.loads(
+        (Path(mtlrun.__file__).parent / "engine" / "interfaces.json").read_text()
+    )
+    meanings: dict[str, set[str]] = {}
+    declared = [entry.get("declaration") for entry in stored["interfaces"].values()]
+    for declaration in filter(None, declared):
+        for quantity, text in declaration.get("quantities", {}).items():
+            meanings.setdefault(quantity, set()).add(text)
+    ambiguous = {name for name, texts in meanings.items() if len(texts) > 1}
+    assert "residual" in ambiguous  # the solver's in FETR, the copies' in MT-MKL
+    assert [name for name in ambiguous if name in quantities._SPOKEN] == []

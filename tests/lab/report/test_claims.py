@@ -1,0 +1,485 @@
+"""Verdicts on claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
+from mtlrun.lab.report.claims import verdict_of as verdict_of_results
+
+DC = "LADM-DC-RMTL-10%"
+
+
+def verdict_of(maker, *checks: dict[str, Any], **fields: Any) -> ClaimVerdict:
+    maker.config["claims"] = [
+        {"id": "c", "text": "it is so", "checks": list(checks), **fields}
+    ]
+    return build_report(maker.write()).claims[0]
+
+
+def ratio(at_least: float, **fields: Any) -> dict[str, Any]:
+    return {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": "APG-RMTL",
+        "over": DC,
+        "at_least": at_least,
+        **fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("bound", "verdict"), [(4.0, "confirmed"), (4.1, "not confirmed")]
+)
+def test_ratio(maker, bound, verdict):
+    claim = verdict_of(maker.fill(), ratio(bound))
+    assert claim.verdict == verdict
+    assert (
+        claim.why
+        == f"seconds of APG-RMTL / {DC} on alpha: 4.000 times (claimed: at least {bound:g} times)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("about", "verdict"),
+    [
+        (4.0, "confirmed"),
+        (7.9, "confirmed"),
+        (8.1, "not confirmed"),
+        (1.9, "not confirmed"),
+    ],
+)
+def test_a_size_holds_within_a_factor_of_two(maker, about, verdict):
+    check = {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": "APG-RMTL",
+        "over": DC,
+        "about": about,
+    }
+    claim = verdict_of(maker.fill(), check)  # 4.00
+    assert claim.verdict == verdict
+    assert f"about {about:g}" in claim.why
+
+
+@pytest.mark.parametrize(
+    ("about", "bound", "verdict"),
+    [
+        (1.9, "lower", "not confirmed"),
+        (4.0, "lower", "undecided"),
+        (8.1, "lower", "undecided"),
+        (1.9, "upper", "undecided"),
+        (4.0, "upper", "undecided"),
+        (8.1, "upper", "not confirmed"),
+    ],
+)
+def test_a_bound_can_only_lie_beyond_a_size(maker, about, bound, verdict):
+    check = {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": "APG-RMTL",
+        "over": DC,
+        "about": about,
+        "bound": bound,
+    }
+    assert verdict_of(maker.fill(), check).verdict == verdict
+
+
+def test_differences_within_the_ties_are_none(maker):
+    maker.trials = 6
+    maker.fill()
+    check = {
+        "kind": "paired",
+        "quantity": "auc",
+        "of": DC,
+        "over": "One Norm",
+        "at_least": 0.05,
+    }
+    assert verdict_of(maker, check).verdict == "not confirmed"
+    assert verdict_of(maker, {**check, "ties": 1e-6}).verdict == "not confirmed"
+    tied = verdict_of(maker, {**check, "ties": 0.5})
+    assert tied.verdict == "confirmed"
+    assert tied.results[0].found == 1.0
+
+
+def test_difference_with_lists_tests_every_pair(maker):
+    check = {
+        "kind": "difference",
+        "quantity": "auc",
+        "of": ["APG-RMTL", DC],
+        "over": ["One Norm"],
+        "at_least": 0.015,
+    }
+    claim = verdict_of(maker.fill(), check)
+    assert claim.verdict == "not confirmed"  # not more than half of them
+    assert [f.holds for f in claim.results] == [False, True]
+    assert claim.why.startswith(
+        "1 of 2 comparisons hold; contradicted by auc of APG-RMTL minus One Norm on alpha: 1.00 points"
+        " (claimed: at least 1.5 points higher)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("methods", "direction", "verdict"),
+    [
+        ([DC, "APG-RMTL", "One Norm"], "increasing", "confirmed"),
+        (["One Norm", "APG-RMTL", DC], "decreasing", "confirmed"),
+        (["One Norm", "APG-RMTL", DC], None, "not confirmed"),
+        (["APG-RMTL", DC, "One Norm"], "increasing", "not confirmed"),
+    ],
+)
+def test_order(maker, methods, direction, verdict):
+    check = {"kind": "order", "quantity": "seconds", "methods": methods}
+    check |= {"direction": direction} if direction else {}
+    assert verdict_of(maker.fill(), check).verdict == verdict
+
+
+def test_value_between_bounds(maker):
+    check = {
+        "kind": "value",
+        "quantity": "auc",
+        "of": DC,
+        "at_least": 0.7,
+        "at_most": 0.72,
+        "effect": 0,
+    }
+    assert verdict_of(maker.fill(), check).verdict == "not confirmed"  # 0.7205
+    assert verdict_of(maker, {**check, "at_most": 0.73}).verdict == "confirmed"
+
+
+def test_paired_by_trial(maker):
+    maker.trials = 6
+    maker.fill()
+    check = {
+        "kind": "paired",
+        "quantity": "auc",
+        "of": DC,
+        "over": "One Norm",
+        "at_most": 0.05,
+    }
+    claim = verdict_of(maker, check)
+    assert claim.verdict == "confirmed"
+    assert claim.results[0].found == pytest.approx(
+        2 / 64
+    )  # six differences of one sign
+
+
+@pytest.mark.parametrize("quantity", ["auc", "seconds"])
+def test_a_significant_difference_against_the_claim_does_not_hold(maker, quantity):
+    maker.trials = 6
+    for trial in range(6):
+        maker.cell(
+            "alpha",
+            "One Norm",
+            trial,
+            auc=0.60 + 0.001 * trial,
+            fit=2.0 + 0.001 * trial,
+        )
+        maker.cell(
+            "alpha", DC, trial, auc=0.70 + 0.002 * trial, fit=1.0 + 0.002 * trial
+        )
+    check = {"kind": "paired", "quantity": quantity, "at_most": 0.05}
+    better = verdict_of(maker, {**check, "of": DC, "over": "One Norm"})
+    worse = verdict_of(maker, {**check, "of": "One Norm", "over": DC})
+    assert (better.verdict, worse.verdict) == ("confirmed", "not confirmed")
+    assert better.results[0].found == worse.results[0].found  # the same p-value
+    assert worse.why.endswith("but One Norm is the worse one")
+
+
+def test_paired_by_task_averages_the_splits_first(maker):
+    for trial in range(2):
+        values = [0.5 + 0.01 * t for t in range(8)]
+        shift = 0.1 if trial == 0 else -0.1  # the splits cancel: no difference per task
+        maker.cell("alpha", "One Norm", trial, per_task={"auc": values})
+        maker.cell("alpha", DC, trial, per_task={"auc": [v + shift for v in values]})
+    check = {
+        "kind": "paired",
+        "quantity": "auc",
+        "of": DC,
+        "over": "One Norm",
+        "at_least": 0.9,
+        "unit": "task",
+    }
+    assert verdict_of(maker, check).verdict == "confirmed"
+
+
+def test_corrected_t_takes_the_overlap_from_the_counts(maker):
+    maker.trials = 5
+    maker.fill()
+    for trial in range(5):
+        maker.records["alpha", DC, trial].metrics["auc"] += 0.004 * trial
+    checks = {
+        test: {
+            "kind": "paired",
+            "quantity": "auc",
+            "of": DC,
+            "over": "One Norm",
+            "at_most": 1,
+            "test": test,
+        }
+        for test in ("t", "corrected_t")
+    }
+    found = {
+        test: verdict_of(maker, check).results[0].found
+        for test, check in checks.items()
+    }
+    assert found["corrected_t"] > found["t"]
+
+
+def test_one_split_gives_no_p_value(maker):
+    maker.trials = 1
+    check = {
+        "kind": "paired",
+        "quantity": "auc",
+        "of": DC,
+        "over": "One Norm",
+        "at_least": 0.05,
+    }
+    claim = verdict_of(maker.fill(), check)
+    assert (claim.verdict, claim.why) == (
+        "not testable here",
+        "a single split gives no p-value",
+    )
+
+
+@pytest.mark.parametrize(("bound", "value"), [("at_least", 0.2), ("at_most", 0.05)])
+def test_a_signed_rank_test_of_too_few_pairs_decides_nothing(maker, bound, value):
+    maker.trials = 3
+    check = {
+        "kind": "paired",
+        "quantity": "auc",
+        "of": DC,
+        "over": "One Norm",
+        bound: value,
+    }
+    claim = verdict_of(maker.fill(), check)  # three differences of one sign: p = 2 / 8
+    assert claim.verdict == "undecided"
+    assert claim.results[0].found == pytest.approx(0.25)
+    assert "3 pairs give no p-value below 0.25" in claim.why
+
+
+def test_data_set_that_was_not_run(maker):
+    claim = verdict_of(maker.fill(), ratio(2.0, dataset="delicious"))
+    assert claim.verdict == "not testable here"
+    assert claim.why == "data set delicious is not in this run (profile quick: alpha)"
+    assert claim.accepted
+
+
+def test_claim_without_data_set_needs_data_of_the_paper(maker):
+    maker.info["paper_datasets"] = ["delicious"]
+    maker.info["datasets"]["alpha"]["simulated"] = True
+    claim = verdict_of(maker.fill(), ratio(2.0))
+    assert claim.verdict == "not testable here"
+    assert (
+        claim.why
+        == "none of the paper's data sets is in this run (profile quick: alpha (simulated))"
+    )
+
+
+def test_tested_in_part_is_partly_and_accepted(maker):
+    claim = verdict_of(maker.fill(), ratio(2.0, dataset=["alpha", "delicious"]))
+    assert claim.verdict == "partly"
+    assert "not tested, because data set delicious" in claim.why
+    assert claim.accepted
+
+
+def test_failed_method_is_named(maker):
+    maker.fill()
+    for trial in range(2):
+        maker.fail("alpha", DC, trial)
+    assert verdict_of(maker, ratio(2.0)).why == f"no seconds of {DC} on alpha (failed)"
+
+
+def test_a_finished_run_without_the_number_is_undecided(maker):
+    maker.fill()
+    for trial in range(2):
+        del maker.records["alpha", DC, trial].metrics["auc"]
+    claim = verdict_of(
+        maker,
+        {
+            "kind": "difference",
+            "quantity": "auc",
+            "of": DC,
+            "over": "One Norm",
+            "at_least": 0,
+        },
+    )
+    assert claim.verdict == "undecided"
+    assert f"{DC} on alpha has no auc" in claim.why
+
+
+def test_splits_behind_a_number_are_told(maker):
+    maker.fill()
+    maker.fail("alpha", DC, 1)
+    assert verdict_of(maker, ratio(2.0)).why.endswith(", from 1 of 2 splits")
+
+
+def test_expected_verdict_is_accepted(maker):
+    assert not verdict_of(maker.fill(), ratio(99.0)).accepted
+    expected = {"verdict": "not confirmed", "set": "2026-11-20", "from": "quick"}
+    assert verdict_of(maker, ratio(99.0), expect=expected).accepted
+
+
+def test_not_testable_by_declaration(maker):
+    claim = verdict_of(maker.fill(), ratio(2.0), not_testable="the figures are lost")
+    assert (claim.verdict, claim.why) == ("not testable here", "the figures are lost")
+
+
+# --- how many comparisons hold
+
+
+def result(word: str) -> CheckResult:
+    return CheckResult(
+        "it", {"good": True, "bad": False}.get(word), undecided=word == "open"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "of_a_conjunction"),
+    [
+        ("good good", "confirmed", "confirmed"),
+        ("good good good good bad", "mostly", "not confirmed"),
+        ("good good bad", "partly", "not confirmed"),
+        ("good bad", "not confirmed", "not confirmed"),
+        ("good good good good open", "mostly", "undecided"),
+        ("good open bad open", "undecided", "not confirmed"),
+        ("open", "undecided", "undecided"),
+        ("bad bad open", "not confirmed", "not confirmed"),
+        ("good none", "partly", "undecided"),
+        ("good bad none", "not confirmed", "not confirmed"),
+        ("none", "not testable here", "not testable here"),
+    ],
+)
+def test_verdict_of_comparisons(words, verdict, of_a_conjunction):
+    results = [result(word) for word in words.split()]
+    assert verdict_of_results(results) == verdict
+    assert verdict_of_results(results, conjunction=True) == of_a_conjunction
+
+
+# --- what decides nothing
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"),
+    [(0.0, "undecided"), (0.05, "confirmed"), (-0.05, "not confirmed")],
+)
+def test_differences_below_one_standard_error_are_undecided(maker, shift, verdict):
+    maker.trials = 4
+    maker.fill()
+    for trial, noise in enumerate((0.02, -0.02, 0.01, -0.01)):
+        maker.records["alpha", "One Norm", trial].metrics["auc"] = 0.7
+        maker.records["alpha", DC, trial].metrics["auc"] = 0.7005 + shift + noise
+    check = {"kind": "order", "quantity": "auc", "methods": ["One Norm", DC]}
+    assert verdict_of(maker, check).verdict == verdict
+    assert verdict_of(maker, {**check, "effect": 0}).verdict == (
+        "not confirmed" if shift < 0 else "confirmed"
+    )
+    assert verdict_of(maker, {**check, "effect": 0.1}).verdict == "undecided"
+
+
+def test_a_single_split_is_judged_by_its_tasks(maker):
+    maker.trials = 1
+    for method, values in {"One Norm": [0.6, 0.7, 0.8], DC: [0.7, 0.6, 0.81]}.items():
+        maker.cell("alpha", method, 0, auc=sum(values) / 3, per_task={"auc": values})
+    check = {
+        "kind": "difference",
+        "quantity": "auc",
+        "of": DC,
+        "over": "One Norm",
+        "at_least": 0,
+    }
+    claim = verdict_of(maker, check)
+    assert claim.verdict == "undecided"
+    assert (
+        "less than the 5.8 points that" in claim.why
+    )  # standard error of .1, -.1, .01
+
+
+def test_the_smallest_effect_of_a_ratio_is_relative(maker):
+    maker.fill()
+    assert verdict_of(maker, ratio(3.9, effect=0.05)).verdict == "undecided"  # 4.0
+    assert verdict_of(maker, ratio(3.7, effect=0.05)).verdict == "confirmed"
+
+
+def test_a_speed_up_over_fits_that_did_not_converge_is_not_confirmed(maker):
+    """The faster method was stopped early: its true speed-up is below the measured 4."""
+    maker.fill()
+    maker.records["alpha", DC, 1].status = "not_converged"
+    assert verdict_of(maker, ratio(2.0)).verdict == "undecided"
+    assert verdict_of(maker, ratio(6.0)).verdict == "not confirmed"
+
+
+@pytest.mark.parametrize(
+    ("bound", "limit", "verdict"),
+    [
+        ("lower", {"at_least": 2.0}, "confirmed"),
+        ("lower", {"at_least": 9.0}, "undecided"),
+        ("lower", {"at_most": 9.0}, "undecided"),
+        ("lower", {"at_most": 2.0}, "not confirmed"),
+        ("upper", {"at_least": 2.0}, "undecided"),
+        ("upper", {"at_most": 9.0}, "confirmed"),
+    ],
+)
+def test_a_bound_decides_its_own_side_only(maker, bound, limit, verdict):
+    check = {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": "APG-RMTL",
+        "over": DC,
+        "bound": bound,
+        **limit,
+    }
+    assert verdict_of(maker.fill(), check).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("rows", "bound", "limit", "verdict"),
+    [
+        (100, None, {"at_least": 5}, "confirmed"),
+        (100, "lower", {"at_least": 20}, "not confirmed"),
+        (60, None, {"at_least": 5}, "undecided"),
+        (60, "lower", {"at_least": 5}, "confirmed"),
+        (60, "lower", {"at_least": 20}, "undecided"),
+        (60, "lower", {"at_most": 5}, "not confirmed"),
+    ],
+)
+def test_what_is_a_bound_can_depend_on_where_a_run_was_stopped(
+    maker, rows, bound, limit, verdict
+):
+    maker.measure("trace", ["factor", "largest_n"])
+    maker.measurement("alpha", "DCD", 0, metrics={"factor": 1.0, "largest_n": 100.0})
+    maker.measurement(
+        "alpha", "MTK", 0, metrics={"factor": 10.0, "largest_n": float(rows)}
+    )
+    check = {
+        "kind": "value",
+        "quantity": "factor",
+        "of": "MTK",
+        "bound": bound,
+        **limit,
+    }
+    check["stopped"] = {"quantity": "largest_n", "below": "DCD"}
+    assert verdict_of(maker, check).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"), [(19.0, "not confirmed"), (21.0, "undecided")]
+)
+def test_a_run_is_stopped_at_the_limit_it_was_given(maker, seconds, verdict):
+    maker.measure("trace", ["difference", "seconds_run"])
+    maker.config["methods"][0]["params"]["seconds"] = 20
+    maker.measurement(
+        "alpha", "DCD", 0, metrics={"difference": 1e-3, "seconds_run": seconds}
+    )
+    check = {
+        "kind": "value",
+        "quantity": "difference",
+        "of": "DCD",
+        "at_most": 1e-7,
+        "bound": "upper",
+    }
+    check["stopped"] = {"quantity": "seconds_run", "at_least": "seconds"}
+    assert verdict_of(maker, check).verdict == verdict

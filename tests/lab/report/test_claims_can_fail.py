@@ -1,0 +1,277 @@
+"""Every check and every claim can hold and can fail: numbers made to satisfy it do, spoiled ones do not.
+
+First every check of every experiment, on invented rows; then every claim of the committed runs, on their own records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mtlrun.engine.record import Record
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.report.cells import MethodResult, Run, method_results, read_run
+from mtlrun.lab.report.checks import Check, Claim, Verdict
+from mtlrun.lab.report.claims import Evidence, evaluate, judge
+from mtlrun.lab.report.interpretations import judged
+from mtlrun.lab.report.statistics import rank_groups
+from mtlrun.lab.results import artefacts
+
+TRIALS = range(8)
+
+
+def shipped(path: Path) -> Iterator[Any]:
+    """Yield every check of every claim of an experiment, under every reading, but those on p-values and ranks."""
+    main = load_experiment(path, profile="full")
+    for one in (main, *main.others):
+        for claim in one.config.get("claims", ()):
+            for check in (
+                claim.get("checks") or () if not claim.get("not_testable") else ()
+            ):
+                if (
+                    check["kind"] not in ("paired", "rejections")
+                    and check.get("quantity") != "average_rank"
+                ):
+                    yield one.config, f"[{one.reading}] {claim['id']}: {check}", check
+
+
+def rows_of(
+    check: dict[str, Any], values: dict[str, float], dataset: str
+) -> list[MethodResult]:
+    """Return a row per method with the same number in all splits and tasks."""
+    rows = []
+    for method, value in values.items():
+        quantity = check.get("quantity", "")
+        cell = {
+            "status": "ok",
+            quantity: value,
+            "tasks": {quantity: [value] * 9},
+            "counts": {},
+        }
+        names = [str(task) for task in as_list(check.get("task"))]
+        cells = pd.DataFrame([{"trial": t, **cell} for t in TRIALS])
+        rows.append(MethodResult(dataset, method, cells, names, medians=()))
+    return rows
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def stop(
+    rows: list[MethodResult], check: dict[str, Any], config: dict[str, Any]
+) -> MethodResult:
+    """Let rows be those of runs that were stopped; return the row of the method that they are compared with."""
+    stopped = check["stopped"]
+    params = {method["label"]: method["params"] for method in config["methods"]}
+    for row in rows:
+        limit = 0.5 if "below" in stopped else params[row.method][stopped["at_least"]]
+        row.cells[stopped["quantity"]] = float(limit)
+    cells = pd.DataFrame(
+        [{"trial": t, "status": "ok", stopped["quantity"]: 1.0} for t in TRIALS]
+    )
+    return MethodResult(rows[0].dataset, stopped.get("below", ""), cells)
+
+
+def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
+    """Return a value per method with which the check holds, or does not."""
+    kind, low, high, about = (
+        check.get(name) for name in ("kind", "at_least", "at_most", "about")
+    )
+    if about is not None:
+        others = dict.fromkeys(as_list(check.get("over")), 3.0)
+        factor = about * (1.0 if good else 2.5)
+        return {
+            **others,
+            **dict.fromkeys(
+                as_list(check["of"]), factor * (3.0 if kind == "ratio" else 1.0)
+            ),
+        }
+    if kind == "order":
+        ranked = as_list(check["methods"])
+        up = (check.get("direction") or "increasing") == "increasing"
+        return {
+            m: 1.0 + (i if up == good else len(ranked) - i)
+            for i, m in enumerate(ranked)
+        }
+    step = max(1.0, abs(low or 0), abs(high or 0), 3 * float(check.get("effect") or 0))
+    inside = (
+        (low + high) / 2
+        if None not in (low, high)
+        else low + step
+        if low is not None
+        else high - step
+    )
+    outside = low - step if low is not None else high + step
+    if kind == "ratio":
+        inside = low * 2 if low is not None else high / 2
+        outside = low / 2 if low is not None else high * 2
+    wanted = inside if good else outside
+    base = 3.0 if kind == "ratio" else 0.0
+    others = dict.fromkeys(as_list(check.get("over")), base)
+    return {
+        **others,
+        **dict.fromkeys(
+            as_list(check["of"]), wanted * base if kind == "ratio" else wanted
+        ),
+    }
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize(
+    "path",
+    [entry.path for entry in artefacts()],
+    ids=[entry.id for entry in artefacts()],
+)
+def test_a_spoiled_record_flips_every_check(path):
+    for config, name, check in shipped(path):
+        dataset = (as_list(check.get("dataset")) or ["alpha"])[0]
+        for late in (False, True)[: 2 if "stopped" in check else 1]:
+            held = {}
+            for good in (True, False):
+                info = {
+                    "config": config,
+                    "datasets": {dataset: {"id": dataset}},
+                    "paper_datasets": [dataset],
+                }
+                rows = rows_of(check, numbers(check, good), dataset)
+                rows += [stop(rows, check, config)] if late else []
+                found = evaluate(
+                    Check(**{**check, "dataset": dataset}),
+                    Evidence(Run(Path(), info, []), rows),
+                )
+                held[good] = {result.holds for result in found}
+            if late and check.get("bound") is None:
+                assert held == {True: {None}, False: {None}}, name
+            elif late or (
+                check.get("bound") is not None and "stopped" not in check
+            ):  # a bound decides one side only
+                assert held[True] != held[False], name
+            else:
+                assert held == {True: {True}, False: {False}}, name
+
+
+# --- the claims of the committed runs, on their records
+
+#: Metrics of which less is better, in paired checks.
+LOWER = ("nmse", "nmse_all")
+
+
+def rows_touched(run: Run, check: dict[str, Any]) -> list[str]:
+    """Return the labels of the data sets that a check looks at; a group of data sets stands in theirs."""
+    named = as_list(check.get("dataset")) or list(run.datasets)
+    ids = {label: run.datasets[label].get("id") for label in run.datasets}
+    return [
+        label
+        for label in ids
+        if any(name in (label, ids[label]) or f"({name})" in label for name in named)
+    ]
+
+
+def wanted(check: dict[str, Any], methods: list[str], good: bool) -> dict[str, float]:
+    """Return a value per method with which the check holds, or does not; ranks follow from scores of 0 to 1."""
+    if check["kind"] == "rejections" and check.get("over"):
+        worse = good == ("at_least" in check)
+        return {
+            check["control"]: 1.0,
+            **dict.fromkeys(as_list(check["over"]), 0.5 if worse else 1.0),
+        }
+    if check["kind"] == "rejections":
+        return {**dict.fromkeys(methods, 0.5), check["control"]: float(good)}
+    of, over = as_list(check.get("of")), as_list(check.get("over"))
+    if check.get("quantity") == "average_rank":
+        best = good == ("at_most" in check)  # the best one has the smallest rank
+        return {**dict.fromkeys(over, 0.5), **dict.fromkeys(of, float(best))}
+    if check["kind"] == "paired":
+        apart = good == ("at_most" in check)
+        return {**dict.fromkeys(over, 0.5), **dict.fromkeys(of, 0.9 if apart else 0.5)}
+    return numbers(check, good)
+
+
+def with_value(
+    record: Record, quantity: str, value: float, trial: int, lower: bool
+) -> Record:
+    """Return a finished record with another number, a little different in every split and task."""
+    value = value + 1e-6 * trial * value if not lower else 1 - value + 1e-6 * trial
+    names = (
+        [quantity]
+        if quantity in record.metrics or quantity not in ("average_rank", "")
+        else list(record.metrics)
+    )
+    tasks = {
+        n: [value + 1e-6 * (i % 3) for i, _ in enumerate(v)]
+        for n, v in record.per_task.items()
+        if n in names
+    }
+    seconds = {**record.seconds, "fit": value, "blocks_sum": value, "blocks_max": value}
+    return replace(
+        record,
+        status="ok",
+        metrics={**record.metrics, **dict.fromkeys(names, value)},
+        per_task={**record.per_task, **tasks},
+        seconds=seconds if quantity.startswith("seconds") else record.seconds,
+        solver={**record.solver, quantity: value}
+        if quantity in record.solver
+        else record.solver,
+    )
+
+
+def spoiled(run: Run, claim: dict[str, Any], good: bool) -> Run:
+    """Return a run whose records satisfy all checks of a claim, or none of them."""
+    cells = dict(run.cells)
+    for check in claim["checks"]:
+        quantity = check.get("quantity", "")
+        facts = run.quantities.get(quantity, {})
+        lower = (
+            check["kind"] == "paired"
+            and facts.get("greater_is_better", quantity not in LOWER) is False
+        )
+        for method, value in wanted(check, run.methods, good).items():
+            for label in rows_touched(run, check):
+                for cell in run.cells_of(label, method):
+                    if (record := cells.get(cell.key)) is not None:
+                        cells[cell.key] = with_value(
+                            record, quantity, value, cell.trial, lower
+                        )
+    return replace(run, cells=cells, others=[])
+
+
+def evidence(run: Run, claim: dict[str, Any]) -> Evidence:
+    """Return what a claim is judged on: ranks, which take long, only where it asks for them."""
+    rows = method_results(run)
+    ranks = any(
+        c["kind"] == "rejections" or c.get("quantity") == "average_rank"
+        for c in claim["checks"]
+    )
+    return Evidence(run, rows, rank_groups(run, rows) if ranks else [])
+
+
+def test_a_spoiled_record_flips_every_claim(committed_run):
+    run = read_run(committed_run)
+    made = {claim.id: claim.verdict for claim in judged(run).claims}
+    for claim in run.config.get("claims") or ():
+        on_predictions = any(
+            check.get("unit") == "prediction" for check in claim.get("checks", ())
+        )
+        if made[claim["id"]] == Verdict.NOT_TESTABLE or on_predictions:
+            continue
+        good, bad = (
+            judge(
+                Claim.model_validate(claim), evidence(spoiled(run, claim, holds), claim)
+            )
+            for holds in (True, False)
+        )
+        assert bad.verdict == Verdict.NOT_CONFIRMED, claim["id"]
+        if all(result.holds is not None for result in good.results):
+            assert good.verdict == Verdict.CONFIRMED, claim["id"]
+        else:  # not everything was run here, or a bound decides one side only
+            assert good.verdict in (
+                Verdict.PARTLY,
+                Verdict.MOSTLY,
+                Verdict.UNDECIDED,
+            ), claim["id"]

@@ -1,0 +1,306 @@
+"""Files of the report: the same bytes everywhere, complete, escaped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from mtlrun.errors import UnknownNameError
+from mtlrun.lab.report.build import (
+    FILES,
+    FORMATS,
+    build_report,
+    csv_table,
+    json_report,
+    latex,
+    markdown,
+    render,
+    write_report,
+)
+
+DC = "LADM-DC-RMTL-10%"
+
+
+def table_of(text: str) -> str:
+    results = text.split("## Results\n\n")[1].split("\n## ")[0]
+    return next(
+        block for block in results.split("\n\n") if block.startswith("|")
+    ).strip()
+
+
+@pytest.fixture
+def full(maker):
+    """A run with a failure, a search, claims, references and two machines."""
+    maker.fill(("alpha", "beta"))
+    maker.fail(
+        "beta",
+        "One Norm",
+        1,
+        error="LinAlgError: SVD did not converge\nsecond line | with a bar",
+    )
+    for trial in range(2):
+        scores = [0.5, 0.6, 0.7] if trial else [0.5, 0.7, 0.6]
+        maker.search(
+            "alpha", "One Norm", trial, {"alpha": [0.1, 1, 10]}, scores, scores, scores
+        )
+    check = {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": "APG-RMTL",
+        "over": DC,
+        "at_least": 3.5,
+    }
+    maker.config["claims"] = [
+        {
+            "id": "made-1",
+            "text": "DC is 3.5x faster_",
+            "where": "Table I",
+            "checks": [check],
+        }
+    ]
+    maker.config["reference"] = [
+        {"dataset": "alpha", "method": "APG-RMTL", "quantity": "auc", "value": 0.75}
+    ]
+    entry = {
+        "started": "2026-01-02T03:04:05+00:00",
+        "finished": "2026-01-02T03:05:05+00:00",
+        "mtlrun": "0.1.0",
+    }
+    maker.provenance["runs"] = [
+        {
+            **entry,
+            "commit": "c" * 40,
+            "dirty": True,
+            "packages": {"numpy": "2.4.6"},
+            "jobs": 2,
+        }
+    ]
+    return maker
+
+
+def test_claims_are_counted_by_whose_they_are(maker):
+    maker.fill(("alpha",))
+    check = {"kind": "value", "quantity": "auc", "of": "One Norm", "at_least": 0.0}
+    sources = {
+        "a": {},
+        "b": {"source": "other data"},
+        "c": {"source": "ours"},
+        "d": {"source": "ours"},
+    }
+    maker.config["claims"] = [
+        {"id": name, "text": "so", "checks": [check], **more}
+        for name, more in sources.items()
+    ]
+    report = build_report(maker.write())
+    assert report.summary[-4:-1] == [
+        "1 claim of the paper: 1 holds.",
+        "1 claim of the paper, tested on other data: 1 holds.",
+        "2 claims of our own: 2 hold.",
+    ]
+    text = markdown(report)
+    assert "* **holds**: b (tested on other data): so." in text
+    assert "* **holds**: c (our own claim): so." in text
+
+
+def test_files_are_lines_of_unix(full):
+    folder = full.write()
+    for path in write_report(build_report(folder), folder):
+        text = path.read_bytes()
+        assert b"\r" not in text
+        assert text.endswith(b"\n")
+
+
+def test_no_path_of_the_machine_in_the_report(full):
+    folder = full.write()
+    report = build_report(folder)
+    assert not [
+        name for name, writer in FILES.items() if str(folder.parent) in writer(report)
+    ]
+
+
+def test_markdown_has_the_sections_in_order(full):
+    text = markdown(build_report(full.write()))
+    titles = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    assert titles == [
+        "Outcome",
+        "Results",
+        "Claims",
+        "What the verdicts rest on",
+        "Printed numbers and ours",
+        "Comparison of methods",
+        "Protocol",
+        "Parameter search",
+        "Data",
+        "Solvers",
+        "Timing",
+        "Environment",
+        "Deviations",
+        "Failures",
+        "Cost",
+        "How to rerun",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "* 11 of 12 cells done, 1 failed.",
+        "* 1 claim of the paper: 1 holds.",
+        "* 1 printed number: 1 out of tolerance.",
+        "alpha, beta: only one class in the training part for 1-2, AUC undefined for 1 of 3 tasks in each split.",
+        "* **holds**: made-1 (Table I): DC is 3.5x faster_. Found: 2 of 2 comparisons hold.",
+        "In 1 of 1 row the best value was at an end of the grid at least once, so a better one may lie outside: "
+        "widen the grid.",
+        "Wall clock of 1 invocation: 60.0 s.",
+        "Packages: numpy 2.4.6.",
+        "AUC is averaged over the labels where it is defined.",
+    ],
+)
+def test_markdown_says(full, line):
+    assert line in markdown(build_report(full.write())).splitlines()
+
+
+def test_search_row(full):
+    report = build_report(full.write())
+    section = next(s for s in report.sections if s.title == "Parameter search")
+    assert section.grids[0].rows == [
+        [
+            "alpha",
+            "One Norm",
+            3,
+            18,
+            "alpha 1 (1); alpha 10 (1)",
+            "alpha hit its maximum in 1 of 2 splits",
+        ]
+    ]
+
+
+def test_errors_stay_on_their_line(full):
+    report = build_report(full.write())
+    section = next(s for s in report.sections if s.title == "Failures")
+    (line,) = section.lines
+    assert line.startswith(
+        "failed: beta / One Norm / trial 1: LinAlgError: SVD did not converge [cells/"
+    )
+    assert line in markdown(report).splitlines()
+
+
+def test_aligned_columns(full):
+    text = markdown(build_report(full.write()))
+    table = table_of(text).splitlines()
+    assert len({len(line) for line in table}) == 1
+
+
+def test_one_split_has_no_p_values_and_no_spread(maker):
+    maker.trials = 1
+    text = markdown(build_report(maker.fill().write()))
+    table = table_of(text)
+    assert "±" not in table
+    assert "p (Holm)" not in text
+    assert "Friedman" not in text
+    rows = list(csv.DictReader(io.StringIO(csv_table(build_report(maker.folder)))))
+    assert [row["auc_std"] for row in rows] == ["", "", ""]
+
+
+def test_partial_run_is_called_partial(maker):
+    maker.fill()
+    maker.skip("alpha", DC, 1)
+    report = build_report(maker.write())
+    assert report.summary[0] == "PARTIAL RUN: 5 of 6 cells done, 1 not computed yet."
+    assert json.loads(json_report(report))["partial"] is True
+    section = next(s for s in report.sections if s.title == "Not computed yet")
+    assert section.grids[0].rows == [["alpha", 1, DC]]
+
+
+def test_nothing_computed_yet(maker):
+    for method in maker.info["methods"]:
+        maker.skip("alpha", method, 0)
+    report = build_report(maker.write())
+    for form in FORMATS:
+        assert render(report, form)
+    assert {row.status for row in report.rows} == {"missing"}
+
+
+def test_csv_reads_back(full):
+    rows = list(csv.DictReader(io.StringIO(csv_table(build_report(full.write())))))
+    assert len(rows) == 6
+    assert rows[0] == {
+        "dataset": "alpha",
+        "method": "One Norm",
+        "auc_mean": "0.7005",
+        "auc_std": "0.0007071067812",
+        "seconds_median": "8.0",
+        "speedup": "0.25",
+        "n": "2",
+        "status": "ok",
+        "planned": "2",
+        "one_class_train": "1-2",
+        "undefined_auc": "1",
+    }
+
+
+def test_json_is_strict_and_holds_the_trials(full):
+    full.records["alpha", "APG-RMTL", 0].solver["objective"] = float("inf")
+    content = json.loads(
+        json_report(build_report(full.write())),
+        parse_constant=lambda name: pytest.fail(name),
+    )
+    assert content["cells"] == {"planned": 12, "done": 11, "failed": 1, "missing": 0}
+    assert content["trials"][0]["values"]["auc"] == {"0": 0.7, "1": 0.701}
+    assert content["claims"][0]["results"][0]["found"] == 4.0
+    assert content["reference"][0]["verdict"] == "outside"
+
+
+def test_latex_is_escaped(full):
+    text = latex(build_report(full.write()))
+    assert r"& LADM-DC-RMTL-10\% \\" in text
+    assert r"DC is 3.5x faster\_" in text
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 5
+    body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
+    assert len({line.count(" & ") for line in body}) == 1
+
+
+def test_simulated_data_are_marked(maker):
+    maker.info["datasets"]["alpha"]["simulated"] = True
+    assert "**alpha (simulated)**" in markdown(build_report(maker.fill().write()))
+
+
+def test_unknown_format(maker):
+    with pytest.raises(UnknownNameError, match="unknown format 'mdd'"):
+        render(build_report(maker.fill().write()), "mdd")
+
+
+def test_a_full_disk_leaves_no_half_file(maker, monkeypatch):
+    folder = maker.fill().write()
+
+    def full_disk(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(build_report(folder), folder)
+    assert not [
+        p for p in Path(folder).iterdir() if p.name.startswith((".", "table", "report"))
+    ]
+
+
+def test_seconds_are_said_not_to_be_at_equal_accuracy(maker):
+    maker.fill()
+    maker.records["alpha", "One Norm", 1].solver["gap"] = 2e-3
+    for trial in range(2):
+        maker.records["alpha", "APG-RMTL", trial].solver.pop("gap")
+    report = build_report(maker.write())
+    assert "seconds are not at equal accuracy" in markdown(report)
+    (solvers,) = next(
+        section for section in report.sections if section.title == "Solvers"
+    ).grids
+    assert {row["method"]: row["largest gap"] for row in solvers.records()} == {
+        "One Norm": 2e-3,
+        "APG-RMTL": None,
+        "LADM-DC-RMTL-10%": 1e-5,
+    }

@@ -1,0 +1,310 @@
+"""The HTML report: complete, escaped, self-contained; opened in a browser where there is one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+from mtlrun.lab.report.build import TONES, build_report, html_report, render
+from mtlrun.lab.report.summary import read_overview, render_overview, write_overview
+from mtlrun.tables.figures import Figure, Panel
+from mtlrun.tables.page import html_page, tone_of
+from mtlrun.tables.report_table import Column, ReportTable, Section
+
+CHROMIUM = (
+    shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
+DC = "LADM-DC-RMTL-10%"
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+class Checker(HTMLParser):
+    """Notes ids, links, and tags that are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.ids += [values["id"]] if values.get("id") else []
+        self.links += [values["href"]] if tag == "a" and values.get("href") else []
+        self.loads += [
+            values[n]
+            for n in ("src", "href")
+            if tag in ("script", "link", "img") and values.get(n)
+        ]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+@pytest.fixture(scope="module")
+def swept(folder_maker, tmp_path_factory):
+    """A run with everything: an axis, claims, references, a failure, text that must be escaped."""
+    maker = folder_maker(tmp_path_factory.mktemp("html"))
+    maker.info["kind"] = "sweep"
+    maker.info["title"] = "A <table> & more"
+    maker.config["sweep"] = {
+        "name": "t",
+        "params": ["n_blocks"],
+        "values": [2, 4],
+        "scale": "log",
+    }
+    facts = maker.info["datasets"].pop("alpha")
+    for place, value in enumerate((2, 4)):
+        label = f"alpha (t {value})"
+        maker.info["datasets"][label] = {
+            **facts,
+            "axis": {"of": "alpha", "value": value},
+        }
+        for method in maker.info["methods"]:
+            for trial in range(2):
+                maker.cell(
+                    label,
+                    method,
+                    trial,
+                    auc=0.7 + 0.1 * place + 0.02 * trial,
+                    fit=2.0**place,
+                )
+    maker.fail(
+        "alpha (t 4)", "APG-RMTL", 0, error="ValueError: <script>alert(1)</script>"
+    )
+    maker.records[
+        "alpha (t 4)", "APG-RMTL", 0
+    ].log = "Traceback\n<script>alert(1)</script>"
+    ratio = {
+        "kind": "ratio",
+        "quantity": "seconds",
+        "of": "APG-RMTL",
+        "over": DC,
+        "at_least": 5,
+    }
+    maker.config["claims"] = [
+        {"id": "c1", "text": "DC <b>fast</b>", "checks": [ratio], "where": "Table II"}
+    ]
+    maker.config["reference"] = [
+        {"dataset": "alpha (t 2)", "method": DC, "quantity": "auc", "value": 0.71}
+    ]
+    return maker
+
+
+@pytest.fixture(scope="module")
+def made(swept):
+    return html_report(build_report(swept.write()))
+
+
+def test_the_page_is_complete(made):
+    page = Checker(made)
+    assert page.wrong == []
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids)), (
+        "ids of several figures must not be the same"
+    )
+    inside = {link[1:] for link in page.links if link.startswith("#")}
+    assert inside <= set(page.ids), inside - set(page.ids)
+    words = [
+        "1 claim of the paper: 1 does not hold",
+        "Table II",
+        "0.7100",
+        "within",
+        "Cells",
+        "mtlrun reproduce",
+    ]
+    words += ["f" * 16, "a" * 64, "cells/alpha_(t_2)-APG-...", "Traceback"]
+    assert [word for word in words if word not in made] == []
+
+
+def test_what_users_write_is_escaped(made):
+    assert "<script>alert(1)" not in made
+    assert "&lt;script&gt;alert(1)" in made
+    assert "DC &lt;b&gt;fast" in made
+    assert "<title>A &lt;table&gt; &amp; more</title>" in made
+
+
+def test_nothing_is_loaded_from_elsewhere(made):
+    assert all(address.startswith("data:") for address in Checker(made).loads)
+    assert "@import" not in made
+    assert not re.search(r"url\((?!#)", made)
+
+
+def test_the_page_is_the_same_twice(swept, made):
+    assert render(build_report(swept.folder), "html") == made
+
+
+def test_numbers_are_sorted_by_their_value_and_not_by_their_text(made):
+    assert re.search(
+        r'data-value="0\.71" title="0\.71"><a class="ours best" href="#cell-0">0\.7100 ± 0\.0141',
+        made,
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "class_"),
+    [
+        ("confirmed", "good"),
+        ("failed 1/5", "bad"),
+        ("not confirmed", "bad"),
+        ("partly", "part"),
+        ("not run", "none"),
+    ],
+)
+def test_tones(word, class_):
+    assert tone_of(word, TONES) == class_
+
+
+def test_sections_alone_are_a_page():
+    grid = ReportTable([Column("a"), Column("b", "score")], [["x|y", 0.5]])
+    sections = [
+        Section("One", ["* first `code`", "* second"]),
+        Section("Two", ["A sentence."], [grid]),
+    ]
+    text = html_page("Made <by hand>", ["It is so."], sections)
+    assert Checker(text).open == []
+    assert "<li>first <code>code</code></li>" in text
+    assert "0.5000" in text
+    assert "Made &lt;by hand&gt;" in text
+
+
+def test_the_index_of_runs(swept):
+    folder, tmp_path = swept.write(), swept.folder.parents[2]
+    runner = CliRunner()
+    done = runner.invoke(app, ["report", str(folder), "--format", "html"])
+    assert done.exit_code == 1, "a cell failed"
+    assert done.stdout.splitlines() == [
+        f"report: {folder / 'report.html'}",
+        f"index: {tmp_path / 'index.html'}",
+    ]
+    index = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = "made/table1/quick/report.html"
+    assert Checker(index).links == [f"{page}#claims", page]
+    assert (
+        '<span class="badge bad">does not hold' in index
+        or 'badge">does not hold' in index
+    )
+    words = [
+        "1 artefact, 11 of 12 cells done, 1 failed.",
+        "1 claim of the papers: 1 does not hold.",
+        "1 printed number: 1 within tolerance.",
+        "DC &lt;b&gt;",
+    ]
+    assert [word for word in words if word not in index] == []
+    assert Checker(index).open == []
+    assert Checker(index).wrong == []
+    (tmp_path / "index.html").unlink()
+    everything = runner.invoke(app, ["report", str(tmp_path), "--format", "html"])
+    assert everything.exit_code == 1, "a cell failed"
+    assert (tmp_path / "index.html").read_text(encoding="utf-8") == index
+    (folder / "report.html").unlink()
+    write_overview(read_overview(tmp_path), tmp_path, ("html",))
+    assert 'href="made/table1/quick/report.md"' in (tmp_path / "index.html").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_a_damaged_run_is_named_in_the_index(swept):
+    folder, root = swept.write(), swept.folder.parents[2]
+    (folder.with_name("full")).mkdir(exist_ok=True)
+    (folder.with_name("full") / "run.json").write_text("{")
+    overview = read_overview(root)
+    assert [entry.place for entry in overview.entries] == ["made/table1/quick"]
+    assert "cannot be read" in overview.left_out["made/table1/full"]
+    assert "made/table1/full" in render_overview(overview, "html", root)
+    shutil.rmtree(folder.with_name("full"))
+
+
+def test_a_file_may_be_named(maker, tmp_path):
+    folder = maker.fill().write()
+    out = tmp_path / "elsewhere" / "made.html"
+    done = CliRunner().invoke(
+        app, ["report", str(folder), "--format", "html", "--out", str(out)]
+    )
+    assert done.exit_code == 0, done.stderr
+    assert "</html>" in out.read_text(encoding="utf-8")
+    assert not (folder / "report.html").exists()
+
+
+def browse(path, width, tmp_path) -> tuple[str, str]:
+    """Open a file in headless Chromium; return the page after its script and what was said on the console."""
+    options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    options += " --disable-component-update --disable-sync --dump-dom --enable-logging=stderr --virtual-time-budget=2000"
+    command = [
+        CHROMIUM,
+        *options.split(),
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--window-size={width},900",
+    ]
+    done = subprocess.run(
+        [*command, path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout, "\n".join(
+        line for line in done.stderr.splitlines() if "CONSOLE" in line
+    )
+
+
+TRIAL = """
+<script>
+const heading = [...document.querySelectorAll("#results th")].find((h) => h.textContent.includes("One Norm"));
+const rows = () => [...heading.closest("table").tBodies[0].rows];
+const column = () => rows().map((r) => r.cells[1].dataset.value ?? "none");
+const shown = () => [...document.querySelectorAll(".matrix:not([hidden])")].map((t) => t.dataset.title);
+const first = shown(); document.querySelectorAll(".switch button")[1].click(); const second = shown();
+heading.querySelector("button").click(); const up = column();
+heading.querySelector("button").click(); const down = column();
+const size = { wide: document.documentElement.scrollWidth, page: window.innerWidth };
+document.title = JSON.stringify({ up, down, first, second, ...size });
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize("width", [1200, 500])
+def test_in_a_browser(made, tmp_path, width):
+    path, page = tmp_path / "report.html", made
+    path.write_text(page.replace("</body>", f"{TRIAL}</body>"), encoding="utf-8")
+    dom, console = browse(path, width, tmp_path)
+    assert console == ""
+    assert dom.count("<img") == page.count("<img") >= 1
+    assert dom.count("<table") >= 5
+    found = json.loads(
+        re.search(r"<title>(.*?)</title>", dom)[1].replace("&quot;", '"')
+    )
+    assert [found["first"], found["second"]] == [
+        ["AUC, alpha"],
+        ["seconds to fit, alpha"],
+    ], "one table is shown at a time"
+    assert len(found["up"]) == 2
+    assert found["up"] == sorted(found["up"], key=float)
+    assert found["down"] == sorted(found["down"], key=float, reverse=True)
+    assert found["wide"] <= found["page"], "the page itself does not scroll sideways"
+
+
+def test_figures_without_a_common_axis_have_a_caption():
+    panel = Panel("gap", True, [], axis="seconds")
+    assert Figure("a", "Alpha", [panel, panel]).caption == "Alpha: gap against seconds"

@@ -1,0 +1,220 @@
+"""Cells of two machines in one report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+from mtlrun.engine.record import PACKED, PREDICTIONS, Record, Records, pack
+from mtlrun.engine.store import Store
+from mtlrun.errors import DataError
+from mtlrun.lab.report.build import FILES, build_report
+from mtlrun.lab.report.cells import read_run
+from mtlrun.lab.results import Merged, merge
+from mtlrun.utils.processes import exclusive_lock
+
+DC = "LADM-DC-RMTL-10%"
+RUN = "made/table1/quick"
+
+
+def rewritten(path, **fields):
+    """Write a record with other fields, as if it had been computed so."""
+    record = Record.from_line(path.read_text())
+    for name, value in fields.items():
+        setattr(record, name, value)
+    path.write_text(record.line())
+    return record
+
+
+def packed(output):
+    """Leave only the run folder, with its cells and their test scores in it; return it."""
+    stored = Records(output)
+    keys = [path.stem for path in stored.cells_folder.glob("*.json")]
+    (output / RUN / PACKED).write_bytes(
+        pack((key, stored.load(key).line()) for key in keys)
+    )
+    scores = {
+        path.stem: np.load(path)["scores"] for path in stored.cells_folder.glob("*.npz")
+    }
+    if scores:
+        np.savez_compressed(output / RUN / PREDICTIONS, **scores)
+    shutil.rmtree(stored.cells_folder)
+    return output / RUN
+
+
+@pytest.fixture
+def halves(maker, tmp_path):
+    """Outputs of the whole run, and of two with a part of its cells each; the second has a search and kept scores."""
+    maker.fill()
+    maker.search("alpha", "One Norm", 1, {"alpha": [1, 2]}, [0.5, 0.4])
+    maker.records["alpha", "One Norm", 1].result = {"predictions": "made.npz"}
+    maker.provenance["runs"] = [
+        {"started": "2026-01-02T00:00:00+00:00", "cpu": "first"}
+    ]
+    maker.write()
+    key = maker.records["alpha", "One Norm", 1].key
+    np.savez(maker.cells / f"{key}.npz", scores=np.arange(3, dtype=np.float32))
+    first, second = tmp_path / "first", tmp_path / "second"
+    for place, output in enumerate((first, second)):
+        shutil.copytree(maker.output, output)
+        for path in (output / "cells").iterdir():
+            if path.stem.endswith("-1") == (place == 0):
+                path.unlink()
+    runs = [
+        {"started": "2026-01-01T00:00:00+00:00", "cpu": "second"},
+        *maker.provenance["runs"],
+    ]
+    (second / RUN / "provenance.json").write_text(
+        json.dumps({"schema": 1, "runs": runs})
+    )
+    return maker.output, first, second
+
+
+@pytest.mark.parametrize(
+    "form", ["the folder of a run", "a published run", "a folder of runs"]
+)
+def test_a_merged_report_is_that_of_one_machine(halves, form):
+    whole, first, second = halves
+    other = (
+        packed(second)
+        if form == "a published run"
+        else second / RUN
+        if "of a run" in form
+        else second
+    )
+    assert merge(first / RUN, other) == Merged(copied=3)
+    assert {p.name for p in (first / "cells").glob("*.*")} >= {
+        p.name for p in (whole / "cells").iterdir()
+    }
+    (npz,) = (first / "cells").glob("*.npz")
+    assert np.load(npz)["scores"].tolist() == [0, 1, 2]
+    if form != "a folder of runs":
+        runs = json.loads((first / RUN / "provenance.json").read_text())["runs"]
+        assert [entry["cpu"] for entry in runs] == ["second", "first"], (
+            "in the order of time, each once"
+        )
+    (whole / RUN / "provenance.json").write_text(
+        (first / RUN / "provenance.json").read_text()
+    )
+    ours, theirs = build_report(first / RUN), build_report(whole / RUN)
+    assert all(writer(ours) == writer(theirs) for writer in FILES.values())
+
+
+def test_what_was_merged_is_in_the_run_folder_too(halves, tmp_path):
+    _, first, second = halves
+    merge(first / RUN, second / RUN)
+    before = {name: writer(build_report(first / RUN)) for name, writer in FILES.items()}
+    (first / RUN).rename(tmp_path / "published")
+    assert {
+        name: writer(build_report(tmp_path / "published"))
+        for name, writer in FILES.items()
+    } == before
+
+
+def test_what_is_not_taken_is_counted(halves):
+    _, first, second = halves
+    (second / "cells" / "foreign.json").write_text(Record("foreign", "fit", {}).line())
+    (second / "cells" / f"alpha-{DC}-0.json").write_text("{")
+    rewritten(second / "cells" / f"alpha-{DC}-1.json", status="failed")
+    shutil.copy(first / "cells" / "alpha-APG-RMTL-0.json", second / "cells")
+    merged = merge(first / RUN, second)
+    assert merged == Merged(copied=2, known=1, foreign=1, unfinished=2)
+    assert str(merged) == (
+        "2 cells copied (1 already finished here, 1 of other experiments, settings or versions, 2 not finished there)"
+    )
+
+
+def test_a_failed_cell_is_replaced_by_a_finished_one(halves):
+    whole, first, _ = halves
+    rewritten(first / "cells" / "alpha-APG-RMTL-0.json", status="failed")
+    assert len(read_run(first / RUN).failed) == 1
+    merge(first / RUN, whole / RUN)
+    assert build_report(first / RUN).run.failed == []
+
+
+def test_nothing_is_written_twice(halves):
+    _, first, second = halves
+    merge(first / RUN, second / RUN)
+    before = {path: path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    assert merge(first / RUN, second / RUN).copied == 0
+    assert {
+        path: path.read_bytes() for path in first.rglob("*") if path.is_file()
+    } == before
+
+
+def test_only_folders_of_runs_are_merged(halves, tmp_path, lacking):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(DataError) as refused:
+        merge(halves[1] / RUN, empty)
+    assert not lacking(
+        refused.value,
+        str(empty),
+        "cells.jsonl.gz",
+        "cells/",
+        "<output>/<paper>/<artefact>/<profile>",
+    )
+    with pytest.raises(DataError) as refused:
+        merge(empty, halves[1] / RUN)
+    assert not lacking(
+        refused.value, str(empty), "run.json", "<output>/<paper>/<artefact>/<profile>"
+    )
+
+
+def test_a_cell_that_is_here_keeps_its_numbers(halves):
+    whole, first, _ = halves
+    path = whole / "cells" / "alpha-APG-RMTL-0.json"
+    rewritten(path, metrics={"auc": 0.99})
+    before = (first / "cells" / path.name).read_bytes()
+    merge(first / RUN, whole / RUN)
+    assert (first / "cells" / path.name).read_bytes() == before
+
+
+@pytest.mark.parametrize("other", ["version", "experiment"])
+def test_a_run_with_another_plan_is_refused_and_nothing_copied(halves, other):
+    _, first, second = halves
+    path = second / RUN / "run.json"
+    plan = json.loads(path.read_text())
+    if other == "experiment":
+        plan["id"] = "made/table9"
+    for cell in plan["cells"] if other == "version" else ():
+        cell["key"] = (
+            "other-version" if cell["key"] == "alpha-APG-RMTL-1" else cell["key"]
+        )
+    path.write_text(json.dumps(plan))
+    before = {path: path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    done = CliRunner().invoke(
+        app, ["report", str(first / RUN), "--merge", str(second / RUN)]
+    )
+    assert done.exit_code == 2
+    assert str(second / RUN) in done.stderr
+    assert (
+        "alpha/APG-RMTL/trial 1" if other == "version" else "made/table9"
+    ) in done.stderr
+    assert {
+        path: path.read_bytes() for path in first.rglob("*") if path.is_file()
+    } == before
+
+
+def test_the_command(halves):
+    _, first, second = halves
+    done = CliRunner().invoke(
+        app, ["report", str(first / RUN), "--merge", str(second / RUN)]
+    )
+    assert done.exit_code == 0, done.stderr
+    assert f"{second / RUN}: 3 cells copied" in done.stderr
+    assert "6 of 6 cells done." in done.stdout
+    assert "6 of 6 cells done." in (first / RUN / "report.md").read_text()
+
+
+def test_a_merge_waits_for_the_process_that_computes_the_run_and_says_so(halves):
+    _, first, second = halves
+    running = ExitStack()
+    running.enter_context(exclusive_lock(Store(first, first / RUN).lock))
+    assert merge(first / RUN, second / RUN, running.close) == Merged(copied=3)

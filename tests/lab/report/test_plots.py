@@ -1,0 +1,237 @@
+"""Figures on demand: mtlrun plot."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+from mtlrun.errors import UserError
+from mtlrun.lab.report.build import build_report, markdown
+from mtlrun.lab.report.cells import read_run
+from mtlrun.lab.report.figures import (
+    measured_ranks,
+    path_figures,
+    printed_figures,
+    rank_diagrams,
+)
+from mtlrun.lab.report.plots import plot
+from mtlrun.tables.drawing import alike, draw, draw_forest, svg
+from mtlrun.tables.figures import Figure, Forest, HeatMap
+
+
+@pytest.fixture
+def searched(maker):
+    """A search over alpha and beta behind every split of one method."""
+    maker.fill()
+    for trial in range(2):
+        grid = {"alpha": [0.1, 1.0, 10.0, 100.0], "beta": [1.0, 2.0]}
+        scores = [
+            0.5 + 0.1 * place + 0.02 * (beta > 1) + 0.1 * trial
+            for place in range(3)
+            for beta in grid["beta"]
+        ]
+        maker.search("alpha", "One Norm", trial, grid, [*scores, None, None])
+    return maker
+
+
+def test_a_path_takes_the_best_of_the_other_parameters(searched):
+    (figure,) = path_figures(read_run(searched.write()))
+    alpha, beta = figure.panels
+    assert (alpha.axis, alpha.x_log, alpha.quantity) == (
+        "alpha",
+        True,
+        "AUC (validation)",
+    )
+    curve, without, _ = alpha.curves
+    assert (curve.x, without.x) == ([0.1, 1.0, 10.0], [])
+    assert curve.y == pytest.approx([0.57, 0.67, 0.77])
+    assert curve.spread == pytest.approx([0.1 / 2**0.5] * 3)
+    assert (beta.x_log, beta.curves[0].y) == (False, pytest.approx([0.75, 0.77]))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "magic"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")]
+)
+def test_formats(searched, tmp_path, suffix, magic):
+    out = tmp_path / f"made{suffix}"
+    assert plot(searched.write(), "path", out) == [out]
+    assert out.read_bytes().startswith(magic)
+
+
+def test_critical_differences(maker, tmp_path):
+    maker.trials = 4
+    folder = maker.fill().write()
+    first, second = tmp_path / "a.svg", tmp_path / "b.svg"
+    plot(folder, "cd-diagram", first)
+    plot(folder, "cd-diagram", second)
+    assert first.read_bytes() == second.read_bytes()
+    text = first.read_text()
+    assert all(method in text for method in maker.info["methods"])
+    assert ">AUC, 4 splits of alpha<" in text
+    report = build_report(folder)
+    (diagram,) = rank_diagrams(report.run, report.rows)
+    assert diagram.caption.startswith(
+        "Average ranks by AUC, 4 splits of alpha (1 is best)"
+    )
+
+
+def test_rankings_of_measurements_are_drawn_below_each_other(maker, tmp_path):
+    folder = maker.fill().write()
+    run = build_report(folder).run
+    place = next(iter(run.results_of("alpha", run.methods[0])))
+    values = [[1.0, 2.0, 3.0]] * 8
+    scores = {
+        "blocks": list("abcdefgh"),
+        "methods": ["one", "two", "three"],
+        "values": values,
+        "greater": False,
+    }
+    place.result["rankings"] = [
+        {"label": label, "quantity": "error", **scores} for label in ("few", "many")
+    ]
+    (diagram,) = measured_ranks(run)
+    assert diagram.name == f"alpha-{run.methods[0].replace(' ', '-')}-ranks"
+    text = svg(diagram)
+    places = [text.index(f">error, {label}<") for label in ("few", "many")]
+    assert places == sorted(places)
+    assert text.count(">one (1.00)<") == 2
+
+
+def test_numbers_of_a_heat_map_have_room():
+    rows, columns = [f"row {i}" for i in range(34)], [f"column {j}" for j in range(6)]
+    panel = HeatMap("gain", [[-0.004] * 5 + [None]] * 34, rows, columns, 0.0)
+    canvas = draw(Figure("map", "A map", [panel]))
+    renderer = FigureCanvasAgg(canvas).get_renderer()
+    canvas.draw(renderer)
+    axes = canvas.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == rows
+    boxes = [text.get_window_extent(renderer) for text in axes.texts]
+    assert len(boxes) == 34 * 5
+    assert not any(
+        box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[i + 1 :]
+    )
+
+
+def test_methods_that_differ_by_less_than_the_critical_difference_share_a_bar():
+    assert alike([1.0, 1.4, 2.0, 3.5], 1.0) == [(0, 1), (1, 2)]
+    assert alike([1.0, 1.5, 1.9], 1.0) == [(0, 2)]
+    assert alike([1.0, 2.0], 1.0) == []
+
+
+def test_several_data_sets_are_several_files(searched, tmp_path):
+    searched.fill(("beta",))
+    for trial in range(2):
+        chosen = searched.records["alpha", "One Norm", trial].selection
+        searched.records["beta", "One Norm", trial].selection = chosen
+    folder = searched.write()
+    paths = plot(folder, "path", tmp_path / "made.svg")
+    assert [p.name for p in paths] == ["made-alpha-path.svg", "made-beta-path.svg"]
+
+
+@pytest.mark.parametrize("kind", ["trace", "scaling", "heatmap", "path"])
+def test_nothing_to_draw_is_told_with_what_is_needed(maker, tmp_path, kind):
+    with pytest.raises(UserError, match="nothing to draw"):
+        plot(maker.fill().write(), kind, tmp_path / "a.svg")
+
+
+def test_what_there_is_instead_is_told(searched, tmp_path):
+    folder = searched.write()
+    with pytest.raises(UserError) as found:
+        plot(folder, "trace", tmp_path / "a.svg")
+    assert re.search(r"This run has something for --kind .*path\.$", found.value.remedy)
+
+
+def test_the_command(searched, tmp_path):
+    folder = str(searched.write())
+    runner = CliRunner()
+    done = runner.invoke(
+        app, ["plot", folder, "--kind", "path", "--out", str(tmp_path / "made.svg")]
+    )
+    assert (done.exit_code, done.stdout.strip()) == (0, str(tmp_path / "made.svg"))
+    wrong = runner.invoke(
+        app, ["plot", folder, "--kind", "pith", "--out", str(tmp_path / "made.svg")]
+    )
+    assert wrong.exit_code == 2
+    assert "path" in wrong.stderr
+    form = runner.invoke(
+        app, ["plot", folder, "--kind", "path", "--out", str(tmp_path / "made.gif")]
+    )
+    assert form.exit_code == 2
+    assert ".pdf" in form.stderr
+
+
+def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has_of_its_own(
+    searched,
+):
+    searched.config["selection"] = {"on": "validation", "metric": "auc"}
+    searched.config["datasets"] = [
+        {"id": "alpha", "split": {"kind": "kfold", "folds": 10}, "metrics": ["auc"]}
+    ]
+    text = markdown(build_report(searched.write()))
+    assert (
+        "Parameters are chosen on the validation part of each split; methods with the same objective share one search."
+        in text
+    )
+    assert "Different for alpha: split (kfold, folds 10), metrics [auc]." in text
+
+
+def test_printed_numbers_lie_over_ours_and_hollow_points_are_out_of_tolerance(maker):
+    maker.fill()
+    printed = {"One Norm": 0.7005, "APG-RMTL": 0.9, "LADM-DC-RMTL-10%": 0.7205}
+    maker.config["reference"] = [
+        {"dataset": "alpha", "method": method, "quantity": "auc", "value": value}
+        for method, value in printed.items()
+    ]
+    report = build_report(maker.write())
+    (figure,) = printed_figures(report.run, report.references)
+    (panel,) = figure.panels
+    assert panel.diagonal
+    points = {
+        (curve.label, curve.points): (curve.x, curve.y)
+        for curve in panel.curves
+        if curve.y
+    }
+    assert points["APG-RMTL", "hollow"] == ([0.9], [pytest.approx(0.7105)])
+    assert points["One Norm", "filled"][0] == [0.7005]
+    assert len(points) == 3
+    assert all(method in svg(figure) for method in printed)
+    maker.config["reference"].pop()
+    report = build_report(maker.write())
+    assert printed_figures(report.run, report.references) == [], (
+        "two points make no figure"
+    )
+
+
+def test_a_trivial_baseline_does_not_stretch_the_axis_of_gains():
+    entries = [
+        ("Joint", 0.1, 0.05, 0.15),
+        ("Pooled", -0.02, -0.06, 0.02),
+        ("Mean", -3.0, -3.2, -2.8),
+    ]
+    figure = Forest("gains", "Gain", "gain", entries, pale={"Mean"})
+    low, high = figure.limits
+    assert -0.1 < low < -0.06
+    assert 0.15 < high < 0.2
+    points = [
+        line.get_xdata()[0]
+        for line in draw_forest(figure).lines
+        if line.get_marker() in "o<>"
+    ]
+    assert points == [0.1, -0.02, low, low], (
+        "what lies beyond the axis stands at its end, and its interval ends there"
+    )
+    far = Forest(
+        "gains",
+        "Gain",
+        "gain",
+        [("a", 0.1, 0.0, 0.2), ("b", -0.1, -0.2, 0.0), ("c", -5.0, -6.0, -4.0)],
+    )
+    assert -0.5 < far.limits[0] < far.limits[1] < 0.5
+    wide = Forest(
+        "tasks", "Gain", "gain", [("a", 0.1, -9.0, 9.2), ("b", -0.1, -0.2, 0.0)]
+    )
+    assert wide.limits[1] < 1, "neither does one long interval"

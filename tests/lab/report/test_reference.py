@@ -1,0 +1,125 @@
+"""Printed numbers beside ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mtlrun.lab.report.build import Report, build_report
+from mtlrun.lab.report.checks import Reference, Tolerance
+from mtlrun.lab.report.interpretations import tolerance_of
+
+
+def report_with(maker, *entries: dict[str, Any], tolerance: Any = None) -> Report:
+    maker.config["reference"] = list(entries)
+    maker.config["tolerance"] = tolerance
+    return build_report(maker.write())
+
+
+def auc(value: float, **fields: Any) -> dict[str, Any]:
+    return {
+        "dataset": "alpha",
+        "method": "APG-RMTL",
+        "quantity": "auc",
+        "value": value,
+        **fields,
+    }
+
+
+def test_within_and_outside(maker):
+    report = report_with(
+        maker.fill(),
+        auc(0.715),
+        auc(0.75),
+        tolerance={"quantity": "auc", "absolute": 0.01},
+    )
+    assert [r.verdict for r in report.references] == ["within", "outside"]
+    assert report.references[1].difference == pytest.approx(0.7105 - 0.75)
+    assert report.check_problems == [
+        "alpha / APG-RMTL: auc is 0.7105, the paper says 0.75; "
+        "the difference -0.0395 exceeds the tolerance 0.01 (absolute)"
+    ]
+
+
+def test_exactly_at_the_limit_is_within(maker):
+    maker.cell("alpha", "APG-RMTL", 0, auc=0.3)
+    report = report_with(
+        maker, auc(0.1, absolute=0.2, decimals=3)
+    )  # 0.3 - 0.1 > 0.2 in binary
+    assert report.references[0].verdict == "within"
+
+
+def test_printed_precision_counts(maker):
+    report = report_with(maker.fill(), auc(0.71), auc(0.71, decimals=4))
+    assert [r.verdict for r in report.references] == ["within", "outside"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "std", "n", "tolerance"),
+    [
+        (
+            auc(0.7, std=0.03, n=9, decimals=4),
+            0.04,
+            4,
+            2 * (0.03**2 / 9 + 0.04**2 / 4) ** 0.5,
+        ),
+        (auc(0.7, std=0.03, decimals=4), 0.04, 4, 2 * ((0.03**2 + 0.04**2) / 4) ** 0.5),
+        (
+            auc(0.7, std=0.03, n=9, decimals=4),
+            None,
+            1,
+            0.001,
+        ),  # one split: the absolute tolerance alone
+        (auc(0.7, decimals=4), 0.04, 4, 0.001),  # no printed spread
+        (auc(0.7, decimals=4, absolute=0.02), 0.04, 4, 0.02),
+    ],
+)
+def test_tolerance_rule(entry, std, n, tolerance):
+    rules = [{"quantity": "seconds", "absolute": 9.0}, {"absolute": 0.001, "sigmas": 2}]
+    found = tolerance_of(
+        Reference(**entry), [Tolerance(**rule) for rule in rules], std, n
+    )
+    assert found[0] == pytest.approx(tolerance)
+
+
+def test_relative_tolerance_of_a_speedup(maker):
+    entry = {
+        "dataset": "alpha",
+        "method": "LADM-DC-RMTL-10%",
+        "quantity": "speedup",
+        "value": 6.0,
+    }
+    report = report_with(
+        maker.fill(), entry, tolerance=[{"quantity": "speedup", "relative": 0.5}]
+    )
+    assert (report.references[0].verdict, report.references[0].tolerance) == (
+        "within",
+        3.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"dataset": "delicious"}, "data set not in this run (profile quick: alpha)"),
+        ({"method": "Nobody"}, "method not in this run"),
+        ({"method": "One Norm"}, "no auc (failed)"),
+    ],
+)
+def test_not_run_has_a_reason_and_is_no_problem(maker, change, why):
+    maker.fill()
+    for trial in range(2):
+        maker.fail("alpha", "One Norm", trial)
+    report = report_with(maker, {**auc(0.9), **change})
+    assert (report.references[0].verdict, report.references[0].why) == ("not run", why)
+    assert report.check_problems == []
+
+
+def test_entries_of_other_profiles_are_left_out(maker):
+    report = report_with(
+        maker.fill(),
+        auc(0.9, profile="full"),
+        auc(0.71, profile=["quick", "full"], source="stored"),
+    )
+    assert [(r.value, r.source) for r in report.references] == [(0.71, "stored")]

@@ -1,0 +1,32 @@
+"""Committed reference runs: their reports can be made of their cells, three of them to the byte."""
+
+from pathlib import Path
+
+import pytest
+
+from mtlrun.lab.report.build import FILES, FORMATS, build_report
+
+RESULTS = Path(__file__).parents[3] / "results"
+#: A table under six readings, an axis with matrices, and measurements: all that a report can hold.
+PINNED = ["dcrmtl/table2/real", "fetr/fig3/quick", "mtmkl/table2/quick"]
+
+
+def test_there_are_reference_runs(committed_runs):
+    assert {RESULTS / name for name in PINNED} < set(committed_runs)
+
+
+def test_reports_are_rebuilt_from_their_cells(committed_run):
+    report = build_report(committed_run)
+    texts = {name: writer(report) for name, writer in FORMATS.items() if name != "html"}
+    assert all(texts.values())
+    assert texts["csv"] == (committed_run / "table.csv").read_text("utf-8"), (
+        "the numbers are those of the cells"
+    )
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", PINNED)
+def test_some_reports_are_the_same_to_the_byte(name):
+    report = build_report(RESULTS / name)
+    for file, writer in FILES.items():
+        assert writer(report) == (RESULTS / name / file).read_text("utf-8"), file

@@ -1,0 +1,212 @@
+"""JSON files in folders of results that were altered, their digests recomputed: one message, never a crash."""
+
+import copy
+import gzip
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import mtlrun
+from mtlrun.cli.app import app
+from mtlrun.engine.record import PACKED, Records
+from mtlrun.engine.stored import SHAPES
+from mtlrun.errors import DataError, UserError
+from mtlrun.lab.report.build import build_report, render
+from mtlrun.lab.report.cells import load_results, read_run
+from mtlrun.lab.report.summary import read_overview
+from mtlrun.lab.stored import MODELS, read_json, read_raw
+from mtlrun.model.files import load_model
+from mtlrun.model.plots import plot_model
+from mtlrun.utils.io import sealed
+
+OTHERS = [None, -1, 1.5, "x", [], {}, [[1]], {"a": None}, True]
+RUN, MODEL = "dcrmtl/table2/smoke", "compare/t/model"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Results of a run, a comparison and the model in it."""
+    root = tmp_path_factory.mktemp("stored")
+    before = Path.cwd()
+    os.chdir(root)
+    mtlrun.reproduce("table2", profile="smoke", output=root / "runs")
+    rows = "\n".join(f"{k % 7},{'ab'[k % 2]},{k % 5}" for k in range(60))
+    Path("t.csv").write_text(f"x,task,y\n{rows}\n")
+    words = [
+        "compare",
+        "t.csv",
+        "--target",
+        "y",
+        "--task",
+        "task",
+        "--methods",
+        "TraceNormMTL",
+        "--output",
+        "runs",
+    ]
+    assert (
+        CliRunner()
+        .invoke(app, [*words, "--splits", "3", "--repeats", "1", "--folds", "2"])
+        .exit_code
+        == 0
+    )
+    os.chdir(before)
+    return root / "runs"
+
+
+#: The files, and what reads them.
+FILES = {
+    f"{RUN}/run.json": lambda root: render(build_report(root / RUN), "md"),
+    f"{RUN}/provenance.json": lambda root: render(build_report(root / RUN), "md"),
+    "compare/t/compare.json": lambda root: load_results(root / "compare/t"),
+    "compare/t/leaderboard.json": read_overview,
+    f"{MODEL}/model.json": lambda root: load_model(root / MODEL),
+    f"{MODEL}/metrics.json": lambda root: (
+        load_results(root / MODEL),
+        plot_model(root / MODEL, "path", root / "x.svg"),
+    ),
+}
+
+
+def places(value, depth=4, path=()):
+    """Yield the paths of the parts of a value, of lists and of long mappings the first ones."""
+    if path:
+        yield path
+    parts = (
+        list(value.items())[:12]
+        if isinstance(value, dict)
+        else list(enumerate(value))[:2]
+    )
+    for key, part in parts if depth else ():
+        if isinstance(part, dict | list):
+            yield from places(part, depth - 1, (*path, key))
+        else:
+            yield (*path, key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_altered_files_are_refused_or_read(made, name):
+    file, read = made / name, FILES[name]
+    before = file.read_text()
+    content = json.loads(before)
+    was_sealed = content.pop("digest", None) is not None
+    refused = tried = 0
+    try:
+        for number, path in enumerate(places(content)):
+            for other in (OTHERS[number % 9], OTHERS[(number + 4) % 9]):
+                altered = copy.deepcopy(content)
+                inner = altered
+                for key in path[:-1]:
+                    inner = inner[key]
+                inner[path[-1]] = other
+                file.write_text(json.dumps(sealed(altered) if was_sealed else altered))
+                tried += 1
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        read(made)
+                    except UserError as error:
+                        refused += bool(error.remedy)
+    finally:
+        file.write_text(before)
+    assert tried > 10
+    assert refused > 0 or name.endswith("leaderboard.json")
+
+
+@pytest.mark.parametrize("name", [*MODELS, *SHAPES])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000]
+)
+def test_what_is_no_json_object_has_one_message(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="latin-1")
+    with pytest.raises(DataError) as caught:
+        read_json(tmp_path / name)
+    assert name in caught.value.message
+    assert caught.value.remedy
+
+
+def test_json_of_too_many_bytes_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("mtlrun.utils.sizes.JSON_BYTES", 100)
+    (tmp_path / "run.json").write_text(json.dumps({"title": "x" * 100}))
+    with pytest.raises(DataError, match="the limit is 100"):
+        read_json(tmp_path / "run.json")
+
+
+def test_a_plan_without_a_digest_counts_as_altered(made):
+    file = made / RUN / "run.json"
+    before = file.read_text()
+    assert not read_run(made / RUN).altered
+    content = json.loads(before)
+    del content["digest"]
+    try:
+        file.write_text(json.dumps(content))
+        assert read_run(made / RUN).altered
+        assert any("run.json" in line for line in build_report(made / RUN).summary)
+        content["title"] = "a\u2028b"
+        file.write_text(json.dumps(sealed(content)))
+        assert read_raw(file)["title"] == "a\u2028b"
+        assert not read_run(made / RUN).altered, (
+            "the digest is of the text as it was written"
+        )
+    finally:
+        file.write_text(before)
+
+
+def test_a_damaged_pack_matters_only_without_the_cells(made, tmp_path):
+    shutil.copytree(made, tmp_path / "runs")
+    folder = tmp_path / "runs" / RUN
+    (folder / PACKED).write_bytes((folder / PACKED).read_bytes()[:-20])
+    report = build_report(folder)
+    assert not report.run.unreadable
+    assert report.cells == build_report(made / RUN).cells
+    shutil.rmtree(tmp_path / "runs" / "cells")
+    with pytest.raises(DataError, match=r"cells\.jsonl\.gz") as caught:
+        build_report(folder)
+    assert caught.value.remedy
+    assert not Records.of_run(folder).has("a")
+    result = CliRunner().invoke(app, ["report", str(folder)])
+    assert (result.exit_code, "bug" in result.stderr) == (2, False)
+    (folder / PACKED).write_bytes(gzip.compress(b"no record\n"))
+    assert CliRunner().invoke(app, ["report", str(folder)]).exit_code in (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {
+            "claims": [
+                {
+                    "id": "c",
+                    "text": "t",
+                    "checks": [
+                        {"kind": "ration", "quantity": "auc", "of": "A", "at_least": 1}
+                    ],
+                }
+            ]
+        },
+        {
+            "claims": [
+                {
+                    "id": "c",
+                    "text": "t",
+                    "checks": [{"kind": "value", "quantity": "auc", "of": "A"}],
+                }
+            ]
+        },
+        {"reference": [{"dataset": "alpha", "method": "A", "value": 1}]},
+        {"statistics": {"metric": "auc"}},
+    ],
+)
+def test_what_a_report_reads_of_an_experiment_is_checked(maker, change):
+    maker.config.update(change)
+    with pytest.raises(DataError) as caught:
+        build_report(maker.fill().write())
+    (section,) = change
+    assert f"run.json: config.{section}" in caught.value.message
+    assert caught.value.remedy

@@ -1,0 +1,92 @@
+"""Names are never broken on 80 columns: those of every shipped experiment, with numbers in every cell."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mtlrun.engine.record import JobKind, Record, ResultKey
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.plan import settings
+from mtlrun.lab.report import build
+from mtlrun.lab.report.cells import Run
+from mtlrun.lab.report.summary import print_report
+from mtlrun.lab.results import artefacts
+
+EXPERIMENTS = [entry.id for entry in artefacts()]
+
+
+def filled(name: str) -> Run:
+    """Return a run of an experiment as it would be read, with long numbers everywhere."""
+    experiment = load_experiment(name)
+    spec = experiment.spec
+    family = JobKind.ANALYSIS if spec.measures else JobKind.FIT
+    planned, cells, datasets = [], {}, {}
+    for place in settings(spec):
+        datasets[place.name] = {
+            "id": place.dataset.id if place.dataset else "published",
+            "axis": place.axis,
+        }
+        for method in place.methods:
+            for trial in range(2):
+                key = str(len(planned))
+                planned.append(
+                    ResultKey("", place.name, None, method.label, trial, key)
+                )
+                record = Record(key, family, {})
+                record.metrics = dict.fromkeys(spec.all_metrics, 1234.5678 + 99 * trial)
+                record.seconds = (
+                    {"fit": 12345.6, "predict": 0.1, "total": 1.0}
+                    if spec.timing
+                    else {"total": 1.0}
+                )
+                cells[key] = record
+    info = {
+        "id": name,
+        "title": spec.title,
+        "kind": spec.kind,
+        "profile": "quick",
+        "config": experiment.config,
+        "methods": [method.label for method in spec.methods],
+        "datasets": datasets,
+        "cells": [
+            {"key": c.key, "family": family, "dataset": c.dataset, "method": c.method}
+            for c in planned
+        ],
+    }
+    return Run(Path("nowhere"), info, planned, cells)
+
+
+def spec_of_one(run: Run) -> bool:
+    return run.info["kind"] == "inspect" and len(run.methods) == 1
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_names_are_whole_at_80_columns(name, monkeypatch):
+    run = filled(name)
+    monkeypatch.setattr(build, "read_run", lambda folder: run)
+    report = build.build_report(Path("nowhere"))
+    for options in ({}, {"force_terminal": True, "color_system": None}):
+        stream = io.StringIO()
+        print_report(Console(file=stream, width=80, **options), report)
+        text = stream.getvalue()
+        assert "…" not in text
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text)
+        tables = [line for line in text.splitlines() if options or ":" not in line]
+        assert [line for line in tables if len(line) > 80] == []
+        if spec_of_one(run):
+            continue  # such a table does not name its only method
+        assert [
+            method
+            for method in run.methods
+            if not any(method in line for line in text.splitlines())
+        ] == []
+
+
+def test_every_experiment_was_tried():
+    assert len(EXPERIMENTS) >= 29

@@ -1,0 +1,75 @@
+"""Small cells are handed to processes several at once, with the records of cells alone, whatever happens to one."""
+
+import pytest
+
+from mtlrun.engine.pool import Pool
+from mtlrun.engine.run import AT_ONCE, Runner
+
+
+@pytest.fixture
+def many(lab):
+    """An experiment of twelve small cells, with two folds of a search for each."""
+    return lab.tiny.replace("trials: 2", "trials: 12").partition("  - label: weak")[0]
+
+
+def handed(monkeypatch):
+    """How many cells processes are handed at once."""
+    sizes, at_once = [], Runner._at_once
+    monkeypatch.setattr(
+        Runner, "_at_once", lambda *given: sizes.append(at_once(*given)) or sizes[-1]
+    )
+    return sizes
+
+
+@pytest.mark.every(3)
+def test_small_cells_go_together_and_give_the_same_records(lab, many, monkeypatch):
+    alone = lab.run(many)
+    assert alone.n_ok == 12
+    expected = {
+        key: (record.metrics, record.selection.get("chosen"))
+        for key, record in lab.records().items()
+    }
+    sizes = handed(monkeypatch)
+    lab.output = lab.root / "others"
+    assert lab.run(many, n_jobs=2).n_ok == 12
+    assert max(sizes) > 1
+    found = {
+        key: (record.metrics, record.selection.get("chosen"))
+        for key, record in lab.records().items()
+    }
+    assert found == expected
+
+
+def test_large_cells_and_cells_with_limits_go_alone(lab, many):
+    runner = Runner(lab.plan(many))
+    for seconds, pool, size in (
+        (AT_ONCE, Pool(2), 1),
+        (1e-3, Pool(2, seconds=9.0), 1),
+        (1e-3, Pool(1), 1),
+    ):
+        runner.seconds = seconds
+        assert runner._at_once(12, pool) == size
+    runner.seconds = 1e-3
+    with Pool(2).keeping() as pool:
+        assert runner._at_once(12, pool) == 3  # two parts for each process
+
+
+@pytest.mark.slow
+def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, many, monkeypatch):
+    lab.models.write_text(
+        lab.models.read_text().replace(
+            "if self.alpha < 0:", "if self.alpha == 7:\n            os._exit(3)"
+        )
+    )
+    text = many.replace("trials: 12", "trials: 4").replace(
+        "grid: {alpha: [0.1, 10]}", "params: {alpha: 0.5}"
+    )
+    sizes = iter([5])
+    monkeypatch.setattr(Runner, "_at_once", lambda *_: next(sizes, 1))
+    summary = lab.run(
+        text
+        + '  - {label: deadly, estimator: "lab.models:Ridge", params: {alpha: 7}}\n',
+        n_jobs=2,
+    )
+    assert (summary.n_ok, summary.n_failed) == (4, 4)
+    assert all("died" in failure.error for failure in summary.failures)

@@ -1,0 +1,177 @@
+"""Sweeps: the axis in the cells, in run.json and in the folder's figures; what a file may not say about it."""
+
+import pytest
+
+from mtlrun.engine.run import run, todo
+from mtlrun.errors import ConfigError
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.plan import plan
+from mtlrun.lab.report.build import build_report, write_report
+
+SWEEPS = [
+    "fig2",
+    "sensitivity-lambda",
+    "sensitivity-t",
+    "simulated-features",
+    "simulated-tasks",
+]
+
+BLOCKS = """\
+methods:
+  - {label: weak, estimator: "lab.models:Ridge"}
+  - label: blocks
+    estimator: "lab.models:Blocks"
+    params: {base: {estimator: "lab.models:Ridge"}}
+"""
+
+
+def swept(lab, axis):
+    return lab.tiny.replace("kind: evaluate", "kind: sweep") + f"sweep: {axis}\n"
+
+
+def test_a_ratio_changes_the_split_and_not_its_seed(lab):
+    made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.6]}"))
+    assert [row.dataset for row in made.rows][::4] == [
+        "simulated-rmtl (ratio 0.3)",
+        "simulated-rmtl (ratio 0.6)",
+    ]
+    assert [row.job.split.train for row in made.rows][::4] == [0.3, 0.6]
+    assert len({row.job.split.seed for row in made.rows}) == 2  # one per trial
+    assert {(c["dataset"], c["value"]) for c in made.run_json()["cells"]} == {
+        ("simulated-rmtl (ratio 0.3)", 0.3),
+        ("simulated-rmtl (ratio 0.6)", 0.6),
+    }
+
+
+def test_a_data_set_can_be_left_out_at_some_values(lab):
+    axis = "{name: ratio, split: train, values: [0.3, 0.6], leave_out: {simulated-rmtl: [0.3], other: [0.6]}}"
+    assert {row.dataset for row in lab.plan(swept(lab, axis)).rows} == {
+        "simulated-rmtl (ratio 0.6)"
+    }
+
+
+def test_a_cell_is_that_of_the_experiment_without_the_axis(lab):
+    made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
+    plain = lab.plan()
+    assert [row.job.key for row in made.rows[4:]] == [row.job.key for row in plain.rows]
+
+
+def test_an_option_changes_the_data(lab):
+    made = lab.plan(swept(lab, "{name: columns, option: d, values: [4, 8]}"))
+    assert [row.job.dataset.options["d"] for row in made.rows][::4] == [4, 8]
+    assert len({facts["fingerprint"] for facts in made.datasets[""].values()}) == 2
+
+
+def test_parameters_change_in_the_methods_that_have_them(lab):
+    head = swept(lab, "{name: size, params: [base__alpha, n_blocks], values: [2, 3]}")
+    text = head[: head.index("methods:")] + BLOCKS + head[head.index("sweep:") :]
+    cells = {"weak": [], "blocks": []}
+    for row in lab.plan(text).rows[::2]:
+        cells[row.method].append((row.job.method.params, row.job.key))
+    (first, _), (second, _) = cells["blocks"]
+    assert (first["n_blocks"], first["base"]["params"]["alpha"]) == (2, 2)
+    assert (second["n_blocks"], second["base"]["params"]["alpha"]) == (3, 3)
+    assert len({key for _, key in cells["weak"]}) == 1, (
+        "a method without the parameter is computed once"
+    )
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        ("{name: a, split: train, values: [0.5, 1.5]}", "between 0 and 1"),
+        ("{name: a, values: [1]}", "one of split, option and params"),
+        (
+            "{name: a, split: train, option: d, values: [0.5]}",
+            "one of split, option and params",
+        ),
+        ("{name: a, params: beta, values: [1]}", "no method has a parameter 'beta'"),
+        (
+            "{name: a, params: [1], values: [1]}",
+            "an entry of 'params' must be a text, not 1",
+        ),
+        (
+            "{name: a, option: d, values: [4], quantities: [1]}",
+            "an entry of 'quantities' must be a text, not 1",
+        ),
+        ("{name: a, params: alpha, values: [1]}", "axis of the sweep and in a grid"),
+        (
+            "{name: a, option: d, values: [0, 2], scale: log}",
+            "log scale needs positive",
+        ),
+        ("{name: a, option: d, values: [4, 4]}", "same value twice"),
+        (
+            "{name: a, option: d, values: [4], quantities: [acu]}",
+            "unknown quantity 'acu'",
+        ),
+    ],
+)
+def test_what_an_axis_cannot_be(lab, axis, message):
+    with pytest.raises(ConfigError, match=message):
+        lab.plan(swept(lab, axis))
+
+
+def test_kind_and_section_belong_together(lab):
+    with pytest.raises(ConfigError, match="belong together"):
+        lab.plan(lab.tiny.replace("kind: evaluate", "kind: sweep"))
+    with pytest.raises(ConfigError, match="belong together"):
+        lab.plan(lab.tiny + "sweep: {name: a, option: d, values: [4]}\n")
+
+
+def test_an_unknown_option_is_named_with_its_place(lab):
+    with pytest.raises(ConfigError, match="dd"):
+        lab.plan(swept(lab, "{name: a, option: dd, values: [4]}"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["fig2", "sensitivity-lambda", "simulated-features"]
+)  # split, parameter, option
+def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
+    made = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
+    summary = run(made)
+    assert (summary.n_ok + summary.n_cached, summary.failures) == (len(made.wanted), [])
+    report = build_report(made.folder)
+    paths = write_report(report, made.folder)
+    assert [p.name for p in paths if p.suffix == ".svg"] == ["simulated-rmtl.svg"]
+    assert all(panel.curves[-1].y for panel in report.figures[0].panels)
+    again = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
+    assert todo(again, again.store()) == ([], [])
+
+
+@pytest.mark.parametrize("name", [*SWEEPS, "partitioning"])
+def test_the_demo_is_valid_and_has_several_splits(name):
+    assert load_experiment(f"dcrmtl/{name}", profile="demo").spec.split.n_trials >= 2
+
+
+def test_lambda_is_swept_through_all_three_regimes():
+    values = load_experiment(
+        "dcrmtl/sensitivity-lambda", profile="full"
+    ).spec.sweep.values
+    for n_tasks in (53, 983):
+        low = n_tasks**-0.5
+        assert sum(v <= low for v in values) >= 2
+        assert sum(low < v < 1 for v in values) >= 4
+        assert sum(v >= 1 for v in values) >= 2
+
+
+def test_partitioning_differs_in_the_strategy_alone(tmp_path):
+    made = plan(
+        load_experiment("dcrmtl/partitioning", profile="smoke"), output=tmp_path
+    )
+    assert len({row.job.key for row in made.wanted}) == 16
+    strategies = {row.job.method.params.get("partition") for row in made.rows}
+    assert strategies == {None, "random", "contiguous", "clustered"}
+
+
+def test_the_error_of_the_coefficients_is_measured_where_they_are_known(tmp_path):
+    made = plan(
+        load_experiment("dcrmtl/simulated-tasks", profile="smoke"), output=tmp_path
+    )
+    made = plan(made.experiment, only=["method=APG-RMTL,trial=0"], output=tmp_path)
+    run(made)
+    errors = [
+        made.store().load(row.job.key).solver["truth_error"] for row in made.wanted
+    ]
+    assert len(errors) == 2
+    assert all(0 < error < 1 for error in errors)

@@ -1,0 +1,79 @@
+"""dcrmtl/wilcoxon: signed-rank tests for every number of blocks, and what an experiment of that kind needs."""
+
+import pytest
+
+from mtlrun.engine.run import run
+from mtlrun.errors import ConfigError
+from mtlrun.lab.load import load_experiment
+from mtlrun.lab.plan import plan
+from mtlrun.lab.report.build import build_report
+
+
+@pytest.mark.parametrize("profile", ["demo", "real"])
+def test_every_profile_is_valid(profile):
+    spec = load_experiment("dcrmtl/wilcoxon", profile=profile).spec
+    assert [claim.id for claim in spec.claims] == ["dcrmtl-10", "dcrmtl-10-solvers"]
+    assert spec.split.n_trials >= 2, "a single split gives no p-value"
+
+
+def test_all_numbers_of_blocks_of_the_paper_are_tested():
+    assert load_experiment("dcrmtl/wilcoxon", profile="full").spec.sweep.values == list(
+        range(2, 11)
+    )
+
+
+def test_a_p_value_for_every_pair_and_number_of_blocks(tmp_path):
+    made = plan(load_experiment("dcrmtl/wilcoxon", profile="smoke"), output=tmp_path)
+    assert run(made).failures == []
+    divided, solvers = made.experiment.config["claims"]
+    divided["checks"] = [
+        {**check, "dataset": "simulated-rmtl"} for check in divided["checks"]
+    ]
+    solvers["checks"] = [
+        {**check, "dataset": "simulated-rmtl (t 2)"} for check in solvers["checks"]
+    ]
+    run(made)  # nothing is computed; run.json takes the data set that this profile has
+    divided, solvers = build_report(made.folder).claims
+    assert len(divided.results) == 2 * 2
+    assert len(solvers.results) == 1  # it does not depend on t
+    assert all(
+        0 <= result.found <= 1 for result in [*divided.results, *solvers.results]
+    )
+    # 36 test rows of 20 labels, whose scores differ by more than rounding
+    assert "2 splits of up to 720 pairs" in divided.results[0].text
+
+
+def test_readings_say_what_is_paired():
+    main = load_experiment("dcrmtl/wilcoxon", profile="quick")
+    readings = {one.reading: one for one in (main, *main.others)}
+
+    def asked(reading):
+        claims = readings[reading].spec.claims
+        return {
+            (check.quantity, check.unit) for claim in claims for check in claim.checks
+        }
+
+    assert asked("scores, labels as in the files") == {(None, "prediction")}
+    assert asked("AUC per label") == {("auc", "task")}
+    assert asked("AUC per split") == {("auc", "trial")}
+    kept = readings["parameters kept"].spec
+    assert kept.grids == {"lam": [0.2], "beta": [0.001]}
+
+
+def test_what_the_kind_needs(lab):
+    with pytest.raises(ConfigError, match="a check of the kind 'paired'"):
+        lab.plan(lab.tiny.replace("kind: evaluate", "kind: test"))
+
+
+def test_an_axis_is_optional(lab):
+    claims = """\
+claims:
+  - id: one
+    text: They do not differ.
+    checks:
+      - {kind: paired, quantity: auc, of: strong, over: weak, at_least: 0.05}
+"""
+    made = lab.plan(lab.tiny.replace("kind: evaluate", "kind: test") + claims)
+    assert [row.job.key for row in made.rows] == [
+        row.job.key for row in lab.plan().rows
+    ]

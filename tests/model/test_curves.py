@@ -1,0 +1,234 @@
+"""``mtlrun plot MODEL --kind curve``: curves of a smooth model in the units of its table."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.preprocessing import MinMaxScaler, Normalizer
+from typer.testing import CliRunner
+
+import mtlrun
+from mtlrun.cli.app import app
+from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.features.table import TableFeatures
+from mtlrun.model.curves import ModelCurves, curve_panels, variances_line
+from mtlrun.model.files import load_model
+from mtlrun.model.fitted import Model
+from mtlrun.model.plots import plot_model
+
+FARMS = [f"farm {letter}" for letter in "abcde"]
+
+
+def milk_table(with_gaps=False):
+    """Return yields in liters over days of the year, far from zero and one."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(5), 12)
+    days = rng.uniform(100, 300, size=task.size)
+    liters = 4000 + 300 * np.sin(days / 40) + 100 * task + 20 * rng.normal(size=60)
+    table = pd.DataFrame({"day": days, "liters": liters})
+    table["farm"] = [FARMS[t] for t in task]
+    if with_gaps:
+        table.loc[::7, "day"] = np.nan
+        table["breed"] = np.where(rng.random(60) < 0.5, "red", "black")
+    return table
+
+
+def saved_model(folder, table, method="SmoothMTL"):
+    result = mtlrun.compare(
+        table,
+        target="liters",
+        task="farm",
+        methods=[method],
+        splits=2,
+        repeats=1,
+        folds=2,
+        output=folder,
+    )
+    result.save(folder / "saved")
+    return next(folder.rglob("model.json")).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return saved_model(tmp_path_factory.mktemp("curves"), milk_table())
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    return saved_model(tmp_path_factory.mktemp("mixed"), milk_table(with_gaps=True))
+
+
+def plot(model, *arguments):
+    return CliRunner().invoke(app, ["plot", str(model), *map(str, arguments)])
+
+
+def test_the_figure_names_column_target_and_tasks(folder, tmp_path):
+    file = tmp_path / "curve.svg"
+    result = plot(
+        folder, "--kind", "curve", "--column", "day", "--tasks", "farm b", "-o", file
+    )
+    assert result.exit_code == 0, result.output
+    assert "shares of the variance: " in result.output
+    text = file.read_text()
+    for name in (">day<", ">liters<", ">farm b<"):
+        assert name in text
+    assert ">farm c<" not in text
+
+
+def test_the_curve_of_a_task_is_what_the_model_predicts(folder):
+    """With one column there is nothing to average over."""
+    model = load_model(folder)
+    curve = ModelCurves(folder, model, "day").curve(2)
+    rows = pd.DataFrame({"day": curve.values, "farm": FARMS[2]})
+    np.testing.assert_allclose(curve.mean, model.predict(rows), rtol=1e-8)
+    assert 100 < curve.values.min() < curve.values.max() < 300
+    # Bands are narrower than intervals of new targets, which contain noise.
+    noise = model.deviations(*model.read(rows))
+    assert ((curve.high - curve.low) / (2 * 1.96) < noise).all()
+
+
+def test_all_panels_have_one_axis_that_shows_every_band(folder):
+    panels = curve_panels(folder, load_model(folder), "day")
+    assert [panel.title for panel in panels] == [
+        "all tasks",
+        "farm a",
+        "farm c",
+        "farm e",
+    ]
+    assert len({panel.limits for panel in panels}) == 1
+    for panel in panels:
+        for line in panel.curves:
+            assert panel.limits[0] < min(line.low or line.y)
+            assert panel.limits[1] > max(line.high or line.y)
+    assert sum(line.background for line in panels[0].curves) == 5
+
+
+def test_columns_with_gaps_keep_their_units(mixed):
+    curve = ModelCurves(mixed, load_model(mixed), "day").curve(None)
+    assert 100 < curve.values.min() < 130
+    assert 270 < curve.values.max() < 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["--kind", "curve"], "--column"),
+        (["--kind", "curve", "--column", "dya"], "'day'"),
+        (["--kind", "curve", "--column", "breed"], "predict"),
+        (["--kind", "curve", "--column", "day", "--tasks", "farm b,farm"], "'farm e'"),
+        (["--kind", "tasks", "--column", "day"], "--kind curve"),
+        (["--kind", "path", "--tasks", "farm a"], "--kind curve"),
+    ],
+)
+def test_what_cannot_be_drawn_ends_with_a_remedy(mixed, tmp_path, arguments, remedy):
+    result = plot(mixed, *arguments, "-o", tmp_path / "a.svg")
+    assert result.exit_code == 2
+    assert remedy in result.output
+
+
+def test_a_model_without_curves_is_refused(tmp_path):
+    folder = saved_model(tmp_path, milk_table(), "PooledRidge")
+    with pytest.raises(UserError) as caught:
+        plot_model(folder, "curve", tmp_path / "a.svg", column="day")
+    assert "SmoothMTL" in caught.value.remedy
+    assert variances_line(load_model(folder)) is None
+
+
+def test_a_run_has_no_columns(tmp_path):
+    result = plot("fetr/fig2a", "--kind", "scaling", "--column", "x", "-o", "a.svg")
+    assert result.exit_code == 2
+    assert "model" in result.output
+
+
+def fitted_model(X, y, step=None, **facts):
+    """Return a model of two targets over the same rows."""
+    features = X if step is None else step.fit_transform(X)
+    estimator = mtlrun.estimators.SmoothMTL(task_parts=("level", "smooth"))
+    estimator.fit(features, y)
+    about = {
+        "task_type": "regression",
+        "design": "shared",
+        "tasks": ["fat", "water"],
+        "input": {"n_features": X.shape[1], "names": ["a", "b"]},
+        "estimator": {"name": "SmoothMTL"},
+    }
+    return Model(estimator, step, about | facts)
+
+
+@pytest.fixture(scope="module")
+def shared_rows():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(10, 20, size=(40, 2))
+    y = np.column_stack([np.sin(X[:, 0]), 100 + X[:, 1]])
+    return X, y + 0.1 * rng.normal(size=y.shape)
+
+
+def test_targets_over_the_same_rows_have_a_panel_with_their_own_axis(shared_rows):
+    panels = curve_panels("", fitted_model(*shared_rows), "b")
+    assert [panel.quantity for panel in panels] == ["fat", "water"]
+    assert {panel.limits for panel in panels} == {None}
+
+
+@pytest.mark.parametrize("step", [None, MinMaxScaler(), TableFeatures()])
+def test_curves_stand_at_values_of_the_column(shared_rows, step):
+    model = fitted_model(*shared_rows, step)
+    values = ModelCurves("", model, "b").original_values()
+    # Every row is there once per target.
+    expected = np.quantile(np.tile(shared_rows[0][:, 1], 2), [0.02, 0.98])
+    np.testing.assert_allclose(values[[0, -1]], expected, rtol=1e-8)
+
+
+def test_features_that_mix_columns_are_refused(shared_rows):
+    with pytest.raises(UserError) as caught:
+        ModelCurves("", fitted_model(*shared_rows, Normalizer()), "b")
+    assert "table" in caught.value.remedy
+
+
+def test_columns_without_names_go_by_position(shared_rows):
+    inputs = {"n_features": 2, "names": []}
+    model = fitted_model(*shared_rows, input=inputs)
+    assert curve_panels("", model, "1")[0].axis == "1"
+    with pytest.raises(UnknownNameError):
+        ModelCurves("", model, "2")
+
+
+def test_a_constant_column_is_refused(shared_rows):
+    X, y = shared_rows
+    model = fitted_model(np.column_stack([X[:, 0], np.ones(40)]), y)
+    with pytest.raises(UserError) as caught:
+        ModelCurves("", model, "b")
+    assert "--column" in caught.value.remedy
+
+
+def test_the_title_names_the_method_and_not_what_scales_its_targets(folder, tmp_path):
+    file = tmp_path / "curve.svg"
+    plot(folder, "--kind", "curve", "--column", "day", "-o", file)
+    # A smooth method brings its baselines; the best of them is saved.
+    assert re.search(
+        r">Smooth(MTL|Pooled|Independent) on data-frame<", file.read_text()
+    )
+
+
+def test_curves_of_labels_are_log_odds_of_the_named_label(tmp_path):
+    table = milk_table()
+    table["liters"] = np.where(table.liters > 4200, "high", "low")
+    folder = saved_model(tmp_path, table)
+    model = load_model(folder)
+    curves = ModelCurves(folder, model, "day")
+    assert curves.quantity(None) == "log-odds of liters = low"
+    curve = curves.curve(0)
+    rows = pd.DataFrame({"day": curve.values, "farm": FARMS[0]})
+    chances = model.predict_proba(rows)[:, list(model.classes_).index("low")]
+    # Averaging over the posterior moves chances towards one half, not across it.
+    clear = np.abs(curve.mean) > 0.1
+    np.testing.assert_array_equal((curve.mean > 0)[clear], (chances > 0.5)[clear])
+    assert clear.sum() > 5
+
+
+def test_names_of_tasks_may_contain_commas(shared_rows):
+    model = fitted_model(*shared_rows, tasks=["fat, dry", "water"])
+    curves = ModelCurves("", model, "a")
+    assert curves.positions(["fat, dry", "water"]) == [0, 1]
+    model.facts["tasks"] = ["fat", "water"]
+    assert ModelCurves("", model, "a").positions(["water, fat"]) == [1, 0]

@@ -1,0 +1,61 @@
+"""``mtlrun plot MODEL``: similarities of the tasks, coefficients, and the search of the parameters."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+from mtlrun.errors import UserError
+from mtlrun.model import plots as modelplots
+from mtlrun.model.files import load_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plots")
+    (folder / "mine.yaml").write_text(
+        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-fetr\nselection: {folds: 2}\n"
+        "method: {estimator: MTRL, grid: {lam2: [0.1, 1.0, 10.0]}}\nsplit: {kind: random, train: 0.5}\nmetrics: [mse]\n"
+    )
+    result = CliRunner().invoke(
+        app, ["train", str(folder / "mine.yaml"), "-o", str(folder)]
+    )
+    assert result.exit_code == 0, result.output
+    return folder / "my" / "model"
+
+
+@pytest.mark.parametrize("kind", sorted({*modelplots.KINDS} - {"shrinkage", "curve"}))
+def test_every_kind_is_drawn(model, kind, tmp_path):
+    file = tmp_path / "figure.svg"
+    result = CliRunner().invoke(
+        app, ["plot", str(model), "--kind", kind, "-o", str(file)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "MTRL on simulated-fetr" in file.read_text()
+
+
+def test_the_figures_show_the_numbers_of_the_model(model):
+    loaded = load_model(model)
+    assert np.allclose(
+        modelplots._tasks(model, loaded).values, loaded.estimator.task_similarity_
+    )
+    coefficients = modelplots._coefficients(model)
+    assert np.allclose(coefficients.values, loaded.estimator.coef_.T)
+    (panel,) = modelplots._paths(model)
+    assert (panel.axis, panel.curves[0].x) == ("lam2", [0.1, 1.0, 10.0])
+
+
+def test_an_unknown_kind_names_the_others(model):
+    result = CliRunner().invoke(
+        app, ["plot", str(model), "--kind", "trace", "-o", "figure.svg"]
+    )
+    assert result.exit_code == 2
+    assert "coefficients" in result.output
+
+
+def test_a_model_without_similarities_says_which_have_them(model):
+    loaded = load_model(model)
+    loaded.estimator = object()
+    with pytest.raises(UserError) as caught:
+        modelplots._tasks(model, loaded)
+    assert "FETR" in str(caught.value.remedy)

@@ -1,0 +1,168 @@
+"""Plots and predictions with intervals: a hierarchical model from `compare` to the terminal."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+import mtlrun
+from mtlrun.cli.app import app
+from mtlrun.engine.evaluation import innermost
+from mtlrun.model import plots as modelplots
+from mtlrun.model.files import load_model
+
+
+def shops(seed=0, T=12, n=10):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(T), n)
+    frame = pd.DataFrame(rng.normal(size=(T * n, 2)), columns=["price", "promo"])
+    slopes = 1 + rng.normal(size=T)
+    frame["sales"] = (
+        50
+        + 4 * rng.normal(size=T)[task]
+        + 3 * slopes[task] * frame.price
+        + rng.normal(size=T * n)
+    )
+    frame["shop"] = [f"shop {t}" for t in task]
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    home = tmp_path_factory.mktemp("intervals")
+    lines = []
+    result = mtlrun.compare(
+        shops(),
+        target="sales",
+        task="shop",
+        unseen="mean",
+        methods=["HierarchicalMTL"],
+        splits=2,
+        repeats=1,
+        folds=2,
+        output=home,
+        say=lines.append,
+    )
+    result.save(home / "saved")
+    shops(1).to_csv(home / "new.csv", index=False)
+    return home, next(home.rglob("model.json")).parent, lines
+
+
+def test_compare_says_how_tasks_differ_before_it_fits_anything(folder):
+    lines = folder[2]
+    (place,) = [k for k, line in enumerate(lines) if line.startswith("tasks explain")]
+    assert "slopes differ in price (" in lines[place]
+    assert "promo" not in lines[place]
+    assert place < min(k for k, line in enumerate(lines) if "rmse" in line)
+
+
+def test_intervals_are_written_beside_predictions(folder, tmp_path):
+    home, model, _ = folder
+    out = tmp_path / "out.csv"
+    arguments = [
+        "predict",
+        str(model),
+        str(home / "new.csv"),
+        "--interval",
+        "0.8",
+        "-o",
+        str(out),
+    ]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(out)
+    assert list(table.columns) == ["row", "task", "prediction", "lower", "upper"]
+    loaded = load_model(model)
+    std = loaded.deviations(*loaded.read(shops(1)))
+    np.testing.assert_allclose(
+        table.upper - table.prediction, norm.ppf(0.9) * std, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        table.prediction - table.lower, norm.ppf(0.9) * std, rtol=1e-5
+    )
+    inner = innermost(loaded.estimator)
+    assert (std >= np.sqrt(inner.noise_variance_) * loaded.estimator.scale_).all()
+    new = shops(1).assign(shop="elsewhere")
+    assert (loaded.deviations(*loaded.read(new)) > std.min()).all()
+
+
+@pytest.mark.parametrize(
+    ("interval", "word"), [("1.5", "--interval"), ("0", "--interval")]
+)
+def test_an_interval_that_is_no_probability_is_refused(folder, interval, word):
+    home, model, _ = folder
+    result = CliRunner().invoke(
+        app, ["predict", str(model), str(home / "new.csv"), "--interval", interval]
+    )
+    assert result.exit_code == 2
+    assert word in result.output
+
+
+def test_a_method_without_intervals_says_which_has_them(folder, tmp_path):
+    frame = shops()
+    other = mtlrun.compare(
+        frame,
+        target="sales",
+        task="shop",
+        methods=["PooledRidge"],
+        splits=2,
+        repeats=1,
+        folds=2,
+        output=tmp_path,
+    )
+    other.save(tmp_path / "saved")
+    model = next(tmp_path.rglob("model.json")).parent
+    result = CliRunner().invoke(
+        app, ["predict", str(model), str(folder[0] / "new.csv"), "--interval", "0.9"]
+    )
+    assert result.exit_code == 2
+    assert "HierarchicalMTL" in result.output
+    result = CliRunner().invoke(
+        app, ["plot", str(model), "--kind", "shrinkage", "-o", str(tmp_path / "a.svg")]
+    )
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
+def test_figures_with_intervals_are_drawn(folder, kind, tmp_path):
+    file = tmp_path / "figure.svg"
+    result = CliRunner().invoke(
+        app, ["plot", str(folder[1]), "--kind", kind, "-o", str(file)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "price" in file.read_text()
+
+
+def test_the_figures_show_the_numbers_of_the_model(folder):
+    model = load_model(folder[1])
+    pooled = np.column_stack([model.estimator.coef_])
+    panels = {panel.quantity: panel for panel in modelplots._intervals(model)}
+    assert list(panels)[:2] == ["level", "price"]
+    np.testing.assert_allclose(
+        sorted(panels["price"].curves[0].y), sorted(pooled[:, 0])
+    )
+    inner = innermost(model.estimator)
+    spread = 1.96 * inner.coef_std_[:, 0] * model.estimator.scale_
+    np.testing.assert_allclose(sorted(panels["price"].curves[0].spread), sorted(spread))
+    shrunk = modelplots._shrinkage(folder[1], model)[1]
+    alone, kept = np.array(shrunk.curves[0].x), np.array(shrunk.curves[0].y)
+    assert np.ptp(alone) > np.ptp(kept)
+
+
+@pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
+def test_log_odds_of_a_classifier_are_drawn_with_intervals(kind, tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-kernel-groups\n"
+        "method: {estimator: HierarchicalMTLClassifier}\nsplit: {kind: random, train: 0.5}\nmetrics: [auc]\n"
+    )
+    result = CliRunner().invoke(
+        app, ["train", str(tmp_path / "mine.yaml"), "-o", str(tmp_path)]
+    )
+    assert result.exit_code == 0, result.output
+    file = tmp_path / "figure.svg"
+    result = CliRunner().invoke(
+        app, ["plot", str(tmp_path / "my" / "model"), "--kind", kind, "-o", str(file)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "95% intervals" in file.read_text()
