@@ -25,6 +25,8 @@ from mtlrun.lab.report.sections import (
     claim_row,
     counts_text,
     finding,
+    groups_grid,
+    groups_text,
     numbers_of,
     rank_of,
 )
@@ -44,6 +46,9 @@ PAGES, ERRATA, WORDS = (
     "docs/errata.md",
     Path(__file__).with_name("papers.yaml"),
 )
+VERDICTS = "docs/verdicts.md"
+#: Heading of the column of `VERDICTS` that is written from the runs.
+TODAY = "today"
 BEGIN, END = (
     "<!-- results: begin (scripts/results_pages.py) -->",
     "<!-- results: end -->",
@@ -55,13 +60,16 @@ MOST_HELD = 6
 
 #: What the columns and verdicts of a table of claims mean.
 LEGEND = (
-    "*Asked* is what a claim needs to hold: the number that the paper prints or, where it prints none, our bound. "
-    "*Ours* is the range of what we find, over data sets and methods, under our main interpretation of the paper. A "
-    "claim *mostly holds* if 80% of its comparisons hold, and *partly* if more than half do. The verdict also counts "
-    "the other plausible interpretations (below): a claim *depends on the interpretation* if it holds under some and "
-    "not under others. It is *undecided* where the difference is too small to tell or a fit did not converge, and *not "
-    "tested here* where its data are not in our runs. A point of AUC or accuracy is 0.01. Each verdict leads to the "
-    "report with every comparison behind it."
+    "*Asked* is what a claim needs to hold: the number that the paper prints or, where it "
+    "prints none, our bound. *Ours* is the range of what we find, over data sets and "
+    "methods, under our main interpretation of the paper. A claim *holds in part* if more "
+    'than half of its comparisons hold; one that says "usually" *holds* then. The verdict '
+    "also counts the other plausible interpretations (below): a claim *depends on the "
+    "interpretation* if it holds under some and not under others. It is *undecided* where "
+    "the difference is too small to tell, or where a fit did not converge and what is left "
+    "to gain could change the verdict, and *not testable here* where its data are not in "
+    "our runs. A point of AUC or accuracy is 0.01. Each verdict leads to the report with "
+    "every comparison behind it."
 )
 
 #: Above the table of audits.
@@ -95,6 +103,11 @@ def outcome(
             f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}",
         )
     counts = counts_line(theirs) if theirs else ""
+    if theirs:
+        held_by_part = groups_text(claim for _, claim in theirs)
+        counts += (
+            f" By part of the paper, those that hold of those tested: {held_by_part}."
+        )
     if audits := overview.audits(entries):
         # Audits reproduce nothing: they have a count of their own.
         counts += (
@@ -162,6 +175,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         blocks += [
             "## What the paper claims",
             LEGEND,
+            markdown_grid(groups_grid(claim for _, claim in theirs)),
             markdown_grid(_table(overview, theirs)),
         ]
     if audits:
@@ -197,7 +211,7 @@ def _own(own: dict[str, str] | None) -> list[str]:
 
 
 def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> ReportTable:
-    grid = ReportTable.of(*COLUMNS)
+    grid = ReportTable.of("id", *COLUMNS)
     for entry, claim in sorted(claims, key=lambda pair: rank_of(pair[1])):
         text, asked, ours, verdict, data = claim_row(entry.report.run, claim)
         why = (
@@ -208,7 +222,7 @@ def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Repor
         link = Styled(
             verdict + why, address=f"../../{RESULTS}/{entry.place}/report.md#claims"
         )
-        grid.rows.append([text, asked, ours, link, data])
+        grid.rows.append([claim.id, text, asked, ours, link, data])
     return grid
 
 
@@ -253,11 +267,11 @@ def _figures(entries: Sequence[RunReport], root: Path) -> list[str]:
 
 def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:
     """Return the verdicts under every interpretation of what the paper leaves open, folded."""
-    grid = ReportTable.of("claim", "over all", "under each interpretation")
+    grid = ReportTable.of("id", "over all", "under each interpretation")
     for entry, claim in claims:
         _, found = overview.under_readings(entry, claim)
         if found.readings:
-            grid.rows.append([claim.text, said(claim.verdict), found.under_readings])
+            grid.rows.append([claim.id, said(claim.verdict), found.under_readings])
     if not grid.rows:
         return []
     return [
@@ -354,11 +368,50 @@ def texts(root: Path) -> dict[str, str]:
         f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root)
         for paper in papers
     }
+    if (root / VERDICTS).is_file():
+        text = (root / VERDICTS).read_text(encoding="utf-8")
+        found[VERDICTS] = verdicts_page(overview, text)
     return found | {
         f"{RESULTS}/{e.place}/{name}": text
         for e in overview.entries
         for name, text in _files(e.report)
     }
+
+
+def verdicts_page(overview: Overview, text: str) -> str:
+    """Return the page of verdicts that changed, with the verdicts and numbers of today.
+
+    In tables whose last column is called "today" that column is written from the runs,
+    for the claims whose ids stand in the first one.
+    """
+    claims = {claim.id: claim for _, claim in reversed(overview.claims())}
+    lines = []
+    is_filled = False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("|"):
+            is_filled = False
+        elif cells[-1] == TODAY:
+            is_filled = True
+        elif is_filled and not line.startswith("|--"):
+            named = dict.fromkeys(re.findall(r"[\w-]+", cells[0]))
+            # An id without a claim stands for those that it was split into.
+            today = [
+                _today(claim)
+                for name, claim in claims.items()
+                if name in named
+                or any(name.startswith(f"{n}-") for n in named if n not in claims)
+            ]
+            cells[-1] = "; ".join(today) or "no longer asked"
+            line = f"| {' | '.join(cells)} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _today(claim: Any) -> str:
+    ours = numbers_of(claim)[1]
+    found = "" if ours == "-" else f" ({ours})"
+    return f"{claim.id}: {said(claim.verdict)}{found}"
 
 
 def _files(report: Report) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """README's outcome, results/summary.md, the pages of papers and the reports are what the runs below results/ say."""
 
 import json
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -83,14 +84,15 @@ def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
     }
     for claim in claims:
         row = next(
-            line for line in page.splitlines() if line.startswith(f"| {claim['text']} ")
+            line for line in page.splitlines() if line.startswith(f"| {claim['id']} ")
         )
+        assert claim["text"] in row
         assert (
             f"[{words[claim['verdict']]}](../../results/fetr/audit/quick/report.md#claims)"
             in row
         )
-    audits = "Audits of its printed numbers and of its authors' files: 1 holds"
-    assert f"{audits}, 1 does not hold." in first  # the third claim is our own
+    audits = "Audits of its printed numbers and of its authors' files: 2 hold"
+    assert f"{audits}, 1 does not hold." in first  # one more claim is our own
     folder = tmp_path / "results" / "fetr" / "audit"
     shutil.copytree(folder / "quick", folder / "full")
     info = json.loads((folder / "full" / "run.json").read_text())
@@ -120,3 +122,68 @@ def test_every_figure_is_one_that_its_report_shows():
         for f in figures
         if f"figures/{f.name}" not in (f.parents[1] / "report.md").read_text("utf-8")
     ] == []
+
+
+def table_rows(text: str, heading: str) -> list[list[str]]:
+    """Return the cells of the tables below the headings that match."""
+    rows = []
+    is_inside = False
+    for line in text.splitlines():
+        if line.startswith("#"):
+            is_inside = re.search(heading, line) is not None
+        elif is_inside and line.startswith("| "):
+            rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    return rows
+
+
+def first_words(text: str) -> str:
+    """Return a verdict without its link, its numbers, and the interpretations."""
+    return re.sub(r"\[|\].*|:.*| \(.*", "", text)
+
+
+def committed(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def claims_of_pages() -> dict[str, tuple[str, str]]:
+    """Return id -> verdict and report of every claim on the pages of the papers."""
+    found = {}
+    for path in sorted((ROOT / "docs" / "papers").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        for row in table_rows(text, r"^## (What|Audits)"):
+            link = re.search(r"\[([^]]*)\]\(../../(\S+)#claims\)", row[-2])
+            if link:
+                found[row[0]] = (first_words(link[1]), link[2])
+    return found
+
+
+def test_pages_and_reports_have_the_same_verdicts():
+    pages = claims_of_pages()
+    assert len(pages) > 100
+    for name, (verdict, report) in pages.items():
+        rows = table_rows(committed(report), "^## Claims")
+        reported = [first_words(row[4]) for row in rows if row[0] == name]
+        # A verdict over interpretations may come from another run of the same item.
+        assert reported == [verdict], name
+
+
+def test_the_page_of_changed_verdicts_has_those_of_the_pages():
+    pages = claims_of_pages()
+    rows = table_rows(committed("docs/verdicts.md"), "^## ")
+    today = [part for row in rows for part in row[-1].split("; ") if ": " in part]
+    told = dict(part.split(": ", 1) for part in today if part.split(": ")[0] in pages)
+    assert len(told) > 60
+    assert {name: first_words(text) for name, text in told.items()} == {
+        name: pages[name][0] for name in told
+    }
+
+
+def test_the_readme_counts_what_the_pages_have():
+    readme = committed("README.md")
+    for path in sorted((ROOT / "docs" / "papers").glob("[!i]*.md")):
+        text = path.read_text(encoding="utf-8")
+        rows = table_rows(text, "^## What the paper claims")
+        holding = sum("[holds](" in row[-2] for row in rows)
+        link = f"(docs/papers/{path.name})"
+        line = next(line for line in readme.splitlines() if link in line)
+        assert re.search(r", (\d+) holds?,", line)[1] == str(holding)

@@ -118,7 +118,11 @@ def fit_job(job: Job, data: Dataset, chosen: Mapping[str, Any] | None = None) ->
             **_blocks(fitted.model),
             "total": time.perf_counter() - started,
         },
-        solver={**solver, **_truth_error(fitted.model, part)},
+        solver={
+            **solver,
+            **_truth_error(fitted.model, part),
+            **_robust_parts(fitted.model, part),
+        },
         environment={**timing.to_dict(), **host_facts()},
         result={"tasks": list(data.tasks)},
     )
@@ -502,6 +506,36 @@ def _truth_error(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
     return {
         "truth_error": float(np.linalg.norm(coef - truth.T) / np.linalg.norm(truth))
     }
+
+
+#: Singular values and columns of a robust model count from this share of the largest of
+#: its coefficients on; what is smaller is left over by a solver that was stopped.
+PART_TOLERANCE = 1e-6
+
+
+def _robust_parts(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
+    """Return the rank of L and the number of outlier tasks of a robust model L + E.
+
+    With known truth also the relative error of L. A model of another kind has none.
+    """
+    low_rank = getattr(model, "low_rank_", None)
+    outlier = getattr(model, "outlier_", None)
+    if low_rank is None or outlier is None:
+        return {}
+    coef = low_rank + outlier
+    values = np.linalg.svd(low_rank, compute_uv=False)
+    norms = np.linalg.norm(outlier, axis=1)
+    largest_value = np.linalg.norm(coef, ord=2)
+    largest_norm = np.linalg.norm(coef, axis=1).max(initial=0.0)
+    found: dict[str, float] = {
+        "rank": int(np.sum(values > PART_TOLERANCE * largest_value)),
+        "n_outliers": int(np.sum(norms > PART_TOLERANCE * largest_norm)),
+    }
+    truth = part.train.truth.get("L")
+    if truth is not None and np.shape(low_rank) == truth.T.shape:
+        difference = np.linalg.norm(low_rank - truth.T)
+        found["low_rank_error"] = float(difference / np.linalg.norm(truth))
+    return found
 
 
 def _solver_facts(fitted: _TimedFit) -> tuple[bool, dict[str, Any]]:

@@ -48,7 +48,8 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
     fit_intercept : bool, default True
         Whether to fit an intercept per task. Intercepts are not penalized.
     tol : float, default 1e-5
-        The solver stops when a round lowers the objective by at most this fraction of loss + eta ||W||^2.
+        The solver stops when a round lowers the objective by at most this fraction of loss + eta ||W||^2. Where rounds
+        gain little each, much more can be left: see `rate_`.
     max_iter : int, default 500
         Largest number of rounds of the three block steps.
 
@@ -62,6 +63,11 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
         Values of the objective after every round.
     stop_crit_ : float
         Relative decrease in the last round; `gap_` is None, since there is no certificate.
+    rate_ : float or None
+        Estimated linear rate: how much of the last round's gain the next one would have.
+        Further rounds would gain about ``stop_crit_ * rate_ / (1 - rate_)``; with a rate
+        near 1, as with a large `rho`, choose a smaller `tol`. None where the solver did
+        not converge, or gained nothing.
     """
 
     _by_sums: ClassVar = True
@@ -89,9 +95,11 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
+            estimate_rate=True,
             **self._options(),
         )
         state = result.info["state"]
+        self.rate_ = result.info["rate"]
         self.feature_precision_ = state.feature.matrix
         self.task_precision_ = state.task.matrix
         self.feature_covariance_ = state.feature.covariance

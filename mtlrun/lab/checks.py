@@ -31,7 +31,13 @@ from mtlrun.engine.methods import (
     quantities_of,
 )
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
-from mtlrun.lab.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, Curves
+from mtlrun.lab.report.checks import (
+    AVERAGE_RANK,
+    QUANTITIES,
+    VERDICT_WORDS,
+    VERDICTS,
+    Curves,
+)
 from mtlrun.lab.spec import (
     ANALYSIS_KINDS,
     FULL,
@@ -464,7 +470,11 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
             (("readings", name, "main", "of"), labels, "method")
             for name in _dict(data.get("readings"))
         ),
-        (("claims", ANY, "expect", "verdict"), VERDICTS, "verdict"),
+        (
+            ("claims", ANY, "expect", "verdict"),
+            [*VERDICT_WORDS, *VERDICTS],
+            "verdict",
+        ),
         *(
             (("claims", ANY, "checks", ANY, n), labels, "method")
             for n in ("of", "over", "methods", "control")

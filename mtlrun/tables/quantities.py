@@ -19,6 +19,9 @@ _SPOKEN = {
     "n_iter": "iterations",
     "gap": "duality gap",
     "truth_error": "relative error of the coefficients",
+    "rank": "rank of L",
+    "n_outliers": "outlier tasks",
+    "low_rank_error": "relative error of L",
     # quantities of measures
     "low": "lower end of the interval",
     "high": "upper end of the interval",

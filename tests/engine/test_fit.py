@@ -11,6 +11,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.simulate import simulate_rmtl
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.engine import fit
 from mtlrun.engine.fit import fit_job, part_of, score_candidates
@@ -482,6 +483,25 @@ def test_coefficients_are_compared_with_the_known_truth_of_a_regression(spies):
         replace(made(), truth={"W": truth}),
     ):
         assert "truth_error" not in facts_of(spies, data=other).record.solver
+
+
+@pytest.mark.parametrize("estimator", ["RobustMTL", "DivideAndConquerRMTL"])
+def test_records_of_robust_models_have_the_rank_of_l_and_the_outlier_tasks(estimator):
+    data = simulate_rmtl(n=120, d=12, m=8, rank=2, kind="value")
+    cell = replace(
+        cell_of(SPLITS["random"], metrics=("mse",)), method=Method(estimator)
+    )
+    fitted = fit_job(cell, data)
+    solver, model = fitted.record.solver, fitted.model
+    assert solver["rank"] == np.linalg.matrix_rank(model.low_rank_, tol=1e-4)
+    assert solver["n_outliers"] == np.sum(np.linalg.norm(model.outlier_, axis=1) > 1e-4)
+    truth = data.truth["L"].T
+    error = np.linalg.norm(model.low_rank_ - truth) / np.linalg.norm(truth)
+    assert solver["low_rank_error"] == pytest.approx(error)
+
+
+def test_records_of_other_models_have_no_rank(spies):
+    assert "rank" not in facts_of(spies).record.solver
 
 
 def test_no_truth_without_coefficients(spies):

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from mtlrun.estimators.independent import IndependentRidge
-from mtlrun.estimators.relationship import MTFL, MTRL
+from mtlrun.estimators.relationship import FETR, MTFL, MTRL
 
 TIGHT = {"tol": 1e-10, "max_iter": 50_000}
 
@@ -139,3 +139,19 @@ def test_bad_parameters_are_explained(model, message):
     X, Y, _ = problem()
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y)
+
+
+def test_the_rate_tells_what_a_slow_run_has_left_to_gain():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8))
+    W = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 5))
+    Y = X @ W + rng.normal(size=(60, 5))
+    params = {"eta": 0.1, "rho": 10.0, "accelerate": False, "max_iter": 20_000}
+    model = FETR(tol=1e-5, **params).fit(X, Y)
+    exact = FETR(tol=1e-11, **params).fit(X, Y)
+    fit_term = np.sum((Y - model.predict(X)) ** 2) + 0.1 * np.sum(model.coef_**2)
+    left = (model.objective_[-1] - exact.objective_[-1]) / fit_term
+    assert model.rate_ > 0.9
+    assert left > 10 * model.stop_crit_
+    estimate = model.stop_crit_ * model.rate_ / (1 - model.rate_)
+    assert left / 3 < estimate < 3 * left

@@ -39,16 +39,17 @@ def test_the_bare_name_is_the_table_of_the_first_paper():
     assert (experiment.id, experiment.profile) == ("dcrmtl/table2", "quick")
     assert [m.label for m in experiment.spec.methods] == LABELS
     assert experiment.paper_datasets == ("enron", "delicious", "eurlex-dc", "mediamill")
-    factors = ["1", "2", "2-eurlex", "12", "3", "4", "5-ladm", "5-dc"]
+    factors = ["1", "2", "2-eurlex", "12", "3", "4-mean", "5-ladm", "5-dc"]
     halves = [
         "6-simple",
-        "6-trace",
         "6-trace-dc",
         "6-ridge",
         "6-ridge-dc",
         "7-apg",
         "7-ladm",
         "11",
+        "4-more",
+        "15",
     ]
     assert [claim.id for claim in experiment.spec.claims] == [
         f"dcrmtl-{i}" for i in factors + halves
@@ -134,7 +135,7 @@ def test_claims_on_eurlex_are_asked_of_the_stand_in_at_one_precision():
         for check in claim.checks
         for name in check.dataset
     } == {
-        "eurlex-like (beta 0.1)",
+        "eurlex-like (beta 0.3)",
         "eurlex-like (beta 1)",
     }
     for method in spec.methods:

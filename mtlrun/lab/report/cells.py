@@ -417,6 +417,8 @@ HEAD = (
     "trial",
     "status",
 )
+#: Recorded of robust models L + E.
+ROBUST_PARTS = ("rank", "n_outliers", "low_rank_error")
 COST = (
     "seconds",
     PARALLEL,
@@ -426,6 +428,7 @@ COST = (
     "gap",
     "objective",
     "truth_error",
+    *ROBUST_PARTS,
 )
 OBJECTS = ("place", "tasks", "counts")
 #: Status of a method that has not all of its cells.
@@ -451,8 +454,9 @@ def load_results(folder: str | Path) -> pd.DataFrame:
         ``kind`` (reproduce, compare, train), ``experiment``, ``profile``, ``reading`` (empty without readings),
         ``dataset``, ``value`` (of the axis of a sweep), ``method``, ``trial``, ``status`` (``missing``: planned, not
         computed); a column per metric; ``seconds`` of the fit, ``seconds_parallel``, ``seconds_predict``,
-        ``seconds_search``, ``n_iter``, ``gap``, ``objective``, ``truth_error``; a column ``param_NAME`` per parameter
-        that a search chose; ``key`` of the cell and ``folder``. A cell that several tables share stands in each of
+        ``seconds_search``, ``n_iter``, ``gap``, ``objective``, ``truth_error``, ``rank``, ``n_outliers``,
+        ``low_rank_error`` (of robust models); a column ``param_NAME`` per parameter that a search chose;
+        ``key`` of the cell and ``folder``. A cell that several tables share stands in each of
         them; readings that were not begun are left out. Measurements have their quantities in place of metrics.
 
     Raises
@@ -625,7 +629,7 @@ def _numbers(record: Record | None) -> _Row:
     cost |= {PARALLEL: _parallel_seconds(record.seconds)}
     cost |= {
         name: record.solver.get(name)
-        for name in ("n_iter", "gap", "objective", "truth_error")
+        for name in ("n_iter", "gap", "objective", "truth_error", *ROBUST_PARTS)
     }
     search = record.selection.get("chosen")
     chosen = (

@@ -25,6 +25,9 @@ from mtlrun.utils.io import as_list
 from mtlrun.utils.sizes import PLANNED
 from mtlrun.utils.yaml import StrictModel
 
+#: How a verdict that holds in part is worded, and counted.
+_IN_PART = ("holds in part", "holds in part", "hold in part")
+
 
 class Verdict(StrEnum):
     """The words of verdicts, on claims and then on reference numbers, each with its tone.
@@ -36,7 +39,8 @@ class Verdict(StrEnum):
     said : str
         How it is said to readers.
     one, many : str
-        What a claim does, and what several do, where they are counted: those that hold mostly do as those that hold.
+        What a claim does, and what several do, where they are counted: those that hold
+        mostly are counted with those that hold in part.
     """
 
     tone: str
@@ -64,8 +68,8 @@ class Verdict(StrEnum):
         return verdict
 
     CONFIRMED = "confirmed", "good", "holds", "holds", "hold"
-    MOSTLY = "mostly", "good", "mostly holds", "holds", "hold"
-    PARTLY = "partly", "part", "partly holds", "holds in part", "hold in part"
+    MOSTLY = "mostly", "part", *_IN_PART
+    PARTLY = "partly", "part", *_IN_PART
     NOT_CONFIRMED = (
         "not confirmed",
         "bad",
@@ -81,9 +85,9 @@ class Verdict(StrEnum):
     NOT_TESTABLE = (
         "not testable here",
         "none",
-        "not tested here",
-        "was not tested here",
-        "were not tested here",
+        "not testable here",
+        "is not testable here",
+        "are not testable here",
     )
     WITHIN = "within", "good", "within tolerance"
     OUTSIDE = "outside", "bad", "out of tolerance"
@@ -101,7 +105,10 @@ VERDICTS, NUMBERS = (
     tuple(v for v in Verdict if not v.one),
 )
 #: Those under which a claim holds.
-HOLDING = (Verdict.CONFIRMED, Verdict.MOSTLY)
+HOLDING = (Verdict.CONFIRMED,)
+#: The words of verdicts on claims, as readers see them and as files may give them, with
+#: the values that records have.
+VERDICT_WORDS = {verdict.said: str(verdict) for verdict in VERDICTS}
 #: Colours of tones on a terminal.
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 
@@ -126,6 +133,9 @@ QUANTITIES = {
     "objective": "objective at the end",
     "average_rank": "rank of the method averaged over the data sets (1 is best), by the metric of `statistics`",
     "truth_error": "||W - W*||_F / ||W*||_F, W* the true coefficients (simulated regression data only)",
+    "rank": "rank of the low-rank part L of a robust model",
+    "n_outliers": "columns of the outlier part E of a robust model that are not zero",
+    "low_rank_error": "||L - L*||_F / ||L*||_F, L* the true low-rank part (simulated data only)",
 }
 #: Quantities of measures, beside the metrics, that are shares, and those that are differences of shares.
 SHARES = ("auc_target", "clean", "authors", "authors_last")
@@ -161,6 +171,11 @@ def _iso_date(value: object) -> Any:
     return str(date.fromisoformat(str(value)))
 
 
+def _verdict_value(word: str) -> str:
+    """Return the value of a verdict that may be given as readers see it."""
+    return VERDICT_WORDS.get(word, word)
+
+
 def _as_names(value: object) -> Any:
     return as_list(value) if value is None or isinstance(value, str) else value
 
@@ -194,15 +209,15 @@ ABOUT = 2.0
 CHECKS = {
     "ratio": (
         "quantity of over",
-        "dataset task effect bound stopped at_least at_most about",
+        "dataset task effect drift bound stopped at_least at_most about",
     ),
     "difference": (
         "quantity of over",
-        "dataset task effect bound stopped at_least at_most",
+        "dataset task effect drift bound stopped at_least at_most",
     ),
     "value": (
         "quantity of",
-        "dataset task effect bound stopped at_least at_most about",
+        "dataset task effect drift bound stopped at_least at_most about",
     ),
     "paired": ("quantity of over", "dataset unit test ties at_least at_most"),
     "order": ("quantity methods", "dataset task direction effect"),
@@ -231,10 +246,14 @@ class Stopped(StrictModel):
 class Check(StrictModel):
     """A comparison that decides a claim; `CHECKS` has the fields of each kind.
 
-    `at_least` and `at_most` are the bounds of the number that is claimed, `about` is a size, which holds within a
-    factor of 2, `ties` a difference up to which two values are equal, and `effect` the smallest difference that counts
-    (default: one standard error). `bound`: the number found is a bound of the true one; with `stopped` only where a run
-    was stopped, whose number decides nothing without `bound`."""
+    `at_least` and `at_most` are the bounds of the number that is claimed, `about` is a
+    size, which holds within a factor of 2, `ties` a difference up to which two values are
+    equal, and `effect` the smallest difference that counts (default: one standard error).
+    `drift` is how far the number of a fit that did not converge can still move, as
+    measured: only a comparison nearer to its bound is undecided for that reason. `bound`:
+    the number found is a bound of the true one; with `stopped` only where a run was
+    stopped, whose number decides nothing without `bound`.
+    """
 
     kind: Literal["ratio", "difference", "value", "paired", "order", "rejections"]
     quantity: str | None = None
@@ -250,6 +269,7 @@ class Check(StrictModel):
     bound: Literal["lower", "upper"] | None = None
     stopped: Stopped | None = None
     effect: NotNegative | None = None
+    drift: NotNegative | None = None
     ties: NotNegative = 0.0
     at_least: Number | None = None
     at_most: Number | None = None
@@ -310,7 +330,7 @@ class Check(StrictModel):
 class Expectation(StrictModel):
     """The verdict that a claim had: `from` is the profile of the run that it was taken from, `set` the day."""
 
-    verdict: str
+    verdict: Annotated[str, AfterValidator(_verdict_value)]
     set: Annotated[str, BeforeValidator(_iso_date)]
     from_: str = Field(alias="from")
 
@@ -319,7 +339,8 @@ class Claim(StrictModel):
     """A statement and the checks that decide it.
 
     `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it, and one
-    that is undecided or was not made leaves it undecided. `source`: the paper's statement, asked of its data or of
+    that is undecided or was not made leaves it undecided. `usually`: it says "usually" or "tends to", so it holds when
+    more than half of its comparisons do. `source`: the paper's statement, asked of its data or of
     other data, an audit of printed numbers or of the authors' files, or our own statement; they are counted
     separately."""
 
@@ -330,7 +351,14 @@ class Claim(StrictModel):
     expect: Expectation | None = None
     not_testable: str | None = None
     all: bool = False
+    usually: bool = False
     checks: list[Check] = []
+
+    @model_validator(mode="after")
+    def _one_quantifier(self) -> Claim:
+        if self.all and self.usually:
+            raise ValueError("a claim has either 'all' or 'usually'")
+        return self
 
 
 # ---------------------------------------------------------------------- other sections

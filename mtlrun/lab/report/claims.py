@@ -251,7 +251,8 @@ def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
     """Judge one claim under one reading (`verdict_of`)."""
     checks = [] if claim.not_testable else claim.checks
     results = [result for check in checks for result in evaluate(check, evidence)]
-    verdict, why = verdict_of(results, conjunction=claim.all), _summary(results)
+    verdict = verdict_of(results, conjunction=claim.all, usually=claim.usually)
+    why = _summary(results)
     if verdict == Verdict.NOT_TESTABLE:
         reasons = dict.fromkeys(result.why for result in results if result.why)
         why = claim.not_testable or "; ".join(reasons) or "the claim has no checks"
@@ -268,13 +269,15 @@ def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
     )
 
 
-def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> Verdict:
+def verdict_of(
+    results: Sequence[CheckResult], *, conjunction: bool = False, usually: bool = False
+) -> Verdict:
     """Return the verdict on a claim from its comparisons.
 
     Confirmed when all of them hold; mostly from 80% on, and partly above one half, of those that could be made (of all
     of them for mostly). Undecided when the undecided ones could still carry it over one half; else not confirmed. A
     `conjunction` is not confirmed as soon as one comparison fails, and undecided as long as one is undecided or could
-    not be made.
+    not be made. A statement on what is `usually` so is confirmed above one half.
     """
     good = sum(f.holds is True for f in results)
     bad = sum(f.holds is False for f in results)
@@ -286,6 +289,8 @@ def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> 
         return Verdict.CONFIRMED
     if conjunction:
         return Verdict.NOT_CONFIRMED if bad else Verdict.UNDECIDED
+    if usually and good > made / 2:
+        return Verdict.CONFIRMED
     if good >= MOSTLY * len(results):
         return Verdict.MOSTLY
     if good > made / 2:
@@ -658,7 +663,11 @@ def _unsettled(
         return f"{pairs} pairs give no p-value below {show(least, 'small')}"
     is_bound = bound is not None and bound == _bound_of_unconverged(check, rows)
     for row in [] if is_bound else rows:
-        if row.status == NOT_CONVERGED and quantity not in ACCURACY:
+        if (
+            row.status == NOT_CONVERGED
+            and quantity not in ACCURACY
+            and abs(margin) <= _remaining_change(check, row)
+        ):
             return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
     if abs(margin) < effect:
         return f"{_distance(check, margin)}, less than the {_size(check, effect)} that we count as a difference"
@@ -679,6 +688,19 @@ def _unsettled(
     ):
         return f"{quantity} is a bound, which can decide the other side only"
     return None
+
+
+def _remaining_change(check: Check, row: MethodResult) -> float:
+    """Return how far the number of a row that did not converge can still move.
+
+    As the check says, or for objectives by the certified gap; else without a limit.
+    """
+    if check.drift is not None:
+        return check.drift
+    gap = row.value("gap")
+    if check.quantity != "objective" or gap is None:
+        return math.inf
+    return gap * abs(row.value("objective") or 0.0)
 
 
 def _on_predictions(

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from mtlrun.engine.record import NOT_CONVERGED, TIMEOUT
-from mtlrun.lab.report.cells import MISSING, PARTIAL, MethodResult, Run
+from mtlrun.lab.report.cells import MISSING, PARTIAL, ROBUST_PARTS, MethodResult, Run
 from mtlrun.lab.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
 from mtlrun.lab.report.interpretations import JudgedRun, ReferenceVerdict
 from mtlrun.lab.report.statistics import direction
@@ -288,7 +288,7 @@ class _Layout:
             text = _percent(value) + (
                 f" ± {_percent(spread)}" if spread is not None else ""
             )
-        elif quantity in QUANTITIES and quantity != "truth_error":
+        elif quantity in QUANTITIES and quantity not in ("truth_error", *ROBUST_PARTS):
             text = show(value, "ratio" if quantity == "speedup" else "seconds")
         else:
             text = mean_std(row, quantity)

@@ -24,7 +24,7 @@ from mtlrun.lab.report.cells import (
     Run,
     mark_simulated,
 )
-from mtlrun.lab.report.checks import VERDICTS, Verdict, said
+from mtlrun.lab.report.checks import HOLDING, VERDICTS, Verdict, said
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
 from mtlrun.lab.stored import made_and_verified
 from mtlrun.tables.quantities import spoken
@@ -342,7 +342,10 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
         "objective:score",
         "stopped by",
     )
-    section = Section("Solvers", grids=[ReportTable.of(*head)])
+    # Which parts a robust model has says whether anything was shared, or divided, at all.
+    has_parts = any(row.value("rank") is not None for row in rows)
+    parts = ("rank of L", "outlier tasks") if has_parts else ()
+    section = Section("Solvers", grids=[ReportTable.of(*head, *parts)])
     for row in rows:
         records = run.results_of(row.dataset, row.method)
         flags = [
@@ -366,6 +369,8 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
             row.value("objective"),
             stopped,
         ]
+        if has_parts:
+            found += [_list_counts(row, "rank"), _list_counts(row, "n_outliers")]
         section.grids[0].rows.append([row.dataset, row.method, *found])
     bad = [
         f"{row.method} on {row.dataset}"
@@ -376,6 +381,12 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
         line = f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
         section.lines.append(line)
     return section
+
+
+def _list_counts(row: MethodResult, quantity: str) -> str | None:
+    """List a whole number of every split, as ``0, 0, 3``; None where there is none."""
+    values = row.by_trial(quantity).values()
+    return ", ".join(f"{value:.0f}" for value in values) or None
 
 
 def timing_section(run: Run) -> Section:
@@ -710,6 +721,64 @@ _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Source of claims that are not those of a paper, and of audits of its numbers and files.
 OURS = "ours"
 AUDIT = "audit"
+
+
+#: Parts of a paper in the order in which claims about them are counted; tables and
+#: figures follow under their own names, then what only the text says.
+THEORY, ALGORITHMS, TEXT = "theory", "algorithms", "text"
+
+
+def group_of(claim: ClaimVerdict) -> str:
+    """Return the part of the paper that a claim is about: a table that refutes a
+    statement is one part, however many claims are read off it."""
+    where = (claim.where or "").lower()
+    if "theorem" in where or "lemma" in where:
+        return THEORY
+    if "algorithm" in where:
+        return ALGORITHMS
+    found = re.search(r"\b(table|figure)s? (\w+)", where)
+    if found is None:
+        return TEXT
+    return f"{found[1].capitalize()} {found[2].upper()}"
+
+
+def claims_by_group(claims: Iterable[ClaimVerdict]) -> dict[str, list[ClaimVerdict]]:
+    """Return claims by the part of the paper: theory, algorithms, tables and figures,
+    text."""
+    groups: dict[str, list[ClaimVerdict]] = {}
+    for claim in claims:
+        groups.setdefault(group_of(claim), []).append(claim)
+
+    def place(name: str) -> tuple[int, str]:
+        first = (THEORY, ALGORITHMS)
+        if name in first:
+            return first.index(name), name
+        return (3 if name == TEXT else 2), name
+
+    return {name: groups[name] for name in sorted(groups, key=place)}
+
+
+def groups_text(claims: Iterable[ClaimVerdict]) -> str:
+    """Say of every part of the paper how many of its claims hold, of those tested."""
+    parts = []
+    for name, group in claims_by_group(claims).items():
+        tested = [c for c in group if c.verdict != Verdict.NOT_TESTABLE]
+        holding = sum(claim.verdict in HOLDING for claim in tested)
+        if tested:
+            parts.append(f"{name} {holding} of {len(tested)}")
+    return ", ".join(parts)
+
+
+def groups_grid(claims: Iterable[ClaimVerdict]) -> ReportTable:
+    """Return how many claims of every part of the paper have which verdict."""
+    words = list(dict.fromkeys(verdict.said for verdict in VERDICTS))
+    grid = ReportTable.of(
+        "part of the paper", "claims:count", *(f"{w}:count" for w in words)
+    )
+    for name, group in claims_by_group(claims).items():
+        counts = Counter(said(claim.verdict) for claim in group)
+        grid.rows.append([name, len(group), *(counts[word] or None for word in words)])
+    return grid
 
 
 def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:

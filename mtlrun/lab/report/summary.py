@@ -292,10 +292,10 @@ def overview_sections(
 
     def grid(found: Sequence[tuple[RunReport, ClaimVerdict]]) -> ReportTable:
         rows = (
-            [link(e.place, anchor="#claims"), *claim_row(e.report.run, c)]
+            [link(e.place, anchor="#claims"), c.id, *claim_row(e.report.run, c)]
             for e, c in found
         )
-        return ReportTable.of("run", *COLUMNS, rows=rows)
+        return ReportTable.of("run", "id", *COLUMNS, rows=rows)
 
     sections = []
     for paper, entries in overview.papers.items():

@@ -281,6 +281,7 @@ def solve_fetr(
     tol: float = 1e-5,
     max_iter: int = 500,
     callback: FetrCallback | None = None,
+    estimate_rate: bool = False,
 ) -> SolverResult:
     """Minimise the objective of `FetrProblem` in turn over W, S1 and S2.
 
@@ -317,13 +318,19 @@ def solve_fetr(
         Rounds of the three steps, those undone included.
     callback : callable, optional
         Called with (round, objective, `FetrState`) after every accepted round; stops the run by returning True.
+    estimate_rate : bool, default False
+        Make one more round, which is not kept, to estimate the linear rate of a run that
+        converged.
 
     Returns
     -------
     SolverResult
-        `stop_crit` is the larger of the two fractions; `objective` has the value after every accepted round. `info`:
-        ``state`` (`FetrState`), ``w_iterations`` (of each W-step), ``undone`` (extrapolations), ``residual`` (of the
-        equations for W, relative to X'y). The problem is not convex: there is no duality gap.
+        `stop_crit` is the larger of the two fractions; `objective` has the value after
+        every accepted round. `info`: ``state`` (`FetrState`), ``w_iterations`` (of each
+        W-step), ``undone`` (extrapolations), ``residual`` (of the equations for W,
+        relative to X'y), and ``rate`` if it was estimated, the gain of a plain round
+        divided by the gain of the previous one. The problem is not convex: there is no duality
+        gap.
 
     Raises
     ------
@@ -347,6 +354,8 @@ def solve_fetr(
         if callback is not None and callback(rounds, run.objective[-1], run.state):
             message = "stopped by the callback"
             break
+    criterion = run.criterion
+    rate = run.estimate_rate() if converged and estimate_rate else None
     W = run.state.W
     system = problem.system(run.state.feature, run.state.task)
     return SolverResult(
@@ -355,9 +364,10 @@ def solve_fetr(
         converged=converged,
         n_iter=rounds,
         objective=run.objective,
-        stop_crit=run.criterion,
+        stop_crit=criterion,
         message=message,
         info={
+            "rate": rate,
             "state": run.state,
             "w_iterations": run.w_iterations,
             "undone": run.undone,
@@ -408,6 +418,26 @@ class _FetrIteration:
         self.state = new
         self._choose_next(self.criterion <= tol)
         return True
+
+    def estimate_rate(self) -> float | None:
+        """Return the gain of one more plain round divided by that of the last one.
+
+        The last round must have been plain. The state stays as it is; None without a
+        round before, or where nothing was gained.
+        """
+        if len(self.objective) < 2 or self.objective[-2] <= self.objective[-1]:
+            return None
+        state = self.state
+        values = list(self.objective)
+        undone = self.undone
+        self._restart(state)
+        accepted = self.step(np.inf)
+        gain = values[-1] - self.objective[-1] if accepted else 0.0
+        self.state = state
+        self.objective = values
+        self.undone = undone
+        self.w_iterations.pop()
+        return min(1.0, max(0.0, gain / (values[-2] - values[-1])))
 
     def _accept(self, value: float, fit: float, scale: float) -> bool:
         """Note the objective after a round unless an extrapolation has raised it."""

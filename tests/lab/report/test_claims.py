@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.checks import Claim, Expectation
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.claims import verdict_of as verdict_of_results
 
@@ -357,6 +359,49 @@ def test_verdict_of_comparisons(words, verdict, of_a_conjunction):
     results = [result(word) for word in words.split()]
     assert verdict_of_results(results) == verdict
     assert verdict_of_results(results, conjunction=True) == of_a_conjunction
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        ("good good bad", "confirmed"),
+        ("good good open", "confirmed"),
+        ("good bad", "not confirmed"),
+        ("good open bad open", "undecided"),
+        ("bad bad open", "not confirmed"),
+    ],
+)
+def test_what_usually_is_so_holds_above_one_half(words, verdict):
+    results = [result(word) for word in words.split()]
+    assert verdict_of_results(results, usually=True) == verdict
+
+
+def test_a_claim_says_all_or_usually_but_not_both():
+    with pytest.raises(ValidationError):
+        Claim(id="c", text="so", all=True, usually=True)
+
+
+def test_an_expectation_takes_the_words_of_the_pages():
+    for word in ("does not hold", "not confirmed"):
+        stated = {"verdict": word, "set": "2026-11-20", "from": "quick"}
+        assert Expectation.model_validate(stated).verdict == "not confirmed"
+
+
+@pytest.mark.parametrize(
+    ("drift", "verdict"), [(0.01, "confirmed"), (0.2, "undecided")]
+)
+def test_a_fit_that_did_not_converge_decides_beyond_what_it_can_still_move(
+    maker, drift, verdict
+):
+    maker.fill()
+    for trial in range(maker.trials):
+        maker.records["alpha", "One Norm", trial].metrics["auc"] = 0.6
+        maker.records["alpha", DC, trial].metrics["auc"] = 0.7
+        maker.records["alpha", "One Norm", trial].status = "not_converged"
+    fields = {"quantity": "auc", "of": DC, "over": "One Norm", "at_least": 0}
+    check = {"kind": "difference", "dataset": "alpha", **fields}
+    assert verdict_of(maker, {**check, "drift": drift}).verdict == verdict
+    assert verdict_of(maker, check).verdict == "undecided"
 
 
 # --- what decides nothing

@@ -5,6 +5,7 @@ First every check of every experiment, on invented rows; then every claim of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from mtlrun.engine.interfaces import METRIC_FACTS
 from mtlrun.engine.record import Record
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.report.cells import MethodResult, Run, method_results, read_run
-from mtlrun.lab.report.checks import Check, Claim, Verdict
+from mtlrun.lab.report.checks import SHARES, Check, Claim, Verdict
 from mtlrun.lab.report.claims import Evidence, evaluate, judge
 from mtlrun.lab.report.interpretations import judged
 from mtlrun.lab.report.statistics import rank_groups
@@ -154,6 +156,63 @@ def test_a_spoiled_record_flips_every_check(path):
                 assert held[True] != held[False], name
             else:
                 assert held == {True: {True}, False: {False}}, name
+
+
+def feasible_range(check: dict[str, Any]) -> tuple[float, float]:
+    """Return between which numbers that of a check can lie at all."""
+    quantity, kind = str(check.get("quantity")), check["kind"]
+    facts = METRIC_FACTS.get(quantity)
+    share = quantity in SHARES or (facts is not None and facts.greater_is_better)
+    if kind == "paired":
+        return 0.0, 1.0
+    if kind == "difference" and share:
+        return -1.0, 1.0
+    if kind == "value" and share:
+        return 0.0, 1.0
+    if kind == "ratio":
+        return 0.0, math.inf
+    return -math.inf, math.inf
+
+
+@pytest.mark.parametrize(
+    "path",
+    [entry.path for entry in artefacts()],
+    ids=[entry.id for entry in artefacts()],
+)
+def test_no_check_has_a_bound_that_every_number_keeps(path):
+    for _, name, check in shipped(path):
+        if check["kind"] in ("order", "rejections"):
+            continue
+        low, high = feasible_range(check)
+        lower, upper = check.get("at_least"), check.get("at_most")
+        assert lower is None or low < lower <= high, name
+        assert upper is None or low <= upper < high, name
+
+
+def test_zero_coefficients_refute_theorem_1_of_dc_rmtl():
+    """Divided and undivided models without a low-rank part have the same errors."""
+    experiment = load_experiment("dcrmtl/theorem1")
+    claim = next(
+        Claim.model_validate(c)
+        for c in experiment.config["claims"]
+        if c["id"] == "dcrmtl-13"
+    )
+
+    def verdict(rank: int) -> str:
+        rows = []
+        for method in ("projected", "not projected"):
+            cell = {"status": "ok", "low_rank_error": 1.0, "rank": rank}
+            cells = pd.DataFrame([{"trial": t, "counts": {}, **cell} for t in TRIALS])
+            rows.append(MethodResult("alpha", method, cells, [], medians=()))
+        info = {
+            "config": experiment.config,
+            "datasets": {"alpha": {"id": "alpha"}},
+            "paper_datasets": ["alpha"],
+        }
+        return judge(claim, Evidence(Run(Path(), info, []), rows)).verdict
+
+    assert verdict(rank=0) == Verdict.NOT_CONFIRMED
+    assert verdict(rank=5) == Verdict.CONFIRMED
 
 
 # --- the claims of the committed runs, on their records

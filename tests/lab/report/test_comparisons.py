@@ -573,7 +573,7 @@ def test_readings_under_which_nothing_can_be_said_do_not_count():
 
     assert (
         holding("confirmed", "mostly", "partly")
-        == "holds under 2, holds in part under 1 of 3 interpretations"
+        == "holds in part under 2, holds under 1 of 3 interpretations"
     )
     assert "holds under 1, is undecided under 1 of 2" in holding(
         "confirmed", "not testable here", "undecided"

@@ -185,11 +185,11 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
         "edges": {"alpha": "high"},
     }
     lines = printed(maker, 200).splitlines()
-    assert [line for line in lines if line.startswith("not tested")] == [
-        "not tested here: 2 claims: made-2, made-3 (the figures are lost)."
+    assert [line for line in lines if line.startswith("not testable")] == [
+        "not testable here: 2 claims: made-2, made-3 (the figures are lost)."
     ]
     outcome = lines.index(
-        "3 claims of the paper: 1 does not hold, 2 were not tested here."
+        "3 claims of the paper: 1 does not hold, 2 are not testable here."
     )
     assert lines[outcome + 1] == "6 of 6 cells done."
     verdict = next(
@@ -213,7 +213,7 @@ def test_further_claims_add_up_with_those_that_were_not_tested(maker):
     report = build_report(maker.fill().write())
     assert (
         report.findings[-1]
-        == "3 further claims: 1 holds, 1 does not hold, 1 was not tested here."
+        == "3 further claims: 1 holds, 1 does not hold, 1 is not testable here."
     )
 
 
