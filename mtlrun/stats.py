@@ -1,7 +1,8 @@
 """Tests that compare methods over splits or data sets.
 
 Tables have one row per block (data set, or split of one data set) and one column per method. Demsar, "Statistical
-Comparisons of Classifiers over Multiple Data Sets", JMLR 7 (2006), is the source of what is not cited at its function.
+Comparisons of Classifiers over Multiple Data Sets", JMLR 7 (2006), is the source of methods that cite
+no other source.
 
 Tail probabilities are those of `scipy.special`: importing `scipy.stats` takes longer than a whole report.
 """
@@ -92,7 +93,8 @@ def paired_test(
         raise ValueError(
             "corrected_t needs test_over_train, the test rows over the training rows of a split"
         )
-    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    first = np.asarray(a, dtype=float)
+    second = np.asarray(b, dtype=float)
     if first.shape != second.shape or first.ndim != 1:
         raise ValueError(
             f"a and b must be 1-D of the same length, got {first.shape} and {second.shape}"
@@ -103,16 +105,19 @@ def paired_test(
     statistic: float | None
     pvalue: float | None
     if n < 2:
-        statistic, pvalue = None, None
+        statistic = None
+        pvalue = None
     elif not difference.any():
-        statistic, pvalue = 0.0, 1.0
+        statistic = 0.0
+        pvalue = 1.0
     elif kind == "wilcoxon":
         statistic, pvalue = _wilcoxon(difference)
     else:
         statistic, pvalue = _t(difference, 1 / n + overlap)
     mean = float(difference.mean()) if n else np.nan
     signs = np.sign(difference)
-    wins, losses = int((signs > 0).sum()), int((signs < 0).sum())
+    wins = int((signs > 0).sum())
+    losses = int((signs < 0).sum())
     return PairedTest(kind, n, mean, statistic, pvalue, wins, losses, n - wins - losses)
 
 
@@ -234,13 +239,18 @@ def friedman(table: ArrayLike) -> FriedmanTest:
         )
     between = n * float(((ranks.mean(axis=0) - (k + 1) / 2) ** 2).sum())
     within = float(((ranks - (k + 1) / 2) ** 2).sum()) / (n * (k - 1))
-    chi2 = between / within if within > 0 else 0.0  # all values tied in every row
+    # All values tied in every row.
+    chi2 = 0.0
+    if within > 0:
+        chi2 = between / within
     chi2_pvalue = float(chdtrc(k - 1, chi2))
     rest = n * (k - 1) - chi2
-    f = (
-        (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf
-    )  # all rows rank the methods in the same order
-    f_pvalue = float(fdtrc(k - 1, (k - 1) * (n - 1), f)) if np.isfinite(f) else 0.0
+    # All rows rank the methods in the same order.
+    f = np.inf
+    f_pvalue = 0.0
+    if rest > 1e-12 * n * k:
+        f = (n - 1) * chi2 / rest
+        f_pvalue = float(fdtrc(k - 1, (k - 1) * (n - 1), f))
     return FriedmanTest(n, k, chi2, chi2_pvalue, f, f_pvalue)
 
 
@@ -299,7 +309,8 @@ def control_tests(
     ranks = rank_table(table, greater_is_better=greater_is_better).mean(axis=0)
     n, k = np.shape(table)
     z = np.delete((ranks - ranks[control]) / np.sqrt(k * (k + 1) / (6.0 * n)), control)
-    columns, raw = np.delete(np.arange(k), control), 2 * ndtr(-np.abs(z))
+    columns = np.delete(np.arange(k), control)
+    raw = 2 * ndtr(-np.abs(z))
     adjusted = holm(raw)
     return [
         ControlTest(
@@ -307,10 +318,10 @@ def control_tests(
             float(z[i]),
             float(raw[i]),
             float(adjusted[i]),
-            level / (len(z) - place),
+            level / (len(z) - position),
             bool(adjusted[i] <= level),
         )
-        for place, i in enumerate(np.argsort(raw, kind="stable"))
+        for position, i in enumerate(np.argsort(raw, kind="stable"))
     ]
 
 

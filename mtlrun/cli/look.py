@@ -442,7 +442,7 @@ def list_(
 
 def _details(names: list[str], form: Format) -> None:
     """Describe some methods in full, or all."""
-    from mtlrun.estimators.facts import references
+    from mtlrun.estimators.metadata import references
     from mtlrun.estimators.registry import METHODS, get_method
 
     methods = [get_method(name) for name in names] or list(METHODS.values())

@@ -24,8 +24,8 @@ from mtlrun.data.splits import GROUP
 from mtlrun.engine.job import TABLE_WITH_LEVELS, with_params
 from mtlrun.engine.methods import class_path, parameter_names
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
-from mtlrun.estimators.facts import Facts, Scale
 from mtlrun.estimators.inputs import takes_groups
+from mtlrun.estimators.metadata import MethodMetadata, Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.solvers.hierarchical.smooth_parts import MAX_CROSSED_LEVELS
 
@@ -518,13 +518,13 @@ def has_coefficients(candidate: Candidate) -> bool:
 
 def grid_of(name: str, scale: Scale) -> dict[str, list[Any]]:
     """Return the values searched: those of the class for the scale of the data, if it has some, else its defaults."""
-    facts = getattr(load_class(name), "facts", None)
-    if not isinstance(facts, Facts):
+    metadata = getattr(load_class(name), "metadata", None)
+    if not isinstance(metadata, MethodMetadata):
         return {}
     return (
-        facts.search(scale)
-        if facts.search
-        else {name: list(values) for name, values in facts.default_grid.items()}
+        metadata.search(scale)
+        if metadata.search
+        else {name: list(values) for name, values in metadata.default_grid.items()}
     )
 
 

@@ -15,9 +15,9 @@ from mtlrun.estimators.base import (
     RegressorMTL,
     rows_by_code,
 )
-from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.hierarchical_labels import LOGISTIC_VARIANCE
 from mtlrun.estimators.inputs import weighted_rows
+from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.smooth_base import (
     CommonParts,
     FlatRows,
@@ -386,7 +386,7 @@ class SmoothMTL(_SmoothRegressor):
     >>> mean, std = model.predict([[0.8, 0.0]], task_id=[99], return_std=True)
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("rasmussen2006", "gilmour1995"),
         complexity=(
             "N m^2 + sum of n_t^3 per evaluation of 15 to 50, "
@@ -431,7 +431,7 @@ class SmoothPooled(_SmoothRegressor):
     [2.0]
     """
 
-    facts: ClassVar = replace(SmoothMTL.facts, multitask=False, changes=())
+    metadata: ClassVar = replace(SmoothMTL.metadata, multitask=False, changes=())
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return COMMON_PARTS, ("level",)
@@ -462,7 +462,7 @@ class SmoothIndependent(_SmoothRegressor):
     [1.0]
     """
 
-    facts: ClassVar = replace(SmoothMTL.facts, multitask=False)
+    metadata: ClassVar = replace(SmoothMTL.metadata, multitask=False)
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), TASK_PARTS
@@ -562,7 +562,7 @@ class SmoothMTLClassifier(_SmoothClassifier):
     ['yes', 'no']
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("rasmussen2006", "breslow1993"),
         complexity=(
             "N m^2 + sum of n_t^3 per Newton step of the mode, "
@@ -592,7 +592,7 @@ class SmoothPooledClassifier(_SmoothClassifier):
             where log-odds of y_t = mu + f(x) + b_t,  mu ~ N(0, 100)
     """
 
-    facts: ClassVar = replace(SmoothMTLClassifier.facts, multitask=False)
+    metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return COMMON_PARTS, ("level",)
@@ -608,7 +608,7 @@ class SmoothIndependentClassifier(_SmoothClassifier):
             where log-odds of y_t = mu + h_t(x),  mu ~ N(0, 100)
     """
 
-    facts: ClassVar = replace(SmoothMTLClassifier.facts, multitask=False)
+    metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), TASK_PARTS

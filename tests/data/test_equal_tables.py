@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.chunks.table import ChunkedTable
+from mtlrun.data.named_columns import matching, target_columns
 from mtlrun.data.names import (
     MISSING,
     class_task,
@@ -22,7 +23,7 @@ from mtlrun.data.names import (
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.splits import short_tasks
-from mtlrun.data.table import matching, read_table, table_of_frame, target_columns
+from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.features.table import TableFeatures
 
