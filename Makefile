@@ -73,10 +73,12 @@ format: $(DEV) ## Format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, and what `make pages` writes
+generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, output and pictures of the guide, and what `make pages` writes
 	$(BIN)/python -m mtlrun.estimators
 	$(BIN)/python scripts/interfaces.py
-	$(BIN)/python scripts/marked_pages.py docs/protocols.md docs/extending.md
+	$(BIN)/python scripts/marked_pages.py docs/protocols.md docs/extending.md docs/guide/*.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py --write docs/guide docs/start docs/index.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_pictures.py docs/pictures
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
 	$(MAKE) pages
 
@@ -92,7 +94,8 @@ data: $(RUN) ## Fetch data sets: DATA="enron delicious"
 bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some take long, see their --help
 	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
-docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings and broken links are errors
+docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings, broken links and changed output are errors
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py docs/guide docs/start docs/index.md
 	$(BIN)/python scripts/docs_source.py build/docs
 	$(BIN)/python scripts/docs_pictures.py build/docs/pictures
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/sphinx-build -W --keep-going -q -j 2 -c docs -b html -d build/doctrees build/docs site

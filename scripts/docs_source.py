@@ -26,6 +26,14 @@ REPORTS = ("*/*/*/report.md", "*/*/*/figures/*.svg", "*/*/*/table.csv")
 #: Figures of a run on the page of figures; its report has all.
 MOST_FIGURES = 2
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
+#: A block of text that follows a block of Python: its output.
+_OUTPUT = re.compile(
+    r"(^```python\n(?:(?!^```).)*?^```\n(?:(?!^```|^#).)*?)^```text$",
+    re.DOTALL | re.MULTILINE,
+)
+_EXAMPLE = re.compile(r"^examples/gallery/(plot_\w+)\.py$")
+#: Names behind "Classes: " lead to the list of all classes; on the site each has a page.
+_CLASSES = re.compile(r"(?<=: )\[((?:[A-Z]\w+(?:, )?)+)\]\([./]*api/estimators\.md\)")
 _TITLE = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
 #: Stands in a page where the chart of its questions belongs.
 _CHART = "<!-- chart -->"
@@ -84,6 +92,7 @@ def page(text: str, place: Path, path: Path) -> str:
     def moved(link: re.Match[str]) -> str:
         goal = posixpath.normpath(posixpath.join(posixpath.dirname(origin), link[1]))
         goal = re.sub(r"\.ipynb$", ".md", goal)  # notebooks are pages of the site
+        goal = _EXAMPLE.sub(r"docs/gallery/\1.rst", goal)  # so are examples
         return posixpath.relpath(
             goal.removeprefix("docs/"), posixpath.dirname(uri) or "."
         )
@@ -91,8 +100,18 @@ def page(text: str, place: Path, path: Path) -> str:
     if _CHART in text:
         drawn = runpy.run_path(str(ROOT / "scripts" / "docs_chart.py"))["chart"](text)
         text = text.replace(_CHART, f"```{{raw}} html\n{drawn}\n```")
+    text = _CLASSES.sub(_class_links, text)
+    text = _OUTPUT.sub(r"\1```{code-block} text\n:class: output\n", text)
     text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))
     return ORPHAN + text if path.name in ("report.md", "summary.md") else text
+
+
+def _class_links(link: re.Match[str]) -> str:
+    """Return a link to the page of each class that is named."""
+    names = link[1].split(", ")
+    return ", ".join(
+        f"{{py:class}}`{name} <mtlrun.estimators.{name}>`" for name in names
+    )
 
 
 def figures() -> str:

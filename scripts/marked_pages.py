@@ -1,7 +1,9 @@
-"""What stands between marks of pages: what the papers leave open and what we chose, made from the experiment files, and
-the content of files.
+"""Write what stands between marks of pages; the text around the marks is kept.
 
-``python scripts/marked_pages.py docs/protocols.md docs/extending.md`` writes it again; the text around it is kept.
+Marks enclose what the papers leave open and what we chose (from the experiment files),
+the content of files, and the references of the user guide (from BibTeX files)::
+
+    python scripts/marked_pages.py docs/protocols.md docs/extending.md docs/guide/*.md
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 
 from mtlrun.lab.catalogue import catalogue
@@ -23,6 +26,15 @@ _CHOICES = re.compile(
 _FILE = re.compile(
     r"<!-- include: (?P<path>\S+) -->\n(?:\n```python\n.*?\n```\n)?", re.DOTALL
 )
+_REFERENCES = re.compile(
+    r"<!-- references: (?P<keys>[\w ]+?) -->\n.*?<!-- end of references -->", re.DOTALL
+)
+#: References of methods, and those of the guide alone.
+BIBLIOGRAPHIES = ("mtlrun/estimators/methods.bib", "docs/references.bib")
+#: References with more authors name the first one only.
+MAX_AUTHORS = 4
+_ENTRY = re.compile(r"^@\w+{(\w+),\n(.*?)^}$", re.DOTALL | re.MULTILINE)
+_FIELD = re.compile(r"(\w+) = {((?:[^{}]|{[^{}]*})*)}")
 _PAGE = re.compile(r"docs/(\w+)\.md")
 #: Sections of an experiment that are quoted, with the word before each, and what in them does not say much.
 _QUOTED = {
@@ -60,7 +72,59 @@ def filled(text: str) -> str:
         content = (ROOT / found["path"]).read_text(encoding="utf-8")
         return f"<!-- include: {found['path']} -->\n\n```python\n{content}```\n"
 
+    def cited(match: re.Match[str]) -> str:
+        keys = match["keys"]
+        lines = "".join(f"* {reference(key)}\n" for key in keys.split())
+        return f"<!-- references: {keys} -->\n{lines}<!-- end of references -->"
+
+    text = _REFERENCES.sub(cited, text)
     return _FILE.sub(code, _CHOICES.sub(block, text))
+
+
+@cache
+def bibliography() -> dict[str, dict[str, str]]:
+    """Return the fields of all references, by key."""
+    entries = {}
+    for name in BIBLIOGRAPHIES:
+        for key, body in _ENTRY.findall((ROOT / name).read_text("utf-8")):
+            entries[key] = dict(_FIELD.findall(body))
+    return entries
+
+
+def reference(key: str) -> str:
+    """Return a reference as Markdown: authors, title linked to its DOI, where, year.
+
+    Raises
+    ------
+    ValueError
+        If neither file has an entry of this key.
+    """
+    if key not in bibliography():
+        raise ValueError(f"no reference {key!r} in {' or '.join(BIBLIOGRAPHIES)}")
+    fields = {
+        name: _without_latex(value) for name, value in bibliography()[key].items()
+    }
+    surnames = [author.split(",")[0] for author in fields["author"].split(" and ")]
+    authors = surnames[0]
+    if len(surnames) > MAX_AUTHORS:
+        authors = f"{surnames[0]} et al."
+    elif len(surnames) > 1:
+        authors = f"{', '.join(surnames[:-1])} and {surnames[-1]}"
+    title = fields["title"]
+    if "doi" in fields:
+        title = f"[{title}](https://doi.org/{fields['doi']})"
+    venue = fields.get("journal") or fields.get("booktitle") or fields["publisher"]
+    text = f"{authors} ({fields['year']}). {title}. {venue}."
+    wrapped = textwrap.fill(text, 97, break_long_words=False, break_on_hyphens=False)
+    return textwrap.indent(wrapped, "  ").lstrip()
+
+
+def _without_latex(value: str) -> str:
+    """Return a field with its accents as letters and without braces."""
+    accents = {'\\"a': "ä", '\\"o': "ö", '\\"u': "ü", "\\'e": "é", "\\'a": "á"}
+    for written, letter in accents.items():
+        value = value.replace(f"{{{written}}}", letter).replace(written, letter)
+    return " ".join(value.replace("{", "").replace("}", "").replace("--", "-").split())
 
 
 def choices(paper: str) -> str:

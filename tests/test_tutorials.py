@@ -30,7 +30,8 @@ TUTORIALS = [
 #: Pages of questions, from which the site draws charts.
 CHARTS = [DOCS / "start" / "is-it-mine.md", DOCS / "guide" / "choosing.md"]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-#: Pages beside the tutorials whose blocks run: Python in test_docs.py, the other languages here, or as named.
+#: Pages beside the tutorials whose blocks run: Python in test_docs_output.py and test_docs.py,
+#: the other languages here, or as named.
 RUN = {
     "python": {
         "README.md",  # test_readme.py
@@ -68,8 +69,13 @@ def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)  # as `python FILE` does
     monkeypatch.delenv("MTLRUN_DATA", raising=False)
     said = ""
+    previous = ""
     for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
         note, language, body = block["note"] or "", block["language"], block["body"]
+        is_output_of_python = previous == "python" and language == "text"
+        previous = language
+        if is_output_of_python:  # checked in test_docs_output.py
+            continue
         if note.startswith(("needs data", "not run")):
             continue
         if edit := _EDIT.search(note):

@@ -131,7 +131,6 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
         "TraceNormMTL",
         "SparseLowRankMTL",
         "RobustMTL",
-        "ConvexASO",
     ]
     names += [
         "DirtyMTL",

@@ -83,6 +83,9 @@ class MethodFacts:
         results of earlier versions are out of date.
     digits : int, default 6
         Decimal digits to which a fit that is repeated elsewhere must agree (`mtlrun verify`).
+    alias_of : str
+        Method that minimizes the same objective under the name that is preferred, empty for
+        none. An alias keeps its parameters and stored results; it is not compared by default.
     """
 
     losses: Sequence[str] = ("squared",)
@@ -96,6 +99,7 @@ class MethodFacts:
     cite: Sequence[str] = ()
     changes: Sequence[str] = ()
     digits: int = 6
+    alias_of: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +173,7 @@ class MethodInfo(MethodFacts):
             for key, values in self.default_grid.items()
         )
         found = [
+            ("Same model as", self.alias_of),
             ("Minimizes", self.objective),
             ("Kind", self.kind + (f", and {classifier.name}" if classifier else "")),
             (

@@ -1,8 +1,14 @@
-"""Convex relaxations of clustered tasks and of a shared subspace: one spectral penalty, seen from two sides."""
+"""The convex relaxation of clustered tasks, which is also that of a shared subspace.
+
+The penalty depends on the singular values of W alone, so the model has two sides: its
+leading directions among the tasks are clusters (`ClusteredMTL`), those among the features
+a shared subspace (`ConvexASO`, another name of the same model).
+"""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,16 +52,30 @@ class _Spectral(ConvexMTL):
             )
             warnings.warn(text, DegenerateModelWarning, stacklevel=5)
 
+    def task_relation(self) -> Array:
+        """Return M (n_tasks, n_tasks) of the fitted model; tasks of one cluster have large entries together."""
+        tasks, _, q = self._directions()
+        return (tasks * q) @ tasks.T
+
+    def shared_subspace(self) -> tuple[Array, Array]:
+        """Return directions (r, n_features) of the features that tasks share, and their weights (r,) in (0, 1]."""
+        _, features, q = self._directions()
+        used = q > 0
+        return features.T[used], q[used]
+
     def _directions(self) -> tuple[Array, Array, Array]:
         """Return singular vectors of `coef_` on the sides of tasks and features (columns), and their weights q."""
         U, sigma, Vt = np.linalg.svd(self.coef_, full_matrices=False)
         return U, Vt.T, fill_boxes(sigma, self.eta, getattr(self, self._k))
 
 
-def _facts(k: str, few: tuple[int, ...], cite: str, there: str) -> Facts:
+def _facts(
+    k: str, few: tuple[int, ...], cite: str, there: str, alias_of: str = ""
+) -> Facts:
     """Return the facts of a model whose number of directions is called `k`; a search tries `few` of them."""
     return Facts(
         cite=(cite,),
+        alias_of=alias_of,
         elsewhere={there: "alpha = rho1, eta = rho2 / rho1"},
         complexity=BOX_COST,
         default_grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), k: (2, 5, 10)},
@@ -77,7 +97,9 @@ class _Clustered(_Spectral):
 
     Notes
     -----
-    M relaxes the matrix that says which tasks are in one cluster. For a given W the best M is known in closed form,
+    M relaxes the matrix that says which tasks are in one cluster; `task_relation` returns
+    it. `shared_subspace` returns the same directions among the features, hence the model's
+    other name, `ConvexASO`. For a given W the best M is known in closed form,
     which leaves a penalty on the singular values of W: the `n_clusters` leading directions cost alpha eta times the
     square, the others alpha (1 + eta). Hence nothing is alternated, and the solution has a duality gap. For
     ``n_clusters >= min(n_tasks, n_features)`` the model is a ridge regression of every task, and `fit` gives a
@@ -89,16 +111,11 @@ class _Clustered(_Spectral):
     """
 
     facts: ClassVar = _facts(
-        "n_clusters", (2, 5), "zhou2011clustered", "MALSAR `Least_CMTL`"
+        "n_clusters", (1, 2, 3, 5), "zhou2011clustered", "MALSAR `Least_CMTL`"
     )
     _k = "n_clusters"
 
     n_clusters: Count = 2
-
-    def task_relation(self) -> Array:
-        """Return M (n_tasks, n_tasks) of the fitted model; tasks of one cluster have large entries together."""
-        tasks, _, q = self._directions()
-        return (tasks * q) @ tasks.T
 
 
 class ClusteredMTL(RegressorMTL, _Clustered):
@@ -132,7 +149,7 @@ class ClusteredMTLClassifier(ConvexClassifierMTL, _Clustered):
 
 
 class _SharedSubspace(_Spectral):
-    """The leading directions on the side of the features.
+    """Another name of the model of `ClusteredMTL`, with the parameter of its paper.
 
     Parameters
     ----------
@@ -141,9 +158,10 @@ class _SharedSubspace(_Spectral):
 
     Notes
     -----
-    M relaxes the projection on the shared subspace, which `shared_subspace` returns. The penalty depends on the
-    singular values of W alone and is that of `ClusteredMTL` with ``n_clusters = n_components``: the two models are the
-    same, seen from the features or from the tasks. For ``n_components >= min(n_tasks, n_features)`` the model is a
+    This is `ClusteredMTL` with ``n_clusters = n_components``: both penalties depend on the
+    singular values of W alone, and are equal. M relaxes the projection on the shared
+    subspace, which `shared_subspace` returns; `task_relation` returns the same directions
+    among the tasks. For ``n_components >= min(n_tasks, n_features)`` the model is a
     ridge regression of every task, and `fit` gives a `DegenerateModelWarning`.
 
     References
@@ -152,20 +170,20 @@ class _SharedSubspace(_Spectral):
     ICML 2009.
     """
 
-    facts: ClassVar = _facts("n_components", (1, 3), "chen2009", "MALSAR `Least_CASO`")
+    facts: ClassVar = _facts(
+        "n_components",
+        (1, 3),
+        "chen2009",
+        "MALSAR `Least_CASO`",
+        alias_of="ClusteredMTL",
+    )
     _k = "n_components"
 
     n_components: Count = 2
 
-    def shared_subspace(self) -> tuple[Array, Array]:
-        """Return directions (r, n_features) of the features that tasks share, and their weights (r,) in (0, 1]."""
-        _, features, q = self._directions()
-        used = q > 0
-        return features.T[used], q[used]
-
 
 class ConvexASO(RegressorMTL, _SharedSubspace):
-    """Multi-task regression with a shared subspace of the features (convex alternating structure optimization, cASO).
+    """Convex alternating structure optimization (cASO): another name of `ClusteredMTL`.
 
     Minimizes over W, with one column per task, and a symmetric matrix M of the features::
 
@@ -175,10 +193,12 @@ class ConvexASO(RegressorMTL, _SharedSubspace):
 
 
 class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
-    """Multi-task classification with a shared subspace of the features (convex alternating structure optimization).
+    """cASO for labels: another name of `ClusteredMTLClassifier`.
 
     Minimizes over W, with one column per task, and a symmetric matrix M of the features::
 
         sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha eta (1 + eta) tr(W' (eta I + M)^{-1} W)
         subject to 0 <= M <= I, tr(M) = n_components
     """
+
+    facts: ClassVar = replace(_SharedSubspace.facts, alias_of="ClusteredMTLClassifier")

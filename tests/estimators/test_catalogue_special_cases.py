@@ -8,6 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import ElasticNet, Lasso, MultiTaskElasticNet
 
+from mtlrun.comparison.candidates import default_candidates
+from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
 from mtlrun.estimators.independent import IndependentRidge
@@ -18,6 +20,7 @@ from mtlrun.estimators.mixtures import (
     SparseLowRankMTL,
 )
 from mtlrun.estimators.penalized import JointFeatureMTL, SparseMTL, TraceNormMTL
+from mtlrun.estimators.registry import METHODS
 from mtlrun.estimators.relaxations import (
     ClusteredMTL,
     ClusteredMTLClassifier,
@@ -315,6 +318,23 @@ def test_clusters_and_subspaces_are_the_same_model_seen_from_two_sides():
     assert directions.shape == (len(weights), 5)
     assert weights.sum() == pytest.approx(2)
     assert_allclose(directions @ directions.T, np.eye(len(weights)), atol=1e-9)
+    # Both names have both sides.
+    assert_allclose(features.task_relation(), M, atol=1e-5)
+    assert_allclose(tasks.shared_subspace()[1], weights, atol=1e-5)
+
+
+def test_an_alias_says_of_what_and_is_not_compared_by_default():
+    names = {name: info.alias_of for name, info in METHODS.items() if info.alias_of}
+    assert names == {
+        "ConvexASO": "ClusteredMTL",
+        "ConvexASOClassifier": "ClusteredMTLClassifier",
+    }
+    X, Y = problem()
+    for kind, y in (("regression", Y), ("binary", np.where(Y > 0, 1.0, -1.0))):
+        dataset = Dataset(X, y, kind)
+        compared = {c.label for c in default_candidates(dataset, 0.8)}
+        assert compared & {*names.values()}
+        assert not compared & names.keys()
 
 
 def test_task_relation_shows_the_clusters():

@@ -1,0 +1,90 @@
+"""The output shown on pages is what their code prints, and a changed output is noticed."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "docs_output.py"))
+PAGES = SCRIPT["pages"](
+    [str(ROOT / "docs" / name) for name in ("guide", "start", "index.md")]
+)
+
+
+def page(code: str, output: str | None = None) -> str:
+    shown = "" if output is None else f"\n```text\n{output}```\n"
+    return f"# Title\n\n```python\n{code}```\n{shown}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_shows_what_its_code_prints(path):
+    text = path.read_text("utf-8")
+    if needs := SCRIPT["unavailable"](text):
+        pytest.skip(f"needs {', '.join(needs)}")
+    assert SCRIPT["differences"](text, path.name) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("gain 0.12\n", "gain 0.15\n"),
+        ("gain 0.12\n", "loss 0.12\n"),
+        ("gain 0.12\n", "gain 0.12\ngain 0.12\n"),
+        ("18 tasks\n", "19 tasks\n"),
+        ("[1.2 0.3]\n", "[1.2 -0.3]\n"),
+        ("1.2e-05\n", "1.2e-04\n"),
+        ("True\n", "False\n"),
+    ],
+)
+def test_a_changed_output_fails(shown, printed):
+    text = page(f"print({printed!r}, end='')\n", shown)
+    assert len(SCRIPT["differences"](text, "page.md")) == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("gain 0.12\n", "gain 0.13\n"),
+        ("[ 1.2 -0.0]\n", "[1.2  0.0]\n"),
+        ("1.2e-05\n", "1.3e-05\n"),
+    ],
+)
+def test_the_last_digit_may_differ_by_one(shown, printed):
+    text = page(f"print({printed!r}, end='')\n", shown)
+    assert SCRIPT["differences"](text, "page.md") == []
+
+
+def test_code_that_prints_must_show_its_output():
+    assert len(SCRIPT["differences"](page("print(1)\n"), "page.md")) == 1
+    assert SCRIPT["differences"](page("x = 1\n"), "page.md") == []
+
+
+def test_the_output_of_a_later_block_uses_names_of_earlier_ones():
+    text = page("x = 1\n") + page("print(x + 1)\n", "2\n")
+    assert SCRIPT["differences"](text, "page.md") == []
+
+
+def test_code_that_warns_fails():
+    with pytest.raises(UserWarning):
+        SCRIPT["run"](page("import warnings\nwarnings.warn('x')\n"), "page.md")
+
+
+def test_writing_stores_what_is_printed():
+    without = page("print('a 2.5')\n")
+    stored = SCRIPT["rewrite"](without, "page.md")
+    assert "```text\na 2.5\n```" in stored
+    assert SCRIPT["differences"](stored, "page.md") == []
+    changed = stored.replace("a 2.5\n", "a 9.5\n")
+    assert SCRIPT["rewrite"](changed, "page.md") == stored
+
+
+def test_without_its_data_a_page_is_shown_as_stored(monkeypatch, tmp_path):
+    code = 'from mtlrun.data import load_dataset\nprint(load_dataset("jura").tasks)\n'
+    path = tmp_path / "page.md"
+    path.write_text(page(code, "stored\n"), "utf-8")
+    monkeypatch.setenv("MTLRUN_DATA", str(tmp_path))
+    assert SCRIPT["unavailable"](path.read_text("utf-8")) == ["the data set jura"]
+    assert SCRIPT["process"](path, is_writing=False) == []
+    assert SCRIPT["process"](path, is_writing=True) == []
+    assert "stored\n" in path.read_text("utf-8")
