@@ -382,7 +382,8 @@ def verdicts_page(overview: Overview, text: str) -> str:
     """Return the page of verdicts that changed, with the verdicts and numbers of today.
 
     In tables whose last column is called "today" that column is written from the runs,
-    for the claims whose ids stand in the first one.
+    for the claims whose ids stand in the first one. Rows that name no id, but for
+    instance a whole file of claims, keep what is written there.
     """
     claims = {claim.id: claim for _, claim in reversed(overview.claims())}
     lines = []
@@ -394,7 +395,8 @@ def verdicts_page(overview: Overview, text: str) -> str:
         elif cells[-1] == TODAY:
             is_filled = True
         elif is_filled and not line.startswith("|--"):
-            named = dict.fromkeys(re.findall(r"[\w-]+", cells[0]))
+            # Names of files, such as mtsvm/audit, are no ids.
+            named = dict.fromkeys(re.findall(r"(?<![\w/-])[\w-]+-[\w-]+", cells[0]))
             # An id without a claim stands for those that it was split into.
             today = [
                 _today(claim)
@@ -402,7 +404,9 @@ def verdicts_page(overview: Overview, text: str) -> str:
                 if name in named
                 or any(name.startswith(f"{n}-") for n in named if n not in claims)
             ]
-            cells[-1] = "; ".join(today) or "no longer asked"
+            is_id = any(re.match(r"[a-z]+-\d", name) for name in named)
+            if today or is_id:
+                cells[-1] = "; ".join(today) or "no longer asked"
             line = f"| {' | '.join(cells)} |"
         lines.append(line)
     return "\n".join(lines) + "\n"
