@@ -82,7 +82,8 @@ generated: $(RUN) ## Write all generated files anew: registry, interfaces, schem
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
 	$(MAKE) pages
 
-pages: $(RUN) ## Write anew what quotes a verdict or a number of results/: README, summary, page per paper, reports
+pages: $(RUN) ## Compact new runs of results/, and write anew what quotes them: README, summary, page per paper, reports
+	$(BIN)/python scripts/compact_results.py results
 	$(BIN)/python scripts/results_pages.py --write
 
 verify: $(RUN) ## Compute stored results of results/ again for ten minutes, and say how well they agree: SECONDS=600

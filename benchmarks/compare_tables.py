@@ -33,8 +33,9 @@ from sklearn.preprocessing import StandardScaler
 
 import mtlrun
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.named_columns import label_list, target_columns
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import label_list, read_table, table_of_frame, target_columns
+from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.metrics import average, get_metric
 

@@ -7,8 +7,6 @@ CPU seconds of one thread.
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import resource
 import sys
@@ -26,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import split_rows
 from mtlrun.estimators import HierarchicalMTL
+from mtlrun.lab.report.cells import read_run
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data
@@ -86,7 +85,7 @@ def timed(call: Callable[[], Any], repeats: int = 3) -> tuple[Any, float]:
 def optima() -> None:
     """Print minus twice the restricted log-likelihood of both packages on the same standardised columns."""
     print(
-        f"{'table':12}{'covariance':12}{'ours':>16}{'statsmodels':>16}{'evals':>7}{'gain':>9}"
+        f"{'table':12}{'covariance':12}{'ours':>16}{'statsmodels':>16}{'evals':>7}{'reduction':>10}"
         f"{'s':>9}{'s theirs':>10}{'ratio':>7}"
     )
     for name, X, y, ids in [*tables(), ("school", *school())]:
@@ -101,7 +100,7 @@ def optima() -> None:
                 theirs, slow = timed(lambda: _theirs(X, y, ids, covariance), 1)  # noqa: B023
             fit = found.fit
             print(
-                f"{name:12}{covariance:12}{found.criterion:16.6f}{theirs:16.6f}{fit.evaluations:7d}{fit.gain:9.1e}"
+                f"{name:12}{covariance:12}{found.criterion:16.6f}{theirs:16.6f}{fit.n_evaluations:7d}{fit.predicted_reduction:10.1e}"
                 f"{seconds:9.4f}{slow:10.3f}{slow / seconds:7.0f}"
             )
 
@@ -134,7 +133,7 @@ def _theirs(X: Any, y: Any, ids: Any, covariance: str) -> float:
 
 def random() -> None:
     """Print how often Newton ends within 1e-4 of the best of three starts, on 280 random tables."""
-    good, evaluations, rises, converged = 0, [], 0, 0
+    good, n_evaluations, rises, converged = 0, [], 0, 0
     for seed in range(280):
         rng = np.random.default_rng(seed)
         T, d, low = (
@@ -159,21 +158,21 @@ def random() -> None:
         data = of_data(TaskData.from_stacked(X, y, ids))[0]
         made = HierarchicalProblem(data, np.arange(data.p))
         m = made.marginal()
-        structure = made.tied(m, "diagonal")
+        structure = made.grouped_variances(m, "diagonal")
         fit = newton(m, structure)
         others = [
             newton(m, structure, start=np.full(data.p, x)).value.criterion
             for x in (0.05, 8.0)
         ]
         good += fit.value.criterion <= min(others) + 1e-4
-        evaluations.append(fit.evaluations)
+        n_evaluations.append(fit.n_evaluations)
         rises += bool((np.diff(fit.path) > 0).any())
         converged += fit.converged
     print(
         f"280 random tables: {good} within 1e-4 of the best of three starts, {converged} converged, {rises} rises;"
     )
     print(
-        f"evaluations: median {np.median(evaluations):.0f}, 90% below {np.quantile(evaluations, 0.9):.0f}"
+        f"evaluations: median {np.median(n_evaluations):.0f}, 90% below {np.quantile(n_evaluations, 0.9):.0f}"
     )
 
 
@@ -261,18 +260,10 @@ def accuracy() -> None:
 
 def atlas() -> Iterator[tuple[str, dict[tuple[str, str], float]]]:
     """Yield the data and the errors by method and family of each setting of atlas/gain with a hierarchical model."""
-    packed = (
-        Path(__file__).parents[1]
-        / "results"
-        / "atlas"
-        / "gain"
-        / "quick"
-        / "cells.jsonl.gz"
-    )
-    for line in gzip.decompress(packed.read_bytes()).decode().splitlines():
-        record = json.loads(line.split(" ", 1)[1])["record"]
-        dataset = record["inputs"]["dataset"]
-        table = (record["result"] or {}).get("tables", {}).get("methods")
+    run = read_run(Path(__file__).parents[1] / "results/atlas/gain/quick")
+    for _, record in sorted(run.cells.items()):
+        dataset = record.inputs["dataset"]
+        table = record.result.get("tables", {}).get("methods")
         if table is None:
             continue
         rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]

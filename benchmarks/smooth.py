@@ -7,7 +7,9 @@ process on the same encoded columns. The output has the mean gain in squared err
 
 Run with: python benchmarks/smooth.py FOLDER [--tables Milk Exam] [--methods ...]
 [--splits 4] [--output smooth.jsonl]. FOLDER holds grouped/, school/ and sarcos/. With
---coverage it prints how many new targets the 95% intervals hold.
+--coverage it prints how many new targets the 95% intervals hold, with --targets the
+gains over ridge on tables with several targets on the same rows (mulan-small/), half of
+the rows for training.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.io import loadmat
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import RidgeCV
 
+from mtlrun.data.table import read_table as read_data
 from mtlrun.estimators import (
     HierarchicalMTL,
     SmoothIndependent,
@@ -54,6 +57,17 @@ GROUPED: dict[str, tuple[str, str, str, list[str], int]] = {
     "Orthodont": ("Orthodont", "distance", "Subject", [], 27),
     "cake": ("cake", "angle", "replicate", [], 15),
 }
+#: Table with several targets on the same rows -> number of targets, its last columns.
+TARGETS = {
+    "andro": 6,
+    "atp7d": 6,
+    "edm": 2,
+    "enb": 2,
+    "jura": 3,
+    "oes10": 16,
+    "scpf": 3,
+    "slump": 3,
+}
 SIMULATED = ("simulated mixed", "simulated smooth", "simulated unrelated")
 TABLES = [*GROUPED, "School", "SARCOS", *SIMULATED]
 SETTINGS = ("half", "few")
@@ -64,6 +78,8 @@ MIN_TASK_ROWS = 4
 #: One-hot columns of a text column at most.
 MAX_CATEGORIES = 50
 STRENGTHS = np.logspace(-2, 4, 13)
+#: GPBoost gets random slopes of every column up to so many columns.
+MAX_GPBOOST_SLOPES = 4
 
 
 @dataclass(frozen=True)
@@ -240,6 +256,30 @@ def with_task(X: Array, task: Array) -> Array:
     return np.column_stack([X, task])
 
 
+def inner_folds(task: Array, n_folds: int = 3) -> Array:
+    """Return the fold of every row, with a share of every task in each fold."""
+    rng = np.random.default_rng(0)
+    fold = np.empty(len(task), dtype=int)
+    for number, code in enumerate(np.unique(task)):
+        rows = rng.permutation(np.flatnonzero(task == code))
+        fold[rows] = (np.arange(len(rows)) + number) % n_folds
+    return fold
+
+
+def choose_leaves(make: Callable[[int], Any], X: Array, y: Array, task: Array) -> Any:
+    """Return a model with 4 or 16 leaves, chosen by cross-validation, fitted to all."""
+    fold = inner_folds(task)
+    errors = {}
+    for n_leaves in (4, 16):
+        errors[n_leaves] = 0.0
+        for k in range(3):
+            model = make(n_leaves).fit(X[fold != k], y[fold != k])
+            residual = model.predict(X[fold == k]) - y[fold == k]
+            errors[n_leaves] += float(residual @ residual)
+    best = min(errors, key=lambda n_leaves: errors[n_leaves])
+    return make(best).fit(X, y)
+
+
 def predict_trees(data: Split) -> Array:
     """Fit boosted trees with the task as a category; leaves by cross-validation."""
     codes = np.unique(np.concatenate([data.task_train, data.task_test]))
@@ -247,7 +287,6 @@ def predict_trees(data: Split) -> Array:
     test = with_task(data.X_test, np.searchsorted(codes, data.task_test))
     # Boosted trees take at most 255 categories; more tasks are a number.
     is_category = len(codes) <= 255
-    fold = np.random.default_rng(0).permutation(len(train)) % 3
 
     def make(n_leaves: int) -> HistGradientBoostingRegressor:
         return HistGradientBoostingRegressor(
@@ -256,24 +295,27 @@ def predict_trees(data: Split) -> Array:
             categorical_features=[train.shape[1] - 1] if is_category else None,
         )
 
-    errors = {}
-    for n_leaves in (4, 16):
-        errors[n_leaves] = 0.0
-        for k in range(3):
-            model = make(n_leaves).fit(train[fold != k], data.y_train[fold != k])
-            residual = model.predict(train[fold == k]) - data.y_train[fold == k]
-            errors[n_leaves] += float(residual @ residual)
-    best = min(errors, key=lambda n_leaves: errors[n_leaves])
-    return np.asarray(make(best).fit(train, data.y_train).predict(test))
+    model = choose_leaves(make, train, data.y_train, data.task_train)
+    return np.asarray(model.predict(test))
 
 
 def predict_lightgbm(data: Split) -> Array:
-    """Fit LightGBM with the task as a category."""
+    """Fit LightGBM with the task as a category; leaves by cross-validation."""
     import lightgbm
 
-    model = lightgbm.LGBMRegressor(verbose=-1, n_jobs=1)
     train = with_task(data.X_train, data.task_train)
-    model.fit(train, data.y_train, categorical_feature=[train.shape[1] - 1])
+    task_column = [train.shape[1] - 1]
+
+    class Model(lightgbm.LGBMRegressor):  # type: ignore[misc]
+        """LightGBM that knows which column is the task."""
+
+        def fit(self, X: Array, y: Array) -> Any:
+            return super().fit(X, y, categorical_feature=task_column)
+
+    def make(n_leaves: int) -> Any:
+        return Model(num_leaves=n_leaves, min_child_samples=5, verbose=-1, n_jobs=1)
+
+    model = choose_leaves(make, train, data.y_train, data.task_train)
     return np.asarray(model.predict(with_task(data.X_test, data.task_test)))
 
 
@@ -297,42 +339,64 @@ def predict_catboost(data: Split) -> Array:
 
 
 def predict_gpboost(data: Split) -> Array:
-    """Fit GPBoost with random levels of the tasks; rounds by cross-validation."""
+    """Fit GPBoost with random levels, and slopes of up to four columns.
+
+    Its targets are standardized; the number of rounds is chosen by cross-validation on
+    folds that hold rows of every task.
+    """
     import gpboost
 
+    center = data.y_train.mean()
+    unit = data.y_train.std()
+    y = (data.y_train - center) / unit
     params = {"learning_rate": 0.1, "num_leaves": 8, "min_data_in_leaf": 5}
     params |= {"verbose": -1, "num_threads": 1}
+    n_columns = data.X_train.shape[1]
+    slopes: dict[str, Any] = {}
+    new_slopes: dict[str, Any] = {}
+    if n_columns <= MAX_GPBOOST_SLOPES:
+        slopes["group_rand_coef_data"] = data.X_train
+        slopes["ind_effect_group_rand_coef"] = [1] * n_columns
+        new_slopes["group_rand_coef_data_pred"] = data.X_test
 
     def effects() -> Any:
-        groups = data.task_train.astype(str)
-        return gpboost.GPModel(group_data=groups, likelihood="gaussian")
+        return gpboost.GPModel(
+            group_data=data.task_train.astype(str),
+            likelihood="gaussian",
+            num_parallel_threads=1,
+            # Its default for several random effects, conjugate gradients, can fail.
+            matrix_inversion_method="cholesky",
+            **slopes,
+        )
 
+    fold = inner_folds(data.task_train)
+    parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
     scores = gpboost.cv(
         params,
-        gpboost.Dataset(data.X_train, data.y_train),
+        gpboost.Dataset(data.X_train, y),
         gp_model=effects(),
         num_boost_round=150,
-        nfold=3,
+        folds=parts,
         early_stopping_rounds=10,
         metric="mse",
         verbose_eval=False,
         use_gp_model_for_validation=True,
     )
     n_rounds = int(np.argmin(next(iter(scores.values())))) + 1
-    model_of_groups = effects()
     booster = gpboost.train(
         params,
-        gpboost.Dataset(data.X_train, data.y_train),
-        gp_model=model_of_groups,
+        gpboost.Dataset(data.X_train, y),
+        gp_model=effects(),
         num_boost_round=n_rounds,
     )
-    found = booster.predict(
+    predicted = booster.predict(
         data.X_test,
         group_data_pred=data.task_test.astype(str),
         predict_var=False,
         pred_latent=False,
+        **new_slopes,
     )
-    return np.asarray(found["response_mean"])
+    return np.asarray(center + unit * predicted["response_mean"])
 
 
 REFERENCE = "HierarchicalMTL"
@@ -436,6 +500,59 @@ def coverage(folder: Path, tables: list[str], splits: range) -> Any:
         }
 
 
+def predict_targets(data: Split) -> dict[str, Array]:
+    """Return predictions of several targets by all methods."""
+    ridge = RidgeCV(STRENGTHS, alpha_per_target=True)
+    models = {
+        "ridge per target": ridge,
+        "HierarchicalMTL": HierarchicalMTL(),
+        "forest of all targets": RandomForestRegressor(
+            150, min_samples_leaf=3, max_features=0.5, random_state=0
+        ),
+        "SmoothIndependent": SmoothIndependent(),
+        "targets": SmoothMTL(target_parts=("targets",)),
+        "targets, components": SmoothMTL(target_parts=("targets", "components")),
+        "SmoothMTL": SmoothMTL(),
+    }
+    return {
+        name: np.asarray(model.fit(data.X_train, data.y_train).predict(data.X_test))
+        for name, model in models.items()
+    }
+
+
+def target_gains(folder: Path, tables: list[str], splits: range) -> Any:
+    """Yield gains over ridge in %, of squared errors in units of every target."""
+    for name in tables:
+        frame = read_data(folder / "mulan-small" / f"{name}.arff.gz").frame
+        frame = frame.dropna(subset=list(frame.columns[-TARGETS[name] :]))
+        Y = frame.iloc[:, -TARGETS[name] :].to_numpy(float)
+        columns = frame.iloc[:, : -TARGETS[name]]
+        errors: dict[str, list[float]] = {}
+        seconds = []
+        for seed in splits:
+            order = np.random.default_rng(seed).permutation(len(Y))
+            train = order[: len(Y) // 2]
+            test = order[len(Y) // 2 :]
+            X_train, X_test = encode(columns.iloc[train], columns.iloc[test])
+            none = np.zeros(0)
+            data = Split(X_train, Y[train], none, X_test, Y[test], none)
+            started = time.process_time()
+            SmoothMTL().fit(data.X_train, data.y_train)
+            seconds.append(time.process_time() - started)
+            variance = np.maximum(data.y_train.var(axis=0), 1e-300)
+            for method, predicted in predict_targets(data).items():
+                squared = np.square(predicted - data.y_test).mean(axis=0) / variance
+                errors.setdefault(method, []).append(float(squared.mean()))
+        reference = np.array(errors.pop("ridge per target"))
+        gains = {
+            method: round(100 * float(np.mean(1 - np.array(values) / reference)), 1)
+            for method, values in errors.items()
+        }
+        shape = {"rows": len(train), "columns": X_train.shape[1]}
+        seconds_of_fit = round(float(np.mean(seconds)), 2)
+        yield {"table": name, **shape, **gains, "cpu_seconds": seconds_of_fit}
+
+
 def summary(records: list[dict[str, Any]]) -> str:
     """Return tables of mean gains, processor seconds and peak memory."""
     frame = pd.DataFrame(records)
@@ -461,22 +578,25 @@ def main() -> None:
     """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder of the data sets")
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
+    parser.add_argument("--tables", nargs="+", choices=[*TABLES, *TARGETS])
     parser.add_argument("--methods", nargs="+", default=installed_methods())
     parser.add_argument("--splits", type=int, default=4, help="splits of every table")
     parser.add_argument("--output", type=Path, help="file for a JSON line per fit")
     parser.add_argument("--coverage", action="store_true")
+    parser.add_argument("--targets", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     splits = range(options.splits)
-    if options.coverage:
-        for record in coverage(options.folder, options.tables, splits):
+    tables = options.tables or (list(TARGETS) if options.targets else TABLES)
+    if options.coverage or options.targets:
+        measured = target_gains if options.targets else coverage
+        for record in measured(options.folder, tables, splits):
             sys.stdout.write(json.dumps(record) + "\n")
             sys.stdout.flush()
         return
     methods = list(dict.fromkeys([REFERENCE, *options.methods]))
     records = []
-    for record in run(options.folder, options.tables, methods, splits):
+    for record in run(options.folder, tables, methods, splits):
         records.append(record)
         if options.output:
             with options.output.open("a", encoding="utf-8") as file:

@@ -5,17 +5,16 @@ shape (n_tasks,), NaN where the metric is undefined for a task (no rows, labels 
 
 * shared: 2-D arrays (n, T), one column per task; an entry whose target is NaN is masked;
 * flat: 1-D arrays (N,) with either `offsets` (T+1,) into rows sorted by task, or `task_id` (N,) in any order, whose
-  tasks come out in sorted order or in that of `tasks`; with neither, all rows are one task;
+  tasks come out in sorted order or in the order of `tasks`; with neither, all rows are one task;
 * lists of T arrays.
 
 Rows whose target is NaN or whose weight is 0 do not count. Predictions must be finite: a diverged model is an error,
-not an undefined value. Numbers of every type, booleans and nullable columns of pandas are converted to float64 first.
+not an undefined value. Numbers of any type, booleans and nullable columns of pandas are converted to float64 first.
 Binary labels are -1/+1, 0/1 or booleans; any others, such as 1/2, are refused.
 """
 
 from __future__ import annotations
 
-import functools
 import sys
 import warnings
 from collections.abc import Callable
@@ -46,11 +45,13 @@ LARGE_WEIGHT = 1e100
 def _auc(y: Array, score: Array, weight: Array) -> float:
     # Two sorts and two searches are several times faster than ranking all rows, since np.sort is vectorised.
     positive = y > 0
-    pos, neg = score[positive], score[~positive]
+    pos = score[positive]
+    neg = score[~positive]
     if not pos.size or not neg.size:
         return np.nan
     if np.ptp(weight) == 0:
-        pos, neg = np.sort(pos), np.sort(neg)
+        pos = np.sort(pos)
+        neg = np.sort(neg)
         wins = (
             np.searchsorted(neg, pos, "left").sum()
             + np.searchsorted(neg, pos, "right").sum()
@@ -58,7 +59,8 @@ def _auc(y: Array, score: Array, weight: Array) -> float:
         return float(wins) / (2.0 * pos.size * neg.size)
     order = np.argsort(neg, kind="stable")
     cumulated = np.concatenate([[0.0], np.cumsum(weight[~positive][order])])
-    neg, w_pos = neg[order], weight[positive]
+    neg = neg[order]
+    w_pos = weight[positive]
     wins = w_pos @ (
         cumulated[np.searchsorted(neg, pos, "left")]
         + cumulated[np.searchsorted(neg, pos, "right")]
@@ -69,7 +71,9 @@ def _auc(y: Array, score: Array, weight: Array) -> float:
 def _auc_of_frequent(y: Array, score: Array, weight: Array) -> float:
     positive = y > 0
     enough = min(weight[positive].sum(), weight[~positive].sum()) >= FREQUENT
-    return _auc(y, score, weight) if enough else np.nan
+    if enough:
+        return _auc(y, score, weight)
+    return np.nan
 
 
 def _average_precision(y: Array, score: Array, weight: Array) -> float:
@@ -78,10 +82,11 @@ def _average_precision(y: Array, score: Array, weight: Array) -> float:
         return np.nan
     order = np.argsort(-score, kind="stable")
     hits = np.cumsum((weight * positive)[order])
-    shown = np.cumsum(weight[order])
+    retrieved = np.cumsum(weight[order])
     last = np.append(np.diff(score[order]) != 0, True)  # tied scores are shown together
-    hits, shown = hits[last], shown[last]
-    return float(np.diff(hits, prepend=0.0) @ (hits / shown) / hits[-1])
+    hits = hits[last]
+    retrieved = retrieved[last]
+    return float(np.diff(hits, prepend=0.0) @ (hits / retrieved) / hits[-1])
 
 
 def _mean(values: Array, weight: Array) -> float:
@@ -103,9 +108,12 @@ def _balanced_accuracy(y: Array, label: Array, weight: Array) -> float:
 
 
 def _f1(y: Array, label: Array, weight: Array) -> float:
-    positive, said = y > 0, label > 0
-    size = weight @ positive + weight @ said
-    return float(2.0 * (weight @ (positive & said)) / size) if size > 0 else np.nan
+    positive = y > 0
+    is_predicted = label > 0
+    size = weight @ positive + weight @ is_predicted
+    if size > 0:
+        return float(2.0 * (weight @ (positive & is_predicted)) / size)
+    return np.nan
 
 
 def _mse(y: Array, value: Array, weight: Array) -> float:
@@ -120,7 +128,9 @@ def _variance(y: Array, weight: Array) -> float:
 
 def _nmse(y: Array, value: Array, weight: Array) -> float:
     variance = _variance(y, weight)
-    return _mse(y, value, weight) / variance if variance > 0 else np.nan
+    if variance > 0:
+        return _mse(y, value, weight) / variance
+    return np.nan
 
 
 # --- all tasks ---
@@ -177,11 +187,12 @@ def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
         return 0.0
 
     empty = np.isnan(_per_task(keep, *_scored(targets, scores), **layout))
-    pooled = (
-        _auc(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
-        if pieces
-        else np.nan
-    )
+    if pieces:
+        pooled = _auc(
+            *(np.concatenate(columns) for columns in zip(*pieces, strict=True))
+        )
+    else:
+        pooled = np.nan
     return np.where(empty, np.nan, pooled)
 
 
@@ -206,7 +217,7 @@ def average_precision_per_task(targets: Any, scores: Any, **layout: Any) -> Arra
 
 
 def log_loss_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
-    """Mean of log(1 + exp(-y f)) with y in -1/+1: the scores are log-odds, as those of a logistic model."""
+    """Mean of log(1 + exp(-y f)) with y in -1/+1, where the scores f are log-odds."""
     return _per_task(_log_loss, *_scored(targets, scores), **layout)
 
 
@@ -263,7 +274,7 @@ def nmse_per_task(
     Parameters
     ----------
     variance : array-like of shape (n_tasks,) or scalar, optional
-        For instance that of the training part. Default: the population variance of the targets given.
+        For instance the variance in the training part. Default: the population variance of the targets.
 
     Examples
     --------
@@ -276,8 +287,10 @@ def nmse_per_task(
     if variance is None:
         return _per_task(_nmse, targets, values, **layout)
     mse = mse_per_task(targets, values, **layout)
-    given = np.broadcast_to(np.asarray(variance, dtype=float), mse.shape)
-    return np.divide(mse, given, out=np.full(mse.shape, np.nan), where=given > 0)
+    variances = np.broadcast_to(np.asarray(variance, dtype=float), mse.shape)
+    return np.divide(
+        mse, variances, out=np.full(mse.shape, np.nan), where=variances > 0
+    )
 
 
 def r2_per_task(targets: Any, values: Any, **layout: Any) -> Array:
@@ -336,11 +349,17 @@ def average(
         raise ValueError(f"how must be 'task' or 'sample', got {how!r}")
     if how == "sample" and sizes is None:
         raise ValueError("how='sample' needs the sizes of the tasks")
-    weight = np.ones(array.shape) if how == "task" else np.asarray(sizes, dtype=float)
+    if how == "task":
+        weight = np.ones(array.shape)
+    else:
+        weight = np.asarray(sizes, dtype=float)
     if weight.shape != array.shape:
         raise ValueError(f"sizes must have shape {array.shape}, got {weight.shape}")
     total = weight[defined].sum()
-    mean = float(weight[defined] @ array[defined] / total) if total > 0 else np.nan
+    if total > 0:
+        mean = float(weight[defined] @ array[defined] / total)
+    else:
+        mean = np.nan
     return mean, int((~defined).sum())
 
 
@@ -362,7 +381,7 @@ class Metric:
     needs : {"score", "label", "value"}
         Real scores whose sign separates the classes, predicted labels, or predicted values of a regression.
     task_variance : bool
-        Whether the function takes `variance`, that of all rows of every task, training and test.
+        Whether the function takes `variance`: of all rows of each task, training and test.
     """
 
     name: str
@@ -415,7 +434,7 @@ def get_metric(name: str) -> Metric:
 # --- scorers ---
 
 
-#: Lines that asked for a score and were warned: scikit-learn's searches would repeat it for every fit.
+#: Lines of code that have been warned. Otherwise searches would repeat it for each fit.
 _WARNED: set[tuple[str, int]] = set()
 
 
@@ -425,16 +444,18 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
     A splitter that knows nothing of tasks leaves some of them without training rows, all of them where the rows are
     sorted by task.
     """
-    known = np.isin(plain_ids(task_id), np.asarray(tasks))
-    if known.all():
+    is_seen = np.isin(plain_ids(task_id), np.asarray(tasks))
+    if is_seen.all():
         return None
-    frame, level = sys._getframe(1), 2
+    frame = sys._getframe(1)
+    level = 2
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(
         "mtlrun."
     ):
-        frame, level = frame.f_back, level + 1
-    if (place := (frame.f_code.co_filename, frame.f_lineno)) not in _WARNED:
-        _WARNED.add(place)
+        frame = frame.f_back
+        level = level + 1
+    if (code_line := (frame.f_code.co_filename, frame.f_lineno)) not in _WARNED:
+        _WARNED.add(code_line)
         warnings.warn(
             "rows of tasks without training data are left out of the score: the splitter ignores task ids "
             "(KFold on rows sorted by task has no task on both sides). Use cv=TaskStratifiedKFold() from mtlrun.data, "
@@ -442,7 +463,7 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
             UserWarning,
             stacklevel=level,
         )
-    return np.flatnonzero(known)
+    return np.flatnonzero(is_seen)
 
 
 def task_scorer(
@@ -462,7 +483,7 @@ def task_scorer(
         A name in `METRICS`. For scores the estimator needs `decision_function` or `predict_proba`.
     task_column : int or str, optional
         Column of X with the task ids. Default: the `task_column` of the estimator, which may be the last step of a
-        pipeline (then it is a column of what the steps before it return), or inside a search or another wrapper.
+        pipeline (a column of the output of the steps before it), or inside a search or another wrapper.
     how : {"task", "sample"}, default "task"
         See `average`.
 
@@ -493,7 +514,9 @@ class _TaskScorer:
         task_column: int | str | None,
         how: Literal["task", "sample"],
     ) -> None:
-        self.metric, self.task_column, self.how = metric, task_column, how
+        self.metric = metric
+        self.task_column = task_column
+        self.how = how
 
     def __call__(
         self,
@@ -504,30 +527,24 @@ class _TaskScorer:
         task_id: Any = None,
         sample_weight: Any = None,
     ) -> float:
-        while hasattr(
-            estimator, "best_estimator_"
-        ):  # a search predicts with it, but takes no task_id
+        # A search predicts with its best estimator, but takes no task_id itself.
+        while hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         model, before = _model_inside(estimator)
-        routed, ids = {} if task_id is None else {"task_id": task_id}, task_id
-        y = np.asarray(
-            ordered_columns(y, model.tasks_.tolist())
-            if getattr(model, "_layout", "") == "shared"
-            else y
-        )
-        column = getattr(model, "task_column", None)
-        if ids is None and self.task_column is not None:
-            ids = take_column(X, self.task_column)[0]
-        elif ids is None and column is not None:  # of the rows as the model gets them
-            ids = take_column(
-                functools.reduce(lambda rows, steps: steps.transform(rows), before, X),
-                column,
-            )[0]
-        several = (
-            len(model.tasks_) > 1
-            if hasattr(model, "tasks_")
-            else not hasattr(model, "task_column")
-        )
+        if task_id is None:
+            routed = {}
+        else:
+            routed = {"task_id": task_id}
+        if getattr(model, "_layout", "") == "shared":
+            y = ordered_columns(y, model.tasks_.tolist())
+        y = np.asarray(y)
+        ids = task_id
+        if ids is None:
+            ids = self._ids_from_column(X, model, before)
+        if hasattr(model, "tasks_"):
+            several = len(model.tasks_) > 1
+        else:
+            several = not hasattr(model, "task_column")
         if (
             ids is None
             and y.ndim == 1
@@ -548,21 +565,26 @@ class _TaskScorer:
         if seen is not None:
             if not len(seen):
                 return np.nan
-            X, ids, y = _safe_indexing(X, seen), np.asarray(ids)[seen], y[seen]
+            X = _safe_indexing(X, seen)
+            ids = np.asarray(ids)[seen]
+            y = y[seen]
             routed = routed and {"task_id": ids}
-            sample_weight = (
-                None if sample_weight is None else np.asarray(sample_weight)[seen]
-            )
+            if sample_weight is not None:
+                sample_weight = np.asarray(sample_weight)[seen]
         predicted = self._predicted(estimator, X, routed)
-        if (
-            self.metric.needs != "value"
-            and (classes := getattr(estimator, "classes_", None)) is not None
-        ):
-            classes = classes[0] if np.ndim(classes) == 2 else classes
+        classes = None
+        if self.metric.needs != "value":
+            classes = getattr(estimator, "classes_", None)
+        if classes is not None:
+            if np.ndim(classes) == 2:
+                classes = classes[0]
             if self.metric.needs == "label":
                 predicted = _signs(predicted, classes)
             y = _signs(y, classes)
-        layout = {} if ids is None else {"task_id": ids}
+        if ids is None:
+            layout = {}
+        else:
+            layout = {"task_id": ids}
         values = self.metric(y, predicted, weights=sample_weight, **layout)
         sizes = None
         if self.how == "sample":
@@ -574,7 +596,21 @@ class _TaskScorer:
                 **layout,
             )
         value = average(values, sizes, self.how)[0]
-        return value if self.metric.greater_is_better else -value
+        if self.metric.greater_is_better:
+            return value
+        return -value
+
+    def _ids_from_column(self, X: Any, model: Any, before: list[Any]) -> Any:
+        """Return the task ids in a column of X; None if neither scorer nor model has one."""
+        if self.task_column is not None:
+            return take_column(X, self.task_column)[0]
+        column = getattr(model, "task_column", None)
+        if column is None:
+            return None
+        # The model finds its column in the rows that the steps before it return.
+        for steps in before:
+            X = steps.transform(X)
+        return take_column(X, column)[0]
 
     def _predicted(self, estimator: Any, X: Any, routed: dict[str, Any]) -> Array:
         if self.metric.needs != "score" or not hasattr(estimator, "classes_"):
@@ -616,14 +652,17 @@ def _model_inside(estimator: Any, depth: int = 6) -> tuple[Any, list[Any]]:
     )
     for _, part in parts:
         for value in part if isinstance(part, list | tuple) else [part]:
-            candidate = value[-1] if isinstance(value, tuple) and value else value
+            if isinstance(value, tuple) and value:
+                candidate = value[-1]
+            else:
+                candidate = value
             if hasattr(candidate, "get_params") and not isinstance(candidate, type):
-                found, before = _model_inside(candidate, depth - 1)
+                model, before = _model_inside(candidate, depth - 1)
                 if (
-                    hasattr(found, "tasks_")
-                    or getattr(found, "task_column", None) is not None
+                    hasattr(model, "tasks_")
+                    or getattr(model, "task_column", None) is not None
                 ):
-                    return found, before
+                    return model, before
     return estimator, []
 
 
@@ -647,7 +686,7 @@ def _is_list_of_tasks(values: Any) -> bool:
 def _as_array(values: Any, name: str) -> Array:
     """Return an array of floats, or of objects if it holds texts; NaN where missing.
 
-    Arithmetic of small integers wraps around (uint8: 3 - 5 = 254), and that of nullable
+    Arithmetic of small integers wraps around (uint8: 3 - 5 = 254), and arithmetic of nullable
     columns gives objects.
     """
     array = np.asarray(values)
@@ -687,7 +726,10 @@ def _binary(labels: Any, name: str) -> Any:
         If they are anything but -1/+1, 0/1 or booleans.
     """
     values = _as_floats(labels, name)
-    flat = np.concatenate(values) if isinstance(values, list) else values
+    if isinstance(values, list):
+        flat = np.concatenate(values)
+    else:
+        flat = values
     minus = flat == -1
     signs = minus | (flat == 1)
     if signs.all():
@@ -696,9 +738,9 @@ def _binary(labels: Any, name: str) -> Any:
     other = ~(zeros | signs | np.isnan(flat))
     if other.any() or (zeros.any() and minus.any()):
         kinds = np.unique(flat[~np.isnan(flat)])
-        shown = listed([f"{value:g}" for value in kinds])
+        kinds_text = listed([f"{value:g}" for value in kinds])
         raise ValueError(
-            f"{name} must be binary labels -1/+1, 0/1 or booleans, got {shown}"
+            f"{name} must be binary labels -1/+1, 0/1 or booleans, got {kinds_text}"
         )
     return values
 
@@ -763,7 +805,9 @@ def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> 
         keep &= ~np.asarray(pd.isna(y))
     if not keep.all():
         bounds = np.concatenate([[0], np.cumsum(keep)])[bounds]
-        y, p, w = y[keep], p[keep], w[keep]
+        y = y[keep]
+        p = p[keep]
+        w = w[keep]
     if p.dtype.kind == "f" and not (finite := np.isfinite(p)).all():
         task = np.searchsorted(bounds, np.argmin(finite), side="right") - 1
         raise ValueError(
@@ -789,7 +833,8 @@ def _rows(
 ) -> tuple[Array, Array, Array, Array]:
     """Return targets, predictions and weights as flat arrays sorted by task, and the bounds of the tasks."""
     if isinstance(targets, list | tuple) and len(targets) and np.ndim(targets[0]) == 1:
-        weights = [np.ones(len(y)) for y in targets] if weights is None else weights
+        if weights is None:
+            weights = [np.ones(len(y)) for y in targets]
         sizes, *others = (
             [len(part) for part in parts] for parts in (targets, predictions, weights)
         )
@@ -801,16 +846,15 @@ def _rows(
             np.concatenate, (targets, predictions, weights)
         )
         offsets = np.cumsum([0, *sizes])
-    y, p = np.asarray(targets), np.asarray(predictions)
+    y = np.asarray(targets)
+    p = np.asarray(predictions)
     if y.shape != p.shape:
         raise ValueError(f"targets have shape {y.shape} but predictions {p.shape}")
     if y.ndim not in (1, 2):
         raise ValueError(f"targets must have 1 or 2 dimensions, got {y.ndim}")
-    w = (
-        np.ones(y.shape[: 2 - y.ndim])
-        if weights is None
-        else np.asarray(weights, dtype=float)
-    )
+    if weights is None:
+        weights = np.ones(y.shape[: 2 - y.ndim])
+    w = np.asarray(weights, dtype=float)
     if w.size and w.max() > LARGE_WEIGHT:
         # Sums of such weights times losses may overflow; only their ratios count.
         w = w / w.max()
@@ -823,16 +867,21 @@ def _rows(
     codes, n_tasks = _codes(len(y), offsets, task_id, tasks)
     if task_id is not None:
         order = np.argsort(codes, kind="stable")
-        y, p, w = y[order], p[order], w[order]
+        y = y[order]
+        p = p[order]
+        w = w[order]
     return y, p, w, np.cumsum([0, *np.bincount(codes, minlength=n_tasks)])
 
 
 def _codes(
     n: int, offsets: Any = None, task_id: Any = None, tasks: Any = None
 ) -> tuple[Array, int]:
-    """Return the number of the task of every row, and how many tasks there are, those without rows included."""
+    """Return the task number of each row, and the number of tasks, with or without rows."""
     if task_id is None:
-        bounds = np.array([0, n]) if offsets is None else np.asarray(offsets)
+        if offsets is None:
+            bounds = np.array([0, n])
+        else:
+            bounds = np.asarray(offsets)
         if bounds[0] != 0 or bounds[-1] != n or (np.diff(bounds) < 0).any():
             raise ValueError(f"offsets must rise from 0 to {n}")
         return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), len(bounds) - 1
@@ -850,10 +899,10 @@ def _codes(
     names, codes = np.unique(ids, return_inverse=True)
     if tasks is None:
         return codes, len(names)
-    place = {name: i for i, name in enumerate(np.asarray(tasks).tolist())}
-    missing = [name for name in names.tolist() if name not in place]
+    positions = {name: i for i, name in enumerate(np.asarray(tasks).tolist())}
+    missing = [name for name in names.tolist() if name not in positions]
     if missing:
         raise ValueError(f"task_id has tasks that are not among `tasks`: {missing[:5]}")
-    return np.array([place[name] for name in names.tolist()], dtype=int)[codes], len(
-        np.asarray(tasks)
-    )
+    return np.array([positions[name] for name in names.tolist()], dtype=int)[
+        codes
+    ], len(np.asarray(tasks))

@@ -148,14 +148,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Argument ``committed_run``: the folder of each; those of many cells are left to the slow tests."""
     if "committed_run" not in metafunc.fixturenames:
         return
-    from mtlrun.engine.record import PACKED
+    from mtlrun.engine.packed import PACKED
 
     sizes = {folder: (folder / PACKED).stat().st_size for folder in _committed()}
     runs = [
         pytest.param(
             folder,
             id=folder.relative_to(RESULTS).as_posix(),
-            marks=[pytest.mark.slow] * (size > 50_000),
+            marks=[pytest.mark.slow] * (size > 25_000),
         )
         for folder, size in sizes.items()
     ]

@@ -52,7 +52,7 @@ HEAVY = [
 LIGHT = [
     "mtlrun.errors",
     "mtlrun.utils.io",
-    "mtlrun.estimators.facts",
+    "mtlrun.estimators.metadata",
     "mtlrun.estimators.registry",
     "mtlrun.engine.analysis",
 ]

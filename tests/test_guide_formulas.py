@@ -363,7 +363,10 @@ def test_the_formulas_of_smooth_curves_are_the_model(data):
 
 def test_the_chapter_on_smooth_curves_prints_what_its_code_prints(capsys):
     text = (GUIDE / "smooth.md").read_text("utf-8")
-    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    (output,) = re.findall(r"^```text\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```(python|text)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE
+    )
+    code = "".join(block for language, block in blocks if language == "python")
+    output = "".join(block for language, block in blocks if language == "text")
     exec(compile(code, "smooth.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out == output

@@ -211,3 +211,18 @@ def test_holm_keeps_the_order_and_never_lowers(pvalues):
     assert (adjusted >= raw).all()
     assert (adjusted <= np.minimum(1, raw * len(raw)) + 1e-15).any()
     assert (np.diff(adjusted[np.argsort(raw, kind="stable")]) >= 0).all()
+
+
+@pytest.mark.parametrize("n", [80, 400])
+def test_wilcoxon_of_many_pairs_with_ties_equals_scipy(n):
+    rng = np.random.default_rng(n)
+    a = rng.integers(0, 9, n).astype(float)
+    b = rng.integers(0, 8, n).astype(float)
+    theirs = stats.wilcoxon(a, b, correction=False, method="approx")
+    assert s.paired_test(a, b).pvalue == pytest.approx(theirs.pvalue, rel=1e-12)
+
+
+def test_ranks_equal_those_of_scipy():
+    table = np.random.default_rng(0).integers(0, 4, (6, 5)).astype(float)
+    ours = s.rank_table(table, greater_is_better=False)
+    assert ours.tolist() == stats.rankdata(table, axis=1).tolist()

@@ -30,7 +30,7 @@ class WeightedRows(Penalty):
             else W.copy()
         )
 
-    def polar(self, Z):
+    def dual_norm(self, Z):
         """Return the dual norm / alpha: solvers need it for the duality gap at which they stop."""
         largest = float(np.max(np.linalg.norm(Z, axis=1) / np.array(self.weights)))
         return (

@@ -35,7 +35,7 @@ class Blocks(Penalty):
         shrunk = 1 - step * self.alpha / np.maximum(norms, step * self.alpha + 1e-300)
         return W * np.repeat(shrunk, BLOCK)[:, None]
 
-    def polar(self, Z):
+    def dual_norm(self, Z):
         return self.norms(Z).max() / self.alpha  # the dual norm, for the certificate
 
 

@@ -394,9 +394,9 @@ class _Kept(TaskStatistics):
 
     made: dict[bool, tuple[TaskData, Array, Array]] = field(default_factory=dict)
 
-    def condensed(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
+    def sufficient_statistics(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
         if centred not in self.made:
-            self.made[centred] = super().condensed(centred=centred)
+            self.made[centred] = super().sufficient_statistics(centred=centred)
         return self.made[centred]
 
 

@@ -19,7 +19,8 @@ import pandas as pd
 
 from mtlrun.data.files import data_file, suffix_of
 from mtlrun.data.formats.text import checked_names, decode
-from mtlrun.data.frames import column_name, typed, whole_frame
+from mtlrun.data.frames import column_name, several, typed, whole_frame
+from mtlrun.data.named_columns import matching, target_columns
 from mtlrun.data.names import (
     MISSING,
     Names,
@@ -27,7 +28,7 @@ from mtlrun.data.names import (
     is_spreadsheet_error,
     without_markers,
 )
-from mtlrun.data.table import Table, matching, optional_module, several, target_columns
+from mtlrun.data.table import Table, optional_module
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.io import derive_seed, open_regular
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow

@@ -8,9 +8,11 @@ import enum
 import importlib
 import json
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,8 +38,21 @@ def show(
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show an experiment in full: every setting, the paper's numbers and claims."""
+    """Show an experiment in full: every setting, the paper's numbers and claims.
+
+    Of the folder of a model it shows the method, the tasks, and what explains the target
+    (models with curves).
+    """
     import yaml
+
+    if is_model(Path(target)):
+        if profile or overrides or seed is not None:
+            raise UserError(
+                f"{target} is a model; --profile, --set and --seed go with experiments",
+                f"Run: mtlrun show {shlex.quote(target)}",
+            )
+        _show_model(Path(target), as_json)
+        return
 
     from mtlrun.lab.catalogue import same_name
     from mtlrun.lab.load import load_experiment
@@ -83,6 +98,27 @@ def show(
             say(f"\n{title}")
             for line in lines:
                 say(f"  {line}")
+
+
+def is_model(path: Path) -> bool:
+    """Whether a path is the folder of a model, a file in it, or of a comparison."""
+    from mtlrun.model.files import FACTS, model_folder
+
+    return (model_folder(path) / FACTS).is_file()
+
+
+def _show_model(path: Path, as_json: bool) -> None:
+    """Print what a model is, and what explains its target."""
+    from mtlrun.model.files import load_model
+    from mtlrun.model.parts import model_lines
+
+    model = load_model(path)
+    if as_json:
+        about = {name: model.about[name] for name in ("estimator", "tasks", "input")}
+        say_json({**about, "lines": model_lines(model)})
+        return
+    for line in model_lines(model):
+        say(line)
 
 
 def _head(experiment: Experiment) -> list[str]:
@@ -406,7 +442,7 @@ def list_(
 
 def _details(names: list[str], form: Format) -> None:
     """Describe some methods in full, or all."""
-    from mtlrun.estimators.facts import references
+    from mtlrun.estimators.metadata import references
     from mtlrun.estimators.registry import METHODS, get_method
 
     methods = [get_method(name) for name in names] or list(METHODS.values())

@@ -64,7 +64,7 @@ def predict(
         option(
             "P",
             "Also write the ends of intervals that hold a new target with this probability, such as 0.95 (models with "
-            "intervals: HierarchicalMTL).",
+            "intervals: HierarchicalMTL, SmoothMTL and its baselines).",
         ),
     ] = None,
     trust: options.Trust = None,

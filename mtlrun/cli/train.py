@@ -282,6 +282,7 @@ def train(
     from mtlrun.engine.progress import make_progress
     from mtlrun.lab.load import chunk_training, load_training
     from mtlrun.lab.training import train as fit
+    from mtlrun.model.parts import saved_part_lines
     from mtlrun.model.train import PAGE, training_lines
 
     if config.endswith((".yaml", ".yml")) and not Path(config).exists():
@@ -320,6 +321,8 @@ def train(
     if trained.up_to_date:
         say("up to date: this model has been trained before")
     for line in training_lines(trained.result):
+        say(line)
+    for line in saved_part_lines(trained.folder):
         say(line)
     say(f"model: {trained.folder}")
     page = trained.folder / PAGE

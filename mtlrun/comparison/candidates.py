@@ -24,8 +24,8 @@ from mtlrun.data.splits import GROUP
 from mtlrun.engine.job import TABLE_WITH_LEVELS, with_params
 from mtlrun.engine.methods import class_path, parameter_names
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
-from mtlrun.estimators.facts import Facts, Scale
 from mtlrun.estimators.inputs import takes_groups
+from mtlrun.estimators.metadata import MethodMetadata, Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.solvers.hierarchical.smooth_parts import MAX_CROSSED_LEVELS
 
@@ -58,12 +58,15 @@ HALVING_ROWS = 2000
 MAX_TREE_ROWS = 20000
 
 #: The hierarchical model with curves, and its baselines: one function for all tasks,
-#: and a function per task. Only tasks that have rows of their own are compared by them.
+#: and a function per task. Targets on the same rows have the second baseline alone.
 SMOOTH = "SmoothMTL"
 SMOOTH_BASELINES = ("SmoothPooled", "SmoothIndependent")
 #: How smooth models are fitted for inner scores, which decide between methods and need
 #: no exact solution: with fewer centers, and variances from fewer rows.
-SMOOTH_SEARCH: dict[str, Any] = {"tol": 1e-3, "n_centers": 50, "max_rows": 2000}
+SMOOTH_SEARCH: dict[str, Any] = {"tol": 0.1, "n_centers": 50, "max_rows": 2000}
+
+#: Targets on the same rows for which smooth models are tried by default, at most.
+MAX_SMOOTH_TARGETS = 32
 
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
 _FINE = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
@@ -123,7 +126,7 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     if _can_be_smooth(dataset):
         # The baselines come first: a budget that ends in between must not credit
         # curves to sharing.
-        names += [*SMOOTH_BASELINES, SMOOTH]
+        names += [*smooth_baselines(dataset), SMOOTH]
     first = len(names) + 3
     names += [
         "GraphMTL",
@@ -171,7 +174,7 @@ def named_candidates(
     ----------
     names : sequence of str
         Labels of the default methods, ``default`` for all of them, names of the registry, or ``package.module:Class``.
-        `SmoothMTL` has its two baselines in front.
+        `SmoothMTL` has its baselines in front.
     dataset, train
         As of `default_candidates`.
     families : mapping, optional
@@ -191,7 +194,7 @@ def named_candidates(
         model = _for_labels(name, dataset)
         if model.removesuffix("Classifier") == SMOOTH:
             # Without them the verdict would credit curves, and further groups, to sharing.
-            for baseline in SMOOTH_BASELINES:
+            for baseline in smooth_baselines(dataset):
                 label = _for_labels(baseline, dataset)
                 found[label] = _registered(label, dataset, train)
         if name == "default":
@@ -448,10 +451,25 @@ def _feature(
 def _can_be_smooth(dataset: Dataset) -> bool:
     """Whether smooth models are tried by default.
 
-    They keep dense rows, and their parts of single tasks need tasks with rows of their
-    own.
+    They keep dense rows. Of targets on the same rows, numbers are tried, and at most
+    `MAX_SMOOTH_TARGETS`, since each is fitted several times.
     """
-    return dataset.task_id is not None and not sparse.issparse(dataset.X)
+    if sparse.issparse(dataset.X):
+        return False
+    if dataset.task_id is not None:
+        return True
+    is_regression = dataset.task_type == "regression"
+    return is_regression and dataset.n_tasks <= MAX_SMOOTH_TARGETS
+
+
+def smooth_baselines(dataset: Dataset) -> tuple[str, ...]:
+    """Return what `SmoothMTL` is compared with, so that sharing alone is credited.
+
+    One function for all targets on the same rows would be no baseline: they have units
+    of their own.
+    """
+    is_shared = dataset.task_id is None and dataset.task_type == "regression"
+    return SMOOTH_BASELINES[1:] if is_shared else SMOOTH_BASELINES
 
 
 def is_smooth(label: str) -> bool:
@@ -500,13 +518,13 @@ def has_coefficients(candidate: Candidate) -> bool:
 
 def grid_of(name: str, scale: Scale) -> dict[str, list[Any]]:
     """Return the values searched: those of the class for the scale of the data, if it has some, else its defaults."""
-    facts = getattr(load_class(name), "facts", None)
-    if not isinstance(facts, Facts):
+    metadata = getattr(load_class(name), "metadata", None)
+    if not isinstance(metadata, MethodMetadata):
         return {}
     return (
-        facts.search(scale)
-        if facts.search
-        else {name: list(values) for name, values in facts.default_grid.items()}
+        metadata.search(scale)
+        if metadata.search
+        else {name: list(values) for name, values in metadata.default_grid.items()}
     )
 
 

@@ -53,8 +53,8 @@ from mtlrun.engine.pool import Pool
 from mtlrun.engine.stored import COMPARED
 from mtlrun.errors import ConfigError, counted
 from mtlrun.estimators.baselines import ScaledTargets
-from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.hierarchical import HierarchicalMTL
+from mtlrun.estimators.metadata import Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.model.fitted import Model
 from mtlrun.model.train import Trained, save_training

@@ -58,16 +58,10 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
+from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.names import distinct
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import (
-    Table,
-    label_list,
-    matching,
-    read_table,
-    table_of_frame,
-    target_columns,
-)
+from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.job import choose_over_splits
 from mtlrun.engine.pool import Pool

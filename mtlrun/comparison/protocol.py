@@ -26,6 +26,7 @@ from mtlrun.comparison.verdict import (
     Evaluation,
 )
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.frames import several
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.splits import (
     GROUP,
@@ -35,7 +36,6 @@ from mtlrun.data.splits import (
     short_tasks,
     split_rows,
 )
-from mtlrun.data.table import several
 from mtlrun.engine.evaluation import one_class
 from mtlrun.engine.job import purpose_of
 from mtlrun.engine.pool import Pool

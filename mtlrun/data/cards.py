@@ -111,7 +111,7 @@ class Url(StrictModel):
 
 
 class FileSpec(StrictModel):
-    """One file of a data set; `sha256` (None = unknown) and `bytes` are those of the decompressed content."""
+    """One file of a data set; `sha256` (None = unknown) and `bytes` describe the decompressed content."""
 
     name: BelowFolder
     sha256: Annotated[
@@ -166,7 +166,7 @@ class Variant(StrictModel):
 
 
 class Card(StrictModel):
-    """What a card says; see the module's docstring for the keys."""
+    """The content of a card; see the module's docstring for the keys."""
 
     version: Literal[1] = Field(1, alias="schema")
     id: Annotated[
@@ -201,7 +201,10 @@ class Card(StrictModel):
     @property
     def source(self) -> Source:
         """The reader or the generator."""
-        source = self.generator if self.simulated else self.reader
+        if self.simulated:
+            source = self.generator
+        else:
+            source = self.reader
         assert source is not None  # read_card refuses a card without
         return source
 
@@ -214,10 +217,10 @@ class Card(StrictModel):
 
     def variant(self, name: str | None) -> Variant:
         """Return a variant, completed by the card's own options and files; None is the card itself."""
-        own = self.source.options
+        base_options = self.source.options
         if name is None:
             return Variant(
-                options=own,
+                options=base_options,
                 uses=self.uses,
                 statistics=self.statistics,
                 notes=self.notes,
@@ -228,7 +231,7 @@ class Card(StrictModel):
         notes = "\n".join(text for text in (self.notes, v.notes) if text)
         uses = self.uses if v.uses is None else v.uses
         return Variant(
-            options={**own, **v.options},
+            options={**base_options, **v.options},
             uses=uses,
             statistics=v.statistics,
             notes=notes,
@@ -238,20 +241,25 @@ class Card(StrictModel):
     def needed(self, variant: str | None = None) -> list[FileSpec]:
         """Return the files that this variant reads."""
         uses = self.variant(variant).uses
-        return list(self.files) if uses is None else [self.file(name) for name in uses]
+        if uses is None:
+            return list(self.files)
+        return [self.file(name) for name in uses]
 
 
 def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
-    """Return the path of every card by id.
+    """Return the path of each card by id.
 
-    Shipped cards win over those of other packages, and these over those of the user, in ``<data-dir>/cards``.
+    Shipped cards win over cards of other packages, and these over the user's cards in ``<data-dir>/cards``.
     """
-    found: dict[str, Path] = {}
-    own = [] if data_dir is None else [Path(data_dir) / "cards"]
-    for folder in (datasets_dir(), *plugins.card_folders(), *own):
+    paths: dict[str, Path] = {}
+    if data_dir is None:
+        user_folders = []
+    else:
+        user_folders = [Path(data_dir) / "cards"]
+    for folder in (datasets_dir(), *plugins.card_folders(), *user_folders):
         for path in sorted(folder.glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return dict(sorted(found.items()))
+            paths.setdefault(path.stem, path)
+    return dict(sorted(paths.items()))
 
 
 def load_card(id: str, data_dir: Path | None = None) -> Card:
@@ -288,17 +296,17 @@ def read_card(path: Path) -> Card:
     document = load_file(path, error=DataError)
     if document.data is None:
         raise DataError(f"{path}: the card is empty")
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         card = Card.model_validate(document.data)
         card._path = path
     except ValidationError as error:
-        found += schema_findings(error, document.data, Card)
+        findings += schema_findings(error, document.data, Card)
     if isinstance(document.data, dict):
-        found += _contradictions(document.data, path)
-    if found:
+        findings += _contradictions(document.data, path)
+    if findings:
         raise DataError(
-            rendered(found, document),
+            rendered(findings, document),
             "The keys of a card are described in mtlrun/data/cards.py.",
         )
     return card
@@ -322,13 +330,17 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
         if data.get("simulated") is True
         else ("reader", "generator")
     )
-    kind = "simulated" if wanted == "generator" else "real"
+    kind = "real"
+    if wanted == "generator":
+        kind = "simulated"
     if other in data:
         yield (other,), False, f"a {kind} data set has a {wanted}, not a {other}", ""
     if wanted not in data:
         yield (), True, f"missing key {wanted!r}", f"a {kind} data set has a {wanted}"
-    files = data.get("files") if isinstance(data.get("files"), list) else []
-    names = [str(file.get("name")) for file in files or () if isinstance(file, dict)]
+    files = data.get("files")
+    if not isinstance(files, list):
+        files = []
+    names = [str(file.get("name")) for file in files if isinstance(file, dict)]
     for i, name in enumerate(names):
         if name.casefold() in [
             earlier.casefold() for earlier in names[:i]
@@ -336,12 +348,14 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
             yield ("files",), False, f"two files are named {name!r}", ""
     if files and not data.get("folder"):
         yield ("folder",), False, "a card with files needs a folder", ""
-    variants = data.get("variants") if isinstance(data.get("variants"), dict) else {}
-    for key, section in [
-        ((), data),
-        *((("variants", name), v) for name, v in (variants or {}).items()),
-    ]:
-        uses = section.get("uses") if isinstance(section, dict) else None
+    sections: list[tuple[tuple[str, ...], Any]] = [((), data)]
+    variants = data.get("variants")
+    if isinstance(variants, dict):
+        sections += [(("variants", name), part) for name, part in variants.items()]
+    for key, section in sections:
+        uses = None
+        if isinstance(section, dict):
+            uses = section.get("uses")
         for i, name in enumerate(uses if isinstance(uses, list) else ()):
             if name not in names:
                 yield (

@@ -27,11 +27,11 @@ def signs(labels: np.ndarray, name: str) -> np.ndarray:
         For other labels; starts with `name`.
     """
     values = np.asarray(labels, dtype=np.float64)
-    known = set(np.unique(values[~np.isnan(values)]).tolist())
-    if not (known <= {0, 1} or known <= {-1, 1}):
-        shown = ", ".join(f"{v:g}" for v in sorted(known)[:5])
+    values_present = set(np.unique(values[~np.isnan(values)]).tolist())
+    if not (values_present <= {0, 1} or values_present <= {-1, 1}):
+        examples = ", ".join(f"{v:g}" for v in sorted(values_present)[:5])
         raise DataError(
-            f"{name}: binary labels must be 0/1 or -1/+1, found {shown}",
+            f"{name}: binary labels must be 0/1 or -1/+1, found {examples}",
             "Recode them first.",
         )
     return np.where(np.isnan(values), np.nan, np.where(values > 0, 1.0, -1.0))
@@ -66,11 +66,11 @@ class Dataset:
     X : ndarray or csr_matrix of shape (n, d), or ndarray of shape (n,) and dtype S<d>
         Features, float64; string sets hold byte strings of d letters each.
     y : ndarray of shape (n,) or (n, n_tasks)
-        Targets, float64; -1/+1 for binary tasks (0/1 where `load_dataset` was asked for that). Class numbers (int64)
+        Targets, float64; -1/+1 for binary tasks (0/1 if `load_dataset` got that option). Class numbers (int64)
         for multi-class sets.
     task_type : {"binary", "regression", "multiclass"}
     task_id : ndarray of shape (n,) or None
-        Index into `tasks` (0..T-1) of every row of a ragged set.
+        Index into `tasks` (0..T-1) of each row of a ragged set.
     tasks : list of str
         Names of the tasks (of the classes, in a multi-class set); ``task 0`` ... when not given.
     features : list of str
@@ -80,13 +80,13 @@ class Dataset:
     options : dict
         The reader's options that were used.
     truth : dict of str to ndarray
-        What a simulator knows: ``W`` (d, T), ``outliers``, ``noise`` ... Empty for real data.
+        Parameters of a simulator: ``W`` (d, T), ``outliers``, ``noise`` ... Empty for real data.
     splits : dict of str to list of (train, test)
         Published splits as pairs of row-index arrays.
     source : dict of str to ndarray
-        For tasks made of classes: ``row`` and ``label`` of every row in the multi-class set. Rows of one source row are
+        For tasks made of classes: ``row`` and ``label`` of each row in the multi-class set. Rows of one source row are
         the same example and belong into the same part of a split. For tables of a user, as
-        far as asked for: ``weight`` of every row (positive, with mean 1 over the training
+        far as asked for: ``weight`` of each row (positive, with mean 1 over the training
         rows), its ``group`` (stays on one side of a split) or its ``time`` (later rows are
         test rows).
     categories : dict of str to list of str
@@ -94,15 +94,15 @@ class Dataset:
         features of such sets may be NaN as well; both need a feature step.
     levels : dict of str to ndarray of int
         Further groups of a user's table: a column of names, as the position of the name of
-        every row in `level_names`. They are no columns of X, see `with_levels`.
+        each row in `level_names`. They are not columns of X, see `with_levels`.
     level_names : dict of str to list of str
-        Names of the groups of every column of `levels`.
+        Names of the groups of each column of `levels`.
     targets : list of str
         Columns of a user's table that hold the targets.
     labels : dict of str to list of str
-        What labels of a user's table stand for, in its own words, by target of a shared design or by task of a ragged
+        Meaning of the labels of a user's table, in its own words, by target of a shared design or by task of a ragged
         one. Two words mean -1 and +1. More are classes of which each has a task of its own, against the rest; where
-        they are those of ragged tasks, `y` is 2-D, and NaN outside of the task of a row.
+        they are ragged tasks, `y` is 2-D, and NaN outside of the task of a row.
     label_types : dict of str to {"number", "bool", "text"}
         Of what type the labels of a target are in the table.
 
@@ -162,7 +162,9 @@ class Dataset:
             return int(np.max(self.task_id)) + 1
         if self.y.ndim == 2:
             return self.y.shape[1]
-        return int(np.max(self.y)) + 1 if self.task_type == "multiclass" else 1
+        if self.task_type == "multiclass":
+            return int(np.max(self.y)) + 1
+        return 1
 
     def _check_tasks(self) -> None:
         if self.task_id is None:
@@ -174,9 +176,9 @@ class Dataset:
                 f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, not {self.y.shape}"
             )
         elif self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
-            found = f"{self.task_id.min()} to {self.task_id.max()}"
+            id_range = f"{self.task_id.min()} to {self.task_id.max()}"
             raise DataError(
-                f"task_id runs from {found}, tasks 0..{len(self.tasks) - 1}"
+                f"task_id runs from {id_range}, tasks 0..{len(self.tasks) - 1}"
             )
 
     @property
@@ -211,7 +213,10 @@ class Dataset:
 
     def subset(self, rows: np.ndarray) -> Dataset:
         """Return the data set of these rows, in this order; published splits are dropped, tasks are kept."""
-        task_id = None if self.task_id is None else self.task_id[rows]
+        if self.task_id is None:
+            task_id = None
+        else:
+            task_id = self.task_id[rows]
         source = {name: values[rows] for name, values in self.source.items()}
         levels = {name: codes[rows] for name, codes in self.levels.items()}
         return replace(
@@ -227,7 +232,7 @@ class Dataset:
     def with_levels(self) -> Dataset:
         """Return the data set with the columns of further groups as last columns of X.
 
-        They are columns of words: X has the position of the name of every row.
+        They are columns of words: X has the position of the name of each row.
         """
         if not self.levels or set(self.levels) <= set(self.features):
             return self
@@ -244,7 +249,7 @@ class Dataset:
         )
 
     def sum_by_task(self, values: np.ndarray) -> np.ndarray:
-        """Sum values, of the shape of `y`, over the rows of every task; a single task of a 1-D `y` without tasks."""
+        """Sum values, of the shape of `y`, over the rows of each task; a single task of a 1-D `y` without tasks."""
         if self.task_id is not None:
             return np.bincount(self.task_id, weights=values, minlength=self.n_tasks)
         return np.atleast_1d(values.sum(axis=0)).astype(float)
@@ -265,7 +270,10 @@ class Dataset:
             )
         if self.task_id is not None:
             return TaskData.from_stacked(self.X, self.y, self.task_id)
-        Y = self.y if self.y.ndim == 2 else self.y[:, None]
+        if self.y.ndim == 2:
+            Y = self.y
+        else:
+            Y = self.y[:, None]
         return TaskData.from_matrix(self.X, Y, tasks=self.tasks)
 
     def statistics(self) -> dict[str, int | float]:
@@ -281,41 +289,47 @@ class Dataset:
             the rarest and of the most frequent label). Regression: ``y_mean``, ``y_var`` (pooled). Ragged: ``task_min``
             and ``task_max`` rows per task. ``missing`` targets where there are any.
         """
-        n, d = self.n_samples, self.n_features
-        facts: dict[str, int | float] = {"n": n, "d": d, "tasks": self.n_tasks}
+        n = self.n_samples
+        d = self.n_features
+        statistics: dict[str, int | float] = {"n": n, "d": d, "tasks": self.n_tasks}
         if not self.strings:
             nnz = int(
                 self.X.count_nonzero()
                 if sparse.issparse(self.X)
                 else np.count_nonzero(self.X)
             )
-            facts.update(x_nnz=nnz, x_density=nnz / max(1, n * d))
+            statistics.update(x_nnz=nnz, x_density=nnz / max(1, n * d))
         if self.task_type == "multiclass":
             counts = np.bincount(self.y.astype(np.int64), minlength=self.n_tasks)
             return {
-                **facts,
+                **statistics,
                 "class_min": int(counts.min()),
                 "class_max": int(counts.max()),
             }
         if self.task_id is not None:
             sizes = np.bincount(self.task_id, minlength=self.n_tasks)
-            facts.update(task_min=int(sizes.min()), task_max=int(sizes.max()))
+            statistics.update(task_min=int(sizes.min()), task_max=int(sizes.max()))
         missing = np.isnan(self.y)
         if missing.any():
-            facts["missing"] = int(missing.sum())
+            statistics["missing"] = int(missing.sum())
         if self.task_type == "regression":
-            known = self.y[~missing]
-            return {**facts, "y_mean": float(known.mean()), "y_var": float(known.var())}
-        return {**facts, **_label_statistics(self.y > 0)}
+            targets = self.y[~missing]
+            return {
+                **statistics,
+                "y_mean": float(targets.mean()),
+                "y_var": float(targets.var()),
+            }
+        return {**statistics, **_label_statistics(self.y > 0)}
 
 
 def _label_statistics(positive: np.ndarray) -> dict[str, int | float]:
-    facts: dict[str, int | float] = {"positives": int(positive.sum())}
+    statistics: dict[str, int | float] = {"positives": int(positive.sum())}
     if positive.ndim == 1:
-        return facts
-    per_row, per_label = positive.sum(axis=1), positive.sum(axis=0)
+        return statistics
+    per_row = positive.sum(axis=1)
+    per_label = positive.sum(axis=0)
     packed = np.packbits(positive, axis=1)
-    facts.update(
+    statistics.update(
         cardinality=float(per_row.mean()),
         density=float(positive.mean()),
         labelsets=len({row.tobytes() for row in packed}),
@@ -323,7 +337,7 @@ def _label_statistics(positive: np.ndarray) -> dict[str, int | float]:
         label_min=int(per_label.min()),
         label_max=int(per_label.max()),
     )
-    return facts
+    return statistics
 
 
 # ---------------------------------------------------------------------- numbers that can be squared
@@ -344,12 +358,12 @@ def check_fitted(values: Any, name: str) -> None:
         With the largest absolute value and the remedy.
     """
     largest = _largest(values)
-    limit = LARGEST_X if name == "X" else LARGEST_Y
-    remedy = (
-        "Scale it, for instance with sklearn.preprocessing.StandardScaler."
-        if name == "X"
-        else "Change its unit."
-    )
+    limit = LARGEST_Y
+    if name == "X":
+        limit = LARGEST_X
+    remedy = "Change its unit."
+    if name == "X":
+        remedy = "Scale it, for instance with sklearn.preprocessing.StandardScaler."
     if largest > limit:
         raise ValueError(
             f"{name} holds a number of absolute value {largest:.4g}; beyond {limit:g} the solvers lose all "
@@ -418,7 +432,9 @@ def check_large(
     """
     if _largest(X) <= LARGEST:
         return
-    entries = sparse.coo_array(X) if sparse.issparse(X) else None
+    entries = None
+    if sparse.issparse(X):
+        entries = sparse.coo_array(X)
     at = int(np.argmax(np.abs(X if entries is None else entries.data) > LARGEST))
     row, column = (
         divmod(at, X.shape[1])
@@ -426,9 +442,12 @@ def check_large(
         else (int(entries.row[at]), int(entries.col[at]))
     )
     value = float(X[row, column] if entries is None else entries.data[at])
-    place = where(row) if where else f"{name}: row {row + 1}"
+    if where:
+        location = where(row)
+    else:
+        location = f"{name}: row {row + 1}"
     raise DataError(
-        f"{place}: {_called(kind, columns, column, X.shape[1])} contains {value:.4g}; "
+        f"{location}: {_called(kind, columns, column, X.shape[1])} contains {value:.4g}; "
         f"numbers beyond {LARGEST:g} cannot be squared",
         "Rescale the column (divide it by a power of ten), or fix the cell.",
     )
@@ -441,11 +460,10 @@ def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
         (np.abs(values) < SMALLEST) & (values != 0)
     ).any():  # nearly always: nothing is so small
         return
-    largest = (
-        abs(X).max(axis=0).toarray().ravel()
-        if sparse.issparse(X)
-        else np.fmax.reduce(np.abs(X), axis=0)
-    )
+    if sparse.issparse(X):
+        largest = abs(X).max(axis=0).toarray().ravel()
+    else:
+        largest = np.fmax.reduce(np.abs(X), axis=0)
     bad = np.flatnonzero((largest > 0) & (largest < SMALLEST))
     if len(bad):
         raise DataError(
@@ -457,16 +475,22 @@ def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
 
 def _largest(values: Any) -> float:
     """Return the largest absolute value, without a copy of the matrix; NaN is ignored."""
-    entries = values.data if sparse.issparse(values) else values
+    entries = values
+    if sparse.issparse(values):
+        entries = values.data
     if not entries.size:
         return 0.0
     largest = max(
         np.fmax.reduce(entries, axis=None), -np.fmin.reduce(entries, axis=None)
     )
-    return 0.0 if np.isnan(largest) else float(largest)
+    if np.isnan(largest):
+        return 0.0
+    return float(largest)
 
 
 def _called(kind: str, columns: Sequence[str], column: int, count: int) -> str:
     if columns:
         return f"the {kind} {columns[column]!r}"
-    return f"the {kind}" if count == 1 and kind != "feature" else f"{kind} {column + 1}"
+    if count == 1 and kind != "feature":
+        return f"the {kind}"
+    return f"{kind} {column + 1}"

@@ -42,7 +42,7 @@ from mtlrun.utils.text import hidden
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
 
-#: What to do when the data directory cannot be written.
+#: Remedy if the data directory cannot be written.
 WRITABLE = "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA)."
 
 #: Characters of the name of a host, and of an address in a message.
@@ -74,7 +74,7 @@ def fetch_dataset(
         Fetch what this variant needs; default: what the card needs without a variant.
     data_dir : path, optional
     url : str, optional
-        Use this address instead of those of the card; its content (a file, compressed or not, or an archive of
+        Use this address instead of the addresses of the card; its content (a file, compressed or not, or an archive of
         several) is recognised by its content. Only here ``http://127.0.0.1`` is allowed, else https only.
     report : callable, optional
         Told about the progress.
@@ -84,7 +84,7 @@ def fetch_dataset(
     Returns
     -------
     list of DataFile
-        The verified files of the variant (with `url`: those that it held).
+        The verified files of the variant (with `url`: the files found there).
 
     Raises
     ------
@@ -122,7 +122,7 @@ def fetch_file(
 ) -> DataFile:
     """Download one file from the first address that has the right content, and store it.
 
-    Parameters are those of `fetch_dataset`.
+    Parameters are as in `fetch_dataset`.
 
     Raises
     ------
@@ -131,20 +131,20 @@ def fetch_file(
     UserError
         If the data directory cannot be written.
     """
-    limit = (
-        _ARCHIVE_LIMIT
-        if spec.archives or spec.bytes is None
-        else spec.bytes + (1 << 16)
-    )
-    failures, name = [], PurePosixPath(spec.name).name
+    if spec.archives or spec.bytes is None:
+        limit = _ARCHIVE_LIMIT
+    else:
+        limit = spec.bytes + (1 << 16)
+    failures = []
+    name = PurePosixPath(spec.name).name
     for url in urls:
         try:
             with _downloaded(
                 card, name, url, data_dir, limit=limit, report=report, timeout=timeout
             ) as part:
-                found = recognise(part, [spec], name).get(spec.name)
-                if found is not None:
-                    return store(card, spec, found, data_dir)
+                file = recognise(part, [spec], name).get(spec.name)
+                if file is not None:
+                    return store(card, spec, file, data_dir)
                 failures.append(f"  {url}: {_wrong_content(part, spec)}")
         except DataError as error:
             failures.append(f"  {error.message}")
@@ -155,13 +155,13 @@ def fetch_file(
 def _downloaded(
     card: Card, name: str, url: str, data_dir: str | Path | None, **options: Any
 ) -> Iterator[Path]:
-    """Download an address into a temporary folder beside the files of a card; options as of `download`."""
+    """Download an address into a temporary folder next to the files of a card; options as in `download`."""
     folder = data_directory(data_dir) / card.folder
     with writing(folder, WRITABLE):
         folder.mkdir(parents=True, exist_ok=True)
-        place = tempfile.TemporaryDirectory(**temporary(folder))
-    with place as made:
-        part = Path(made) / name
+        staging = tempfile.TemporaryDirectory(**temporary(folder))
+    with staging as staging_path:
+        part = Path(staging_path) / name
         download(url, part, **options)
         yield part
 
@@ -196,7 +196,7 @@ def download(
     import urllib3
 
     _check_address(url, url)
-    headers = {"Accept-Encoding": "identity"}  # so that the length is that of the file
+    headers = {"Accept-Encoding": "identity"}  # so that the length is the file's
 
     def check_redirect(response: Any, *args: Any, **kwargs: Any) -> None:
         if response.is_redirect:
@@ -209,7 +209,9 @@ def download(
         ) as response:
             response.raise_for_status()
             done, length = 0, response.headers.get("content-length", "")
-            total = int(length) if length.isdecimal() and len(length) < 20 else None
+            total = None
+            if length.isdecimal() and len(length) < 20:
+                total = int(length)
             with writing(part, WRITABLE):
                 stream = part.open("wb")
             with stream:
@@ -231,12 +233,12 @@ def download(
 
 def _check_address(url: str, first: str) -> None:
     """Refuse addresses but https, and this machine if the address that the user gave is there."""
-    shown = shorten(url, MAX_SHOWN_URL)
+    short_url = shorten(url, MAX_SHOWN_URL)
     if re.search(r"[\s\\]", url) or hidden(
         url
     ):  # not every library agrees which host such an address names
         raise DataError(
-            f"{shown!r}: no address",
+            f"{short_url!r}: no address",
             "Addresses have no blanks, backslashes or control characters.",
         )
     try:
@@ -249,12 +251,12 @@ def _check_address(url: str, first: str) -> None:
             _check_host(urlsplit(url).hostname or "")
     except ValueError as error:
         raise DataError(
-            f"{shown}: no address ({error})",
+            f"{short_url}: no address ({error})",
             "Give an address that starts with https://.",
         ) from None
     if not is_fetched:
         remedy = "Download the file yourself and use `mtlrun data add`."
-        raise DataError(f"{shown}: only https addresses are fetched", remedy)
+        raise DataError(f"{short_url}: only https addresses are fetched", remedy)
 
 
 def _check_host(host: str) -> None:
@@ -265,7 +267,10 @@ def _check_host(host: str) -> None:
     ValueError
         If the name, or a part of it between dots, is too long or empty.
     """
-    name = host.encode("idna").decode() if not host.isascii() else host
+    if not host.isascii():
+        name = host.encode("idna").decode()
+    else:
+        name = host
     if len(name) > MAX_HOST_LENGTH:
         raise ValueError(f"the name of the host has {len(name)} characters")
     if any(not 0 < len(part) < 64 for part in name.removesuffix(".").split(".")):
@@ -295,27 +300,27 @@ def _wrong_content(part: Path, spec: FileSpec) -> str:
     with open_regular(part) as stream:
         start = stream.read(200).lstrip().lower()
     sha256, _ = digest(DataFile(part.name, part, "plain"))
-    what = "wrong content"
+    content = "wrong content"
     if start.startswith((b"<!doctype html", b"<html")):
-        what = "a web page instead of the file"
+        content = "a web page instead of the file"
     elif start.startswith(b"version https://git-lfs"):
-        what = "a Git LFS pointer instead of the file"
-    return f"{what}; expected sha256 {spec.sha256}, found {sha256}"
+        content = "a Git LFS pointer instead of the file"
+    return f"{content}; expected sha256 {spec.sha256}, found {sha256}"
 
 
 def _failure(
     card: Card, spec: FileSpec, failures: list[str], data_dir: str | Path | None
 ) -> DataError:
-    size = f", {spec.bytes} bytes" if spec.bytes is not None else ""
+    size = ""
+    if spec.bytes is not None:
+        size = f", {spec.bytes} bytes"
     kinds = ", ".join(SUFFIXES[c] or "as it is" for c in spec.compressions)
-    content = (
-        f"\nIts content must have sha256 {spec.sha256}{size}."
-        if spec.sha256 is not None
-        else ""
-    )
-    reasons = (
-        "\n".join(["", *failures]) if failures else ": the card knows no address for it"
-    )
+    content = ""
+    if spec.sha256 is not None:
+        content = f"\nIts content must have sha256 {spec.sha256}{size}."
+    reasons = ": the card knows no address for it"
+    if failures:
+        reasons = "\n".join(["", *failures])
     return DataError(
         f"data set {card.id}: could not download {spec.name}{reasons}",
         f"Without a network: get the file on another machine and run\n"
@@ -342,7 +347,7 @@ def add_file(
         The file; plain, .gz, .bz2, .xz, or a zip or tar archive. It is copied, never changed.
     data_dir : path, optional
     name : str, optional
-        What the file is called, if that is not the name of `path`; only needed where a card knows no hash.
+        Name of the file, if it is not the name of `path`; only needed where a card has no hash.
 
     Returns
     -------
@@ -360,16 +365,14 @@ def add_file(
     if not card.files:
         raise DataError(f"data set {card.id} needs no files", "Nothing is to be added.")
     if not path.is_file():
-        what = (
-            "is a directory, expected a file"
-            if path.is_dir()
-            else "there is no such file"
-        )
+        problem = "there is no such file"
+        if path.is_dir():
+            problem = "is a directory, expected a file"
         if path.exists() and not path.is_dir():
-            what = "is not a regular file"
-        raise DataError(f"{path}: {what}", "Give the path of a file that you have.")
-    found = recognise(path, card.files, name)
-    if not found:
+            problem = "is not a regular file"
+        raise DataError(f"{path}: {problem}", "Give the path of a file that you have.")
+    matches = recognise(path, card.files, name)
+    if not matches:
         unknown = [
             PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None
         ]
@@ -387,7 +390,7 @@ def add_file(
         )
     return [
         store(card, card.file(spec_name), file, data_dir)
-        for spec_name, file in found.items()
+        for spec_name, file in matches.items()
     ]
 
 
@@ -409,20 +412,23 @@ def recognise(
         PurePosixPath(spec.name).name: spec for spec in specs if spec.sha256 is None
     }
     sizes = {spec.bytes for spec in specs}
-    limit = None if None in sizes else max(size for size in sizes if size is not None)
-    found: dict[str, DataFile] = {}
+    if None in sizes:
+        limit = None
+    else:
+        limit = max(size for size in sizes if size is not None)
+    matches: dict[str, DataFile] = {}
     for content in _contents(path, name or path.name, sizes):
         sha256, size = digest(content, limit)
         spec = by_hash.get(sha256) or by_name.get(content.name)
         if spec is not None:
-            found.setdefault(
+            matches.setdefault(
                 spec.name, replace(content, name=spec.name, sha256=sha256, size=size)
             )
-    return found
+    return matches
 
 
 def store(
-    card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | None = None
+    card: Card, spec: FileSpec, file: DataFile, data_dir: str | Path | None = None
 ) -> DataFile:
     """Copy recognised content to its place in the data directory, whole or not at all.
 
@@ -436,20 +442,22 @@ def store(
         If the place cannot be written.
     """
     folder = data_directory(data_dir) / card.folder
-    container = (
-        found.container
-        if found.container in spec.compressions
-        else spec.compressions[0]
-    )
+    if file.container in spec.compressions:
+        container = file.container
+    else:
+        container = spec.compressions[0]
     target = folder / (spec.name + SUFFIXES[container])
-    as_it_is = found.container == container
+    as_it_is = file.container == container
     writer = OPENERS["plain" if as_it_is else container]
-    source = DataFile(found.name, found.path, "plain") if as_it_is else found
+    if as_it_is:
+        source = DataFile(file.name, file.path, "plain")
+    else:
+        source = file
     with (
         source.open() as content,
         writing(target, WRITABLE),
-        replacing(target) as made,
-        writer(made, "wb") as sink,
+        replacing(target) as new_file,
+        writer(new_file, "wb") as sink,
     ):
         shutil.copyfileobj(content, sink, 1 << 20)
     tidy_folders(target.parent)
@@ -461,7 +469,7 @@ def _contents(
 ) -> Iterator[DataFile]:
     """Yield everything that a file may stand for; the name is that without folders and suffixes of compression.
 
-    Members of archives are those of the wanted `sizes` (None: any).
+    Members of archives must have one of the wanted `sizes` (None: any).
     """
     yield DataFile(name, path, "plain")
     with reading(path):
@@ -486,7 +494,7 @@ def _members(path: Path) -> list[tuple[str, int]]:
                 for info in infos
                 if info.filename and not info.is_dir()
             ]
-    found: dict[str, int] = {}
+    n_by_name: dict[str, int] = {}
     with contextlib.suppress(tarfile.ReadError), open_tar(path) as tar:
         for number, info in enumerate(tar, start=1):
             allow(
@@ -496,9 +504,9 @@ def _members(path: Path) -> list[tuple[str, int]]:
                 "files in one archive",
                 "Unpack what is needed of it.",
             )
-            found.pop(
+            n_by_name.pop(
                 info.name, None
             )  # of several members of one name the last one counts
             if info.isfile():
-                found[info.name] = info.size
-    return list(found.items())
+                n_by_name[info.name] = info.size
+    return list(n_by_name.items())

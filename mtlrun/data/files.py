@@ -45,7 +45,7 @@ _DAMAGE = (
     tarfile.TarError,
     gzip.BadGzipFile,
 )
-#: Errors, what is said about them, and the remedy.
+#: Errors, their messages, and the remedy.
 _TOLD = (
     (
         IsADirectoryError,
@@ -62,7 +62,7 @@ _TOLD = (
     (MemoryError, "the content does not fit into memory", ""),
     (EOFError, "the file is truncated (the compressed data end too early)", ""),
 )
-#: What the modules of archives raise as well about damaged, forged and encrypted ones.
+#: Further errors of the modules of archives for damaged, forged and encrypted files.
 _SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
 #: Bytes of a snapshot that are kept in memory; a larger one is a temporary file without a name.
 _IN_MEMORY = 64 << 20
@@ -138,15 +138,18 @@ class DataFile:
                 try:
                     text = raw.decode()
                 except UnicodeDecodeError as error:
-                    place = self.where(number, error.start + 1)
-                    text = f"{place}: byte {raw[error.start]:#04x} is not UTF-8 text"
+                    location = self.where(number, error.start + 1)
+                    text = f"{location}: byte {raw[error.start]:#04x} is not UTF-8 text"
                     raise DataError(text, "Save the file as UTF-8.") from None
                 yield text.rstrip("\r\n")
 
     def where(self, line: int | None = None, column: int | None = None) -> str:
         """Return ``file:line:column`` for a message."""
-        place = str(self.path) if self.member is None else f"{self.path}({self.member})"
-        return ":".join([place, *(str(n) for n in (line, column) if n is not None)])
+        if self.member is None:
+            location = str(self.path)
+        else:
+            location = f"{self.path}({self.member})"
+        return ":".join([location, *(str(n) for n in (line, column) if n is not None)])
 
 
 @dataclass(frozen=True)
@@ -202,9 +205,10 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
     DataError
         If it is not a directory.
     """
-    given = (os.environ.get("MTLRUN_DATA") or None) if data_dir is None else data_dir
-    if given is not None:
-        folder = Path(os.path.expanduser(given))
+    if data_dir is None:
+        data_dir = os.environ.get("MTLRUN_DATA") or None
+    if data_dir is not None:
+        folder = Path(os.path.expanduser(data_dir))
     else:
         import platformdirs
 
@@ -234,9 +238,9 @@ def find_file(
     card: Card, spec: FileSpec, data_dir: str | Path | None = None
 ) -> DataFile | None:
     """Return the first place that exists, unverified, or None."""
-    for place in candidates(card, spec, data_directory(data_dir)):
-        if os.path.lexists(place.path):
-            return place
+    for candidate in candidates(card, spec, data_directory(data_dir)):
+        if os.path.lexists(candidate.path):
+            return candidate
     return None
 
 
@@ -249,12 +253,12 @@ def missing_files(
     ]
 
 
-def get_it(card: Card, files: Iterable[FileSpec], more: str = "") -> str:
-    """Say how to get missing files of a card; `more` are further options of the commands."""
-    add = f"mtlrun data add {card.id} FILE{more}"
+def get_it(card: Card, files: Iterable[FileSpec], extra: str = "") -> str:
+    """Say how to get missing files of a card; `extra` are further options of the commands."""
+    add = f"mtlrun data add {card.id} FILE{extra}"
     if lacking := dict.fromkeys(spec.name for spec in files if not spec.urls):
         return f"There is no download address for {', '.join(lacking)}. Give a file that you have: {add}"
-    return f"Download it: mtlrun data fetch {card.id}{more}\nOr give a file that you have: {add}"
+    return f"Download it: mtlrun data fetch {card.id}{extra}\nOr give a file that you have: {add}"
 
 
 def verify_file(
@@ -273,19 +277,19 @@ def verify_file(
         If it is missing, a directory, unreadable, damaged, or its content is not what the card says.
     """
     possible = candidates(card, spec, data_directory(data_dir))
-    places = [place for place in possible if os.path.lexists(place.path)]
+    places = [candidate for candidate in possible if os.path.lexists(candidate.path)]
     if not places:
         raise DataError(
             f"data set {card.id}: the file {spec.name} is missing; looked for {', '.join(p.where() for p in possible)}",
             get_it(card, [spec, *card.needed()]),
         )
     errors = []
-    for place in places:
+    for candidate in places:
         try:
-            sha256, size = digest(place, limit=spec.bytes)
+            sha256, size = digest(candidate, limit=spec.bytes)
             if spec.sha256 in (None, sha256):
-                return replace(place, sha256=sha256, size=size)
-            raise _mismatch(card, spec, place, sha256, size)
+                return replace(candidate, sha256=sha256, size=size)
+            raise _mismatch(card, spec, candidate, sha256, size)
         except DataError as error:
             errors.append(error)
     raise errors[0]
@@ -333,7 +337,7 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
     Parameters
     ----------
     limit : int, optional
-        Stop one piece after so many bytes: a wrong (or malicious) archive is not unpacked to its end.
+        Stop one piece after this many bytes: a wrong (or malicious) archive is not unpacked to its end.
 
     Raises
     ------
@@ -354,7 +358,8 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
             limit,
         )
         if key not in _SEEN:
-            sha, size = hashlib.sha256(), 0
+            sha = hashlib.sha256()
+            size = 0
             with open_content(file.path, file.container, file.member) as stream:
                 while piece := stream.read(_CHUNK):
                     sha.update(piece)
@@ -369,7 +374,7 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
 def open_content(
     path: Path, container: str, member: str | None = None
 ) -> Iterator[IO[bytes]]:
-    """Open the decompressed content of a container; errors are those of the standard library and of `_Bounded`."""
+    """Open the decompressed content of a container; errors come from the standard library and `_Bounded`."""
     with ExitStack() as stack:
         inner: Any
         if container != "archive":
@@ -389,8 +394,8 @@ def open_content(
 
 def _member(path: Path, member: str | None, opener: Callable[[str], Any]) -> IO[bytes]:
     with _surprises(), contextlib.suppress(KeyError):
-        if (found := opener(member or "")) is not None:
-            return found
+        if (stream := opener(member or "")) is not None:
+            return stream
     raise DataError(
         f"{path}: has no regular file {member}",
         "This archive does not match the data card.",
@@ -456,7 +461,8 @@ class _Bounded(io.RawIOBase):
     """Decompressed content that ends with an error where it grows out of proportion to its container."""
 
     def __init__(self, inner: IO[bytes], path: Path) -> None:
-        self.inner, self.path = inner, path
+        self.inner = inner
+        self.path = path
         self.size = path.stat().st_size
 
     def readable(self) -> bool:
@@ -508,14 +514,16 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def _mismatch(
-    card: Card, spec: FileSpec, found: DataFile, sha256: str, size: int
+    card: Card, spec: FileSpec, file: DataFile, sha256: str, size: int
 ) -> DataError:
     expected = f"{spec.sha256}" + (
         f" ({spec.bytes} bytes)" if spec.bytes is not None else ""
     )
-    cut = "more than " if spec.bytes is not None and size > spec.bytes + _CHUNK else ""
+    cut = ""
+    if spec.bytes is not None and size > spec.bytes + _CHUNK:
+        cut = "more than "
     return DataError(
-        f"{found.where()}: the content is not that of {card.id}/{spec.name}\n"
+        f"{file.where()}: the content is not that of {card.id}/{spec.name}\n"
         f"  expected sha256 {expected}\n"
         f"  found    sha256 {sha256} ({cut}{size} bytes)",
         f"Delete it and run `mtlrun data fetch {card.id}`, or add a good copy with `mtlrun data add {card.id} FILE`.",
@@ -552,7 +560,7 @@ def data_file(path: Path) -> tuple[DataFile, str]:
 
 
 def suffix_of(path: Path) -> str:
-    """Return the suffix that determines the format of a file, without those of compression."""
+    """Return the suffix that determines the format of a file, without suffixes of compression."""
     return Path(
         path.stem if path.suffix.lower() in CONTAINERS else path.name
     ).suffix.lower()

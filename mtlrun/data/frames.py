@@ -47,7 +47,9 @@ def column_names(table: Any) -> list[Any] | None:
         "column_names" if hasattr(type(table), "column_names") else "columns",
         None,
     )
-    return None if names is None else list(names)
+    if names is None:
+        return None
+    return list(names)
 
 
 def take_column(X: Any, column: int | str) -> tuple[Array, int]:
@@ -94,22 +96,22 @@ def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
     ValueError
         If columns have names, and these are others.
     """
-    found = column_names(y)
+    labels = column_names(y)
     wanted = list(names)
     if (
-        found is None
+        labels is None
         or len(getattr(y, "shape", ())) != 2
-        or found == wanted
-        or found == list(range(len(found)))
+        or labels == wanted
+        or labels == list(range(len(labels)))
     ):
         return y
-    if sorted(map(str, found)) != sorted(map(str, wanted)):
-        if len(found) == len(wanted) == 1:
+    if sorted(map(str, labels)) != sorted(map(str, wanted)):
+        if len(labels) == len(wanted) == 1:
             return y
         raise ValueError(
-            f"the columns of y are {found}, but the targets of the model are {wanted}"
+            f"the columns of y are {labels}, but the targets of the model are {wanted}"
         )
-    order = [str(name) for name in found]
+    order = [str(name) for name in labels]
     return _safe_indexing(y, [order.index(str(name)) for name in wanted], axis=1)
 
 
@@ -135,14 +137,18 @@ def drop_column(X: Any, position: int) -> Any:
     """Return X without one column: a data frame of the same kind, CSR for a sparse matrix, else an ndarray."""
     X = _indexable(X)
     rest = _safe_indexing(X, [j for j in range(X.shape[1]) if j != position], axis=1)
-    return sp.csr_array(rest) if is_sparse(rest) else rest
+    if is_sparse(rest):
+        return sp.csr_array(rest)
+    return rest
 
 
 def _indexable(X: Any) -> Any:
     """Return X as something whose columns can be chosen."""
     if is_sparse(X):
         return sp.csc_array(X)
-    return X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    if hasattr(X, "shape"):
+        return X
+    return np.asarray(X, dtype=object)
 
 
 def plain_ids(values: Any) -> Array:
@@ -163,7 +169,9 @@ def plain_ids(values: Any) -> Array:
         )
     if ids.dtype.kind == "M":
         coarse = ids.astype("datetime64[us]")
-        return coarse if (pd.isna(ids) | (coarse == ids)).all() else ids
+        if (pd.isna(ids) | (coarse == ids)).all():
+            return coarse
+        return ids
     return ids
 
 
@@ -192,20 +200,25 @@ def plain_values(values: Array, name: str) -> tuple[Array, Array]:
     missing = np.asarray(pd.isna(values))
     if values.dtype.kind != "O":
         return values, missing
-    given = values[~missing]
-    words = {isinstance(value, str) for value in given.tolist()}
+    present = values[~missing]
+    words = {isinstance(value, str) for value in present.tolist()}
     if len(words) > 1:
         raise ValueError(
             f"{name} mixes strings with other types; make all entries strings or all numbers"
         )
-    if True not in words and (plain := np.asarray(given.tolist())).shape == given.shape:
-        given = plain
+    if (
+        True not in words
+        and (plain := np.asarray(present.tolist())).shape == present.shape
+    ):
+        present = plain
     if not missing.any():
-        return given.reshape(values.shape), missing
+        return present.reshape(values.shape), missing
     out = np.full(
-        values.shape, np.nan, dtype=np.float64 if given.dtype.kind in "biuf" else object
+        values.shape,
+        np.nan,
+        dtype=np.float64 if present.dtype.kind in "biuf" else object,
     )
-    out[~missing] = given
+    out[~missing] = present
     return out, missing
 
 
@@ -297,26 +310,27 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
     }
     for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
-        kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
-        if kind and kind in "fiubM":
+        is_plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiubM"
+        if is_plain:
             arrays[f"{j}.values"] = column.to_numpy()
         elif pd.api.types.is_numeric_dtype(column.dtype):
             missing = column.isna().to_numpy()
-            standard = bool if pd.api.types.is_bool_dtype(column.dtype) else np.int64
-            arrays[f"{j}.values"] = column.fillna(standard(0)).to_numpy(dtype=standard)
+            is_boolean = pd.api.types.is_bool_dtype(column.dtype)
+            dtype: type = bool if is_boolean else np.int64
+            arrays[f"{j}.values"] = column.fillna(dtype(0)).to_numpy(dtype=dtype)
             arrays[f"{j}.missing"] = missing
         else:
             codes, values = pd.factorize(column)
             words = pd.Index(
                 np.asarray(values)
-            )  # of a column of categories: those that occur, with their type
+            )  # the categories that occur, with their type
             numbers = isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub"
             if not numbers:
                 words = pd.Index([str(word) for word in words], dtype=object)
                 again, words = pd.factorize(words)
                 codes = np.append(again, -1)[codes]
             arrays[f"{j}.codes"] = codes.astype(np.int32)
-            # Texts end with a mark: those of numpy lose NUL characters at their end.
+            # Texts end with a mark, because numpy drops NUL characters at their end.
             arrays[f"{j}.words"] = (
                 np.asarray(words)
                 if numbers
@@ -338,12 +352,13 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     columns = []
     for j in range(len(arrays[COLUMNS])):
         if f"{j}.codes" in arrays:
-            found = arrays[f"{j}.words"]
-            words = (
-                pd.Index([str(word)[:-1] for word in found], dtype=object)
-                if found.dtype.kind == "U"
-                else found
-            )
+            stored_words = arrays[f"{j}.words"]
+            if stored_words.dtype.kind == "U":
+                words = pd.Index(
+                    [str(word)[:-1] for word in stored_words], dtype=object
+                )
+            else:
+                words = stored_words
             columns.append(
                 pd.Series(pd.Categorical.from_codes(arrays[f"{j}.codes"], words))
             )
@@ -392,13 +407,12 @@ def typed(column: pd.Series) -> pd.Series:
 
 def _without_gaps(column: pd.Series) -> pd.Series:
     """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
-    kind = (
-        "b"
-        if is_bool_dtype(column.dtype)
-        else "i"
-        if is_integer_dtype(column.dtype)
-        else "f"
-    )
+    if is_bool_dtype(column.dtype):
+        kind = "b"
+    elif is_integer_dtype(column.dtype):
+        kind = "i"
+    else:
+        kind = "f"
     if (
         kind == "f" and getattr(column.dtype, "numpy_dtype", None) == np.float32
     ):  # its names have its own digits
@@ -422,12 +436,10 @@ def _of_objects(column: pd.Series) -> pd.Series:
         except (OverflowError, TypeError, ValueError):
             return column.where(column.notna(), np.nan).astype(np.float64)
     if kind in ("date", "datetime", "datetime64"):
-        found = pd.to_datetime(column, utc=True, errors="coerce")
-        return (
-            found.dt.tz_convert(None)
-            if (found.isna() == column.isna()).all()
-            else column.astype(str)
-        )
+        dates = pd.to_datetime(column, utc=True, errors="coerce")
+        if (dates.isna() == column.isna()).all():
+            return dates.dt.tz_convert(None)
+        return column.astype(str)
     if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
         return column.where(column.notna(), None).map(str, na_action="ignore")
     return column
@@ -442,8 +454,10 @@ def nameable(column: pd.Series) -> bool:
 
 
 def no_date(cell: Any) -> Any:
-    """Return a cell that is no number only because pandas would count the nanoseconds of a date."""
-    return str(cell) if isinstance(cell, dt.date | np.datetime64) else cell
+    """Return a cell that is not a number only because pandas would count the nanoseconds of a date."""
+    if isinstance(cell, dt.date | np.datetime64):
+        return str(cell)
+    return cell
 
 
 # ---------------------------------------------------------------------- dates: one format for a whole column, or none
@@ -476,7 +490,7 @@ def instants(column: pd.Series, table: str) -> pd.Series:
     readings = _readings(texts)
     if not readings:
         return pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
-    ranks = [found.rank(method="dense") for found in readings.values()]
+    ranks = [dates.rank(method="dense") for dates in readings.values()]
     if any(not rank.equals(ranks[0]) for rank in ranks[1:]):
         example = texts.dropna().iloc[0]
         ways = listed(list(readings))
@@ -492,17 +506,19 @@ def spoken_dates(column: pd.Series) -> bool:
 
 def _readings(texts: pd.Series) -> dict[str, pd.Series]:
     """Return the ways to read all texts as dates, by what they are called."""
-    given = texts.dropna()
-    unique = pd.Series(given.astype(str).str.strip().unique(), dtype=object)
+    present = texts.dropna()
+    unique = pd.Series(present.astype(str).str.strip().unique(), dtype=object)
     if unique.empty:
         return {}
-    found = {}
+    readings = {}
     if (iso := _read(unique, "ISO8601")) is not None:
-        found["ISO"] = iso
+        readings["ISO"] = iso
     elif (match := _PARTS.fullmatch(unique[0])) and all(map(_PARTS.fullmatch, unique)):
         for order, wide in itertools.product(_ORDERS, "yY"):
             if (read := _read(unique, _format(order, wide, match))) is not None:
-                found[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = read
+                readings[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = (
+                    read
+                )
     else:
         either = [_read(unique, "mixed", dayfirst=first) for first in (False, True)]
         if (
@@ -510,13 +526,14 @@ def _readings(texts: pd.Series) -> dict[str, pd.Series]:
             and either[1] is not None
             and either[0].equals(either[1])
         ):
-            found["words"] = either[0]
-    place = {
-        name: pd.Series(read.to_numpy(), index=unique) for name, read in found.items()
+            readings["words"] = either[0]
+    position = {
+        name: pd.Series(read.to_numpy(), index=unique)
+        for name, read in readings.items()
     }
     return {
         name: texts.astype(str).str.strip().where(texts.notna()).map(values)
-        for name, values in place.items()
+        for name, values in position.items()
     }
 
 
@@ -537,3 +554,9 @@ def _read(texts: pd.Series, form: str, **options: bool) -> pd.Series | None:
             ).dt.tz_localize(None)
         except (ValueError, OverflowError):
             return None
+
+
+def several(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names of columns as tables have them; one may be given as a text."""
+    items = (names,) if isinstance(names, str) else tuple(names)
+    return tuple(column_name(name) for name in items)

@@ -1,8 +1,8 @@
 """Folds and splits that keep the rows of a group together.
 
 Groups are dealt one after the other, large ones first, each to the part that so far has
-the smallest share of what the group brings. With ``n[g, c]`` the rows of group g in
-column c (a task, or a label of a task), ``N[c]`` their number, ``R[k, c]`` those that
+the smallest share of the rows of the group. With ``n[g, c]`` the rows of group g in
+column c (a task, or a label of a task), ``N[c]`` their number, ``R[k, c]`` the rows that
 part k has received and ``s[k]`` the share of the rows that it is to receive, group g
 goes to the part with the smallest
 
@@ -38,7 +38,7 @@ def group_folds(
     Parameters
     ----------
     groups : array-like of shape (n,)
-        Group of every row.
+        Group of each row.
     strata : array-like of shape (n, C) or sparse matrix
         Columns whose sums are spread over the folds, see `strata_of`.
     y : ndarray of shape (n,) or (n, T)
@@ -137,7 +137,7 @@ def _deal(
     seed: int,
     complete: int | None = None,
 ) -> np.ndarray:
-    """Return the part of every row.
+    """Return the part of each row.
 
     Part `complete` receives every group that brings a column of which it has no rows.
     """

@@ -38,7 +38,7 @@ def read_csv(
     target : str or list of str
         Column of the targets; several columns are the tasks of a shared design, in which values may be missing.
     task : str, optional
-        Column that names the task of every row.
+        Column that names the task of each row.
     drop : list of str
         Columns that are not features.
     positive : str, optional
@@ -51,7 +51,9 @@ def read_csv(
     DataError
         As `mtlrun.data.roles.make_dataset`.
     """
-    targets = (target,) if isinstance(target, str) else tuple(target)
+    targets: tuple[str, ...] = tuple(target)
+    if isinstance(target, str):
+        targets = (target,)
     table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
     return make_dataset(
         table,
@@ -91,7 +93,7 @@ def read_uci(
     header : bool, default=False
         Whether the first line names the columns.
     skip : int, default=0
-        Lines to skip at the start of every file.
+        Lines to skip at the start of each file.
     classes : list of str or of (str, str), optional
         The labels that may occur in the order of the class numbers, each alone or with the name to use; default: all
         labels that occur, sorted.
@@ -105,13 +107,13 @@ def read_uci(
     Raises
     ------
     DataError
-        With file, line and column of what is not a number; for files of unequal width, and labels outside `classes`.
+        With file, line and column of a cell that is not a number; for files of unequal width, and labels outside `classes`.
     """
     pairs = [
         (item, item) if isinstance(item, str) else (item[0], item[-1])
         for item in classes
     ]
-    known = {str(word): str(name) for word, name in pairs}
+    name_of_word = {str(word): str(name) for word, name in pairs}
     tables = [
         text_table(f, delimiter=delimiter, header=header, skip=skip, text=[label])
         for f in files.values()
@@ -124,16 +126,18 @@ def read_uci(
                 f"{table.name}: {len(table.columns)} columns where the first file has {len(columns)}"
             )
         words = table.frame[columns[label]]
-        wrong = ~words.isin(list(known)) if known else words == ""
+        if name_of_word:
+            wrong = ~words.isin(list(name_of_word))
+        else:
+            wrong = words == ""
         if wrong.any():
             row = int(np.argmax(wrong))
-            what = (
-                f"{words[row]!r} is none of {listed(list(known), 20)}"
-                if words[row]
-                else "is empty"
-            )
+            problem = "is empty"
+            if words[row]:
+                problem = f"{words[row]!r} is none of {listed(list(name_of_word), 20)}"
             raise DataError(
-                f"{table.where(row)}: the class {what}", "Is it the file on the card?"
+                f"{table.where(row)}: the class {problem}",
+                "Is it the file on the card?",
             )
     if features and len(features) != len(rest):
         raise DataError(
@@ -141,13 +145,13 @@ def read_uci(
         )
     X = np.vstack([table.numbers(rest) for table in tables])
     words = pd.concat([table.frame[columns[label]] for table in tables])
-    order = list(known) or sorted(set(words))
+    order = list(name_of_word) or sorted(set(words))
     start = len(X) - len(tables[-1].frame)
     data = Dataset(
         X=X,
         y=words.map({word: k for k, word in enumerate(order)}).to_numpy(dtype=np.int64),
         task_type="multiclass",
-        tasks=[known.get(word, word) for word in order],
+        tasks=[name_of_word.get(word, word) for word in order],
         features=list(features) or (rest if header else []),
         splits={split: [(np.arange(start), np.arange(start, len(X)))]} if split else {},
     )
@@ -159,14 +163,16 @@ def read_uci(
 # this benchmark are also training rows. The full variant keeps them unless `clean` is set, the partial one is free of
 # them.
 
-N_INPUTS, N_TORQUES = 21, 7
+N_INPUTS = 21
+N_TORQUES = 7
 SARCOS_FEATURES = [
     f"{kind}{j}"
     for kind in ("position", "velocity", "acceleration")
     for j in range(1, 8)
 ]
 SARCOS_TASKS = [f"torque{j}" for j in range(1, 8)]
-TRAIN_ROWS, TEST_ROWS = 44484, 4449
+TRAIN_ROWS = 44484
+TEST_ROWS = 4449
 #: `source_bits` of the rebuilt file: 8 marks rows that somebody drew uniformly from the full training file.
 UNIFORM_DRAW = 8
 
@@ -245,11 +251,13 @@ def read_sarcos(
 def _full_rows(
     file: DataFile, tests: np.ndarray, blob: str | None, clean: bool
 ) -> tuple[np.ndarray, str]:
-    found = git_blob_id(file.read_bytes()) if blob is not None else None
-    if found != blob:
+    digest = None
+    if blob is not None:
+        digest = git_blob_id(file.read_bytes())
+    if digest != blob:
         raise DataError(
             f"{file.where()}: the content is not that of the original {file.name}\n"
-            f"  expected git blob {blob}\n  found    git blob {found}",
+            f"  expected git blob {blob}\n  found    git blob {digest}",
             "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
         )
     rows = matrix(file, "sarcos_inv", (TRAIN_ROWS, N_INPUTS + N_TORQUES))
@@ -295,5 +303,5 @@ def _occurs(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
     mine, theirs = (
         np.round(values * 1e6).astype(np.int64) for values in (rows, others)
     )
-    known = {row.tobytes() for row in theirs}
-    return np.array([row.tobytes() in known for row in mine], dtype=bool)
+    row_bytes = {row.tobytes() for row in theirs}
+    return np.array([row.tobytes() in row_bytes for row in mine], dtype=bool)

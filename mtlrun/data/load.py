@@ -43,7 +43,7 @@ SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
         "tasks are sorted, and names are text as written",
         "columns with another whole number in every row are identifiers",
     ),
-    # Tables with these roles have changes of their own, in addition to those of all tables.
+    # Tables with these roles have changes of their own, in addition to the changes of all tables.
     "reader:table+group": ("the groups of every task are dealt over all folds",),
     "reader:table+weight": ("weights have mean 1, and rows of weight 0 are left out",),
 }
@@ -79,14 +79,14 @@ def load_dataset(
     variant : str, optional
         A variant that the card offers.
     sample : int, optional
-        Keep so many rows, drawn without replacement, in their old order.
+        Keep this many rows, drawn without replacement, in their old order.
     sample_seed : int, default=0
         Seed of that draw.
     coding : {"-1/+1", "0/1"}, default="-1/+1"
         Numbers that stand for the two labels of binary tasks. It matters to least squares without an intercept;
         classifiers fit -1/+1 in any case.
     **options
-        Options of the card's reader or generator; they win over those of the variant and the card.
+        Options of the card's reader or generator; they override the options of the variant and the card.
 
     Returns
     -------
@@ -130,8 +130,8 @@ def load_dataset(
     options = _with_defaults(card, chosen.options, function)
     # One thread: how matrix products round, and with it simulated targets, depends on how many there are.
     with threadpool_limits(limits=1):
-        given = () if card.simulated else (files, card)
-        dataset = function(*given, **options)
+        arguments = () if card.simulated else (files, card)
+        dataset = function(*arguments, **options)
     dataset = replace(
         dataset,
         id=card.id,
@@ -171,7 +171,7 @@ def dataset_fingerprint(
     It covers the contents of the files (which are verified), the name of the reader or generator, the options that are
     given and the sampling; not the version of the reader, which is part of the key of a cell, and no defaults: nothing
     is imported.
-    Parameters and errors are those of `load_dataset`, but names of options are not checked.
+    Parameters and errors are as in `load_dataset`, but names of options are not checked.
     """
     return _prepare(id, data_dir, **options)[-1]
 
@@ -254,19 +254,19 @@ def _prepare(
     chosen = card.variant(variant)
     chosen = chosen.model_copy(update={"options": {**chosen.options, **options}})
     files = verify_files(card, variant, folder)
-    facts: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "source": card.source.name,
         "options": chosen.options,
         "files": {name: file.sha256 for name, file in files.items()},
     }
     if sample is not None:
-        facts["sample"] = [sample, sample_seed]
+        identity["sample"] = [sample, sample_seed]
     if coding != CODINGS[0]:
-        facts["coding"] = coding
-    return card, chosen, files, sha256_json(facts)
+        identity["coding"] = coding
+    return card, chosen, files, sha256_json(identity)
 
 
-def check_options(id: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+def check_options(id: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
     """Refuse options that the reader or generator of a data set does not have, and seeds and samples that are none.
 
     Raises
@@ -274,10 +274,10 @@ def check_options(id: str, given: Mapping[str, Any], known: Iterable[str]) -> No
     UnknownNameError
         With the nearest names.
     DataError
-        For a seed that is no whole number of at least 0, and a sample of no whole number of rows.
+        For a seed that is not a whole number of at least 0, and a sample that is not a whole number of rows.
     """
     names = [*known, "variant", "sample", "sample_seed", "coding"]
-    for name, value in given.items():
+    for name, value in options.items():
         if name not in names:
             raise UnknownNameError(f"option of data set {id}", name, names)
         least = _LEAST.get(name)
@@ -295,7 +295,7 @@ def check_options(id: str, given: Mapping[str, Any], known: Iterable[str]) -> No
 def _with_defaults(
     card: Card, options: dict[str, Any], function: Callable[..., Dataset]
 ) -> dict[str, Any]:
-    """Return the options with those of the function that are not given."""
+    """Return the options, completed with the function's defaults."""
     defaults = {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()
@@ -324,21 +324,22 @@ class Fact:
 
 
 def compare_statistics(
-    found: Mapping[str, int | float], expected: Mapping[str, int | float]
+    statistics: Mapping[str, int | float], expected: Mapping[str, int | float]
 ) -> list[Fact]:
     """Compare the statistics of a data set with those on its card.
 
     Whole numbers must be equal; other numbers must agree in the decimals that the card gives. What the card names but
     the data set has not disagrees.
     """
-    facts = []
-    for name in dict.fromkeys([*found, *expected]):
-        ours, wanted = found.get(name), expected.get(name)
+    comparisons = []
+    for name in dict.fromkeys([*statistics, *expected]):
+        ours = statistics.get(name)
+        wanted = expected.get(name)
         agrees = wanted is None or ours == wanted
         if isinstance(wanted, float) and ours is not None:
             # A hair more than half a unit, for binary fractions and for tables that cut instead of rounding the last 5.
             agrees = abs(ours - wanted) <= 0.5001 * 10.0 ** int(
                 Decimal(repr(wanted)).as_tuple().exponent
             )
-        facts.append(Fact(name, ours, wanted, agrees))
-    return facts
+        comparisons.append(Fact(name, ours, wanted, agrees))
+    return comparisons

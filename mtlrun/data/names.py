@@ -13,6 +13,7 @@ import datetime as dt
 import io
 import math
 import re
+import shlex
 import sys
 import unicodedata
 from collections import Counter, defaultdict
@@ -34,7 +35,7 @@ MISSING = (
     *("#N/A", "#NA", "#N/A N/A", "#NV", "#N/D", "#N/D!", "#\u041d/\u0414"),
 )
 _MISSING = frozenset(MISSING)
-#: What spreadsheets show where a formula failed, in any language: #DIV/0!, #REF!,
+#: Texts that spreadsheets show where a formula failed, in any language: #DIV/0!, #REF!,
 #: #NAME?, and the numbered errors of LibreOffice.
 _ERROR = re.compile(
     r"#[¡¿]?[^\W\d_][^\W_]*(/0)?[!?]|#GETTING_DATA|#ERR\d{3}!|ERR:\d{3}"
@@ -54,7 +55,7 @@ class Names:
     Attributes
     ----------
     codes : ndarray of shape (n,), int64
-        Position of the name of every cell, -1 where it is missing.
+        Position of the name of each cell, -1 where it is missing.
     names : list of str
         Different names in the order in which they occur.
     merged : list of str
@@ -79,38 +80,38 @@ class Names:
         Raises
         ------
         DataError
-            For cells that are no names: lists, and floats so large that different integers are the same.
+            For cells that are not names: lists, and floats so large that different integers are the same.
         """
         codes, values = _factorized(column)
         texts = [
             "" if is_missing(value, known) else _name(value, column.name)
             for value in values
         ]
-        place = {
+        position = {
             text: k
             for k, text in enumerate(dict.fromkeys(text for text in texts if text))
         }
-        if len(place) == len(texts):
+        if len(position) == len(texts):
             return cls(codes, texts)
         count = Counter(text for text in texts if text)
         order = np.array(
-            [*(place.get(text, -1) for text in texts), -1], dtype=np.int64
+            [*(position.get(text, -1) for text in texts), -1], dtype=np.int64
         )  # the last is for code -1
         return cls(
-            order[codes], list(place), [text for text, k in count.items() if k > 1]
+            order[codes], list(position), [text for text, k in count.items() if k > 1]
         )
 
     def sorted(self, first: Sequence[str] = ()) -> Names:
-        """Return the same names in order: those that are given, then numbers by value, texts as `name_order` says."""
+        """Return the same names in order: the given names, then numbers by value, texts as in `name_order`."""
         rest = set(self.names) - set(first)
         names = [*first, *name_order(rest)]
-        place = {name: k for k, name in enumerate(names)}
-        order = np.array([*(place[name] for name in self.names), -1], dtype=np.int64)
+        position = {name: k for k, name in enumerate(names)}
+        order = np.array([*(position[name] for name in self.names), -1], dtype=np.int64)
         return Names(order[self.codes], names, self.merged)
 
 
 class Known:
-    """The names of training rows, among which those of new rows are looked up.
+    """The names of training rows, among which the names of new rows are looked up.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ class Known:
                 self.numbers[float(name)].append(name)
 
     def find(self, value: Any) -> str:
-        """Return the name of a cell: the one among those that are known, if there is one.
+        """Return the name of a cell: the training name that it matches, if there is one.
 
         Text has to be the same, but for ``.0`` that is written behind whole numbers where cells are empty. Typed
         numbers are compared as numbers, dates as dates.
@@ -144,15 +145,15 @@ class Known:
         """
         name = _name(value, self.what)
         if isinstance(value, str):
-            whole = _WHOLE.fullmatch(name)
-            return (
-                name
-                if name in self.place or not whole or whole[1] not in self.place
-                else whole[1]
-            )
+            match = _WHOLE.fullmatch(name)
+            if name in self.place or not match or match[1] not in self.place:
+                return name
+            return match[1]
         if isinstance(value, bool | np.bool_):
             spellings = [text for text in self.place if text.lower() == name.lower()]
-            return spellings[0] if len(spellings) == 1 else name
+            if len(spellings) == 1:
+                return spellings[0]
+            return name
         if isinstance(value, int | float | np.number):
             equal = self.numbers.get(float(value), [])
             if len(equal) > 1:
@@ -160,7 +161,9 @@ class Known:
                 raise DataError(
                     text, "Store the column as text, written as in the training rows."
                 )
-            return equal[0] if equal else name
+            if equal:
+                return equal[0]
+            return name
         if isinstance(value, dt.date):
             spellings = [
                 name,
@@ -172,25 +175,25 @@ class Known:
         return name
 
     def codes(self, column: pd.Series) -> tuple[np.ndarray, dict[str, int]]:
-        """Return the position of every cell among the names, and how often others occur.
+        """Return the position of each cell among the names, and how often others occur.
 
         Positions are floats: NaN where missing, one beyond the last for another name. A text that stands for a missing
         value, such as NA, is a name only where it is known.
         """
         codes, values = _factorized(column)
-        found = [self.find(value) for value in values]
+        code_list = [self.find(value) for value in values]
         new = float(self.n_names)
         where = [
             np.nan
             if name in _MISSING and name not in self.place
             else self.place.get(name, new)
-            for name in found
+            for name in code_list
         ]
         places = np.array([*where, np.nan], dtype=float)[codes]
-        counts = np.bincount(codes[codes >= 0], minlength=len(found))
+        counts = np.bincount(codes[codes >= 0], minlength=len(code_list))
         unknown = {
             name: int(counts[k])
-            for k, name in enumerate(found)
+            for k, name in enumerate(code_list)
             if where[k] == new and counts[k]
         }
         return places, unknown
@@ -226,10 +229,14 @@ def _name(value: Any, column: Any) -> str:
                 text,
                 "Put a letter in front of them, or fill the empty cells of the column.",
             )
-        return number_name(value) if np.isfinite(value) else str(value)
+        if np.isfinite(value):
+            return number_name(value)
+        return str(value)
     if isinstance(value, dt.datetime):
         midnight = value.time() == dt.time() and value.tzinfo is None
-        return str(value.date()) if midnight else str(value)
+        if midnight:
+            return str(value.date())
+        return str(value)
     return normalized(str(value))
 
 
@@ -277,7 +284,9 @@ def without_markers(column: pd.Series, known: Collection[str] = ()) -> pd.Series
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = column.cat.categories
         marked = [value for value in categories if is_missing(value, known)]
-        return column.cat.remove_categories(marked) if marked else column
+        if marked:
+            return column.cat.remove_categories(marked)
+        return column
     if not (
         pd.api.types.is_object_dtype(column.dtype)
         or isinstance(column.dtype, pd.StringDtype)
@@ -288,22 +297,24 @@ def without_markers(column: pd.Series, known: Collection[str] = ()) -> pd.Series
     except TypeError:  # lists and mappings, which are refused where they are used
         return column
     texts = {value for value in values if is_missing(value, known)}
-    return column.mask(column.isin(texts)) if texts else column
+    if texts:
+        return column.mask(column.isin(texts))
+    return column
 
 
 def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
-    """Return names that differ from each other and from those that are taken.
+    """Return names that differ from each other and from the names in use.
 
     A second ``age`` becomes ``age (2)``.
     """
     wanted = [str(name) for name in names]
     used = set(taken)
-    given = set(wanted)
+    requested = set(wanted)
     result = []
     for name in wanted:
         new = name
         count = 1
-        while new in used or (count > 1 and new in given):
+        while new in used or (count > 1 and new in requested):
             count += 1
             new = f"{name} ({count})"
         used.add(new)
@@ -314,7 +325,7 @@ def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
 def separated(text: str, known: Collection[str]) -> list[str]:
     """Return the names in a text: itself if it is one of those known, else its parts.
 
-    The parts stand between commas; those that contain commas are in double quotes, as
+    The parts stand between commas; parts that contain commas are in double quotes, as
     in csv files.
     """
     name = normalized(text)
@@ -343,18 +354,21 @@ def class_task(name: str, label: str) -> str:
 
 def name_order(names: Iterable[str]) -> list[str]:
     """Return names in order: by value if all are numbers, else as texts in which digits count as numbers (w2 < w10)."""
-    known = sorted(set(names))
-    if all(map(is_number, known)):
-        return sorted(known, key=float)
+    unique_names = sorted(set(names))
+    if all(map(is_number, unique_names)):
+        return sorted(unique_names, key=float)
     return sorted(
-        known, key=lambda name: [_part(part) for part in _DIGITS.split(name) if part]
+        unique_names,
+        key=lambda name: [_part(part) for part in _DIGITS.split(name) if part],
     )
 
 
 def _part(part: str) -> tuple[bool, int, str]:
     """Return digits by their length and value, before all other texts."""
     digits = part.lstrip("0")
-    return (False, len(digits), digits) if _DIGITS.fullmatch(part) else (True, 0, part)
+    if _DIGITS.fullmatch(part):
+        return (False, len(digits), digits)
+    return (True, 0, part)
 
 
 def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
@@ -375,7 +389,9 @@ def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
 def with_point(text: str, known: Collection[str]) -> str:
     """Return a cell of a file with decimal commas: a number that is not known as written, with a point."""
     pointed = text.strip().replace(",", ".")
-    return pointed if text.strip() not in known and _canonical(pointed) else text
+    if text.strip() not in known and _canonical(pointed):
+        return pointed
+    return text
 
 
 def _canonical(text: str) -> bool:
@@ -423,26 +439,32 @@ def is_number(text: str) -> bool:
 
 def number_name(value: float) -> str:
     """Return a number that names something (a task, a class, a category) as text: ``7`` for 7.0, all digits kept."""
-    return (
-        f"{value + 0.0:.0f}"
-        if abs(value) < EXACT_INTEGERS and value == int(value)
-        else str(float(value))
-    )
+    if abs(value) < EXACT_INTEGERS and value == int(value):
+        return f"{value + 0.0:.0f}"
+    return str(float(value))
 
 
 def whole(digits: str) -> int:
     """Return the integer that a text of digits stands for; Python itself converts a few thousand digits at most."""
-    return int(digits) if len(digits) < _INDEX_DIGITS else sys.maxsize
+    if len(digits) < _INDEX_DIGITS:
+        return int(digits)
+    return sys.maxsize
 
 
 def written_numbers(names: Sequence[str], many: int) -> bool:
-    """Whether names are numbers with marks, such as 1 234,5 or $3, or more than so many numbers with one unit."""
+    """Whether names are numbers with marks, such as 1 234,5 or $3, or more than `many` numbers with one unit."""
     if all(map(_WRITTEN_NUMBER.fullmatch, names)):
         return True
-    units = (
-        [_WITH_UNIT.fullmatch(name) for name in names] if len(names) > many else [None]
-    )
+    if len(names) > many:
+        units = [_WITH_UNIT.fullmatch(name) for name in names]
+    else:
+        units = [None]
     return (
         None not in units
         and len({unit["unit"] for unit in units if unit is not None}) == 1
     )
+
+
+def drop_option(names: Sequence[str]) -> str:
+    """Return an option that leaves columns out, ready to paste into a shell."""
+    return f"--drop {shlex.quote(quoted_list(names))}"

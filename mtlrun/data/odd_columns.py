@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from mtlrun.data.names import Names, written_numbers
-from mtlrun.data.table import drop_option
+from mtlrun.data.names import Names, drop_option, written_numbers
 from mtlrun.errors import listed
 
-#: A target of up to so many different texts holds categories.
+#: A target of up to this many different texts holds categories.
 MIN_TEXTS = 20
 #: Names of columns that number persons, and how many of them such a column has.
 _ID_NAME = re.compile(
     r"(?i:(^|.*[^a-z])(id|uid|pid|nr)|person|pupil|student|patient|teacher|subject"
     r"|participant|respondent|child|customer|user|animal)|.*[a-z]I[dD]"
+    r"|(?i:(person|pupil|student|patient|teacher|subject|child|customer|user)(id|nr))"
 )
 MIN_PERSONS = 10
 
@@ -38,33 +38,39 @@ def mixed_cell(typed: pd.Series, column: pd.Series) -> OddCell | None:
     """Return the rarer kind of cell of a column of numbers and words, else None."""
     if is_numeric_dtype(typed):
         return None
-    found = Names.of(column)
-    texts = pd.Series(found.names, dtype=object)
+    column_names = Names.of(column)
+    texts = pd.Series(column_names.names, dtype=object)
     numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
     if numbers.all() or not numbers.any():
         return None
-    is_a_number = np.append(numbers, False)[found.codes]
-    is_a_word = (found.codes >= 0) & ~is_a_number
+    is_a_number = np.append(numbers, False)[column_names.codes]
+    is_a_word = (column_names.codes >= 0) & ~is_a_number
     words_are_rare = is_a_word.sum() <= is_a_number.sum()
     odd = is_a_word if words_are_rare else is_a_number
     common = is_a_number if words_are_rare else is_a_word
     row = int(np.argmax(odd))
-    other = found.names[found.codes[int(np.argmax(common))]]
-    return OddCell(row, found.names[found.codes[row]], f" beside {other!r}")
+    other = column_names.names[column_names.codes[int(np.argmax(common))]]
+    return OddCell(
+        row, column_names.names[column_names.codes[row]], f" beside {other!r}"
+    )
 
 
 def written_number(typed: pd.Series, column: pd.Series) -> OddCell | None:
     """Return a number written as text, such as 1,5 or 12% or $3, else None."""
     if is_numeric_dtype(typed):
         return None
-    found = Names.of(column)
-    if len(found.names) <= 2 or not written_numbers(found.names, MIN_TEXTS):
+    column_names = Names.of(column)
+    if len(column_names.names) <= 2 or not written_numbers(
+        column_names.names, MIN_TEXTS
+    ):
         return None
-    numbers = pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce")
+    numbers = pd.to_numeric(
+        pd.Series(column_names.names, dtype=object), errors="coerce"
+    )
     if numbers.notna().all():
         return None
-    row = int(np.argmax(found.codes >= 0))
-    return OddCell(row, found.names[found.codes[row]])
+    row = int(np.argmax(column_names.codes >= 0))
+    return OddCell(row, column_names.names[column_names.codes[row]])
 
 
 def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
@@ -85,11 +91,14 @@ def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
             names.append(name)
     if not names:
         return []
-    which = "a column of persons" if len(names) == 1 else "columns of persons"
+    which = "columns of persons"
+    if len(names) == 1:
+        which = "a column of persons"
     example = shlex.quote(names[0])
     return [
         f"values repeat in {listed([repr(name) for name in names])}; is it {which}? "
         f"--group {example} keeps the rows of a person together, "
+        f"--also-grouped-by {example} gives each a level (SmoothMTL), "
         f"{drop_option(names)} ignores it"
     ]
 
@@ -104,7 +113,7 @@ def constant_within_tasks(
     X : ndarray of shape (n, d)
         NaN where a value is missing.
     codes : ndarray of shape (n,)
-        Task of every row, from 0.
+        Task of each row, from 0.
     features : sequence of str
     """
     order = np.argsort(codes, kind="stable")

@@ -15,11 +15,12 @@ from scipy import sparse
 
 from mtlrun.data.dataset import TASK_TYPES, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
-from mtlrun.data.frames import instants, spoken_dates
+from mtlrun.data.frames import instants, several, spoken_dates
 from mtlrun.data.names import (
     Names,
     class_task,
     distinct,
+    drop_option,
     is_number,
     is_plain,
     name_order,
@@ -37,7 +38,7 @@ from mtlrun.data.odd_columns import (
 )
 from mtlrun.data.schema import gap_warning
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
-from mtlrun.data.table import Table, drop_option, read_table_file, several
+from mtlrun.data.table import Table, read_table_file, stack_sparse
 from mtlrun.data.weights import drop_unweighted_rows, normalize_weights, weights_of
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
@@ -48,17 +49,20 @@ if TYPE_CHECKING:
 MAX_WORDS = 50
 #: Rows from which on a column with another whole number in every row is an identifier, what it is called, and what is
 #: added to its name.
-MIN_NUMBERED, NUMBERED = 20, "identifiers (a different whole number in every row)"
+MIN_NUMBERED = 20
+NUMBERED = "identifiers (a different whole number in every row)"
+HARDLY_REPEATED = "identifiers (words that hardly repeat)"
 HINTS = {NUMBERED: "; --keep COLUMN keeps one as a feature"}
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
 #: Columns that a message names, and those among which it looks for one of tasks.
-SHOWN, MOST_COLUMNS = 12, 60
+SHOWN = 12
+MOST_COLUMNS = 60
 #: Numbers of more different values than this are hardly labels.
 FEW_LABELS = 6
-#: What to do with tasks that occur only in the test rows.
+#: Ways to treat tasks that occur only in the test rows.
 UNSEEN = ("error", "mean")
-#: What to do with columns that mix numbers and words.
+#: Ways to treat columns that mix numbers and words.
 MIXED = ("error", "categories")
 #: Published split of the data set made from --test, --group or --time.
 TEST_SPLIT = "test"
@@ -66,14 +70,14 @@ TEST_SPLIT = "test"
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are.
+    """The roles of the columns of a table.
 
     Attributes
     ----------
     targets : tuple of str
-        One column; several columns are the tasks of a shared design. Empty: those that the format names.
+        One column; several columns are the tasks of a shared design. Empty: the targets of the format.
     task : str or None
-        Column that names the task of every row (one target only).
+        Column that names the task of each row (one target only).
     task_order : tuple of str
         Tasks that come first, in this order, of a column of tasks; the others follow sorted (`name_order`).
     task_type : str or None
@@ -86,15 +90,15 @@ class Roles:
         Columns left out; columns of numbers that are names.
     also_grouped_by : tuple of str
         Columns of further groups, nested in the tasks or crossed with them, for methods
-        that can use them. They are no features.
+        that can use them. They are not features.
     keep : tuple of str
         Columns that stay features although they look like identifiers; ``*`` stands for all.
     mixed : {"error", "categories"}
-        What to do with columns that mix numbers and words.
+        How to treat columns that mix numbers and words.
     min_rows : int or None
         Leave out tasks with fewer rows instead of refusing them.
     unseen : {"error", "mean"}
-        What to do with tasks that occur only in the test rows.
+        How to treat tasks that occur only in the test rows.
     """
 
     targets: tuple[str, ...] = ()
@@ -185,12 +189,12 @@ def read(
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()
     )
-    more = None
+    test_table = None
     if test is not None:
-        more = read_table_file(
+        test_table = read_table_file(
             file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows
         )
-    return make_dataset(rows, roles, more)
+    return make_dataset(rows, roles, test_table)
 
 
 def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Dataset:
@@ -240,8 +244,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
     if task is not None:
-        found = make.full(task, "task").sorted(make.first_tasks(task))
-        task_id, tasks = found.codes, found.names
+        task_names = make.full(task, "task").sorted(make.first_tasks(task))
+        task_id = task_names.codes
+        tasks = task_names.names
     single = {task, roles.weight, roles.group, roles.time}
     levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
     X, features, categories = _features(
@@ -250,14 +255,16 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     targets = [name for name in targets if name not in make.left_out]
     source = _source(make)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
-    X, y = X[keep], y[keep]
+    X = X[keep]
+    y = y[keep]
     if task_id is not None and not sparse.issparse(X):
         make.notes += constant_within_tasks(X, task_id, features)
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
             y, tasks, labels = _classes_of_tasks(y, task_id, tasks, words)
-            task_type, task_id = "binary", None
+            task_type = "binary"
+            task_id = None
         else:
             labels = dict.fromkeys(tasks, words)
     source = {name: values[keep] for name, values in source.items()}
@@ -288,7 +295,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
 
 @dataclass
 class _DatasetBuilder:
-    """What is known while a data set is made."""
+    """The state while a data set is made."""
 
     table: Table
     roles: Roles
@@ -306,38 +313,38 @@ class _DatasetBuilder:
 
     def named(self, name: str) -> Names:
         """Return a column of names; names that are written in several ways are said."""
-        found = Names.of(self.table.text(name))
-        if found.merged:
+        names = Names.of(self.table.text(name))
+        if names.merged:
             text = f"blanks at the ends, normal forms and the type of a cell do not tell names of {name!r} apart"
             self.notes.append(
-                f"{text}: {listed([repr(word) for word in found.merged])}"
+                f"{text}: {listed([repr(word) for word in names.merged])}"
             )
-        return found
+        return names
 
     def full(self, name: str, part: str) -> Names:
         """Return a column of names in which no cell may be empty."""
-        found = self.named(name)
+        names = self.named(name)
         self.refuse(
-            found.codes < 0,
+            names.codes < 0,
             f"the {part} column {name!r} is empty",
             f"Every row needs its {part}.",
         )
-        return found
+        return names
 
     def first_tasks(self, task: str) -> tuple[str, ...]:
         """Return the tasks whose order is given."""
-        known: set[str] = set()
+        existing: set[str] = set()
         order: list[str] = []
         if self.roles.task_order:
-            known = set(Names.of(self.table.text(task)).names)
+            existing = set(Names.of(self.table.text(task)).names)
         for text in self.roles.task_order:
-            order += separated(text, known)
+            order += separated(text, existing)
         for name in order:
-            if name not in known:
+            if name not in existing:
                 raise UnknownNameError(
                     f"task in the order of tasks, as a name in column {task!r},",
                     name,
-                    known,
+                    existing,
                 )
         return tuple(dict.fromkeys(order))
 
@@ -380,7 +387,7 @@ class _DatasetBuilder:
         Raises
         ------
         DataError
-            With an example of every column and the options that accept them.
+            With an example of each column and the options that accept them.
         """
         names_only = {self.roles.weight, self.roles.group, self.roles.time, task}
         names_only.update(self.roles.also_grouped_by)
@@ -414,20 +421,20 @@ class _DatasetBuilder:
             )
 
     def _refusal(
-        self, examples: Mapping[str, OddCell], one: str, several: str
+        self, examples: Mapping[str, OddCell], singular: str, plural: str
     ) -> DataError:
         names = list(examples)
         row = min(example.row for example in examples.values())
         option = f"--categorical {shlex.quote(quoted_list(names))}"
         if len(names) == 1:
-            text = f"column {names[0]!r} {one}: {examples[names[0]].odd!r} here"
+            text = f"column {names[0]!r} {singular}: {examples[names[0]].odd!r} here"
         else:
-            shown = [
+            lines = [
                 f"{name!r} ({example.odd!r} in row {example.row + 1}{example.others})"
                 for name, example in examples.items()
             ]
-            text = f"{len(names)} columns {several}: {listed(shown, MOST_COLUMNS)}"
-        if several == "mix numbers and words":
+            text = f"{len(names)} columns {plural}: {listed(lines, MOST_COLUMNS)}"
+        if plural == "mix numbers and words":
             remedy = (
                 f"Fix the cells, or read the columns as categories: {option} "
                 "(or --mixed categories)"
@@ -534,16 +541,17 @@ def _targets(make: _DatasetBuilder, names: list[str], task: str | None) -> _Targ
         y, names, labels = _labels(make, columns, kind)
         kind = "binary"
     else:
-        found = _classes(make, names[0])
+        classes = _classes(make, names[0])
         make.notes.append(f"each class of {names[0]!r} is a task, one against the rest")
-        y = np.where(found.codes < 0, np.nan, found.codes)[:, None]
-        labels = {names[0]: found.names}
+        y = np.where(classes.codes < 0, np.nan, classes.codes)[:, None]
+        labels = {names[0]: classes.names}
     return y[:, 0] if task else y, kind, names, labels
 
 
 def _group_like(make: _DatasetBuilder, target: str) -> str:
     """Name a column that could be one of tasks: few names, each in several rows, words before numbers."""
-    table, found = make.table, []
+    table = make.table
+    similar = []
     for name in table.columns[:MOST_COLUMNS]:
         column = table.column(name)
         count = column.nunique()
@@ -552,27 +560,32 @@ def _group_like(make: _DatasetBuilder, target: str) -> str:
             and name not in make.roles.drop
             and 2 <= count <= len(column) / 4
         ):
-            found.append((is_numeric_dtype(column), count, name))
-    return f" (for example --task {min(found)[2]})" if found else ""
+            similar.append((is_numeric_dtype(column), count, name))
+    if similar:
+        return f" (for example --task {min(similar)[2]})"
+    return ""
 
 
 def _task_type(make: _DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
-    """Return the task type that is asked for, or that of the targets."""
-    asked = make.roles.task_type or (make.roles.positive and "binary")
-    if asked is not None:
-        kind = asked
+    """Return the requested task type, or the type of the targets."""
+    requested = make.roles.task_type or (make.roles.positive and "binary")
+    if requested is not None:
+        kind = requested
     else:
         kinds = {name: _kind(column) for name, column in columns.items()}
-        found = set(kinds.values())
+        kinds_present = set(kinds.values())
         numbers = all(map(is_numeric_dtype, columns.values()))
-        if "regression" in found and len(found) > 1 and not numbers:
+        if "regression" in kinds_present and len(kinds_present) > 1 and not numbers:
             text = listed([f"{name} ({kind})" for name, kind in kinds.items()])
             raise DataError(
                 f"targets of different types: {text}",
                 "Compare each type in a run of its own, or say --task-type.",
             )
-        # A target of two classes may stand beside one of more, or beside numbers.
-        kind = "regression" if "regression" in found else max(found)
+        # A target of two classes may come with one of more, or with numbers.
+        if "regression" in kinds_present:
+            kind = "regression"
+        else:
+            kind = max(kinds_present)
     if make.roles.task_type is None:
         make.notes.append(f"the task type is inferred from the targets: {kind}")
         for name, column in columns.items() if kind == "multiclass" else ():
@@ -591,7 +604,9 @@ def _kind(column: pd.Series) -> str:
         column.nunique() if is_numeric_dtype(column) else len(Names.of(column).names)
     ) == 2:
         return "binary"
-    return "regression" if is_numeric_dtype(column) else "multiclass"
+    if is_numeric_dtype(column):
+        return "regression"
+    return "multiclass"
 
 
 def _labels(
@@ -604,8 +619,9 @@ def _labels(
     codings: list[str] = []
     several_classes: list[str] = []
     for name in columns:
-        found, positive = _classes(make, name), make.roles.positive
-        words = taken = found.names
+        classes = _classes(make, name)
+        positive = make.roles.positive
+        words = taken = classes.names
         if len(words) == 2:
             taken = words[1:]
         if positive is not None:
@@ -644,8 +660,8 @@ def _labels(
                 part_names.append(word)
             else:
                 part_names.append(class_task(name, word))
-            mine = np.where(found.codes == words.index(word), 1.0, -1.0)
-            parts.append(np.where(found.codes < 0, np.nan, mine))
+            mine = np.where(classes.codes == words.index(word), 1.0, -1.0)
+            parts.append(np.where(classes.codes < 0, np.nan, mine))
     if several_classes:
         names = listed(several_classes)
         make.notes.append(f"each class of {names} is a task, one against the rest")
@@ -658,12 +674,14 @@ def _classes_of_tasks(
     codes: np.ndarray, task_id: np.ndarray, tasks: Sequence[str], words: Sequence[str]
 ) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column per class of each task (one for a task of two), NaN for the rows of other tasks."""
-    parts, names, labels = [], [], {}
+    parts = []
+    names = []
+    labels = {}
     for t, task in enumerate(tasks):
         mine = task_id == t
-        found = np.unique(codes[mine])
-        labels[task] = [words[int(c)] for c in found]
-        for c in found if len(found) > 2 else found[1:]:
+        classes = np.unique(codes[mine])
+        labels[task] = [words[int(c)] for c in classes]
+        for c in classes if len(classes) > 2 else classes[1:]:
             parts.append(np.where(mine, np.where(codes == c, 1.0, -1.0), np.nan))
             names.append(class_task(task, words[int(c)]))
     return np.column_stack(parts), distinct(names), labels
@@ -674,27 +692,25 @@ def _classes(make: _DatasetBuilder, name: str) -> Names:
 
     Numbers that a file of text writes in more than one way, or with zeros in front, are texts.
     """
-    found = make.named(name)
+    class_names = make.named(name)
     column = make.typed(name)
-    dtype = (
-        column.cat.categories.dtype
-        if isinstance(column.dtype, pd.CategoricalDtype)
-        else column.dtype
-    )
-    kind = (
-        "bool"
-        if is_bool_dtype(dtype)
-        else "number"
-        if is_numeric_dtype(dtype)
-        else "text"
-    )
-    if kind == "number" and is_plain(found.names):
-        found = Names.of(column)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        dtype = column.cat.categories.dtype
+    else:
+        dtype = column.dtype
+    if is_bool_dtype(dtype):
+        kind = "bool"
+    else:
+        kind = "text"
+        if is_numeric_dtype(dtype):
+            kind = "number"
+    if kind == "number" and is_plain(class_names.names):
+        class_names = Names.of(column)
     elif kind == "number":
         kind = "text"
     make.label_types[name] = kind
-    return found.sorted(
-        sorted(found.names) if kind == "text" else name_order(found.names)
+    return class_names.sorted(
+        sorted(class_names.names) if kind == "text" else name_order(class_names.names)
     )
 
 
@@ -738,9 +754,9 @@ def _varying(
             "There is nothing to predict.",
         )
     if gone:
-        what = [f"{name} has {only}" for name, only in gone.items()]
+        constants = [f"{name} has {only}" for name, only in gone.items()]
         make.notes.append(
-            f"{counted(len(gone), 'target')} left out, there is nothing to predict: {listed(what)}"
+            f"{counted(len(gone), 'target')} left out, there is nothing to predict: {listed(constants)}"
         )
     return left
 
@@ -756,21 +772,21 @@ def _kept(
     task_id: np.ndarray | None,
 ) -> tuple[np.ndarray, list[str], np.ndarray | None]:
     """Return the rows that stay, and their tasks: rows have a target, tasks enough rows and more than one class."""
-    labels, classes = kind != "regression", kind == "multiclass"
+    labels = kind != "regression"
+    classes = kind == "multiclass"
     rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
     if task_id is not None:
         need = make.roles.min_rows or MIN_ROWS
         sizes = np.bincount(task_id[rows], minlength=len(tasks))
         small = sizes < need
         if small.any() and make.roles.min_rows is None:
-            worst, others = int(np.argmin(sizes)), int(small.sum()) - 1
-            more = (
-                f" (and {counted(others, 'more task is', 'more tasks are')} too small)"
-                if others
-                else ""
-            )
+            worst = int(np.argmin(sizes))
+            others = int(small.sum()) - 1
+            also = ""
+            if others:
+                also = f" (and {counted(others, 'more task is', 'more tasks are')} too small)"
             raise DataError(
-                f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{more}; training, "
+                f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{also}; training, "
                 f"selecting and testing take at least {MIN_ROWS}",
                 f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column."
                 + (
@@ -779,16 +795,17 @@ def _kept(
                     else ""
                 ),
             )
-        known = (
-            [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))]
-            if labels
-            else []
-        )
-        alone = (
-            ~small & np.array([len(found) == 1 for found in known])
-            if labels
-            else np.zeros_like(small)
-        )
+        labels_by_task = []
+        if labels:
+            labels_by_task = [
+                np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))
+            ]
+        if labels:
+            alone = ~small & np.array(
+                [len(task_labels) == 1 for task_labels in labels_by_task]
+            )
+        else:
+            alone = np.zeros_like(small)
         single = alone & classes
         if alone.any() and not classes:
             names = listed([tasks[t] for t in np.flatnonzero(alone)])
@@ -811,7 +828,8 @@ def _kept(
             )
             raise DataError(text, "Choose another task column or --min-rows.")
         rows = rows[np.isin(task_id[rows], left)]
-        tasks, task_id = [tasks[t] for t in left], np.searchsorted(left, task_id[rows])
+        tasks = [tasks[t] for t in left]
+        task_id = np.searchsorted(left, task_id[rows])
     if len(rows) < len(y):
         make.notes.append(
             f"{counted(len(y) - len(rows), 'row')} without a target or of tasks left out"
@@ -820,26 +838,28 @@ def _kept(
 
 
 def _source(make: _DatasetBuilder) -> dict[str, np.ndarray]:
-    roles, found = make.roles, {}
+    roles = make.roles
+    source = {}
     if roles.weight:
-        found[WEIGHT] = weights_of(make.table, roles.weight)
+        source[WEIGHT] = weights_of(make.table, roles.weight)
     if roles.group:
-        found[GROUP] = make.full(roles.group, "group").codes
+        source[GROUP] = make.full(roles.group, "group").codes
     if roles.time:
         column = instants(make.table.column(roles.time), make.table.name)
         text = f"the time column {roles.time!r} contains neither a number nor a date"
         make.refuse(
             column.isna(), text, "Fix the cell, or choose another column with --time."
         )
-        found[TIME] = column.rank(method="dense").to_numpy(dtype=float)
-    return found
+        source[TIME] = column.rank(method="dense").to_numpy(dtype=float)
+    return source
 
 
 def _published(
     data: Dataset, tested: np.ndarray, roles: Roles
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the table and those of the test table."""
-    train, test = np.flatnonzero(~tested), np.flatnonzero(tested)
+    """Return the rows of the table and the rows of the test table."""
+    train = np.flatnonzero(~tested)
+    test = np.flatnonzero(tested)
     if data.task_id is not None and roles.unseen == "error":
         new = sorted(
             {
@@ -899,35 +919,10 @@ def _gaps_of_test_rows(
     return [f"test rows: {line}" for line in gap_warning(gaps)]
 
 
-def _stack_sparse(
-    table: Table, kept: list[int], columns: dict[str, np.ndarray]
-) -> sparse.csr_matrix:
-    """Return dense columns followed by some of the sparse ones, without gaps.
-
-    Raises
-    ------
-    DataError
-        If a value of the sparse columns is missing.
-    """
-    assert table.sparse is not None
-    numbers = table.sparse[:, kept]
-    gaps = sparse.coo_array(numbers)
-    if (missing := np.isnan(gaps.data)).any():
-        place = table.where(int(gaps.row[np.argmax(missing)]))
-        raise DataError(
-            f"{place}: a value is missing, and the rows are sparse",
-            "Fill the gap, or write dense rows.",
-        )
-    blocks = []
-    if columns:
-        blocks.append(sparse.csr_matrix(np.column_stack(list(columns.values()))))
-    return sparse.hstack([*blocks, numbers], format="csr")
-
-
 def _features(
     make: _DatasetBuilder, taken: set[str | None]
 ) -> tuple[Any, list[str], dict[str, list[str]]]:
-    """Return X, the names of its columns, and the words of those that hold categories."""
+    """Return X, the names of its columns, and the words of the columns of categories."""
     table = make.table
     columns: dict[str, np.ndarray] = {}
     categories: dict[str, list[str]] = {}
@@ -954,20 +949,18 @@ def _features(
         elif is_numeric_dtype(column) and not categorical:
             columns[name] = make.numbers(name)
         else:
-            found = make.named(name)
-            words = sorted(found.names)
-            if (
-                len(words) > MAX_WORDS
-                and len(words) > 0.5 * len(column)
-                and name not in wanted
-            ):
-                dates = spoken_dates(column)
-                left_out.setdefault(
-                    "dates" if dates else "identifiers (words that hardly repeat)", []
-                ).append(name)
+            cells = make.named(name)
+            words = sorted(cells.names)
+            has_many_words = len(words) > max(MAX_WORDS, 0.5 * len(column))
+            if has_many_words and name not in wanted:
+                kind = HARDLY_REPEATED
+                if spoken_dates(column):
+                    kind = "dates"
+                left_out.setdefault(kind, []).append(name)
                 continue
-            codes = found.sorted(words).codes
-            categories[name], columns[name] = words, np.where(codes < 0, np.nan, codes)
+            codes = cells.sorted(words).codes
+            categories[name] = words
+            columns[name] = np.where(codes < 0, np.nan, codes)
     if not make.roles.group and not make.roles.time:
         candidates = [make.typed(name)[: make.n_train] for name in columns]
         make.notes += repeated_ids(candidates)
@@ -984,7 +977,7 @@ def _features(
     make.notes += gone
     if table.sparse is not None:
         kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
-        X = _stack_sparse(table, kept, columns)
+        X = stack_sparse(table, kept, columns)
         return X, [*columns, *(table.names[j] for j in kept)], categories
     if not columns:
         remedy = "Name fewer columns in the options, or say --categorical COLUMN for one that holds categories."

@@ -1,4 +1,4 @@
-"""What a fitted model needs of new rows, and new rows as it needs them."""
+"""The columns that a fitted model needs in new rows, and new rows in that form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was 
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model needs of new rows.
+    """The columns that a model needs in new rows.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Schema:
     strings : bool
         Whether X holds sequences of letters.
     task_column : str or None
-        Column that names the task of every row; None if the model needs no tasks.
+        Column that names the task of each row; None if the model needs no tasks.
     table : bool
         Whether the model was fitted on a table of words, numbers and empty cells (`mtlrun.data.roles`).
     categories : mapping of str to list of str
@@ -66,13 +66,18 @@ class Schema:
     @property
     def known(self) -> Mapping[str, Sequence[str]]:
         """Columns of names, and the names of the training rows."""
-        tasks = {} if self.task_column is None else {self.task_column: self.tasks}
+        if self.task_column is None:
+            tasks = {}
+        else:
+            tasks = {self.task_column: self.tasks}
         return {**self.categories, **tasks}
 
     @property
     def columns(self) -> Sequence[str]:
         """Names of the features; of a model that takes them by position, the last one of ``x1``, ``x2``, ..."""
-        return self.features if self.table else (f"x{self.n_features}",)
+        if self.table:
+            return self.features
+        return (f"x{self.n_features}",)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class NewRows:
     ----------
     X : ndarray, csr_matrix, or byte strings of shape (n,)
     tasks : list of str, ndarray of int or None
-        The task of every row as the file names it, or its position among the tasks of the model; None if the file does
+        The task of each row as the file names it, or its position among the tasks of the model; None if the file does
         not say.
     ignored : list of str
         Columns of the file that are not features of the model.
@@ -120,7 +125,7 @@ def gap_warning(gaps: Mapping[str, int]) -> list[str]:
 
 
 def count_gaps(X: Any, schema: Schema) -> dict[str, int]:
-    """Return the number of missing cells of every feature that was complete."""
+    """Return the number of missing cells of each feature that was complete."""
     complete = set(schema.complete)
     if not complete or sparse.issparse(X):
         return {}
@@ -146,13 +151,16 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     Raises
     ------
     DataError
-        If the columns are not those of the model, a cell does not fit, or a number is too large.
+        If the columns differ from the model's, a cell does not fit, or a number is too large.
     """
     tasks, task_columns = _tasks(table, schema)
     new_words: dict[str, dict[str, int]] = {}
     candidates = [name for name in table.columns if name not in task_columns]
     if schema.strings:
-        chosen = [SEQUENCE] if SEQUENCE in candidates else candidates[:1]
+        if SEQUENCE in candidates:
+            chosen = [SEQUENCE]
+        else:
+            chosen = candidates[:1]
         X = _sequences(table, chosen)
     else:
         chosen = _features(table, schema, candidates)
@@ -162,15 +170,23 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         else:
             X = table.numbers(chosen, gaps=schema.table)
         check_large(X, table.name, chosen if table.named else (), table.where)
-    found = X.dtype.itemsize if schema.strings else X.shape[1]
-    if found != schema.n_features:
-        what = "letters per sequence" if schema.strings else "columns"
+    if schema.strings:
+        width = X.dtype.itemsize
+    else:
+        width = X.shape[1]
+    if width != schema.n_features:
+        unit = "columns"
+        if schema.strings:
+            unit = "letters per sequence"
         raise DataError(
-            f"{table.name}: {found} {what}, the model has {schema.n_features}",
+            f"{table.name}: {width} {unit}, the model has {schema.n_features}",
             _OTHER_MODEL,
         )
     ignored = [name for name in candidates if name not in set(chosen)]
-    gaps = {} if schema.strings else count_gaps(X, schema)
+    if schema.strings:
+        gaps = {}
+    else:
+        gaps = count_gaps(X, schema)
     return NewRows(X, tasks, ignored, new_words, gaps)
 
 
@@ -190,36 +206,36 @@ def _tasks(
         return values.to_numpy(dtype=np.int64) - 1, set(columns)
     if not schema.tasks:
         values = table.text(columns[0])
-        values = (
-            values
-            if is_numeric_dtype(values) or values.dtype == object
-            else as_written(values)
-        )
+        if is_numeric_dtype(values) or values.dtype == object:
+            values = values
+        else:
+            values = as_written(values)
     table.refuse_errors(columns[:1])
-    found = Names.of(values, schema.tasks)
-    if (found.codes < 0).any():
-        row = int(np.argmax(found.codes < 0))
+    task_names = Names.of(values, schema.tasks)
+    if (task_names.codes < 0).any():
+        row = int(np.argmax(task_names.codes < 0))
         text = f"{table.where(row)}: the task column {columns[0]!r} is empty"
         raise DataError(text, "Every row needs its task.")
-    known = Known(schema.tasks, columns[0])
-    names = [known.find(name) for name in _cells(values, found)]
-    return [names[code] for code in found.codes], set(columns)
+    model_tasks = Known(schema.tasks, columns[0])
+    names = [model_tasks.find(name) for name in _cells(values, task_names)]
+    return [names[code] for code in task_names.codes], set(columns)
 
 
-def _cells(column: pd.Series, found: Names) -> list[Any]:
-    """Return a cell of every name, typed as in the column."""
-    first = np.full(len(found.names), -1)
-    first[found.codes[::-1]] = np.arange(len(column))[::-1]
+def _cells(column: pd.Series, column_names: Names) -> list[Any]:
+    """Return a cell for each name, typed as in the column."""
+    first = np.full(len(column_names.names), -1)
+    first[column_names.codes[::-1]] = np.arange(len(column))[::-1]
     return column.iloc[first].tolist()
 
 
 def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[str]:
     """Return the columns that are the features of the model, in its order."""
-    wanted, known = list(schema.features), set(candidates)
+    wanted = list(schema.features)
+    available = set(candidates)
     if table.named and wanted:
         by_name = True
     else:  # x1, x2, ... mean something to a model that was fitted on such a table
-        by_name = schema.table and known.issuperset(wanted)
+        by_name = schema.table and available.issuperset(wanted)
     if not by_name:
         rest = [
             name
@@ -227,11 +243,9 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
             if table.named or name not in table.default_targets
         ]
         if len(rest) != schema.n_features:
-            hint = (
-                f" besides the task column {schema.task_column!r}"
-                if len(table.columns) > len(candidates)
-                else ""
-            )
+            hint = ""
+            if len(table.columns) > len(candidates):
+                hint = f" besides the task column {schema.task_column!r}"
             needed = counted(schema.n_features, "feature")
             text = f"{table.name}: {counted(len(rest), 'column')}{hint}, the model has {needed}"
             raise DataError(
@@ -239,7 +253,7 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
                 "Without names the columns must be those of the training rows, in that order.",
             )
         return rest
-    missing = [name for name in wanted if name not in known]
+    missing = [name for name in wanted if name not in available]
     if missing:
         text = f"{table.name}: {len(missing)} of the model's features are missing: {listed(missing)}"
         raise DataError(
@@ -258,7 +272,8 @@ def _coded(
 
     New words are put into `new_words`.
     """
-    words, columns = {}, []
+    words = {}
+    columns = []
     for feature, name in zip(schema.features, names, strict=True):
         if feature in schema.categories:
             words[name], new = Known(schema.categories[feature], name).codes(

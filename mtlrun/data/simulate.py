@@ -13,7 +13,7 @@ from mtlrun.utils.sizes import allow_simulated
 
 #: The three studies whose patients the paper pools, and their sizes (474 in all).
 STUDIES = {"E-GEOD-16446": 114, "E-GEOD-20194": 278, "E-GEOD-22093": 82}
-#: A + T content of the background, roughly that of the genomes.
+#: A + T content of the background, roughly as in the genomes.
 AT_CONTENT = {
     "fly": 0.58,
     "mouse": 0.58,
@@ -25,7 +25,8 @@ AT_CONTENT = {
 BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
 LEVELS = 256
 #: Bases before the site that lean towards pyrimidines, and bases around the site that carry a consensus.
-TRACT, CONSENSUS = 16, 4
+TRACT = 16
+CONSENSUS = 4
 _CHUNK = 1 << 16
 #: Families of `simulate_families`: what the tasks have in common.
 FAMILIES = (
@@ -65,7 +66,7 @@ def simulate_rmtl(
     outliers : float, default=0.1
         Part of the tasks that are outliers (at least one unless 0).
     noise : float, default=0.1
-        Standard deviation of the noise, relative to that of the noise-free targets.
+        Standard deviation of the noise, relative to the standard deviation of the noise-free targets.
     kind : {"sign", "value"}, default="sign"
         Labels -1/+1, or the values themselves (regression).
     seed : int, default=0
@@ -138,7 +139,7 @@ def simulate_fetr(
     l, u : float, default=0.01, 100
         Bounds of the spectra.
     noise : float, default=0.1
-        Standard deviation of the noise, relative to that of the task's X w.
+        Standard deviation of the noise, relative to the standard deviation of the task's X w.
     seed : int, default=0
 
     Returns
@@ -204,7 +205,7 @@ def simulate_gauss2d(
     -------
     Dataset
         ``truth``: ``means`` (tasks, 2), W (2, tasks) = 2 mu_t, ``bayes_error``; of "authors" the ``similarity`` of the
-        tasks, too: 1 on the diagonal, 1/2 beside it.
+        tasks, too: 1 on the diagonal, 1/2 next to it.
 
     Raises
     ------
@@ -360,21 +361,20 @@ def simulate_families(
         f"d >= 3 and noise >= 0 are needed, not d={d}, noise={noise}",
     )
     rng = np.random.default_rng(seed)
-    own, common = rng.standard_normal((d, tasks)), rng.standard_normal((d, 3))
-    own, common = (
-        own / np.linalg.norm(own, axis=0),
-        common / np.linalg.norm(common, axis=0),
-    )
+    task_part = rng.standard_normal((d, tasks))
+    common = rng.standard_normal((d, 3))
+    task_part = task_part / np.linalg.norm(task_part, axis=0)
+    common = common / np.linalg.norm(common, axis=0)
     numbers = np.arange(tasks)
-    slopes = common[:, :1] + 0.5 * own
+    slopes = common[:, :1] + 0.5 * task_part
     W = {
         "equal": np.repeat(common[:, :1], tasks, axis=1),
         "slopes": slopes,
         "low-rank": common[:, :2] @ rng.standard_normal((2, tasks)),
-        "shared-features": np.where(np.arange(d)[:, None] < 3, own, 0.0),
+        "shared-features": np.where(np.arange(d)[:, None] < 3, task_part, 0.0),
         "clusters": common[:, numbers % 3],
-        "outliers": np.where(numbers % 6 == 5, own, slopes),
-        "unrelated": own,
+        "outliers": np.where(numbers % 6 == 5, task_part, slopes),
+        "unrelated": task_part,
         "sign-flipped": common[:, :1] * np.where(numbers % 2, -1.0, 1.0),
     }[family]
     W = W / np.linalg.norm(W, axis=0)
@@ -479,7 +479,8 @@ def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> np.ndarray:
         fine,
         f"{m} labels with at least {least} positives do not give {cardinality} labels to each of {n} rows",
     )
-    low, high = 0.0, float(n) * m
+    low = 0.0
+    high = float(n) * m
     for _ in range(100):
         middle = (low + high) / 2
         total = np.clip(np.round(middle * shape), least, n).sum()
@@ -556,7 +557,9 @@ def simulate_breast_cancer(
     generator = np.random.default_rng(seed)
     loadings = generator.standard_normal((n_genes, factors)) * np.sqrt(0.5 / factors)
     common = generator.standard_normal(n_genes)
-    X, y, W = [], [], []
+    X = []
+    y = []
+    W = []
     for size in STUDIES.values():
         genes = generator.standard_normal((size, factors)) @ loadings.T
         genes += np.sqrt(0.5) * generator.standard_normal((size, n_genes))
@@ -648,7 +651,8 @@ def simulate_splice(
     sizes = np.full(len(organisms), n // len(organisms)) + (
         np.arange(len(organisms)) < n % len(organisms)
     )
-    X, y = np.empty((n, length), dtype=np.uint8), np.empty(n)
+    X = np.empty((n, length), dtype=np.uint8)
+    y = np.empty(n)
     start = 0
     for k, (organism, size) in enumerate(zip(organisms, sizes, strict=True)):
         generator = np.random.default_rng([seed, 1, k])
@@ -687,9 +691,9 @@ def _matrix(
 ) -> np.ndarray:
     """Return the position weight matrix (length, 4) of an organism."""
     common = _signal(np.random.default_rng([seed, 0]), length, site)
-    own = _signal(np.random.default_rng([seed, 0, number + 1]), length, site)
+    signal = _signal(np.random.default_rng([seed, 0, number + 1]), length, site)
     weights = _background(organism) * np.exp(
-        strength * (shared * common + (1 - shared) * own)
+        strength * (shared * common + (1 - shared) * signal)
     )
     return weights / weights.sum(axis=1, keepdims=True)
 

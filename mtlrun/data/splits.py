@@ -21,11 +21,13 @@ from mtlrun.utils.io import derive_seed
 
 Rows = np.ndarray
 
-#: Rows that a task keeps where only a part is trained on: those of the folds of a search.
+#: Rows that a task keeps if only a part is trained on: enough for the folds of a search.
 MIN_PART = 4
 
 #: Keys of `Dataset.source` that splits and fits respect.
-GROUP, TIME, WEIGHT = "group", "time", "weight"
+GROUP = "group"
+TIME = "time"
+WEIGHT = "weight"
 
 
 def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -65,17 +67,17 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
     return order[:count], order[count:]
 
 
-def time_folds(time: np.ndarray, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def time_folds(
+    time: np.ndarray, n_folds: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (train, test) rows: fold k is tested after training on all rows before it, as often as times allow."""
     borders = np.unique(
-        np.quantile(time, np.arange(1, folds + 1) / (folds + 1), method="higher")
+        np.quantile(time, np.arange(1, n_folds + 1) / (n_folds + 1), method="higher")
     )
     ends = [*borders[1:], np.inf]
     for start, end in zip(borders, ends, strict=True):
-        train, test = (
-            np.flatnonzero(time < start),
-            np.flatnonzero((time >= start) & (time < end)),
-        )
+        train = np.flatnonzero(time < start)
+        test = np.flatnonzero((time >= start) & (time < end))
         if train.size and test.size:
             yield train, test
 
@@ -85,7 +87,7 @@ SHORT_TASKS = ".* fewer rows than n_splits"
 
 
 class _TaskSplitter(BaseCrossValidator):
-    """What the splitters share: where task ids come from, and how labels are stratified."""
+    """The common part of the splitters: where task ids come from, and how labels are stratified."""
 
     # Task ids may be routed under either name; scikit-learn calls them groups.
     __metadata_request__split = {"groups": True, "task_id": True}  # noqa: RUF012
@@ -111,12 +113,12 @@ class _TaskSplitter(BaseCrossValidator):
         y : array-like of shape (n,), optional
             Class labels; needed with ``labels=True``.
         groups, task_id : array-like of shape (n,), optional
-            Task of every row (two names for the same thing). Without them all rows are one task.
+            Task of each row (two names for the same thing). Without them all rows are one task.
 
         Raises
         ------
         ValueError
-            If lengths differ, there are fewer rows than folds, or y holds no class labels but they are asked for.
+            If lengths differ, there are fewer rows than folds, or y holds no class labels but they are needed.
         """
         tasks = self._tasks(X, groups, task_id)
         yield from self._parts(tasks, self._strata(tasks, y))
@@ -125,11 +127,14 @@ class _TaskSplitter(BaseCrossValidator):
     def _parts(
         self, tasks: np.ndarray, strata: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield training and test rows of every split, given the number of every row's task and of its label."""
+        """Yield training and test rows of each split, given the number of each row's task and of its label."""
 
     def _tasks(self, X: Any, groups: Any, task_id: Any) -> np.ndarray:
-        """Return the number 0..T-1 of every row's task; all rows are one task when there are no ids."""
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        """Return the number 0..T-1 of each row's task; all rows are one task when there are no ids."""
+        if hasattr(X, "shape"):
+            n = X.shape[0]
+        else:
+            n = len(X)
         ids = groups if task_id is None else task_id
         if ids is None and self.task_column is not None:
             ids = take_column(X, self.task_column)[0]
@@ -141,7 +146,7 @@ class _TaskSplitter(BaseCrossValidator):
         return np.unique(ids, return_inverse=True)[1]
 
     def _strata(self, tasks: np.ndarray, y: Any) -> np.ndarray:
-        """Return the number of every row's label, or zeros when labels do not matter."""
+        """Return the number of each row's label, or zeros when labels do not matter."""
         if not self.labels:
             return np.zeros(len(tasks), dtype=np.int64)
         if y is None:
@@ -155,7 +160,7 @@ class _TaskSplitter(BaseCrossValidator):
 
 
 class TaskStratifiedKFold(_TaskSplitter):
-    """K folds, each with its share of every task (and of every label within the task, when asked).
+    """K folds, each with its share of each task (and of each label within the task, when asked).
 
     Sizes of a fold's part of a task differ by at most one row, and so do the sizes of the folds. A task with fewer rows
     than folds is missing in some test parts, which is warned of; a task of one row is missing in a training part.
@@ -217,11 +222,10 @@ class TaskStratifiedKFold(_TaskSplitter):
                 stacklevel=3,
             )
         n = len(tasks)
-        tie = (
-            check_random_state(self.random_state).permutation(n)
-            if self.shuffle
-            else np.arange(n)
-        )
+        if self.shuffle:
+            tie = check_random_state(self.random_state).permutation(n)
+        else:
+            tie = np.arange(n)
         order = np.lexsort((tie, strata, tasks))
         fold = np.empty(n, dtype=np.int64)
         fold[order] = (
@@ -232,13 +236,13 @@ class TaskStratifiedKFold(_TaskSplitter):
 
 
 class TaskShuffleSplit(_TaskSplitter):
-    """Random splits with a given part of every task (the papers' "x % of each task").
+    """Random splits with a given part of each task (the papers' "x % of each task").
 
     Parameters
     ----------
     n_splits : int, default=10
     train_size : float or int, default=0.75
-        Part (in (0, 1)) or number of rows of every task to train on. A task of two rows or more has at least one row in
+        Part (in (0, 1)) or number of rows of each task to train on. A task of two rows or more has at least one row in
         either part; a task of one row is trained on.
     labels : bool, default=False
         Stratify by task and label: every label's part differs from `train_size` by less than one row.
@@ -260,10 +264,10 @@ class TaskShuffleSplit(_TaskSplitter):
             raise ValueError(
                 f"n_splits must be an integer of at least 1, not {n_splits!r}"
             )
-        whole = isinstance(train_size, (int, np.integer)) and not isinstance(
+        is_count = isinstance(train_size, (int, np.integer)) and not isinstance(
             train_size, bool
         )
-        if not (train_size >= 1 if whole else 0 < train_size < 1):
+        if not (train_size >= 1 if is_count else 0 < train_size < 1):
             raise ValueError(
                 f"train_size must be a part in (0, 1) or a number of rows, not {train_size!r}"
             )
@@ -292,11 +296,10 @@ class TaskShuffleSplit(_TaskSplitter):
     def _train_count(self, size: int) -> int:
         if size == 1:
             return 1
-        wanted = (
-            self.train_size
-            if isinstance(self.train_size, (int, np.integer))
-            else int(self.train_size * size)
-        )
+        if isinstance(self.train_size, (int, np.integer)):
+            wanted = self.train_size
+        else:
+            wanted = int(self.train_size * size)
         return int(min(max(wanted, 1), size - 1))
 
 
@@ -320,7 +323,7 @@ def split_rows(
         See `mtlrun.lab.spec.SplitSpec`. The training rows of a random split do not depend on `validation`, which is
         taken out of its test rows; that of a published split is taken out of its training rows.
     trial : int
-        From 0: number of the fold, those of further partitions after the first, or of the published split.
+        From 0: number of the fold (further partitions follow the first), or of the published split.
     seed : int
         Of this trial; of all folds of a partition, for ``kfold``.
     train, folds, name, validation
@@ -361,27 +364,28 @@ def split_rows(
         fit, test = next(iter(splitter.split(dataset.X, groups=dataset.task_id)))
     if validation is None:
         return fit, np.array([], dtype=int), test
-    own = derive_seed(seed, "validation")
+    validation_seed = derive_seed(seed, "validation")
     if kind == "published":
-        fit, held = _take(dataset, fit, validation, fit, own)
+        fit, held = _take(dataset, fit, validation, fit, validation_seed)
     else:
-        test, held = _take(dataset, test, validation, np.arange(dataset.n_samples), own)
+        test, held = _take(
+            dataset, test, validation, np.arange(dataset.n_samples), validation_seed
+        )
     return fit, held, test
 
 
 def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
-    """Return the rows of every task in a random order; all rows are those of one task if the design is shared."""
-    tasks = (
-        np.zeros(dataset.n_samples, dtype=int)
-        if dataset.task_id is None
-        else dataset.task_id
-    )
+    """Return the rows of each task in a random order; in a shared design, all rows belong to one task."""
+    if dataset.task_id is None:
+        tasks = np.zeros(dataset.n_samples, dtype=int)
+    else:
+        tasks = dataset.task_id
     order = np.random.default_rng(seed).permutation(rows)
     return {int(task): order[tasks[order] == task] for task in np.unique(tasks[rows])}
 
 
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
-    """Return a random part of rows, of every task for ragged data; a larger part holds the smaller ones.
+    """Return a random part of rows, of each task for ragged data; a larger part holds the smaller ones.
 
     A task keeps at least `MIN_PART` rows. A whole number is that of the rows of a task, as far as it has so many. Rows of
     groups are taken from all groups of a task in turn, so that searches have groups to hold out.
@@ -402,7 +406,7 @@ def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
 
 
 def _in_turn(rows: Rows, groups: np.ndarray) -> Rows:
-    """Return rows with the first one of every group before the second ones."""
+    """Return rows with the first one of each group before the second ones."""
     order = np.argsort(groups, kind="stable")
     sorted_groups = groups[order]
     first_of_group = np.searchsorted(sorted_groups, sorted_groups)
@@ -411,7 +415,7 @@ def _in_turn(rows: Rows, groups: np.ndarray) -> Rows:
     return rows[np.argsort(rank, kind="stable")]
 
 
-def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
+def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
     """Yield (train, test) rows of a k-fold partition, stratified by task and label.
 
     Labels are stratified where there is one per row. Rows with a group stay together
@@ -420,14 +424,14 @@ def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, R
     """
     if GROUP in dataset.source:
         yield from group_folds(
-            dataset.source[GROUP], _group_strata(dataset), dataset.y, folds, seed
+            dataset.source[GROUP], _group_strata(dataset), dataset.y, n_folds, seed
         )
         return
     if TIME in dataset.source:
-        yield from time_folds(dataset.source[TIME], folds)
+        yield from time_folds(dataset.source[TIME], n_folds)
         return
     labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
-    stratified = TaskStratifiedKFold(folds, labels=labels, random_state=seed)
+    stratified = TaskStratifiedKFold(n_folds, labels=labels, random_state=seed)
     with warnings.catch_warnings():
         # Every fit would repeat the warning; `short_tasks` tells it once.
         warnings.filterwarnings("ignore", message=SHORT_TASKS)
@@ -439,18 +443,18 @@ def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, R
     yield from parts
 
 
-def short_tasks(dataset: Dataset, folds: int) -> str:
+def short_tasks(dataset: Dataset, n_folds: int) -> str:
     """Return a sentence about tasks with fewer rows than folds, empty if none has."""
     if dataset.task_id is None or dataset.source.keys() & {GROUP, TIME}:
         return ""
     sizes = np.bincount(dataset.task_id, minlength=dataset.n_tasks)
-    short = np.flatnonzero(sizes < folds)
+    short = np.flatnonzero(sizes < n_folds)
     if not short.size:
         return ""
     names = listed([f"{dataset.tasks[t]} ({sizes[t]})" for t in short])
     tasks = counted(short.size, "task has", "tasks have")
     return (
-        f"{tasks} fewer rows than the {folds} folds, so some folds lack them: {names}"
+        f"{tasks} fewer rows than the {n_folds} folds, so some folds lack them: {names}"
     )
 
 
@@ -466,7 +470,8 @@ def _published(dataset: Dataset, name: str, trial: int) -> tuple[Rows, Rows]:
     if published is None or trial >= len(published):
         have = (
             ", ".join(
-                f"{known} ({len(parts)})" for known, parts in dataset.splits.items()
+                f"{name_of_split} ({len(parts)})"
+                for name_of_split, parts in dataset.splits.items()
             )
             or "none"
         )
@@ -482,12 +487,13 @@ def _take(
     """Return rows without those taken at random, and those: as many as `part` of the rows `of`, task by task."""
     if GROUP in dataset.source:
         return _take_groups(dataset, rows, part * len(of) / len(rows), seed)
-    mine, whole = _rows_by_task(dataset, rows, seed), _rows_by_task(dataset, of, seed)
+    mine = _rows_by_task(dataset, rows, seed)
+    rows_by_task = _rows_by_task(dataset, of, seed)
     # A task with rows keeps one.
     taken = [
-        own[: min(int(part * len(whole[task])), len(own) - 1)]
-        for task, own in mine.items()
-        if task in whole
+        task_rows[: min(int(part * len(rows_by_task[task])), len(task_rows) - 1)]
+        for task, task_rows in mine.items()
+        if task in rows_by_task
     ]
     validation = np.sort(np.concatenate(taken))
     rest = rows[~np.isin(rows, validation)]
@@ -512,7 +518,7 @@ def _take_groups(
 def paper_partition(
     dataset: Dataset, fraction: float, seed: int
 ) -> tuple[Rows, Rows, Rows]:
-    """Split as the multiple-kernel paper does: a fraction of every task for training, the rest halved.
+    """Split as the multiple-kernel paper does: a fraction of each task for training, the rest halved.
 
     Parameters
     ----------
@@ -563,18 +569,18 @@ def task_partition(
 def _halved_rest(
     labels: Rows, fraction: float, seed: int, equal: bool = False
 ) -> tuple[Rows, Rows, Rows]:
-    """Return a fraction of the rows of every label (of all equally many, if wanted), and two halves of the others."""
+    """Return a fraction of the rows of each label (of all equally many, if wanted), and two halves of the others."""
     if not 0 < fraction < 1:
         raise DataError(
             f"the training fraction must lie strictly between 0 and 1, not {fraction}"
         )
-    known, counts = np.unique(labels, return_counts=True)
+    classes, counts = np.unique(labels, return_counts=True)
     # 0.1 * 730 must give 73: products such as 72.99999999999999 are rounding noise.
     sizes = np.floor(fraction * counts + 1e-9).astype(int)
     if equal:
         sizes[:] = sizes.min()
     parts: tuple[list[Rows], ...] = ([], [], [])
-    for label, count, size in zip(known, counts, sizes, strict=True):
+    for label, count, size in zip(classes, counts, sizes, strict=True):
         if size < 1 or count - size < 2:
             text = f"a training part of {fraction:g} leaves label or task {label} ({count} rows) an empty part"
             raise DataError(text, "Use another training part, or more rows.")

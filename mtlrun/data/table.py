@@ -10,12 +10,10 @@ import codecs
 import importlib
 import io
 import re
-import shlex
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +24,7 @@ from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.files import DataFile, Snapshot, data_file
-from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff, read_labels
+from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import (
@@ -55,10 +53,9 @@ from mtlrun.data.frames import (
 )
 from mtlrun.data.names import (
     Names,
+    drop_option,
     is_spreadsheet_error,
     number_name,
-    quoted_list,
-    separated,
     without_markers,
 )
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
@@ -75,12 +72,14 @@ if TYPE_CHECKING:
     from mtlrun.data.schema import Schema
 
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
-TARGET, TASK, SEQUENCE = "target", "task", "sequence"
+TARGET = "target"
+TASK = "task"
+SEQUENCE = "sequence"
 #: Starts the names of the targets of svmlight files with several labels per row.
 _LABEL = "label "
 #: Variables of MATLAB files: features and targets.
 _MAT_NAMES = (("X", "Y"), ("feature", "label"))
-#: What numpy and the zip module raise about damaged or forged archives; each was seen.
+#: Errors of numpy and the zip module for damaged or forged archives; each was seen.
 _DAMAGE = (
     ValueError,
     OSError,
@@ -126,7 +125,7 @@ class Table:
     source : Snapshot or None
         The file as it was read; None for a data frame.
     notes : list of str
-        What reading decided, in sentences.
+        Decisions made while reading, in sentences.
     """
 
     name: str
@@ -165,9 +164,9 @@ class Table:
 
     def where(self, row: int) -> str:
         """Return the place of a row, for messages: ``file:line``, or the number of the row."""
-        return (
-            f"{self.name}: row {row + 1}" if self.locate is None else self.locate(row)
-        )
+        if self.locate is None:
+            return f"{self.name}: row {row + 1}"
+        return self.locate(row)
 
     def column(self, name: str) -> pd.Series:
         """Return a column, dense.
@@ -244,7 +243,9 @@ class Table:
         wrong = np.isinf(values) if gaps else ~np.isfinite(values)
         if wrong.any():
             at = tuple(np.argwhere(wrong)[0])
-            entries = sparse.coo_array(X) if sparse.issparse(X) else None
+            entries = None
+            if sparse.issparse(X):
+                entries = sparse.coo_array(X)
             row, j = at if entries is None else (entries.row[at], entries.col[at])
             raise self._no_number(names[j], int(row), values[at])
         return X
@@ -266,18 +267,17 @@ class Table:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
     def _no_number(self, name: str, row: int, value: Any) -> DataError:
-        what = (
-            "no value here"
-            if pd.api.types.is_scalar(value) and pd.isna(value)
-            else f"{shorten(str(value), 40)!r}, which is not a finite number"
-        )
+        if pd.api.types.is_scalar(value) and pd.isna(value):
+            problem = "no value here"
+        else:
+            problem = f"{shorten(str(value), 40)!r}, which is not a finite number"
         return DataError(
-            f"{self.where(row)}: column {name!r} contains {what}",
+            f"{self.where(row)}: column {name!r} contains {problem}",
             "Fix the cell, or drop the row.",
         )
 
     def _sparse_columns(self, names: Sequence[str]) -> Any:
-        """Return sparse features by name, zeros for those that the table lacks."""
+        """Return sparse features by name, zeros for names that the table lacks."""
         order = {name: j for j, name in enumerate(self.names)}
         padded = sparse.hstack(
             [self.sparse, sparse.csr_matrix((len(self.frame), 1))], format="csr"
@@ -347,7 +347,9 @@ class Table:
             frame[name] = typed(frame[name])
 
         def locate(row: int) -> str:
-            return self.where(row) if row < n else other.where(row - n)
+            if row < n:
+                return self.where(row)
+            return other.where(row - n)
 
         def written(name: str) -> pd.Series:
             gone = pd.Series(np.nan, index=range(len(other.frame)))
@@ -365,11 +367,13 @@ def _inferred(column: pd.Series) -> pd.Series:
     if (numbers.isna() == column.isna()).all():
         return numbers
     truth = column.map({"True": True, "False": False})
-    return typed(truth) if (truth.isna() == column.isna()).all() else column
+    if (truth.isna() == column.isna()).all():
+        return typed(truth)
+    return column
 
 
 def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> Table:
-    """Read a table; the suffix of a file determines its format, after that of compression (.gz, .bz2, .xz).
+    """Read a table; the suffix of a file determines its format, after a suffix of compression (.gz, .bz2, .xz).
 
     * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks, with or without a header.
     * ``.parquet`` (needs pyarrow), ``.xlsx`` (the first sheet; needs openpyxl).
@@ -404,11 +408,11 @@ def read_table_file(
 ) -> Table:
     """Read a table from a file whose format is known; see `read_table`."""
     if suffix not in _READERS:
-        other = (
-            "Save it as .xlsx or .csv." if suffix in (".xls", ".xlsm", ".ods") else ""
-        )
-        known = f"Known suffixes: {', '.join(_READERS)}, also with .gz."
-        raise DataError(f"{file.where()}: unknown format", other or known)
+        other = ""
+        if suffix in (".xls", ".xlsm", ".ods"):
+            other = "Save it as .xlsx or .csv."
+        formats = f"Known suffixes: {', '.join(_READERS)}, also with .gz."
+        raise DataError(f"{file.where()}: unknown format", other or formats)
     table = _READERS[suffix](file, like)
     if table.sparse is None and table.frame.shape[0] == 0:
         raise DataError(f"{file.where()}: no rows", COMPLETE)
@@ -493,6 +497,31 @@ def _refuse_equal_names(names: Sequence[str], table: str) -> None:
         seen.add(name)
 
 
+def stack_sparse(
+    table: Table, kept: list[int], columns: dict[str, np.ndarray]
+) -> sparse.csr_matrix:
+    """Return dense columns followed by some of the sparse ones, without gaps.
+
+    Raises
+    ------
+    DataError
+        If a value of the sparse columns is missing.
+    """
+    assert table.sparse is not None
+    numbers = table.sparse[:, kept]
+    gaps = sparse.coo_array(numbers)
+    if (missing := np.isnan(gaps.data)).any():
+        location = table.where(int(gaps.row[np.argmax(missing)]))
+        raise DataError(
+            f"{location}: a value is missing, and the rows are sparse",
+            "Fill the gap, or write dense rows.",
+        )
+    blocks = []
+    if columns:
+        blocks.append(sparse.csr_matrix(np.column_stack(list(columns.values()))))
+    return sparse.hstack([*blocks, numbers], format="csr")
+
+
 # --- formats ---
 
 
@@ -506,26 +535,27 @@ def text_table(file: DataFile, **options: Any) -> Table:
     return Table(file.where(), frame, named=named, locate=locate, written=written)
 
 
-def optional_module(name: str, extra: str, place: str) -> Any:
+def optional_module(name: str, extra: str, location: str) -> Any:
     """Return a module that some files need; without its package, a DataError about the file says what to install."""
     try:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
         raise DataError(
-            f"{place}: reading {extra} needs {package}", f"pip install '.[{extra}]'"
+            f"{location}: reading {extra} needs {package}", f"pip install '.[{extra}]'"
         ) from None
 
 
 def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
-    raw, name = file.read_bytes(), file.where()
+    raw = file.read_bytes()
+    name = file.where()
     optional_module("openpyxl", "excel", name)
     try:
         sheet = read_sheet(raw, name)
     except DataError:
         raise
-    # Of an archive that is no workbook; XML has SyntaxErrors.
+    # Errors for an archive that is not a workbook; XML has SyntaxErrors.
     except (*_DAMAGE, ArithmeticError, SyntaxError, AttributeError) as error:
         raise DataError(
             f"{name}: not a readable .xlsx workbook ({error})", COMPLETE
@@ -544,16 +574,15 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
     ]
     cells = ["" if pd.isna(cell) else column_name(str(cell)) for cell in texts]
     header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
-    names = (
-        checked_names(cells, f"{name}:{sheet.index[0] + 1}")
-        if header
-        else _made_up(len(cells), name)
-    )
+    if header:
+        names = checked_names(cells, f"{name}:{sheet.index[0] + 1}")
+    else:
+        names = _made_up(len(cells), name)
     rows = sheet.iloc[int(header) :]
     frame = rows.reset_index(drop=True).set_axis(names, axis=1)
     for column in names:
-        known = () if like is None else like.known.get(column, ())
-        frame[column] = typed(without_markers(frame[column], known))
+        model_words = () if like is None else like.known.get(column, ())
+        frame[column] = typed(without_markers(frame[column], model_words))
     return Table(
         name, frame, named=header, locate=lambda row: f"{name}:{rows.index[row] + 1}"
     )
@@ -563,8 +592,8 @@ def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
     parquet = optional_module("pyarrow.parquet", "parquet", file.where())
     raw = file.read_bytes()
     try:
-        about = parquet.ParquetFile(io.BytesIO(raw)).metadata
-        allow_cells(file.where(), about.num_rows, about.num_columns, len(raw))
+        file_info = parquet.ParquetFile(io.BytesIO(raw)).metadata
+        allow_cells(file.where(), file_info.num_rows, file_info.num_columns, len(raw))
         return table_of_frame(pd.read_parquet(io.BytesIO(raw)), file.where(), like)
     except DataError:
         raise
@@ -585,9 +614,12 @@ def _arff(file: DataFile) -> Table:
     count = (
         meka_labels(table.relation) or 0
     )  # the first ones, the last ones if negative
-    targets = (
-        names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
-    )
+    if count > 0:
+        targets = names[:count]
+    else:
+        targets = []
+        if count < 0:
+            targets = names[len(names) + count :]
     words = {
         name: list(attribute.codes or ())
         for name, attribute in zip(names, table.attributes, strict=True)
@@ -629,21 +661,24 @@ def _arff(file: DataFile) -> Table:
 
 def _arff_words(table: ArffTable, j: int) -> pd.Series:
     """Return a nominal column in its words, a numeric one as numbers."""
-    attribute, values = table.attributes[j], table.X[:, [j]]
+    attribute = table.attributes[j]
+    values = table.X[:, [j]]
     values = (values.toarray() if sparse.issparse(values) else values).ravel()
     if attribute.codes is None:
         return pd.Series(values, name=attribute.name)
     words = list(attribute.codes)
     order = np.argsort(list(attribute.codes.values()))
-    known = np.array(list(attribute.codes.values()))[order]
-    place = (
-        np.minimum(np.searchsorted(known, values), len(known) - 1)
-        if len(known)
-        else np.zeros(len(values), int)
-    )
-    codes = (
-        np.where(known[place] == values, order[place], -1) if len(known) else place - 1
-    )
+    sorted_codes = np.array(list(attribute.codes.values()))[order]
+    if len(sorted_codes):
+        positions = np.minimum(
+            np.searchsorted(sorted_codes, values), len(sorted_codes) - 1
+        )
+    else:
+        positions = np.zeros(len(values), int)
+    if len(sorted_codes):
+        codes = np.where(sorted_codes[positions] == values, order[positions], -1)
+    else:
+        codes = positions - 1
     return pd.Series(
         pd.Categorical.from_codes(codes, pd.Index(words, dtype=object)),
         name=attribute.name,
@@ -651,7 +686,8 @@ def _arff_words(table: ArffTable, j: int) -> pd.Series:
 
 
 def _mat(file: DataFile) -> Table:
-    raw, name = file.read_bytes(), file.where()
+    raw = file.read_bytes()
+    name = file.where()
     try:
         present = set(list_variables(raw, ()))
     except (ValueError, LookupError, zlib.error):
@@ -661,7 +697,8 @@ def _mat(file: DataFile) -> Table:
     ]
     x, y = pairs[0] if pairs else _MAT_NAMES[0]
     content = read_mat(io.BytesIO(raw), name, (x, y) if y in present else (x,))
-    X, Y = content[x], content.get(y)
+    X = content[x]
+    Y = content.get(y)
     if isinstance(X, list) or isinstance(Y, list):
         tasks, targets = task_cells(
             X, [np.zeros(len(cell)) for cell in X] if Y is None else Y, name, x, y
@@ -696,21 +733,21 @@ def _mat(file: DataFile) -> Table:
 
 
 def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
-    content, name = file.read_bytes().removeprefix(codecs.BOM_UTF8), file.where()
-    known = (
-        []
-        if like is None
-        else [
+    content = file.read_bytes().removeprefix(codecs.BOM_UTF8)
+    name = file.where()
+    if like is None:
+        indices = []
+    else:
+        indices = [
             int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)
         ]
-    )
-    zero = 0 in known if known else counts_from_zero(content)
+    zero = 0 in indices if indices else counts_from_zero(content)
     several = has_several_labels(content) or bool(
         like and any(n.startswith(_LABEL) for n in like.columns)
     )
     X, y, qid = read_svmlight(content, name, zero_based=zero, multilabel=several)
-    if known:
-        X.resize(X.shape[0], max(X.shape[1], max(known) + zero))
+    if indices:
+        X.resize(X.shape[0], max(X.shape[1], max(indices) + zero))
     columns = _made_up(X.shape[1], name, first=0 if zero else 1)
     if several:
         binarizer = MultiLabelBinarizer()
@@ -727,7 +764,9 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
             default_targets=list(targets.columns),
             named=False,
         )
-    task = TASK if len(np.unique(qid)) > 1 or like is not None else None
+    task = None
+    if len(np.unique(qid)) > 1 or like is not None:
+        task = TASK
     frame = pd.DataFrame({TARGET: y, TASK: qid} if task else {TARGET: y})
     return Table(
         name,
@@ -742,7 +781,8 @@ def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
 
 def _npz(file: DataFile) -> Table:
     """Return `X` and `task_id` of an archive, or the sparse matrix that ``scipy.sparse.save_npz`` wrote."""
-    name, remedy = file.where(), "numpy.savez(FILE, X=..., task_id=...) makes one."
+    name = file.where()
+    remedy = "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:
         content = file.read_bytes()
         with NpzArchive(content, name) as archive:
@@ -820,170 +860,3 @@ _READERS: dict[str, Callable[[DataFile, Table | Schema | None], Table]] = {
     ".npz": lambda file, like: _npz(file),
     **dict.fromkeys((".fa", ".fasta"), lambda file, like: _fasta(file)),
 }
-
-
-# ---------------------------------------------------------------------- columns as a user names them
-
-
-def target_columns(
-    table: Table,
-    target: str | None = None,
-    targets: str | Sequence[str] = (),
-    last: int | None = None,
-    labels: Path | None = None,
-    drop: Sequence[str] = (),
-) -> tuple[str, ...]:
-    """Return the columns to predict, which may be named in one of four ways.
-
-    Parameters
-    ----------
-    table : Table
-    target : str, optional
-        One column.
-    targets : str or sequence of str
-        Columns; ``y*`` stands for those that match.
-    last : int, optional
-        The last columns of the table, so many.
-    labels : Path, optional
-        Mulan's list of labels.
-    drop : sequence of str
-        Columns that are no targets, although a list of labels, a pattern or the format of the file names them.
-
-    Raises
-    ------
-    UnknownNameError
-        For a name or pattern without a column.
-    DataError
-        For more than one way, a number that leaves no feature, or a list of labels that is not that of the table.
-    """
-    if sum(bool(way) for way in (target, targets, last, labels)) > 1:
-        raise DataError(
-            "the targets are named more than once",
-            "Give only one of --target, --targets, --targets-last and --labels.",
-        )
-    if last is not None:
-        if not 0 < last < len(table.columns):
-            text = f"{table.name}: {last} targets of {counted(len(table.columns), 'column')}"
-            raise DataError(
-                text, "--targets-last takes a number that leaves columns as features."
-            )
-        return tuple(name for name in table.columns[-last:] if name not in drop)
-    if labels is not None:
-        return tuple(name for name in _listed_labels(table, labels) if name not in drop)
-    if target:
-        return (column_name(target),)
-    named = several(targets)
-    left = (
-        name for name in matching(named, table) if name not in drop or name in named
-    )
-    return tuple(left) or (
-        tuple(t for t in table.default_targets if t not in drop)
-        if drop and not named
-        else ()
-    )
-
-
-def label_list(
-    data: Any, labels: str | Path | None, *, other: bool
-) -> tuple[Any, Path | None]:
-    """Return a table and Mulan's list of its labels, given as a pair or lying beside it under the same name.
-
-    Parameters
-    ----------
-    data : data frame, path, or pair of paths in any order
-    labels : path, optional
-    other : bool
-        Whether the targets are named in another way, so that no list is looked for.
-
-    Raises
-    ------
-    DataError
-        For a pair without an .xml file, or with a second list.
-    """
-    if isinstance(data, list | tuple) and all(
-        isinstance(item, str | Path) for item in data
-    ):
-        lists = [Path(item) for item in data if Path(item).suffix.lower() == ".xml"]
-        tables = [item for item in data if Path(item).suffix.lower() != ".xml"]
-        if len(tables) != 1 or len(lists) > 1 or (lists and labels):
-            text = f"{counted(len(tables), 'table')} and {counted(len(lists) + bool(labels), 'list')} of labels"
-            raise DataError(
-                text,
-                "Give one table, and for Mulan's format one .xml file of its labels.",
-            )
-        data, labels = tables[0], lists[0] if lists else labels
-    if labels is None and not other and isinstance(data, str | Path):
-        stem, arff, _ = Path(data).name.partition(".arff")
-        beside = Path(data).with_name(f"{stem}.xml")
-        if arff and beside.is_file():
-            labels = beside
-    return data, None if labels is None else Path(labels)
-
-
-def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
-    names = several(read_labels(data_file(path)[0]))
-    known = set(table.columns)
-    for name in names:
-        if name not in known:
-            raise UnknownNameError(
-                f"label of {path}, as a column of {table.name},", name, table.columns
-            )
-    return tuple(names)
-
-
-def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:
-    """Return the columns that are named, each once.
-
-    A text is the name of a column, else a pattern (``y*``, ``y?`` and ``y[12]`` stand
-    for the columns that match), else several of these with commas between them. Names
-    that contain commas are quoted there: ``"Oil, kg",x``.
-
-    Raises
-    ------
-    UnknownNameError
-        For a pattern, or a part of a list, that matches nothing. A plain name is
-        returned as it is.
-    """
-    result: dict[str, None] = {}
-    for text in names:
-        parts = separated(text, table.columns)
-        if parts == [text]:
-            result |= dict.fromkeys(_matching(text, table))
-            continue
-        for part in parts:
-            columns = _matching(part, table)
-            if columns == [part] and part not in table.columns:
-                raise _no_column(part, table)
-            result |= dict.fromkeys(columns)
-    return tuple(result)
-
-
-def _matching(name: str, table: Table) -> list[str]:
-    if name in table.columns or not set(name) & set("*?["):
-        return [name]
-    columns = [column for column in table.columns if fnmatchcase(column, name)]
-    if not columns:
-        raise _no_column(name, table)
-    return columns
-
-
-def _no_column(name: str, table: Table) -> UnknownNameError:
-    error = UnknownNameError(
-        "column", name, table.columns, f"{table.name} has no column {name!r}"
-    )
-    with_commas = [column for column in table.columns if "," in column]
-    if with_commas:
-        example = quoted_list(with_commas[:1])
-        error.remedy = f"{error.remedy} Quote names with commas: {example}"
-    return error
-
-
-def drop_option(names: Sequence[str]) -> str:
-    """Return an option that leaves columns out, ready to paste into a shell."""
-    return f"--drop {shlex.quote(quoted_list(names))}"
-
-
-def several(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names of columns as tables have them; one may be given as a text."""
-    given = (names,) if isinstance(names, str) else tuple(names)
-    return tuple(column_name(name) for name in given)

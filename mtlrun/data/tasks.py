@@ -18,7 +18,8 @@ from mtlrun.data.dataset import Dataset, check_sizes
 from mtlrun.data.splits import class_rows
 from mtlrun.errors import DataError, UnknownNameError
 
-ONE_VS_ONE, ONE_VS_REST = "one-vs-one", "one-vs-rest"
+ONE_VS_ONE = "one-vs-one"
+ONE_VS_REST = "one-vs-rest"
 KEYS = ("make", "pairs", "classes", "per_class", "per_task", "seed")
 
 
@@ -56,7 +57,8 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
     for key in wanted:
         if key not in KEYS:
             raise UnknownNameError("key of the option tasks", str(key), KEYS)
-    pairs, seed = wanted.get("pairs"), wanted.get("seed", 0)
+    pairs = wanted.get("pairs")
+    seed = wanted.get("seed", 0)
     make = wanted.get("make") or (ONE_VS_ONE if pairs is not None else None)
     if make not in (None, ONE_VS_ONE, ONE_VS_REST):
         raise UnknownNameError(
@@ -89,7 +91,10 @@ def _chosen_rows(
     dataset: Dataset, classes: Sequence[Any] | None, per_class: int | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Return the chosen rows, their new class numbers and the class names."""
-    names = dataset.tasks if classes is None else [str(c) for c in classes]
+    if classes is None:
+        names = dataset.tasks
+    else:
+        names = [str(c) for c in classes]
     for name in names:
         if name not in dataset.tasks:
             raise UnknownNameError(
@@ -124,12 +129,14 @@ def _pair_tasks(
 ) -> Dataset:
     if per_task is not None:
         check_sizes(per_task=per_task)
-    chosen = (
-        list(combinations(names, 2))
-        if pairs is None
-        else [tuple(str(name) for name in pair) for pair in pairs]
-    )
-    taken, signs, owner = [], [], []
+    chosen: list[tuple[str, ...]]
+    if pairs is None:
+        chosen = list(combinations(names, 2))
+    else:
+        chosen = [tuple(str(name) for name in pair) for pair in pairs]
+    taken = []
+    signs = []
+    owner = []
     for t, pair in enumerate(chosen):
         if len(pair) != 2 or pair[0] == pair[1]:
             raise DataError(
@@ -166,7 +173,7 @@ def _remade(
     labels: np.ndarray | None = None,
     task_id: np.ndarray | None = None,
 ) -> Dataset:
-    """Return these rows with new targets (binary if the class of every row is given); published splits follow."""
+    """Return these rows with new targets (binary if the class of each row is given); published splits follow."""
     splits = {
         name: [
             (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))

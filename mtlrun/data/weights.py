@@ -1,4 +1,4 @@
-"""What the weight of a row means, in one place.
+"""The meaning of the weight of a row, in one place.
 
 * **A row of weight 0 is left out.** It counts as little as a row that is not there: for
   tasks, classes, categories, scales, medians, folds, fits and scores alike, whatever
@@ -54,7 +54,7 @@ def normalize_weights(weights: Array, reference: Array) -> Array:
 
 
 def weighted_moments(values: Array, weights: Array) -> tuple[Array, Array]:
-    """Return the weighted mean and population variance of every column.
+    """Return the weighted mean and population variance of each column.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def drop_unweighted_rows(
 ) -> tuple[Table, int, list[str]]:
     """Return the rows of positive weight, how many of them train, and a note.
 
-    Weights so small that they vanish beside the largest one count as 0.
+    Weights that vanish next to the largest one count as 0.
 
     Raises
     ------

@@ -144,7 +144,7 @@ def inspected(path: str) -> Interface:
         parameters, unknown = [], True
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     declaration = getattr(found, "declaration", None)
-    facts = getattr(found, "facts", None)
+    metadata = getattr(found, "metadata", None)
     return Interface(
         tuple(p.name for p in named),
         unknown or any(p.kind is p.VAR_KEYWORD for p in parameters),
@@ -156,7 +156,7 @@ def inspected(path: str) -> Interface:
         declaration.plain()
         if declaration is not None and type(declaration).__module__ == _DECLARATION
         else None,
-        tuple(getattr(declaration or facts, "changes", ())),
+        tuple(getattr(declaration or metadata, "changes", ())),
     )
 
 

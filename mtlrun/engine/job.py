@@ -8,13 +8,13 @@ A *measure* calls a function. `mtlrun.engine.fit` says what each of them does.
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard
 
+from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates, made_by
 from mtlrun.utils.io import sha256_json
 
@@ -449,7 +449,8 @@ def choose(
     -------
     dict
         ``key`` (of the search), ``chosen`` (None when no candidate has a score), ``score``, ``metric``, ``ties``,
-        ``edges`` (parameters chosen at an end of their grid), ``grid``, ``warm_started``, and by candidate ``means``,
+        ``edges`` (parameters chosen at an end of their grid), ``grid``, ``names`` (its parameters in the order in which
+        candidates are listed, the last one varying fastest), ``warm_started``, and by candidate ``means``,
         ``scores`` (by fold), ``undefined`` (tasks left out, by fold), ``not_converged`` (number of folds) and
         ``errors`` (position -> texts).
     """
@@ -482,6 +483,7 @@ def choose(
         "ties": equal[1:],
         "edges": edges_of(grid, equal[0]) if equal else {},
         "grid": {name: list(values) for name, values in grid.items()},
+        "names": list(grid),
         "warm_started": all(column["warm_started"] for column in columns),
         "means": means,
         "scores": scores,
@@ -534,11 +536,6 @@ def choose_over_splits(
             if all(split[j] is not None for j in competing)
         )
     return params[min(competing, key=lambda i: sums[i])]
-
-
-def search_key(folds: Iterable[str]) -> str:
-    """Return the key of a search from those of its folds."""
-    return hashlib.sha256("".join(folds).encode()).hexdigest()
 
 
 def choice_of(job: Job, folds: Iterable[Record]) -> dict[str, Any]:

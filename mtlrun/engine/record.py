@@ -1,7 +1,7 @@
 """The record of a job: what went in, what came out, with what, and how records lie on disk. Standard library only.
 
 A record is one line, ``{"sha256": "<digest of the rest>", "record": {...}}``. It lies in ``<output>/cells/<key>.json``,
-which all experiments of an output folder share, or with the others of its run in ``<run folder>/cells.jsonl.gz``.
+which all experiments of an output folder share. `mtlrun.engine.packed` has the file that holds all records of one run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import gzip
 import hashlib
 import importlib
 import importlib.metadata
-import io
 import itertools
 import json
 import os
@@ -21,7 +20,7 @@ import re
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -29,9 +28,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from mtlrun.engine.packed import PACKED, Packed
+from mtlrun.engine.packed import unpack as unpack_columns
 from mtlrun.utils.io import (
+    canonical_json,
     checkout_dir,
-    jsonable,
     open_regular,
     read_file,
     read_text_file,
@@ -49,8 +50,9 @@ DONE = (OK, NOT_CONVERGED)
 #: Earlier ones: records whose keys were made of other things, such as digests of the code.
 PROTOCOL = 3
 CELLS = "cells"
-PACKED = "cells.jsonl.gz"
-#: Test scores of the packed jobs that keep them, by key.
+#: Up to 0.2 the records of a run lay in this file as lines, and the test scores of those
+#: that keep them in another one. Both are still read, and `compact_run` replaces them.
+EARLIER_PACKED = "cells.jsonl.gz"
 PREDICTIONS = "predictions.npz"
 #: In the result of a record that keeps its test scores: the name of their file, and the digest of the array.
 SCORES, SCORES_DIGEST = "predictions", "predictions_sha256"
@@ -204,17 +206,32 @@ class Record:
 
     def line(self) -> str:
         """Return the record as one line with the digest of its content; NaN becomes null."""
-        content = jsonable(
-            {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        )
-        text = json.dumps(
-            content,
-            sort_keys=True,
-            separators=(",", ":"),
-            allow_nan=False,
-            ensure_ascii=False,
-        )
+        text = self._text()
         return f"{_HEAD}{hashlib.sha256(text.encode()).hexdigest()}{_MIDDLE}{text}}}\n"
+
+    def content(self) -> dict[str, Any]:
+        """Return the fields as JSON holds them, keys sorted; NaN becomes null."""
+        content: dict[str, Any] = json.loads(self._text())
+        return content
+
+    def _text(self) -> str:
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return canonical_json(fields)
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Record:
+        """Return the record with these fields; those of later versions are ignored.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing.
+        """
+        names = {f.name for f in dataclasses.fields(cls)}
+        try:
+            return cls(**{k: v for k, v in content.items() if k in names})
+        except TypeError as error:
+            raise ValueError(f"not a record: {error}") from None
 
     @classmethod
     def from_line(cls, line: str) -> Record:
@@ -233,10 +250,8 @@ class Record:
         if hashlib.sha256(text.encode()).hexdigest() != digest:
             raise ValueError("the content does not match its digest")
         try:
-            raw = json.loads(text)
-            known = {f.name for f in dataclasses.fields(cls)}
-            return cls(**{name: value for name, value in raw.items() if name in known})
-        except (TypeError, AttributeError, RecursionError) as error:
+            return cls.from_content(json.loads(text))
+        except (AttributeError, RecursionError) as error:
             raise ValueError(f"not a record: {error}") from None
 
 
@@ -248,7 +263,7 @@ class Records:
     output : Path
         Folder of all runs, with the shared ``cells/``.
     folder : Path, optional
-        Folder of the run, which may hold its records in ``cells.jsonl.gz``.
+        Folder of the run, which may hold its records packed.
     """
 
     def __init__(self, output: Path, folder: Path | None = None) -> None:
@@ -291,13 +306,13 @@ class Records:
             return None
 
     def has(self, key: str) -> bool:
-        """Whether there is a record, damaged or not; those of a damaged ``cells.jsonl.gz`` are not known."""
-        return self.path(key).is_file() or key in self._unpacked[0]
+        """Whether there is a record, damaged or not; those of a damaged pack are not known."""
+        return self.path(key).is_file() or key in self.packed.records
 
     @cached_property
     def packed_choices(self) -> dict[str, dict[str, Any]]:
-        """What the searches of the records in ``cells.jsonl.gz`` found, by the key of the search."""
-        records = (self.load(key) for key in self._unpacked[0])
+        """What the searches of the packed records found, by the key of the search."""
+        records = (self.load(key) for key in self.packed.records)
         found = (
             record.selection for record in records if record is not None and record.done
         )
@@ -308,17 +323,38 @@ class Records:
         }
 
     @property
+    def packed(self) -> Packed:
+        """What the folder of the run holds packed; nothing if that file is damaged."""
+        return self._unpacked[0]
+
+    @property
     def damage(self) -> str | None:
-        """What is wrong with ``cells.jsonl.gz``; its records are needed only where ``cells/`` has none."""
+        """What is wrong with the packed file; its records are needed only where ``cells/`` has none."""
         return self._unpacked[1]
 
+    @property
+    def pack_name(self) -> str:
+        """Name of the file in which the folder of the run holds its records."""
+        return PACKED if self._has_pack else EARLIER_PACKED
+
     @cached_property
-    def _unpacked(self) -> tuple[dict[str, str], str | None]:
-        """Lines of ``cells.jsonl.gz`` by key, and what is wrong with the file."""
+    def _has_pack(self) -> bool:
+        if self.folder is None:
+            return False
+        is_earlier = (self.folder / EARLIER_PACKED).is_file()
+        return (self.folder / PACKED).is_file() or not is_earlier
+
+    @cached_property
+    def _unpacked(self) -> tuple[Packed, str | None]:
+        """Content of the packed file, and what is wrong with it."""
+        if self.folder is None:
+            return Packed(), None
         try:
-            return ({} if self.folder is None else unpack(self.folder / PACKED)), None
+            if self._has_pack:
+                return unpack_columns(self.folder / PACKED), None
+            return Packed(unpack(self.folder / EARLIER_PACKED)), None
         except ValueError as error:
-            return {}, str(error)
+            return Packed(), str(error)
 
     def scores(self, record: Record) -> Any | None:
         """Return the test scores of a record as they are stored, None where it keeps none.
@@ -374,15 +410,18 @@ class Records:
         return [(self.cells_folder / f"{key}.npz", "scores"), *packed]
 
     def _read_packed(self, key: str) -> Record | None:
-        lines, damage = self._unpacked
-        if damage is not None:
-            raise ValueError(damage)
-        line = lines.get(key)
-        return (
-            None
-            if line is None
-            else _checked(line, key, f"the cell {key[:16]}... in {PACKED}")
-        )
+        if self.damage is not None:
+            raise ValueError(self.damage)
+        content = self.packed.records.get(key)
+        if content is None:
+            return None
+        name = f"the cell {key[:16]}... in {self.pack_name}"
+        if isinstance(content, str):
+            return _checked(content, key, name)
+        try:
+            return Record.from_content(content)
+        except ValueError as error:
+            raise ValueError(f"{name} is damaged: {error}") from None
 
 
 def _checked(line: str, key: str, name: str) -> Record:
@@ -403,24 +442,8 @@ def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def pack(lines: Iterable[tuple[str, str]]) -> bytes:
-    """Return the content of ``cells.jsonl.gz``: lines by key, sorted, the same bytes for the same records.
-
-    Parameters
-    ----------
-    lines : iterable of (key, line)
-    """
-    text = "".join(
-        f"{key} {line.rstrip()}\n" for key, line in sorted(dict(lines).items())
-    )
-    content = io.BytesIO()
-    with gzip.GzipFile(fileobj=content, mode="wb", filename="", mtime=0) as stream:
-        stream.write(text.encode())
-    return content.getvalue()
-
-
 def unpack(path: Path) -> dict[str, str]:
-    """Return the lines of ``cells.jsonl.gz`` by key, {} where there is no file.
+    """Return the lines of ``cells.jsonl.gz`` by key, {} where there is no file. Versions up to 0.2 wrote it.
 
     Raises
     ------

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.compute import compute_jobs
-from mtlrun.engine.job import Job, choice_of, search_key
+from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.outcome import Outcome
+from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, rerun_reasons, survey
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress

@@ -7,13 +7,14 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mtlrun.engine.packed import PACKED, PLAN_FIELDS, is_search, name_candidates, pack
 from mtlrun.engine.record import (
-    PACKED,
+    EARLIER_PACKED,
     PREDICTIONS,
     SCORES,
     SCORES_DIGEST,
@@ -21,7 +22,6 @@ from mtlrun.engine.record import (
     JobKind,
     Record,
     Records,
-    pack,
 )
 from mtlrun.engine.stored import PROVENANCE
 from mtlrun.errors import UserError
@@ -133,25 +133,53 @@ class Store(Records):
         write_atomic(path, npz({"scores": scores}), durable=durable)
         return path.name
 
-    def pack(self, keys: Iterable[str]) -> None:
-        """Write the records of a run into its folder, as ``cells.jsonl.gz``, and the test scores that they keep.
+    def pack(
+        self,
+        keys: Iterable[str],
+        *,
+        paired: Iterable[dict[str, Any]] = (),
+        plan: Mapping[str, Any] | None = None,
+        with_curves: bool = True,
+        task_digits: int | None = None,
+    ) -> None:
+        """Write the records of a run into its folder, as ``cells.json.xz``.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Of the records, as far as there are any.
+        paired : iterable of dict
+            Paired tests on test scores that the records keep: the file has no scores.
+        plan : mapping, optional
+            Content of ``run.json``, of which the file then keeps the plan. Default: the
+            plan stays where it is.
+        with_curves : bool, default True
+        task_digits : int, optional
+            See `mtlrun.engine.packed.compact`.
 
         Raises
         ------
         OSError
             If the folder cannot be written.
         """
-        lines, kept = {}, {}
-        for key in keys:
-            record = self.load(key)
-            if record is not None:
-                lines[key] = record.line()
-                if SCORES in record.result:
-                    kept[key] = self.scores(record)
-        if lines:
-            write_new(self.run_folder / PACKED, pack(lines.items()))
-        if kept:
-            write_new(self.run_folder / PREDICTIONS, npz(kept))
+        loaded = [self.load(key) for key in dict.fromkeys(keys)]
+        records = [record for record in loaded if record is not None]
+        if not records:
+            return
+        name_candidates(r.selection for r in records if is_search(r.selection))
+        kept = self.packed.plan
+        if plan is not None:
+            kept = {name: plan[name] for name in PLAN_FIELDS if name in plan}
+        content = pack(
+            (record.content() for record in records),
+            plan=kept,
+            paired=paired,
+            with_curves=with_curves,
+            task_digits=task_digits,
+        )
+        write_new(self.run_folder / PACKED, content)
+        for name in (EARLIER_PACKED, PREDICTIONS):
+            (self.run_folder / name).unlink(missing_ok=True)
 
     def add_provenance(self, entries: Iterable[dict[str, Any]]) -> None:
         """Add invocations to the provenance of the run (locked); one with the same `started` and pid is replaced.

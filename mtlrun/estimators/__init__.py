@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-#: Module of every public class.
+#: Module of each public class.
 HOMES: dict[str, str] = {
     name: module
     for module, name in re.findall(

@@ -1,6 +1,6 @@
 """Derive the registry from the classes: ``python -m mtlrun.estimators`` after any change of a method.
 
-It writes ``methods.json`` and ``__init__.pyi`` beside this file and, in a checkout, the generated part of
+It writes ``methods.json`` and ``__init__.pyi`` next to this file and, in a checkout, the generated part of
 ``docs/methods.md``.
 """
 
@@ -21,13 +21,18 @@ from typing import Any
 from sklearn.base import BaseEstimator, is_classifier
 
 from mtlrun.estimators.base import DegenerateModelWarning
-from mtlrun.estimators.facts import Facts, MethodFacts, MethodInfo, references
+from mtlrun.estimators.metadata import (
+    MethodInfo,
+    MethodMetadata,
+    SharedMetadata,
+    references,
+)
 from mtlrun.estimators.params import NONE, sections
 from mtlrun.estimators.paths import PathCV
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "docs" / "methods.md"
-#: What follows this line of the page is generated.
+#: The text after this line of the page is generated.
 MARK = "<!-- What follows is written by `python -m mtlrun.estimators`. -->\n"
 DESIGNS = ["shared", "ragged", "masked"]
 
@@ -40,15 +45,17 @@ def public_classes() -> list[type]:
         if not info.name.startswith("_")
     ]
     modules = [importlib.import_module(f"mtlrun.estimators.{name}") for name in names]
-    found = [
+    classes = [
         value
         for module in modules
         for value in vars(module).values()
         if _is_ours(value, module)
     ]
     return sorted(
-        found,
-        key=lambda cls: getattr(cls, "facts", None) is None or cls.facts.multitask,
+        classes,
+        key=lambda cls: (
+            getattr(cls, "metadata", None) is None or cls.metadata.multitask
+        ),
     )
 
 
@@ -62,14 +69,14 @@ def _is_ours(value: Any, module: ModuleType) -> bool:
 
 
 def method_info(cls: type) -> MethodInfo:
-    """Return the facts about the method of a class."""
-    facts: Facts = cls.facts  # type: ignore[attr-defined]
+    """Return the metadata of the method of a class."""
+    metadata: MethodMetadata = cls.metadata  # type: ignore[attr-defined]
     rules: dict[str, Any] = cls._rules  # type: ignore[attr-defined]
     head = sections(cls.__doc__)[""]
     loss = rules.get("loss", NONE).names
     common = {
-        known.name: getattr(facts, known.name)
-        for known in dataclasses.fields(MethodFacts)
+        field.name: getattr(metadata, field.name)
+        for field in dataclasses.fields(SharedMetadata)
     }
     return MethodInfo(
         **common | ({"losses": loss} if loss else {}),
@@ -84,7 +91,7 @@ def method_info(cls: type) -> MethodInfo:
             for p in inspect.signature(cls).parameters.values()
         },
         zero_from=_zero_from(cls),
-        source="; ".join(_short(references()[key]) for key in facts.cite),
+        source="; ".join(_short(references()[key]) for key in metadata.cite),
     )
 
 
@@ -112,14 +119,14 @@ def _short(entry: str) -> str:
     """Return authors and year of a BibTeX entry: up to three names."""
     fields = dict(re.findall(r"(author|year) = {(.*?)}(?:,|\n)", entry))
     names = [author.split(",")[0] for author in fields["author"].split(" and ")]
-    first, last = ", ".join(names[:-1]), names[-1]
-    text = (
-        f"{names[0]} et al."
-        if len(names) > 3
-        else f"{first} and {last}"
-        if first
-        else last
-    )
+    first = ", ".join(names[:-1])
+    last = names[-1]
+    if len(names) > 3:
+        text = f"{names[0]} et al."
+    elif first:
+        text = f"{first} and {last}"
+    else:
+        text = last
     return f"{text} {fields['year']}"
 
 
@@ -133,10 +140,10 @@ def registry_text(methods: list[MethodInfo]) -> str:
 
 def stub_text(classes: list[type]) -> str:
     """Return the content of ``__init__.pyi``: what `mtlrun.estimators` offers, for type checkers and for itself."""
-    found = sorted(
+    imports = sorted(
         (cls.__module__, cls.__name__) for cls in [*classes, DegenerateModelWarning]
     )
-    lines = [f"from {module} import {name} as {name}" for module, name in found]
+    lines = [f"from {module} import {name} as {name}" for module, name in imports]
     return "\n".join(
         [
             "# Written by `python -m mtlrun.estimators`.",
@@ -160,17 +167,17 @@ def page_text(
     by_name = {info.name: info for info in methods}
     classifiers = {info.name: by_name.get(f"{info.name}Classifier") for info in methods}
     hidden = {classifier.name for classifier in classifiers.values() if classifier}
-    shown = [info for info in methods if info.name not in hidden]
+    listed_methods = [info for info in methods if info.name not in hidden]
     overview = [
         (f"[{info.name}](#{info.name.lower()})", info.summary, info.source)
-        for info in shown
+        for info in listed_methods
     ]
     wrappers = [
         (f"`{cls.__module__}:{cls.__name__}`", sections(cls.__doc__)[""].split("\n")[0])
         for cls in others
     ]
     elsewhere: dict[tuple[str, str], list[str]] = {}
-    for info in shown:
+    for info in listed_methods:
         for function, strengths in info.elsewhere.items():
             elsewhere.setdefault((function, strengths), []).append(f"`{info.name}`")
     conversions = sorted(
@@ -179,7 +186,7 @@ def page_text(
     parts = [
         "## Overview\n",
         _table(("Method", "What it does", "Source"), overview),
-        *(_section(info, classifiers[info.name]) for info in shown),
+        *(_section(info, classifiers[info.name]) for info in listed_methods),
         "## Baselines and wrappers of `mtlrun compare`\n",
         "They belong to no paper's experiment, hence not to the registry; in a file they are written as the class.\n",
         _table(("Class", "What it does"), wrappers),
@@ -228,9 +235,9 @@ def generated() -> dict[Path, str]:
     methods = [
         method_info(cls)
         for cls in classes
-        if hasattr(cls, "facts") and not issubclass(cls, PathCV)
+        if hasattr(cls, "metadata") and not issubclass(cls, PathCV)
     ]
-    others = [cls for cls in classes if not hasattr(cls, "facts")]
+    others = [cls for cls in classes if not hasattr(cls, "metadata")]
     files = {
         FOLDER / "methods.json": registry_text(methods),
         FOLDER / "__init__.pyi": stub_text(classes),

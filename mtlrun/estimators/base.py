@@ -40,11 +40,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Bytes of an array in single precision from which on it is read in blocks, values of a block in double precision, and
 # copies of the sums that a fit makes.
-_LARGE, _BLOCK, _COPIES = 32 << 20, 1 << 21, 4
+_LARGE = 32 << 20
+_BLOCK = 1 << 21
+_COPIES = 4
 #: Solvers to which d + 1 rows with the same sums are as good as all; the others show an algorithm as it is printed.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
-#: Rows with at most so many entries are predicted at once, others task by task.
+#: Rows with at most this many entries are predicted at once, others task by task.
 _FEW = 1 << 20
 
 
@@ -55,8 +57,11 @@ class DegenerateModelWarning(UserWarning):
 def usual_bytes(
     data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3
 ) -> float:
-    """Return the bytes of so many matrices of coefficients, fields, and copies of the design that centring makes."""
-    design = 0 if data.sparse else data.X.shape[0] * data.X.shape[1]
+    """Return the bytes of numbers of coefficient matrices, fields, and copies of the design."""
+    if data.sparse:
+        design = 0
+    else:
+        design = data.X.shape[0] * data.X.shape[1]
     return 8.0 * (
         coefficients * data.n_features * data.n_tasks
         + fields * data.targets.size
@@ -64,17 +69,17 @@ def usual_bytes(
     )
 
 
-def content_key(data: TaskData, *more: Any) -> str:
+def content_key(data: TaskData, *extras: Any) -> str:
     """Return a digest of everything in the data but the names of the tasks, and of some other things."""
-    return str(joblib.hash([data.digest, *more], hash_name="sha1"))
+    return str(joblib.hash([data.digest, *extras], hash_name="sha1"))
 
 
 def rows_by_code(codes: Array) -> list[Array]:
-    """Return the rows of every code."""
+    """Return the rows of each code."""
     order = np.argsort(codes, kind="stable")
-    return (
-        np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
-    )
+    if len(codes):
+        return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    return []
 
 
 def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array:
@@ -122,7 +127,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         Number of features, without the task column.
     """
 
-    #: What to do when a fit would take too much memory.
+    #: Remedy if a fit would take too much memory.
     _remedy: ClassVar[str] = (
         "Use fewer features (select some of them), fewer tasks or fewer rows."
     )
@@ -140,7 +145,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         """Solve the problem of checked data; labels are -1 and +1."""
 
     def _bytes(self, data: TaskData) -> float:
-        """Return how many bytes a fit takes beside the data: about, and rather too many than too few."""
+        """Return the approximate bytes of a fit besides the data, rather too many than too few."""
         return usual_bytes(data)
 
     @abstractmethod
@@ -159,9 +164,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
             Two dimensions mean that all tasks share X; NaN there marks a missing target.
         task_id : array-like of shape (n_samples,), optional
-            The task of every row, for a 1-D `y`.
+            The task of each row, for a 1-D `y`.
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
-            Multiplies the loss of every entry; two dimensions only with a 2-D `y`. Rows and
+            Multiplies the loss of each entry; two dimensions only with a 2-D `y`. Rows and
             entries of weight 0 are left out, a weight of k counts as k equal rows.
 
         Returns
@@ -283,7 +288,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         self.converged_ = result.converged
         self.objective_ = list(result.objective)
         self.gap_ = result.gap
-        self.stop_crit_ = result.gap if result.stop_crit is None else result.stop_crit
+        if result.stop_crit is None:
+            self.stop_crit_ = result.gap
+        else:
+            self.stop_crit_ = result.stop_crit
         if not result.converged:
             warnings.warn(
                 self._convergence_message(result), ConvergenceWarning, stacklevel=3
@@ -294,10 +302,13 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return "tol"
 
     def _convergence_message(self, result: SolverResult) -> str:
-        reached, knob = "", self._knob()
+        reached = ""
+        knob = self._knob()
         if self.stop_crit_ is not None:
             reached = f": stopping criterion {self.stop_crit_:.2g} against {knob}={getattr(self, knob):g}"
-        why = f" ({result.message})" if result.message else ""
+        why = ""
+        if result.message:
+            why = f" ({result.message})"
         remedy = f"Increase max_iter, or accept a larger {knob}."
         if result.info.get(BADLY_SCALED):
             remedy = "Scale the columns of X, for instance with sklearn.preprocessing.StandardScaler, and centre y."
@@ -308,11 +319,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         check_is_fitted(self)
         X, ids = self._read_X(X, task_id, reset=False)
         codes = self._task_of_rows(ids)
-        return (
-            self._of_all_tasks(self._scores_of_tasks(X))
-            if codes is None
-            else self._scores_of_rows(X, codes)
-        )
+        if codes is None:
+            return self._of_all_tasks(self._scores_of_tasks(X))
+        return self._scores_of_rows(X, codes)
 
     def _scores_of_tasks(self, X: Any) -> Array:
         """Return the scores of all rows by the models of all tasks, (n, T)."""
@@ -330,7 +339,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     @available_if(lambda self: self._by_sums and is_regressor(self))
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
-        """Fit the model to statistics of the rows; the solution is that of `fit` on the rows.
+        """Fit the model to statistics of the rows; the solution is the same as from `fit` on the rows.
 
         Parameters
         ----------
@@ -348,7 +357,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             If the fit would not fit into memory.
         """
         check_params(self, self._rules)
-        self._layout = "shared" if statistics.shared else "ragged"
+        if statistics.shared:
+            self._layout = "shared"
+        else:
+            self._layout = "ragged"
         self.n_features_in_ = statistics.n_features
         if statistics.features:
             self.feature_names_in_ = np.asarray(statistics.features, dtype=object)
@@ -360,7 +372,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def partial_fit(
         self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Add rows to those of earlier calls, and fit the model to all of them.
+        """Add rows to the rows of earlier calls, and fit the model to all of them.
 
         Only sums of products are kept (`statistics_`), not the rows; a later call may bring new tasks. A convex model
         starts from the solution before. Arguments and errors as of `fit`; the rows must have the layout of those
@@ -368,10 +380,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         """
         check_params(self, self._rules)
         before: TaskStatistics | None = getattr(self, "statistics_", None)
-        read, whole = self._added(before, X, y, task_id, sample_weight)
+        read, statistics = self._added(before, X, y, task_id, sample_weight)
         self.__dict__.update(read.__dict__)
-        self._last_parts = self._fit_sums(whole)
-        self.statistics_ = whole
+        self._last_parts = self._fit_sums(statistics)
+        self.statistics_ = statistics
         return self
 
     def _added(
@@ -418,13 +430,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             return False
         n, d = X.shape
         y = np.asarray(y)
-        designs = (
-            np.unique(task_id).size
-            if task_id is not None
-            else y.shape[1]
-            if y.ndim == 2
-            else 1
-        )
+        if task_id is not None:
+            designs = np.unique(task_id).size
+        else:
+            designs = 1
+            if y.ndim == 2:
+                designs = y.shape[1]
         if (
             n < 2 * d * designs
             or not memory.fits(_COPIES * 8.0 * designs * d * d)
@@ -432,7 +443,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         ):
             return False
         check_params(self, self._rules)
-        model, found = self, None
+        model = self
+        statistics = None
         size = max(1, _BLOCK // d)
         for begin in range(0, n, size):
             part = slice(begin, begin + size)
@@ -440,16 +452,16 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
                 None if a is None else np.asarray(a)[part]
                 for a in (task_id, sample_weight)
             )
-            model, found = model._added(found, X[part], y[part], ids, weights)
-        assert found is not None
+            model, statistics = model._added(statistics, X[part], y[part], ids, weights)
+        assert statistics is not None
         self.__dict__.update(model.__dict__)
-        self._fit_sums(found)
+        self._fit_sums(statistics)
         return True
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
         """Fit the model; return the parts of its coefficients."""
         intercept: bool = self.fit_intercept
-        data, x_mean, y_mean = statistics.condensed(centred=intercept)
+        data, x_mean, y_mean = statistics.sufficient_statistics(centred=intercept)
         self.tasks_ = data.tasks
         self._require_memory(data)
         inner = copy(self)
@@ -477,11 +489,11 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return result.parts
 
     def __getstate__(self) -> Any:
-        # What a warm start keeps for the next fit belongs to this process.
+        # The state of a warm start belongs to this process.
         return {
             key: value
             for key, value in super().__getstate__().items()
-            if key != "_memory"
+            if key != "warm_start_"
         }
 
     def __sklearn_tags__(self) -> Any:
@@ -529,23 +541,20 @@ class RegressorMTL(RegressorMixin, TaskLayout, Declared):
 
 
 class _TaskLabels(np.ndarray):
-    """The labels of every task, (n_tasks, 2); indexed by positions (n, n_tasks) in them, the labels at these places.
+    """The labels of each task, (n_tasks, 2); indexed by positions (n, n_tasks) in them, the labels at these places.
 
     scikit-learn indexes `classes_` in both ways, for classifiers of several targets.
     """
 
     def __getitem__(self, index: Any) -> Any:
         plain = self.view(np.ndarray)
-        shape = (
-            np.shape(index)
-            if isinstance(index, np.ndarray) and index.dtype.kind in "iu"
-            else ()
-        )
-        return (
-            plain[np.arange(len(plain)), index]
-            if shape[1:] == (len(plain),)
-            else plain[index]
-        )
+        if isinstance(index, np.ndarray) and index.dtype.kind in "iu":
+            shape = np.shape(index)
+        else:
+            shape = ()
+        if shape[1:] == (len(plain),):
+            return plain[np.arange(len(plain)), index]
+        return plain[index]
 
 
 class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
@@ -554,25 +563,24 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     Attributes
     ----------
     classes_ : ndarray of shape (2,), or (n_tasks, 2) for a 2-D `y`
-        The two labels, sorted; a positive score means the second. For a 2-D `y` those of every column, as scikit-learn
+        The two labels, sorted; a positive score means the second. For a 2-D `y` those of each column, as scikit-learn
         wants it; they are the same for all.
     """
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         labels, signed = encode_labels(check_targets(y, n_rows, labels=True))
-        self._classes = (
-            labels if signed.ndim == 1 else np.tile(labels, (signed.shape[1], 1))
-        )
+        if signed.ndim == 1:
+            self._classes = labels
+        else:
+            self._classes = np.tile(labels, (signed.shape[1], 1))
         return signed
 
     @property
     def classes_(self) -> Array:
         """The two labels, of a 2-D `y` for every column."""
-        return (
-            self._classes
-            if self._classes.ndim == 1
-            else self._classes.view(_TaskLabels)
-        )
+        if self._classes.ndim == 1:
+            return self._classes
+        return self._classes.view(_TaskLabels)
 
     def _labels(self) -> Array:
         """Return the two labels of all tasks."""
@@ -610,11 +618,9 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
         """Return probabilities (logistic loss only): (n, T) of the second label for a shared design, else (n, 2)."""
         positive = expit(self.decision_function(X, task_id=task_id))
-        return (
-            positive
-            if positive.ndim == 2
-            else np.column_stack([1 - positive, positive])
-        )
+        if positive.ndim == 2:
+            return positive
+        return np.column_stack([1 - positive, positive])
 
     def _is_logistic(self) -> bool:
         return getattr(self, "loss", None) == "logistic"
@@ -657,7 +663,7 @@ class WeightedClassifierMTL(ClassifierMTL):
     ) -> Array | None:
         if self.class_weight is None:
             return weights
-        given = None
+        label_weights = None
         if isinstance(self.class_weight, dict):
             labels = self._labels().tolist()
             unknown = [label for label in self.class_weight if label not in labels]
@@ -665,8 +671,10 @@ class WeightedClassifierMTL(ClassifierMTL):
                 raise ValueError(
                     f"class_weight names {unknown}, but the labels are {labels}"
                 )
-            given = [float(self.class_weight.get(label, 1.0)) for label in labels]
-        return class_weights(y, ids, weights, given)
+            label_weights = [
+                float(self.class_weight.get(label, 1.0)) for label in labels
+            ]
+        return class_weights(y, ids, weights, label_weights)
 
 
 def task_similarity(model: Any) -> Array:
@@ -708,10 +716,10 @@ def task_similarity(model: Any) -> Array:
 
 
 def _correlation(covariance: Array) -> Array:
-    """Return a matrix scaled to a diagonal of ones; rows of tasks without a variance are those of the identity."""
+    """Return a matrix scaled to a diagonal of ones; rows of tasks without a variance become rows of the identity."""
     covariance = np.asarray(covariance, dtype=float)
     scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     scale[scale <= 1e-12 * max(scale.max(), 1e-300)] = np.inf
-    found = covariance / np.outer(scale, scale)
-    np.fill_diagonal(found, 1.0)
-    return found
+    correlation = covariance / np.outer(scale, scale)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation

@@ -65,7 +65,9 @@ def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
     together = (
         y.ndim == 2 and not np.isnan(y).any() and not _declares_one_output(estimator)
     )
-    return estimator if together else PerTask(estimator)
+    if together:
+        return estimator
+    return PerTask(estimator)
 
 
 def _declares_one_output(estimator: Any) -> bool:
@@ -96,10 +98,16 @@ class _Tasks(TaskLayout, BaseEstimator):
         if not len(y):
             raise ValueError("X and y have no rows; at least one row is needed")
         weights = check_weights(sample_weight, y.shape)
-        ids = None if task_id is None else check_task_id(task_id, len(y))
+        if task_id is None:
+            ids = None
+        else:
+            ids = check_task_id(task_id, len(y))
         self._layout = self._layout_of(y, ids)
         if self._layout == "shared":
-            self.tasks_ = np.arange(y.shape[1]) if names is None else np.asarray(names)
+            if names is None:
+                self.tasks_ = np.arange(y.shape[1])
+            else:
+                self.tasks_ = np.asarray(names)
             return y, None, weights
         self.tasks_, codes = np.unique(
             np.zeros(len(y), dtype=int) if ids is None else ids, return_inverse=True
@@ -109,7 +117,7 @@ class _Tasks(TaskLayout, BaseEstimator):
     def _observed(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any
     ) -> tuple[Array, Array, Array, Array | None]:
-        """Return row of X, task code, target and weight of every observed entry."""
+        """Return row of X, task code, target and weight of each observed entry."""
         y, codes, weights = self._read(X, y, task_id, sample_weight)
         y = y.astype(np.float64)
         if codes is not None:
@@ -126,13 +134,13 @@ class _Tasks(TaskLayout, BaseEstimator):
     def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Remember number and names of the columns in `fit`, and compare them later.
 
-        X may be anything with rows; what is no table is left to the estimator inside.
+        X may be anything with rows; other than tables are left to the estimator inside.
         """
         if getattr(X, "ndim", 2) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _codes(self, X: Any, task_id: Any) -> Array | None:
-        """Return the task of every row, -1 for an unknown one; None stands for all tasks."""
+        """Return the task of each row, -1 for an unknown one; None stands for all tasks."""
         check_is_fitted(self, "tasks_")
         self._check_columns(X, reset=False)
         return self._task_of_rows(
@@ -148,12 +156,12 @@ class _Wrapper(NamedParameters, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
-        tags.estimator_type, tags.input_tags = inner.estimator_type, inner.input_tags
-        tags.classifier_tags, tags.regressor_tags = (
-            inner.classifier_tags,
-            inner.regressor_tags,
-        )
-        tags.target_tags.required, tags.target_tags.multi_output = True, True
+        tags.estimator_type = inner.estimator_type
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
         return tags
 
 
@@ -211,7 +219,7 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
             Handed to the estimator as it is, rows chosen.
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
         task_id : array-like of shape (n_samples,), optional
-            The task of every row, for a 1-D `y`.
+            The task of each row, for a 1-D `y`.
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
             Only for estimators that take it. Rows and entries of weight 0 are left out.
         groups : array-like of shape (n_samples,), optional
@@ -258,7 +266,10 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
             and len(np.unique(y[rows])) == 1
         ):
             model = DummyClassifier(strategy="most_frequent")
-        extra = {} if weights is None else {"sample_weight": weights[rows]}
+        if weights is None:
+            extra = {}
+        else:
+            extra = {"sample_weight": weights[rows]}
         if groups is not None and takes_groups(model):
             extra["groups"] = groups[rows]
         return model.fit(_safe_indexing(X, rows), y[rows], **extra)
@@ -271,16 +282,16 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
         ValueError
             If task ids are missing or unknown.
         """
-        found = self._collect(X, task_id, lambda model, part: model.predict(part))
+        predictions = self._collect(X, task_id, lambda model, part: model.predict(part))
         if self.unseen == "mean" and is_classifier(
             self.estimator
         ):  # a mean of labels is none
             return np.where(
-                np.isin(found, self.classes_),
-                found,
-                self.classes_[(found > self.classes_.mean()).astype(int)],
+                np.isin(predictions, self.classes_),
+                predictions,
+                self.classes_[(predictions > self.classes_.mean()).astype(int)],
             )
-        return found
+        return predictions
 
     @available_if(lambda self: is_classifier(self.estimator))
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
@@ -296,8 +307,9 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
         self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None
     ) -> float:
         """Return R2 or accuracy: over all rows for a 1-D `y`, else the mean over the tasks where it is defined."""
-        metric = accuracy_per_task if is_classifier(self) else r2_per_task
-        return self._score(metric, X, y, sample_weight, task_id)
+        if is_classifier(self):
+            return self._score(accuracy_per_task, X, y, sample_weight, task_id)
+        return self._score(r2_per_task, X, y, sample_weight, task_id)
 
     @property
     def coef_(self) -> Array:
@@ -316,7 +328,9 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
         codes = self._codes(X, task_id)
         if codes is None:
             columns = [np.asarray(call(model, X)) for model in self.estimators_]
-            return np.column_stack(columns) if self._layout == "shared" else columns[0]
+            if self._layout == "shared":
+                return np.column_stack(columns)
+            return columns[0]
         parts = [
             (rows, model)
             for t, model in enumerate(self.estimators_)
@@ -339,20 +353,20 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
 
 
 def _indexable(X: Any) -> Any:
-    return (
-        sp.csr_matrix(X)
-        if sp.issparse(X)
-        else X
-        if hasattr(X, "shape")
-        else np.asarray(X)
-    )
+    if sp.issparse(X):
+        return sp.csr_matrix(X)
+    if hasattr(X, "shape"):
+        return X
+    return np.asarray(X)
 
 
 def _class_scores(model: Any, X: Any, classes: Array) -> Array:
     """Return the decision function of a model, else log-odds, else +1 and -1, as for a model of one class."""
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X))
-    p = model.predict_proba(X) if hasattr(model, "predict_proba") else None
+    p = None
+    if hasattr(model, "predict_proba"):
+        p = model.predict_proba(X)
     if p is None or p.shape[1] == 1:
         return signs(model.predict(X), classes)
     return np.asarray(
@@ -371,7 +385,7 @@ class TaskMean(_Tasks):
     """Predicts the mean target of the task: what a model must beat.
 
     Labels -1/+1 are numbers here; the mean of an unknown task (``unseen="mean"``) is that of all tasks. The fitted
-    means are `means_`, those of the tasks `tasks_`.
+    means are `means_`, the tasks `tasks_`.
     """
 
     def __init__(self, unseen: str = "error") -> None:
@@ -444,7 +458,7 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         ValueError
             For an unknown encoding, or weights when the estimator takes none.
         MemoryLimitError
-            If the features with those of the tasks would not fit into memory; also a ValueError.
+            If the features with the features of the tasks would not fit into memory; also a ValueError.
         """
         if self.encoding not in ("one-hot", "number"):
             raise ValueError(
@@ -453,7 +467,10 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         groups = check_groups(groups, X, sample_weight)
         X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
         rows, codes, values, weights = self._observed(X, y, task_id, sample_weight)
-        extra = {} if weights is None else {"sample_weight": weights}
+        if weights is None:
+            extra = {}
+        else:
+            extra = {"sample_weight": weights}
         if extra and not has_fit_parameter(self.estimator, "sample_weight"):
             raise ValueError(
                 f"{type(self.estimator).__name__} takes no weights of rows"
@@ -492,11 +509,9 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
             call(self._with_task(X, np.full(X.shape[0], t)))
             for t in range(len(self.tasks_))
         ]
-        return (
-            np.column_stack(columns)
-            if self._layout == "shared"
-            else np.asarray(columns[0])
-        )
+        if self._layout == "shared":
+            return np.column_stack(columns)
+        return np.asarray(columns[0])
 
     def _with_task(self, X: Any, codes: Array, rows: Array | None = None) -> Any:
         """Return these rows of X (default all) with the task of each."""
@@ -504,9 +519,9 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         X = X if rows is None else X[rows]
         if self.encoding == "number":
             return _beside(codes[:, np.newaxis].astype(np.float64), X)
-        known = np.flatnonzero(codes >= 0)
+        known_rows = np.flatnonzero(codes >= 0)
         ones = sp.csr_matrix(
-            (np.ones(len(known)), (known, codes[known])),
+            (np.ones(len(known_rows)), (known_rows, codes[known_rows])),
             shape=(len(codes), len(self.tasks_)),
             dtype=np.float64,
         )
@@ -514,7 +529,9 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
 
     def _within_memory(self, X: Any, n_rows: int) -> Any:
         """Return X, as a sparse matrix where a dense one with columns of the tasks would be too large."""
-        columns = len(self.tasks_) if self.encoding == "one-hot" else 1
+        columns = 1
+        if self.encoding == "one-hot":
+            columns = len(self.tasks_)
         dense = 8.0 * _COPIES * n_rows * (X.shape[1] + columns)
         sparse = sp.issparse(X) or (
             not memory.fits(dense) and get_tags(self.estimator).input_tags.sparse
@@ -522,8 +539,8 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         if sparse:
             X = X if sp.issparse(X) else sp.csr_matrix(X)
             dense = 12.0 * _COPIES * n_rows * (X.nnz / max(X.shape[0], 1) + 1)
-        what = f"TaskFeature on {n_rows} rows, {X.shape[1]} features and {len(self.tasks_)} tasks"
-        memory.require(dense, what, "Use encoding='number', fewer tasks or fewer rows.")
+        work = f"TaskFeature on {n_rows} rows, {X.shape[1]} features and {len(self.tasks_)} tasks"
+        memory.require(dense, work, "Use encoding='number', fewer tasks or fewer rows.")
         return X
 
 
@@ -547,7 +564,10 @@ def scaled_targets(
     weights : ndarray of shape (n,) or (n, T), optional
         Weights of rows, or of entries, in means and deviations.
     """
-    columns = y if y.ndim == 2 else y[:, np.newaxis]
+    if y.ndim == 2:
+        columns = y
+    else:
+        columns = y[:, np.newaxis]
     if weights is None:
         center = np.nanmean(columns, axis=0)
         deviation = np.nanstd(columns, axis=0)
@@ -612,10 +632,16 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
 
     def begin(self, y: Array, task_id: Any, center: Array, scale: Array) -> None:
         """Set all that is known before the estimator is fitted, and that as `estimator_`."""
-        self._layout = "shared" if y.ndim == 2 else "flat"
-        self.center_, self.scale_ = center, scale
+        if y.ndim == 2:
+            self._layout = "shared"
+        else:
+            self._layout = "flat"
+        self.center_ = center
+        self.scale_ = scale
         params = self.estimator.get_params(deep=False)
-        fitted = getattr(self, "estimator_", None) if self.warm_start else None
+        fitted = None
+        if self.warm_start:
+            fitted = getattr(self, "estimator_", None)
         if isinstance(fitted, type(self.estimator)):
             fitted.set_params(
                 **{
@@ -645,24 +671,28 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
         """Predict in the units of the targets; `return_std` is for estimators that have it, and scaled as well."""
         check_is_fitted(self, "estimator_")
-        found = self.estimator_.predict(
+        predictions = self.estimator_.predict(
             X, **given(task_id=task_id, return_std=return_std or None)
         )
-        predicted, std = found if return_std else (np.asarray(found), None)
+        predicted, std = predictions if return_std else (np.asarray(predictions), None)
         return self.unscaled(predicted, task_id, std)
 
     def unscaled(self, predicted: Array, task_id: Any, std: Array | None = None) -> Any:
         """Return predictions of the estimator, and their deviations if they are given, in the units of the targets."""
-        scale, center = self.scale_, self.center_
+        scale = self.scale_
+        center = self.center_
         if (
             predicted.ndim == 1 and len(scale) > 1
         ):  # rows of a shared design, each for the task of its id
             codes = task_codes(
                 check_task_id(task_id, len(predicted)), self.tasks_, "error"
             )
-            scale, center = scale[codes], center[codes]
+            scale = scale[codes]
+            center = center[codes]
         scaled = predicted * scale + center
-        return scaled if std is None else (scaled, std * scale)
+        if std is None:
+            return scaled
+        return (scaled, std * scale)
 
     @property
     def coef_(self) -> Array:
@@ -754,10 +784,8 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
         sigmoid = LogisticRegression(C=1e6).fit(
             held[use][:, np.newaxis], y[use], sample_weight=weights
         )
-        self.slope_, self.offset_ = (
-            float(sigmoid.coef_[0, 0]),
-            float(sigmoid.intercept_[0]),
-        )
+        self.slope_ = float(sigmoid.coef_[0, 0])
+        self.offset_ = float(sigmoid.intercept_[0])
         self.estimator_ = self._fitted(X, y, task_id, sample_weight, groups)
         self.classes_ = np.array([-1.0, 1.0])
         self.n_features_in_ = X.shape[1]
@@ -770,7 +798,10 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
         if groups is None:
             yield from KFold(self.folds, shuffle=True, random_state=0).split(y)
             return
-        tasks = None if task_id is None else np.asarray(task_id)
+        if task_id is None:
+            tasks = None
+        else:
+            tasks = np.asarray(task_id)
         strata = strata_of(y, tasks, labels=True)
         yield from group_folds(groups, strata, y, self.folds, seed=0)
 
@@ -791,11 +822,9 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
         """Return probabilities: (n, T) of +1 for a shared design, else (n, 2)."""
         positive = expit(self.decision_function(X, task_id=task_id))
-        return (
-            positive
-            if positive.ndim == 2
-            else np.column_stack([1 - positive, positive])
-        )
+        if positive.ndim == 2:
+            return positive
+        return np.column_stack([1 - positive, positive])
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
         """Return labels: +1 where the probability exceeds one half."""
@@ -818,7 +847,9 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
 
 
 def _of(values: Any, rows: Array) -> Any:
-    return None if values is None else np.asarray(values)[rows]
+    if values is None:
+        return None
+    return np.asarray(values)[rows]
 
 
 def predict_scores(estimator: Any, X: Any, task_id: Any) -> Array:

@@ -15,7 +15,7 @@ from mtlrun.estimators.base import (
     usual_bytes,
 )
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
-from mtlrun.estimators.facts import BOX_COST, POWERS, Facts
+from mtlrun.estimators.metadata import BOX_COST, POWERS, MethodMetadata
 from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, real
 from mtlrun.penalties.clusters import ClusterNorm, FeatureClusters, GroupTrace
 from mtlrun.penalties.norms import SquaredFrobenius
@@ -138,7 +138,7 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("jacob2008",), complexity=BOX_COST, default_grid={"alpha": POWERS}
     )
 
@@ -201,7 +201,7 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhong2012",),
         complexity="O(N d + d T log T) per iteration",
         default_grid={"alpha": POWERS, "own": POWERS},
@@ -247,7 +247,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     Attributes
     ----------
     groups_ : list of lists of int
-        Positions in `tasks_` of the tasks of every group.
+        Positions in `tasks_` of the tasks of each group.
 
     Notes
     -----
@@ -255,7 +255,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     objective is concave in Q, so its minima are partitions, which are searched directly here: tasks that were learned
     alone are merged greedily (the first start; the others are random groups), then W is solved for and single tasks are
     moved to other groups, in turn, until no move lowers the objective. It never rises, but ends in a local optimum.
-    `objective_`, `gap_` and `n_iter_` are those of the last solution for W.
+    `objective_`, `gap_` and `n_iter_` belong to the last solution for W.
 
     References
     ----------
@@ -275,7 +275,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("kang2011",),
         complexity="per iteration one SVD per group; O(T^2) small eigenvalue problems per round of moves",
         default_grid={"alpha": POWERS},
@@ -307,14 +307,17 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         start: SolverResult | None = None,
         rotation: Rotation | None = None,
     ) -> SolverResult:
-        rotation = self._decompose(data) if rotation is None else rotation
+        if rotation is None:
+            rotation = self._decompose(data)
         solve = super()._solve
         self.groups_ = [[t] for t in range(data.n_tasks)]
         alone = solve(data, start=start, rotation=rotation)
-        k, seen = self.n_task_clusters_, list[Groups]()
+        k = self.n_task_clusters_
+        seen = list[Groups]()
         if k == data.n_tasks:
             return alone
-        best, best_groups = alone, self.groups_
+        best = alone
+        best_groups = self.groups_
         rng = check_random_state(self.random_state)
         # Random groups are drawn, and tasks moved, in the order of the size of their
         # coefficients: names and positions of tasks must not matter.
@@ -331,7 +334,8 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
                 self.groups_ = _by_position(groups, order)
                 result = solve(data, start=result, rotation=rotation)
                 if len(seen) == 1 or result.objective[-1] < best.objective[-1]:
-                    best, best_groups = result, self.groups_
+                    best = result
+                    best_groups = self.groups_
                 groups = move_tasks(result.W[:, order], groups)
         self.groups_ = best_groups
         return best
@@ -343,7 +347,7 @@ def _by_position(groups: Groups, order: np.ndarray) -> Groups:
 
 
 class ClusteredWarmStart(NamedTuple):
-    """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
     key: str
     space: RowSpace
@@ -365,17 +369,19 @@ class _WarmInRowSpace(BaseMTL):
 
     def _recall(self, data: TaskData) -> ClusteredWarmStart:
         """Return what an earlier fit on data of this content left, or else the decomposition alone."""
-        key = content_key(data, self.fit_intercept) if self.warm_start else ""
+        key = ""
+        if self.warm_start:
+            key = content_key(data, self.fit_intercept)
         kept: ClusteredWarmStart | None = (
-            getattr(self, "_memory", None) if self.warm_start else None
+            getattr(self, "warm_start_", None) if self.warm_start else None
         )
         if kept is not None and kept.key == key:
             return kept
         return ClusteredWarmStart(key, RowSpace.of(data, self.fit_intercept))
 
-    def _keep(self, memory: ClusteredWarmStart) -> None:
+    def _keep(self, warm_start: ClusteredWarmStart) -> None:
         if self.warm_start:
-            self._memory = memory
+            self.warm_start_ = warm_start
 
 
 class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
@@ -435,7 +441,7 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     ((4, 4), True)
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("xu2015",),
         complexity="O(N d) per step of conjugate gradients; once an eigendecomposition of every task's X",
         default_grid={"shared": POWERS, "low_rank": POWERS},
@@ -459,9 +465,8 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
         )
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        memory = self._recall(data)
-        self._keep(memory)
-        return solve_coclus(
+        warm_start = self._recall(data)
+        result = solve_coclus(
             data,
             LOSSES[self.loss](),
             self.shared,
@@ -471,8 +476,10 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
-            space=memory.space,
+            space=warm_start.space,
         )
+        self._keep(warm_start)
+        return result
 
 
 class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
@@ -526,7 +533,7 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("han2015",),
         complexity="O(T^2 d) per iteration; once an eigendecomposition of every task's X",
         default_grid={"alpha": POWERS},
@@ -539,7 +546,7 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
     max_iter: Count = 5000
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        memory = self._recall(data)
+        warm_start = self._recall(data)
         result = solve_metag(
             data,
             self.alpha,
@@ -547,8 +554,8 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
-            space=memory.space,
-            start=memory.result,
+            space=warm_start.space,
+            start=warm_start.result,
         )
-        self._keep(memory._replace(result=result))
+        self._keep(warm_start._replace(result=result))
         return result

@@ -33,7 +33,7 @@ ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 
 
 class ConvexWarmStart(NamedTuple):
-    """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
     key: tuple[str, str, str, bool]
     data: TaskData
@@ -91,21 +91,26 @@ class ConvexMTL(BaseMTL):
             type(self._loss()).__name__,
             self.fit_intercept,
         )
-        kept: ConvexWarmStart | None = getattr(self, "_memory", None)
+        kept: ConvexWarmStart | None = getattr(self, "warm_start_", None)
         if kept is None or kept.key != key:
-            start, rotation = None, self._decompose(data)
+            start = None
+            rotation = self._decompose(data)
         else:
             # Of the same content; the decomposition belongs to the object kept.
-            data, start, rotation = kept.data, kept.result, kept.rotation
+            data = kept.data
+            start = kept.result
+            rotation = kept.rotation
         result = self._solve(data, start=start, rotation=rotation)
-        self._memory = ConvexWarmStart(key, data, rotation, result)
+        self.warm_start_ = ConvexWarmStart(key, data, rotation, result)
         return result
 
     def _bytes(self, data: TaskData) -> float:
-        penalties, solver = self._penalties(), self._solver_for(data)
-        fields = (
-            22 if is_classifier(self) else 12
-        )  # labels are looked at before they are numbers
+        penalties = self._penalties()
+        solver = self._solver_for(data)
+        # labels are looked at before they are numbers
+        fields = 12
+        if is_classifier(self):
+            fields = 22
         usual = usual_bytes(
             data,
             coefficients=8 * len(penalties) + (10 if solver == "admm" else 14),
@@ -115,11 +120,9 @@ class ConvexMTL(BaseMTL):
 
     def _solver_for(self, data: TaskData) -> str:
         """Return the solver, chosen where it is "auto"."""
-        return (
-            choose_solver(data, self._loss(), self._penalties())
-            if self.solver == "auto"
-            else self.solver
-        )
+        if self.solver == "auto":
+            return choose_solver(data, self._loss(), self._penalties())
+        return self.solver
 
     def _decompose(self, data: TaskData) -> Rotation | None:
         """Return the eigenbases that the solver needs, None if it needs none."""
@@ -140,11 +143,10 @@ class ConvexMTL(BaseMTL):
     ) -> SolverResult:
         """Run the solver on checked data."""
         self._warn_of(data)
-        solver = (
-            "admm"
-            if self.solver == "auto" and rotation is not None
-            else self._solver_for(data)
-        )
+        if self.solver == "auto" and rotation is not None:
+            solver = "admm"
+        else:
+            solver = self._solver_for(data)
         return solve_convex(
             data,
             self._loss(),
@@ -238,10 +240,8 @@ class PathMTL(ConvexMTL):
         data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         strengths = model._strengths(data, alphas, min_ratio)
         results = model._walk(data, strengths)
-        coef, intercept = (
-            np.stack([r.W.T for r in results]),
-            np.stack([r.intercept for r in results]),
-        )
+        coef = np.stack([r.W.T for r in results])
+        intercept = np.stack([r.intercept for r in results])
         gaps = np.array([np.nan if r.gap is None else r.gap for r in results])
         return Path(
             strengths, coef, intercept, gaps, np.array([r.n_iter for r in results])
@@ -262,7 +262,7 @@ class PathMTL(ConvexMTL):
         Raises
         ------
         NotImplementedError
-            If a penalty is no norm.
+            If a penalty is not a norm.
         """
         penalties = self._at(1.0)._penalties()
         for penalty in penalties:
@@ -272,14 +272,14 @@ class PathMTL(ConvexMTL):
                     f"{type(penalty).__name__} is not a norm. Define _edge, which "
                     "returns it for a gradient, or set alpha_max = None in the class."
                 )
-        return max(penalty.polar(gradient) for penalty in penalties)
+        return max(penalty.dual_norm(gradient) for penalty in penalties)
 
     def _strengths(self, data: TaskData, alphas: Any, min_ratio: float) -> Array:
         """Return the strengths of a path, the largest first."""
         if np.ndim(alphas) == 1:
-            given = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
-            if given.size and np.isfinite(given).all() and given[-1] > 0:
-                return given
+            strengths = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
+            if strengths.size and np.isfinite(strengths).all() and strengths[-1] > 0:
+                return strengths
             raise ValueError(
                 "alphas must be strengths in (0, inf), or how many of them to take"
             )

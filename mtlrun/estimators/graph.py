@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
-from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import NonNegative, Positive, choice, satisfies
 from mtlrun.penalties.coupled import (
     ChainForm,
@@ -51,7 +51,7 @@ class _Graph(ConvexMTL):
     T. Evgeniou and M. Pontil, "Regularized multi-task learning", KDD 2004.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("evgeniou2004",),
         elsewhere={
             "MALSAR `Least_SRMTL`": "alpha = 2 rho1, sparsity = rho2, ridge = 2 rho_L2"
@@ -76,15 +76,13 @@ class _Graph(ConvexMTL):
     def _penalties(self) -> list[Penalty]:
         M = task_laplacian(self.graph, self.tasks_).scaled(self.alpha, self.ridge)
         # The strength in front only sets the scale of a solver's first step.
-        return (
-            [CoupledL1(self.sparsity, M)]
-            if self.sparsity > 0
-            else [TaskQuadratic(1.0, M)]
-        )
+        if self.sparsity > 0:
+            return [CoupledL1(self.sparsity, M)]
+        return [TaskQuadratic(1.0, M)]
 
     def _bytes(self, data: TaskData) -> float:
-        given = not isinstance(self.graph, str) and not is_sparse(self.graph)
-        matrices = (8 if given else 0) + (8 if self.sparsity > 0 else 0)
+        is_dense_graph = not isinstance(self.graph, str) and not is_sparse(self.graph)
+        matrices = (8 if is_dense_graph else 0) + (8 if self.sparsity > 0 else 0)
         return super()._bytes(data) + 8.0 * matrices * data.n_tasks**2
 
     def task_relation(self) -> np.ndarray:
@@ -125,9 +123,13 @@ def task_laplacian(graph: Any, tasks: np.ndarray) -> TaskForm:
         If the similarities are of a wrong shape, negative, not finite or not symmetric.
     """
     if isinstance(graph, str):
-        return MeanForm(len(tasks)) if graph == "mean" else ChainForm(len(tasks))
+        if graph == "mean":
+            return MeanForm(len(tasks))
+        return ChainForm(len(tasks))
     L = laplacian(check_similarity(graph, tasks, isolated=True))
-    return SparseForm(L) if is_sparse(L) else DenseForm(L)
+    if is_sparse(L):
+        return SparseForm(L)
+    return DenseForm(L)
 
 
 class GraphMTL(RegressorMTL, _Graph):

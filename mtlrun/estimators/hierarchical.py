@@ -20,7 +20,7 @@ from mtlrun.estimators.base import (
     rows_by_code,
     scores_by_code,
 )
-from mtlrun.estimators.facts import Facts
+from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
@@ -50,8 +50,9 @@ from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Simulated tables of a bootstrap, and draws of a score test, unless told otherwise.
-BOOTSTRAP, DRAWS = 199, 999
+#: Default numbers of simulated tables of a bootstrap, and of draws of a score test.
+BOOTSTRAP = 199
+DRAWS = 999
 # A column varies within a task where more than this share of it is left without its mean.
 _WITHIN = 1e-9
 #: A list of columns.
@@ -65,7 +66,8 @@ COLUMNS = satisfies(
 )
 #: Rows that weights may add up to: beyond, sums over rows lose the digits that tell
 #: models apart.
-MAX_TOTAL_WEIGHT, MIN_TOTAL_WEIGHT = 1e12, 1e-6
+MAX_TOTAL_WEIGHT = 1e12
+MIN_TOTAL_WEIGHT = 1e-6
 #: Weights below this share of the largest one are zero: floats cannot tell whether such a
 #: row is there.
 NEGLIGIBLE_WEIGHT = 1e-12
@@ -123,7 +125,7 @@ class HeterogeneityTest:
 
 
 class CommonMean:
-    """What hierarchical models share: columns whose coefficients may differ, and the mean as the model of new tasks."""
+    """Common part of hierarchical models: columns whose coefficients may differ; the mean as the model of new tasks."""
 
     covariance: str
     slopes: Any
@@ -137,25 +139,25 @@ class CommonMean:
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None
     ) -> Array | None:
-        """Return the weights; those that hardly can count rows are warned of."""
+        """Return the weights; warn of weights that can hardly be numbers of rows."""
         warn_of_scale(weights, type(self).__name__)
         return weights
 
     @staticmethod
-    def _result(found: Any, coef: Array, intercept: Array) -> SolverResult:
+    def _result(fit: Any, coef: Array, intercept: Array) -> SolverResult:
         """Return coefficients of shape (n_features, n_tasks) with the path of the fit that found them."""
         return SolverResult(
             parts=coef[np.newaxis],
             intercept=intercept,
-            converged=found.converged,
-            n_iter=max(found.evaluations, 1),
-            objective=list(found.path),
-            gap=found.gain,
-            stop_crit=found.gain,
+            converged=fit.converged,
+            n_iter=max(fit.n_evaluations, 1),
+            objective=list(fit.path),
+            gap=fit.predicted_reduction,
+            stop_crit=fit.predicted_reduction,
         )
 
     def _random(self, p: int) -> Array:
-        """Return the columns, of those that are standardised, whose coefficients may differ."""
+        """Return the positions of the standardized columns whose coefficients may differ."""
         first = int(self.fit_intercept)
         if not first and self.covariance == "intercept":
             raise ValueError(
@@ -176,7 +178,7 @@ class CommonMean:
         ----------
         columns : list-like of str, int or bool
         parameter : str
-            What they were given as, for messages.
+            The original argument, for messages.
 
         Raises
         ------
@@ -218,8 +220,13 @@ class CommonMean:
             return names.index(column)
         if not isinstance(column, str) and -d <= int(column) < d:
             return int(column) % d
-        known = ", ".join(names[:10]) if names else f"positions 0 to {d - 1}"
-        raise ValueError(f"{parameter}: there is no column {column!r}; it has {known}")
+        if names:
+            choices = ", ".join(names[:10])
+        else:
+            choices = f"positions 0 to {d - 1}"
+        raise ValueError(
+            f"{parameter}: there is no column {column!r}; it has {choices}"
+        )
 
     def _tested_columns(self, tested: Any) -> Array:
         """Return the standardised columns that a test names."""
@@ -241,12 +248,11 @@ class CommonMean:
         self, columns: Columns, mu: Array, spread: Array, Sigma: Array, shares: Shares
     ) -> None:
         """Set the mean of the coefficients, its deviations and their covariance, in the units of the data."""
-        L, units = columns.back(), columns.units
+        L = columns.back()
+        units = columns.units
         mean = L @ mu
-        self.mean_coef_, self.mean_intercept_ = (
-            mean[1:],
-            float(mean[0] + columns.center),
-        )
+        self.mean_coef_ = mean[1:]
+        self.mean_intercept_ = float(mean[0] + columns.center)
         self.mean_coef_std_ = np.sqrt(np.maximum(np.diag(L @ spread @ L.T), 0.0))[1:]
         self.covariance_ = Sigma * np.outer(units, units)
         self.variance_shares_ = {
@@ -300,7 +306,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         normal prior.
     slopes : "all", list of columns or boolean mask, default "all"
         Columns (names or positions, or a mask of the length n_features) whose
-        coefficients may differ between tasks; those of the others are one number.
+        coefficients may differ between tasks; coefficients of others are one number.
     mean : {"auto", "flat", "ridge"}, default "auto"
         Prior of mu: none, or a ridge whose strength is one more variance of the likelihood. "auto" takes it where there
         are less than three rows per column.
@@ -335,21 +341,21 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     noise_variance_ : float
         s2; with ``noise="task"`` the mean for a task without rows.
     noise_variances_ : ndarray of shape (n_tasks,)
-        Variance of the noise of every task, of their own the means given the rows.
+        Variance of the noise of each task, of their own the means given the rows.
     noise_degrees_ : float
         r, infinite where the noise is common.
     variance_shares_ : dict
         Shares of the variance of the targets: of the ``mean`` model, the differences of ``tasks``, and ``noise``.
     heterogeneity_ : ndarray of shape (1 + n_features,)
-        What the differences in level and in every slope contribute to ``variance_shares_["tasks"]``.
+        Contributions of the differences in level and in each slope to ``variance_shares_["tasks"]``.
     log_likelihood_ : float
         Restricted unless ``method="ml"`` or the prior is not normal; that of lme4, in the units of the columns.
     structure_ : str
-        The covariance that was fitted; ``diagonal+2`` has two directions beside a diagonal, ``none`` is a single task.
+        The covariance that was fitted; ``diagonal+2`` is a diagonal plus two directions, ``none`` is a single task.
     task_weights_ : ndarray of shape (n_tasks,)
         With ``prior="student"``: small for outlier tasks. Ones for other priors.
     labels_ : ndarray of int, shape (n_tasks,)
-        With ``prior="clusters"``: the likeliest cluster of every task. Zeros for other priors.
+        With ``prior="clusters"``: the most likely cluster of each task. Zeros for other priors.
     objective_ : list of float
         Minus twice the log-likelihood, of standardized columns, along the iterations of
         the covariance and the prior chosen. With noises of their own the log density of
@@ -387,7 +393,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     >>> mean, std = model.predict([[0.0, 0.0]], task_id=[99], return_std=True)
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("laird1982", "bates2015"),
         complexity="T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per task are enough",
         default_grid={"prior": ("normal", "student", "clusters")},
@@ -420,15 +426,15 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         p = data.n_features + 1
-        sizes = (
-            data.sizes[:1] if data.uniform and self.noise == "common" else data.sizes
-        )
+        if data.uniform and self.noise == "common":
+            sizes = data.sizes[:1]
+        else:
+            sizes = data.sizes
         rows = float(np.minimum(sizes, p).sum())
-        pairs = (
-            data.n_tasks * p * p
-            if self.prior != "normal"
-            else min(data.n_tasks * p * p, 1 << 23)
-        )
+        if self.prior != "normal":
+            pairs = data.n_tasks * p * p
+        else:
+            pairs = min(data.n_tasks * p * p, 1 << 23)
         dense = data.n_rows * p if data.sparse else 0
         return 8.0 * (
             2 * dense + 10 * rows * p + 6 * data.targets.size + 6 * pairs + 8 * p * p
@@ -436,12 +442,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         data = with_counted_weights(data)
-        found = _compressed.setdefault(data, {})
-        if self.fit_intercept not in found:
+        fits = _compressed.setdefault(data, {})
+        if self.fit_intercept not in fits:
             with one_thread_if_small(data.n_features):
-                found[self.fit_intercept] = *of_data(data, self.fit_intercept), {}
-        warn_of_constants(data, found[self.fit_intercept][1])
-        return self._fit_compressed(*found[self.fit_intercept])
+                fits[self.fit_intercept] = *of_data(data, self.fit_intercept), {}
+        warn_of_constants(data, fits[self.fit_intercept][1])
+        return self._fit_compressed(*fits[self.fit_intercept])
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
         self.tasks_ = np.asarray(statistics.tasks)
@@ -454,48 +460,53 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return result.parts
 
     def _fit_compressed(
-        self, data: Compressed, columns: Columns, known: dict[Any, Result]
+        self, data: Compressed, columns: Columns, fits: dict[Any, Result]
     ) -> SolverResult:
         self._columns = columns
-        self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
+        self.task_weights_ = np.ones(data.T)
+        self.labels_ = np.zeros(data.T, dtype=int)
         with one_thread_if_small(data.p):
-            result = self._normal(data, known)
+            result = self._normal(data, fits)
             several = self.noise == "task" and data.T > 1
-            own = (
-                own_noise(self._problem(data), result)
-                if several
-                else OwnNoise.none(result)
-            )
-            result = own.result
-            self.structure_, self.noise_degrees_ = result.name, own.degrees
+            if several:
+                noise = own_noise(self._problem(data), result)
+            else:
+                noise = OwnNoise.none(result)
+            result = noise.result
+            self.structure_ = result.name
+            self.noise_degrees_ = noise.degrees
             self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
             mixture = self._mixture_of(result)
             if mixture is None:
                 self._posterior = self._normal_posterior(result)
             else:
                 self._posterior = mixture.posterior
-                self.task_weights_, self.labels_ = mixture.task_weights, mixture.labels
+                self.task_weights_ = mixture.task_weights
+                self.labels_ = mixture.labels
                 self.log_likelihood_ = -0.5 * mixture.criterion
-            if np.isfinite(own.degrees):
-                self.log_likelihood_ -= 0.5 * float(data.n @ np.log(own.v))
+            if np.isfinite(noise.degrees):
+                self.log_likelihood_ -= 0.5 * float(data.n @ np.log(noise.v))
                 self._posterior = replace(
-                    self._posterior, v=own.v, v_rows=own.mean, v_new=own.of_new_task
+                    self._posterior,
+                    v=noise.v,
+                    v_rows=noise.mean,
+                    v_new=noise.of_new_task,
                 )
         self._publish_variances()
         coef, intercept = self._original()
         if mixture is None:
-            return self._result(own, coef.T, intercept)
+            return self._result(noise, coef.T, intercept)
         # What noises of their own add to the criterion is the same for every prior of
         # the coefficients.
-        of_noise = own.path[-1] - result.criterion
+        of_noise = noise.path[-1] - result.criterion
         fit = replace(
             mixture,
             path=[value + of_noise for value in mixture.path],
-            evaluations=mixture.evaluations + own.evaluations,
+            n_evaluations=mixture.n_evaluations + noise.n_evaluations,
         )
         return self._result(fit, coef.T, intercept)
 
-    def _normal(self, data: Compressed, known: dict[Any, Result]) -> Result:
+    def _normal(self, data: Compressed, fits: dict[Any, Result]) -> Result:
         """Return the model with a normal prior, from which those with other priors start."""
         problem = self._problem(data)
         plain = [
@@ -504,9 +515,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             if f.name not in ("data", "random")
         ]
         settings = (self.covariance, problem.random.tobytes(), *plain)
-        if settings not in known:
-            known[settings] = fit_covariance(problem, self.covariance)
-        return known[settings]
+        if settings not in fits:
+            fits[settings] = fit_covariance(problem, self.covariance)
+        return fits[settings]
 
     def _original(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts of the tasks in the units of the data."""
@@ -515,7 +526,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def with_columns_of(self, factors: Array) -> Self:
         """Return this model, fitted to columns that had been multiplied by factors (n_features,), as one of these."""
-        model, columns = copy(self), self._columns
+        model = copy(self)
+        columns = self._columns
         model._columns = replace(
             columns, mean=columns.mean / factors, scale=columns.scale / factors
         )
@@ -531,7 +543,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             and not len(result.m.shrunk)
             and result.m.has_full_rank
         )
-        return 2.0 * float(np.log(scale).sum()) if flat else 0.0
+        if flat:
+            return 2.0 * float(np.log(scale).sum())
+        return 0.0
 
     def _problem(self, data: Compressed) -> HierarchicalProblem:
         few = data.rows < ROWS_PER_MEAN * data.p
@@ -565,8 +579,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return result.posterior()
 
     def _publish_variances(self) -> None:
-        posterior, noises = self._posterior, self._posterior.noises()
-        self.noise_variances_, self.noise_variance_ = noises[:-1], float(noises[-1])
+        posterior = self._posterior
+        noises = self._posterior.noises()
+        self.noise_variances_ = noises[:-1]
+        self.noise_variance_ = float(noises[-1])
         shares = variance_shares(posterior, self._columns.intercept)
         self._publish_common(
             self._columns,
@@ -588,13 +604,15 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _deviations(self) -> Array:
         if not hasattr(self, "_posterior"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        return self._posterior.deviations(self._columns.back())
+        return self._posterior.predict_std(self._columns.back())
 
     def estimates(self) -> Estimates:
         """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""
         check_is_fitted(self, "_posterior")
-        posterior, columns = self._posterior, self._columns
-        units, level = columns.units, np.zeros(posterior.data.p)
+        posterior = self._posterior
+        columns = self._columns
+        units = columns.units
+        level = np.zeros(posterior.data.p)
         level[: int(columns.intercept)] = columns.center
         alone = np.array(
             [
@@ -602,7 +620,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                 for t in range(len(posterior.W))
             ]
         )
-        std = posterior.deviations(np.diag(units))
+        std = posterior.predict_std(np.diag(units))
         errors = np.sqrt(np.maximum(np.diag(posterior.mean_covariance), 0.0)) * units
         names = self._names(np.arange(posterior.data.p))
         means = posterior.mu * units + level
@@ -646,7 +664,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         X, ids = self._read_X(X, task_id, reset=False)
         A = self._columns.apply(dense(X))
         codes = self._task_of_rows(ids)
-        variance, noises = np.empty(y.shape), self._posterior.noises()
+        variance = np.empty(y.shape)
+        noises = self._posterior.noises()
         if codes is None:
             columns = variance.reshape(len(A), -1)
             for t in range(len(self.tasks_)):
@@ -695,13 +714,22 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             For an unknown column, or "lrt" of several variances.
         """
         check_is_fitted(self, "_posterior")
-        data, first = self._posterior.data, int(self.fit_intercept)
+        data = self._posterior.data
+        first = int(self.fit_intercept)
         problem = self._problem(data)
         plain = isinstance(tested, str) and tested in ("all", "slopes")
-        how = ("score" if plain and not each else "lrt") if method == "auto" else method
+        if method == "auto":
+            how = "lrt"
+            if plain and not each:
+                how = "score"
+        else:
+            how = method
         slopes = problem.random[problem.random >= first]
         if plain:
-            columns = problem.random if tested == "all" and not each else slopes
+            if tested == "all" and not each:
+                columns = problem.random
+            else:
+                columns = slopes
         else:
             columns = self._tested_columns(tested)
         with one_thread_if_small(data.p):
@@ -709,14 +737,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                 return self._each(
                     problem, columns, len(slopes), how, draws, random_state
                 )
-            own = (
-                np.arange(first)
-                if plain and tested == "slopes"
-                else np.setdiff1d(problem.random, columns)
-            )
-            name = str(tested) if plain else ", ".join(self._names(columns))
+            if plain and tested == "slopes":
+                untested = np.arange(first)
+            else:
+                untested = np.setdiff1d(problem.random, columns)
+            if plain:
+                name = str(tested)
+            else:
+                name = ", ".join(self._names(columns))
             return HeterogeneityTest(
-                name, how, *_run(problem, columns, own, how, draws, random_state)
+                name, how, *_run(problem, columns, untested, how, draws, random_state)
             )
 
     def _each(
@@ -733,18 +763,18 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             testable = problem.data.can_differ(problem.intercept)[columns]
             ratios = iter(inference.ratio_tests(problem, columns[testable]))
             unknown = inference.SignificanceTest(np.nan, np.nan)
-            found = [
+            outcomes = [
                 next(ratios) if is_testable else unknown for is_testable in testable
             ]
         else:
             single = [np.array([j]) for j in columns]
-            found = [
+            outcomes = [
                 _run(problem, j, np.setdiff1d(problem.random, j), how, draws, seed)
                 for j in single
             ]
-        adjusted = inference.holm([p for _, p in found], family)
+        adjusted = inference.holm([p for _, p in outcomes], family)
         names = self._names(columns)
-        rows = zip(names, found, adjusted, strict=True)
+        rows = zip(names, outcomes, adjusted, strict=True)
         return [
             HeterogeneityTest(name, how, statistic, p)
             for name, (statistic, _), p in rows
@@ -753,7 +783,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
 def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
     """Return least squares of one task, NaN for coefficients that its rows do not tell."""
-    found, inside = np.full(len(mu), np.nan), R
+    coef = np.full(len(mu), np.nan)
+    inside = R
     if intercept:
         level = R[:, :1] / np.linalg.norm(R[:, 0])
         inside = R - level @ (level.T @ R)
@@ -765,14 +796,14 @@ def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
         R[:, varies], z - R[:, ~varies] @ mu[~varies], rcond=_WITHIN
     )
     if rank == varies.sum():
-        found[varies] = solution
-    return found
+        coef[varies] = solution
+    return coef
 
 
 def _run(
     problem: HierarchicalProblem,
     columns: Array,
-    own: Array,
+    untested: Array,
     how: str,
     draws: int | None,
     seed: int,
@@ -781,9 +812,11 @@ def _run(
     if not problem.data.can_differ(problem.intercept)[columns].any():
         return inference.SignificanceTest(np.nan, np.nan)
     if how == "score":
-        return inference.score_test(problem.data, columns, own, draws or DRAWS, seed)
+        return inference.score_test(
+            problem.data, columns, untested, draws or DRAWS, seed
+        )
     if how == "f":
-        return inference.f_test(problem.data, columns, own)
+        return inference.f_test(problem.data, columns, untested)
     if how == "lrt" and len(columns) != 1:
         raise ValueError(
             "method='lrt' tests one variance; for several use method='bootstrap', 'score' or 'f'"
@@ -840,7 +873,7 @@ def with_counted_weights(data: TaskData) -> TaskData:
 
 
 def warn_of_constants(data: TaskData, columns: Columns) -> None:
-    """Warn of columns that vary, but by so little of their mean that they count as constant beside the intercept."""
+    """Warn of columns that vary, but by so little of their mean that they count as constant."""
     flat = np.flatnonzero(np.isinf(columns.scale))
     if not flat.size:
         return

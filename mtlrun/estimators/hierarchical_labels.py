@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, rows_by_code
-from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.hierarchical import (
     COLUMNS,
     CommonMean,
@@ -22,6 +21,7 @@ from mtlrun.estimators.hierarchical import (
     warn_of_constants,
     with_counted_weights,
 )
+from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense
@@ -96,10 +96,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         leave-one-out log loss on the training rows is lower by a t-test on the tasks.
     slopes : "all", list of columns or boolean mask, default "all"
         Columns (names or positions, or a mask of the length n_features) whose
-        coefficients may differ between tasks; those of the others are one number.
+        coefficients may differ between tasks; coefficients of others are one number.
     ridge : float, default 1.0
         Strength of the priors, as above. 0 switches them off, for likelihoods that can
-        be compared with those of glmer; where classes are separated there is then no
+        be compared with glmer's; where classes are separated there is then no
         finite optimum, and a ConvergenceWarning names the columns.
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centred.
@@ -125,11 +125,11 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         Shares of the variance of the score behind the labels, log-odds and logistic noise of variance pi^2/3: of the
         ``mean`` model, the differences of ``tasks``, and ``noise``.
     heterogeneity_ : ndarray of shape (1 + n_features,)
-        What the differences in level and in every slope contribute to ``variance_shares_["tasks"]``.
+        Contributions of the differences in level and in each slope to ``variance_shares_["tasks"]``.
     log_likelihood_ : float
         By Laplace's approximation, without the priors.
     structure_ : str
-        The covariance that was fitted; ``diagonal+2`` has two directions beside a diagonal, ``none`` is a single task.
+        The covariance that was fitted; ``diagonal+2`` is a diagonal plus two directions, ``none`` is a single task.
     single_class_ : ndarray of bool, shape (n_tasks,)
         Tasks whose labels were all of one class. They are fitted like the others: the mean keeps them finite.
     objective_ : list of float
@@ -161,7 +161,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     ['yes']
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("breslow1993", "bates2015"),
         complexity="N d^2 per Newton step of the tasks, 2 to 5 of them per evaluation of 20 to 100",
         default_grid={"covariance": ("auto", "intercept", "scalar", "diagonal")},
@@ -188,9 +188,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         p = data.n_features + 1
-        rows = (
-            data.n_rows if data.uniform else 4 * float(data.sizes.sum())
-        )  # padded, and the random columns alone
+        # Tasks of different sizes are padded, and the random columns stored once more.
+        rows = float(data.n_rows)
+        if not data.uniform:
+            rows = 4 * float(data.sizes.sum())
         return 8.0 * (
             rows * p + (1 << 23) + 12 * data.targets.size + 8 * data.n_tasks * p * p
         )
@@ -222,7 +223,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def _warn_of_separation(self, model: LaplaceFit) -> None:
         """Warn of means and standard deviations without a finite optimum."""
-        m, value = model.m, model.fit.value
+        m = model.m
+        value = model.fit.value
         endless = m.separating_columns(self.fit_intercept)
         if endless:
             names = ", ".join(self._names(np.array(endless)))
@@ -247,19 +249,23 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def _publish_fit(self, model: LaplaceFit, columns: Columns) -> None:
         """Set the variances, the mean, and standard deviations, in the units of the data."""
-        m, value, L, units = model.m, model.fit.value, columns.back(), columns.units
-        self.structure_, self.log_likelihood_ = model.name, -0.5 * value.likelihood
-        self._columns, self._posterior = columns, m.posterior(value)
-        spread, Sigma = (
-            np.linalg.pinv(value.information, hermitian=True),
-            m.covariance(value.Theta),
-        )
-        found = shares(
+        m = model.m
+        value = model.fit.value
+        L = columns.back()
+        units = columns.units
+        self.structure_ = model.name
+        self.log_likelihood_ = -0.5 * value.likelihood
+        self._columns = columns
+        self._posterior = m.posterior(value)
+        spread = np.linalg.pinv(value.information, hermitian=True)
+        Sigma = m.covariance(value.Theta)
+        variance_shares = shares(
             m.moments(), value.mu, Sigma, LOGISTIC_VARIANCE, columns.intercept
         )
-        self._publish_common(columns, value.mu, spread, Sigma, found)
-        std = m.deviations(value, np.vstack([L, np.diag(units)]))
-        self.intercept_std_, self.coef_std_ = std[:, 0], std[:, 1 : len(L)]
+        self._publish_common(columns, value.mu, spread, Sigma, variance_shares)
+        std = m.predict_std(value, np.vstack([L, np.diag(units)]))
+        self.intercept_std_ = std[:, 0]
+        self.coef_std_ = std[:, 1 : len(L)]
         self._estimates = Estimates(
             names=self._names(np.arange(len(units))),
             alone=m.alone(value) * units,
@@ -293,7 +299,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         odds = self._scores(X, task_id)
         X, ids = self._read_X(X, task_id, reset=False)
         variance = np.empty(odds.shape)
-        A, codes = self._columns.apply(dense(X)), self._task_of_rows(ids)
+        A = self._columns.apply(dense(X))
+        codes = self._task_of_rows(ids)
         if codes is None:
             by_task = variance.reshape(len(A), -1)
             for t in range(len(self.tasks_)):
@@ -348,8 +355,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             columns = standardised(data, self.fit_intercept)
             problem = model._problem(data, columns, ridge)
             if isinstance(tested, str) and tested in ("all", "slopes"):
-                found = (test_of_all if tested == "all" else test_of_slopes)(problem)
-                return HeterogeneityTest(tested, "lrt", *found)
+                outcome = (test_of_all if tested == "all" else test_of_slopes)(problem)
+                return HeterogeneityTest(tested, "lrt", *outcome)
             several = not isinstance(tested, str) and hasattr(tested, "__len__")
             tested_columns = model._tested_columns(tested)
             may_differ = model._random(problem.m.p)
@@ -363,17 +370,23 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             outcomes = tests_of_columns(problem, tested_columns[is_testable])
         first = int(self.fit_intercept)
         family = int((problem.m.random >= first).sum())
-        adjusted = iter(holm([one.p_value for one in outcomes], family))
+        adjusted = iter(holm([test.p_value for test in outcomes], family))
         statistics = iter(outcomes)
         tests = []
         for name, testable in zip(
             model._names(tested_columns), is_testable, strict=True
         ):
             # Rows say nothing about slopes of columns that vary within too few tasks.
-            statistic = next(statistics).statistic if testable else np.nan
-            p_value = next(adjusted) if testable else np.nan
+            if testable:
+                statistic = next(statistics).statistic
+                p_value = next(adjusted)
+            else:
+                statistic = np.nan
+                p_value = np.nan
             tests.append(HeterogeneityTest(name, "lrt", statistic, p_value))
-        return tests if several else tests[0]
+        if several:
+            return tests
+        return tests[0]
 
     def estimates(self) -> Estimates:
         """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""

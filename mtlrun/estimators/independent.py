@@ -17,7 +17,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_bytes
-from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
+from mtlrun.estimators.metadata import POWERS, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import L1, SquaredFrobenius
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss, is_graded
@@ -42,7 +42,7 @@ _SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
 _NEAR = 1e-3
 # Products of columns keep enough digits of targets up to this mean square.
 _HUGE = 1e8
-# Up to so many columns a Lasso is solved from products of columns.
+# Up to this many columns, a Lasso is solved from products of columns.
 _SMALL = 128
 # Bytes of the objects that belong to the solution of one task.
 _PER_TASK = 1000
@@ -52,7 +52,7 @@ _PRODUCTS = 64 << 20
 _grams: WeakKeyDictionary[TaskData, dict[bool, Gram]] = WeakKeyDictionary()
 
 
-class Solo(NamedTuple):
+class TaskFit(NamedTuple):
     """Solution of one single-task problem."""
 
     coef: Array
@@ -72,7 +72,7 @@ class SolvedTasks(NamedTuple):
 
 
 class _SingleTask(BaseMTL):
-    """What the two ways of using a single-task model share.
+    """Common part of the two ways of using a single-task model.
 
     Attributes
     ----------
@@ -81,20 +81,23 @@ class _SingleTask(BaseMTL):
     """
 
     @abstractmethod
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         """Solve one problem."""
 
     def _largest(self, data: TaskData) -> int:
         """Return the rows of the largest problem."""
-        return data.n_rows if data.shared else int(data.sizes.max())
+        if data.shared:
+            return data.n_rows
+        return int(data.sizes.max())
 
     def _bytes(self, data: TaskData) -> float:
         entries = self._largest(data) * (
             2.0 * data.X.nnz / data.n_rows if data.sparse else data.n_features
         )
-        designs = (
-            0 if data.shared else 1
-        )  # predictions of ragged tasks are made from products, entry by entry
+        # predictions of ragged tasks are made from products, entry by entry
+        designs = 1
+        if data.shared:
+            designs = 0
         return (
             usual_bytes(data, coefficients=6, designs=designs)
             + 8.0 * 4 * entries
@@ -142,18 +145,21 @@ class _Independent(_SingleTask):
         return None
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        found = self._fit_together(data)
-        if found is None:
-            d, T = data.n_features, data.n_tasks
-            found = SolvedTasks(
+        solved = self._fit_together(data)
+        if solved is None:
+            d = data.n_features
+            T = data.n_tasks
+            solved = SolvedTasks(
                 np.zeros(T, dtype=bool), np.empty((d, T)), np.empty(T), 0, True
             )
-        n_iter, converged = found.n_iter, found.converged
-        for t in np.flatnonzero(~found.tasks):
+        n_iter = solved.n_iter
+        converged = solved.converged
+        for t in np.flatnonzero(~solved.tasks):
             fit = self._fit_one(*data.task(int(t)))
-            found.W[:, t], found.b[t] = fit.coef, fit.intercept
-            n_iter, converged = max(n_iter, fit.n_iter), converged and fit.converged
-        return self._result(data, found.W, found.b, found.W, n_iter, converged)
+            solved.W[:, t], solved.b[t] = fit.coef, fit.intercept
+            n_iter = max(n_iter, fit.n_iter)
+            converged = converged and fit.converged
+        return self._result(data, solved.W, solved.b, solved.W, n_iter, converged)
 
 
 class _Pooled(_SingleTask):
@@ -192,7 +198,7 @@ class _Ridge(RegressorMTL, _SingleTask):
     1970.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("hoerl1970",),
         elsewhere={"scikit-learn `Ridge(a)`": "alpha = a"},
         complexity="one Cholesky factorization of min(n, d) per task, one for all tasks of a shared design",
@@ -205,13 +211,14 @@ class _Ridge(RegressorMTL, _SingleTask):
     _: KW_ONLY
     fit_intercept: bool = True
 
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         data = TaskData(X, y[:, np.newaxis], np.zeros(1), weights=weights)
-        found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return Solo(found.W[:, 0], found.b[0], found.n_iter, found.converged)
+        result = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+        return TaskFit(result.W[:, 0], result.b[0], result.n_iter, result.converged)
 
     def _bytes(self, data: TaskData) -> float:
-        rows, tasks = self._largest(data), data.n_tasks if data.shared else 1
+        rows = self._largest(data)
+        tasks = data.n_tasks if data.shared else 1
         products = 6 * 8 * (rows + data.n_features) * tasks
         return (
             super()._bytes(data)
@@ -250,19 +257,21 @@ class IndependentRidge(_Ridge, _Independent):
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
         if data.uniform:
-            found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+            result = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
             return SolvedTasks(
                 np.ones(data.n_tasks, dtype=bool),
-                found.W,
-                found.b,
-                found.n_iter,
-                found.converged,
+                result.W,
+                result.b,
+                result.n_iter,
+                result.converged,
             )
         if self.alpha == 0 or not has_products(data):
             return None
-        form, d = products(data, self.fit_intercept), data.n_features
+        form = products(data, self.fit_intercept)
+        d = data.n_features
         tasks = data.sizes >= d  # products of rows are smaller for the others
-        W, cross = np.zeros((d, data.n_tasks)), form.cross.T[tasks, :, np.newaxis]
+        W = np.zeros((d, data.n_tasks))
+        cross = form.cross.T[tasks, :, np.newaxis]
         W[:, tasks] = np.linalg.solve(form.gram[tasks] + self.alpha * np.eye(d), cross)[
             :, :, 0
         ].T
@@ -279,8 +288,8 @@ class PooledRidge(_Ridge, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    facts: ClassVar = replace(
-        _Ridge.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
+    metadata: ClassVar = replace(
+        _Ridge.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
 
 
@@ -310,7 +319,7 @@ class _Lasso(RegressorMTL):
     R. Tibshirani, "Regression shrinkage and selection via the lasso", Journal of the Royal Statistical Society B, 1996.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("tibshirani1996",),
         elsewhere={"scikit-learn `Lasso(a)`": "alpha = n a"},
         complexity="O(N d) per epoch",
@@ -324,11 +333,11 @@ class _Lasso(RegressorMTL):
     tol: NonNegative = 1e-6
     max_iter: Count = 10000
 
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if self.alpha > 0 and not issparse(X) and X.shape[1] <= _SMALL:
-            found = self._from_products(X, y, weights)
-            if found is not None:
-                return found
+            fit = self._from_products(X, y, weights)
+            if fit is not None:
+                return fit
         total = X.shape[0] if weights is None else weights.sum()
         model = Lasso(
             self.alpha / total,
@@ -338,7 +347,9 @@ class _Lasso(RegressorMTL):
         )
         return fit_sklearn(model, X, y, weights)
 
-    def _from_products(self, X: Array, y: Array, weights: Array | None) -> Solo | None:
+    def _from_products(
+        self, X: Array, y: Array, weights: Array | None
+    ) -> TaskFit | None:
         """Solve a small problem from products of its columns; None where these lose too many digits."""
         w = np.ones(len(y)) if weights is None else weights
         total = w.sum()
@@ -347,12 +358,11 @@ class _Lasso(RegressorMTL):
             if self.fit_intercept
             else (np.zeros(X.shape[1]), 0.0)
         )
-        A, b = X - x_mean, y - y_mean
-        G, c, energy = (
-            A.T @ (w[:, np.newaxis] * A),
-            A.T @ (w * b),
-            float(w @ np.square(b)),
-        )
+        A = X - x_mean
+        b = y - y_mean
+        G = A.T @ (w[:, np.newaxis] * A)
+        c = A.T @ (w * b)
+        energy = float(w @ np.square(b))
         squares = np.diag(G)
         if is_graded(squares, squares) or not energy < _HUGE * total:
             return None
@@ -366,7 +376,7 @@ class _Lasso(RegressorMTL):
             self.tol * energy,
             self.max_iter,
         )
-        return Solo(
+        return TaskFit(
             coef[:, 0],
             y_mean - float(x_mean @ coef[:, 0]),
             max(n_iter, 1),
@@ -387,8 +397,8 @@ class IndependentLasso(_Lasso, _Independent):
     which is the model of `SparseMTL`, since the l1,1 norm does not couple the tasks, by another algorithm.
     """
 
-    facts: ClassVar = replace(
-        _Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)}
+    metadata: ClassVar = replace(
+        _Lasso.metadata, search=lambda scale: {"alpha": scale.times(_SPARSE)}
     )
 
     def _fit_together(self, data: TaskData) -> SolvedTasks | None:
@@ -441,7 +451,7 @@ class _Logistic(ClassifierMTL):
     intercept; without intercept it is fitted like the others.
 
     Dense columns far from zero, such as years, are centred first. `converged_` is True
-    only where the duality gap of every task confirms it; where that of L-BFGS does not,
+    only where the duality gap of each task confirms it; where that of L-BFGS does not,
     Newton's method has another try.
 
     References
@@ -449,7 +459,7 @@ class _Logistic(ClassifierMTL):
     D. R. Cox, "The regression analysis of binary sequences", Journal of the Royal Statistical Society B, 1958.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("cox1958",),
         elsewhere={"scikit-learn `LogisticRegression(C)`": "alpha = 1 / C"},
         complexity="O(N d) per iteration",
@@ -465,12 +475,15 @@ class _Logistic(ClassifierMTL):
     tol: Positive = 1e-6
     max_iter: Count = 1000
 
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if is_constant(y, weights):
             if self.fit_intercept:
                 # The loss has no minimiser in b: use the log-odds with half an observation of the other class.
-                n = len(y) if weights is None else weights.sum()
-                return Solo(
+                if weights is None:
+                    n = len(y)
+                else:
+                    n = weights.sum()
+                return TaskFit(
                     np.zeros(X.shape[1]), float(y[0] * np.log(2 * n + 1)), 1, True
                 )
             X, y, weights = with_mirror(X, y, weights)
@@ -482,7 +495,7 @@ class _Logistic(ClassifierMTL):
         moved = centred.intercept(fit.coef[:, np.newaxis])
         return fit._replace(intercept=fit.intercept + float(moved[0]))
 
-    def _certified(self, data: TaskData) -> Solo:
+    def _certified(self, data: TaskData) -> TaskFit:
         """Solve the problem of one task, and tell by its duality gap whether it is."""
         fit = self._by("lbfgs", data)
         gap = self._gap(fit, data)
@@ -495,7 +508,7 @@ class _Logistic(ClassifierMTL):
                 gap = other_gap
         return fit._replace(converged=fit.converged and gap <= _NEAR)
 
-    def _by(self, solver: str, data: TaskData) -> Solo:
+    def _by(self, solver: str, data: TaskData) -> TaskFit:
         model = LogisticRegression(
             C=1 / self.alpha,
             fit_intercept=self.fit_intercept,
@@ -509,9 +522,12 @@ class _Logistic(ClassifierMTL):
             warnings.simplefilter("ignore", LinAlgWarning)
             return fit_sklearn(model, data.X, data.targets[:, 0], data.weights)
 
-    def _gap(self, fit: Solo, data: TaskData) -> float:
+    def _gap(self, fit: TaskFit, data: TaskData) -> float:
         """Return the relative duality gap of the solution of one task."""
-        intercept = np.array([fit.intercept]) if self.fit_intercept else None
+        if self.fit_intercept:
+            intercept = np.array([fit.intercept])
+        else:
+            intercept = None
         loss, penalty = self._terms()
         coef = fit.coef[:, np.newaxis]
         return duality_gap(data, loss, [penalty], [coef], intercept).relative
@@ -553,8 +569,8 @@ class PooledLogistic(_Logistic, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    facts: ClassVar = replace(
-        _Logistic.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
+    metadata: ClassVar = replace(
+        _Logistic.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
 
 
@@ -586,7 +602,7 @@ class _SVC(ClassifierMTL):
     classification", Journal of Machine Learning Research, 2008.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("fan2008",),
         complexity="O(N d) per epoch",
         default_grid={"C": POWERS},
@@ -601,10 +617,10 @@ class _SVC(ClassifierMTL):
     max_iter: Count = 10000
     random_state: Any = 0
 
-    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if is_constant(y, weights):
             if self.fit_intercept:
-                return Solo(np.zeros(X.shape[1]), float(y[0]), 1, True)
+                return TaskFit(np.zeros(X.shape[1]), float(y[0]), 1, True)
             X, y, weights = with_mirror(X, y, weights)
         model = LinearSVC(
             loss="hinge",
@@ -628,8 +644,8 @@ class IndependentSVC(_SVC, _Independent):
         sum_t 1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t))
     """
 
-    facts: ClassVar = replace(
-        _SVC.facts, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]}
+    metadata: ClassVar = replace(
+        _SVC.metadata, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]}
     )
 
 
@@ -645,22 +661,22 @@ class PooledSVC(_SVC, _Pooled):
 
 
 def has_products(data: TaskData) -> bool:
-    """Whether products of columns are kept, of every task: of ragged tasks with few columns, dense and not weighted."""
+    """Whether products of columns are kept, of each task: for ragged tasks with few columns, dense and not weighted."""
     plain = not data.shared and not data.sparse and data.weights is None
     return plain and data.n_features <= _SMALL and gram_bytes(data) <= _PRODUCTS
 
 
 def products(data: TaskData, fit_intercept: bool) -> Gram:
-    """Return the products of the columns of every task, made once; zeros for columns that centring leaves constant."""
-    found = _grams.setdefault(data, {})
-    if fit_intercept not in found:
+    """Return the products of the columns of each task, made once; zeros for columns constant within the task."""
+    grams = _grams.setdefault(data, {})
+    if fit_intercept not in grams:
         form = Gram(data, fit_intercept, sharp=False)
         varying = form.are_varying(np.einsum("tii->ti", form.gram))
         if not varying.all():
             form.gram *= varying[:, :, np.newaxis] & varying[:, np.newaxis, :]
             form.cross *= varying.T
-        found[fit_intercept] = form
-    return found[fit_intercept]
+        grams[fit_intercept] = form
+    return grams[fit_intercept]
 
 
 def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:
@@ -689,7 +705,10 @@ def is_constant(y: Array, weights: Array | None) -> bool:
 
 def with_mirror(X: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Array]:
     """Give a one-class problem without intercept a second class: half of a row becomes (-x, -y), of the same loss."""
-    weights = np.ones(len(y)) if weights is None else weights.copy()
+    if weights is None:
+        weights = np.ones(len(y))
+    else:
+        weights = weights.copy()
     row = int(np.argmax(weights))
     weights[row] /= 2
     return (
@@ -699,7 +718,7 @@ def with_mirror(X: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Ar
     )
 
 
-def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> Solo:
+def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> TaskFit:
     """Fit a scikit-learn model; its iterations tell whether it converged, the warning comes once for all tasks.
 
     Its parameters are made of ours, which were checked, as were the rows: on 60 rows checks take a quarter of a fit.
@@ -711,7 +730,7 @@ def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> Solo:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y, sample_weight=weights)
     n_iter = int(np.max(model.n_iter_))
-    return Solo(
+    return TaskFit(
         np.ravel(model.coef_),
         float(np.ravel(model.intercept_)[0]),
         n_iter,

@@ -30,7 +30,7 @@ Metric = Callable[..., Array]
 
 
 class TaskLayout:
-    """The tasks of a fitted model, and how `fit` was told of them.
+    """The tasks of a fitted model, and how `fit` received them.
 
     Three layouts: *single*, a 1-D `y` without task ids; *ragged*, a 1-D `y` with a task id per row; *shared*, a 2-D `y`
     with one column per task on the same rows of X.
@@ -56,7 +56,9 @@ class TaskLayout:
             For task ids with a 2-D `y`.
         """
         if y.ndim != 2:
-            return "single" if ids is None else "ragged"
+            if ids is None:
+                return "single"
+            return "ragged"
         if ids is None:
             return "shared"
         raise ValueError(
@@ -65,7 +67,7 @@ class TaskLayout:
         )
 
     def _task_of_rows(self, ids: Array | None) -> Array | None:
-        """Return the position in `tasks_` of every row's task, -1 for an unknown one; None stands for all tasks.
+        """Return the position in `tasks_` of each row's task, -1 for an unknown one; None stands for all tasks.
 
         Raises
         ------
@@ -95,15 +97,14 @@ class TaskLayout:
             ids: Any = take_column(X, column)[0]
         else:
             ids = task_id
-        known = (
-            None
-            if ids is None or getattr(self, "unseen", "error") == "mean"
-            else seen_rows(ids, self.tasks_)
-        )
-        if known is None:
+        if ids is None or getattr(self, "unseen", "error") == "mean":
+            seen = None
+        else:
+            seen = seen_rows(ids, self.tasks_)
+        if seen is None:
             return X, y, weights, task_id
         parts = (
-            None if part is None else _safe_indexing(part, known)
+            None if part is None else _safe_indexing(part, seen)
             for part in (X, y, weights, task_id)
         )
         X, y, weights, task_id = parts
@@ -127,7 +128,9 @@ class TaskLayout:
 
     def _of_all_tasks(self, scores: Array) -> Array:
         """Return scores (n_samples, n_tasks) of all tasks in the shape that `predict` promises."""
-        return scores if self._layout == "shared" else scores[:, 0]
+        if self._layout == "shared":
+            return scores
+        return scores[:, 0]
 
 
 class KeepsGroups:
@@ -147,7 +150,7 @@ def takes_groups(estimator: Any) -> bool:
 
 @cache
 def parameters_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the parameters of a function; a search asks for those of few functions, very often."""
+    """Return the names of the parameters of a function, cached: a search asks for them very often."""
     return frozenset(inspect.signature(function).parameters)
 
 
@@ -375,7 +378,10 @@ def weighted_rows(sample_weight: Any, X: Any) -> Array | None:
     weights = np.asarray(sample_weight)
     if weights.ndim not in (1, 2) or weights.dtype.kind not in "biuf":
         return None
-    counts = weights != 0 if weights.ndim == 1 else (weights != 0).any(axis=1)
+    if weights.ndim == 1:
+        counts = weights != 0
+    else:
+        counts = (weights != 0).any(axis=1)
     if counts.all() or not counts.any() or len(weights) != _count_rows(X):
         return None
     return np.flatnonzero(counts)
@@ -406,15 +412,22 @@ def check_groups(groups: Any, X: Any, sample_weight: Any = None) -> Array | None
         )
     numbers = np.unique(names, return_inverse=True)[1].reshape(-1)
     rows = weighted_rows(sample_weight, X)
-    return numbers if rows is None else numbers[rows]
+    if rows is None:
+        return numbers
+    return numbers[rows]
 
 
 def _count_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(np.asarray(X))
+    if hasattr(X, "shape"):
+        return int(X.shape[0])
+    return len(np.asarray(X))
 
 
 def class_weights(
-    y: Array, ids: Array | None, weights: Array | None, given: list[float] | None
+    y: Array,
+    ids: Array | None,
+    weights: Array | None,
+    weights_of_classes: list[float] | None,
 ) -> Array:
     """Return weights, in the shape of y, multiplied by weights of the classes.
 
@@ -426,7 +439,7 @@ def class_weights(
         Task ids.
     weights : ndarray of shape (n,) or (n, T) or None
         Sample weights.
-    given : list of float or None
+    weights_of_classes : list of float or None
         Weights of the classes, the first of -1; None balances them: both classes of a task get half its weight.
 
     Raises
@@ -436,11 +449,19 @@ def class_weights(
     """
     w = np.ones(len(y)) if weights is None else weights
     w = np.broadcast_to(w[:, None] if w.ndim < y.ndim else w, y.shape).copy()
-    if given is not None:
-        negative, positive = as_weights([given[0], given[-1]], [(2,)], "class_weight")
+    if weights_of_classes is not None:
+        negative, positive = as_weights(
+            [weights_of_classes[0], weights_of_classes[-1]], [(2,)], "class_weight"
+        )
         return np.asarray(w * np.where(y > 0, positive, negative))
-    columns = [np.s_[:]] if y.ndim == 1 else [np.s_[:, t] for t in range(y.shape[1])]
-    for part in columns if ids is None else [ids == task for task in np.unique(ids)]:
+    parts: list[Any]
+    if ids is not None:
+        parts = [ids == task for task in np.unique(ids)]
+    elif y.ndim == 1:
+        parts = [np.s_[:]]
+    else:
+        parts = [np.s_[:, t] for t in range(y.shape[1])]
+    for part in parts:
         signs = y[part]
         totals = [float(w[part][signs == sign].sum()) for sign in (-1.0, 1.0)]
         if min(totals) > 0:
@@ -465,11 +486,13 @@ def _kind_of_ids(ids: Array) -> str:
     texts = ids.dtype.kind in "UST" or (
         ids.dtype == object and all(isinstance(v, str) for v in ids.ravel())
     )
-    return "texts" if texts else "other"
+    if texts:
+        return "texts"
+    return "other"
 
 
 def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
-    """Return the position of every task id in `tasks`; -1 for unknown ones when `unseen` is "mean".
+    """Return the position of each task id in `tasks`; -1 for unknown ones when `unseen` is "mean".
 
     Raises
     ------
@@ -486,7 +509,7 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
             f"task_id holds {kinds[0].replace('other', 'other ids')}, but the tasks that the model was fitted on are "
             f"{kinds[1].replace('other', 'of another type')}; pass ids of that type"
         )
-    given = task_id
+    ids = task_id
     if kinds[1] == "dates":  # as numbers of one unit
         unit = np.promote_types(task_id.dtype, tasks.dtype)
         task_id, tasks = (
@@ -497,13 +520,14 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
     codes = np.array([position.get(name, -1) for name in names.tolist()], dtype=np.intp)
     unknown = names[codes < 0].tolist()
     if unknown and kinds[1] == "dates":
-        unknown = [str(day) for day in np.unique(given[np.isin(task_id, unknown)])]
+        unknown = [str(day) for day in np.unique(ids[np.isin(task_id, unknown)])]
     if unknown and unseen == "error":
-        shown = ", ".join(repr(name) for name in unknown[:10]) + (
+        listed_names = ", ".join(repr(name) for name in unknown[:10]) + (
             ", ..." if len(unknown) > 10 else ""
         )
         raise ValueError(
-            f"task_id has {len(unknown)} task(s) that the model has not seen: {shown}; it was fitted on {len(tasks)} "
+            f"task_id has {len(unknown)} task(s) that the model has not seen: "
+            f"{listed_names}; it was fitted on {len(tasks)} "
             "tasks. With unseen='mean' they get the mean of all coefficients."
         )
     return codes[inverse.reshape(-1)]

@@ -7,7 +7,12 @@ from typing import Any, ClassVar
 
 from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
-from mtlrun.estimators.facts import SHRINK_COST, SPECTRAL_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import (
+    SHRINK_COST,
+    SPECTRAL_COST,
+    STRENGTHS,
+    MethodMetadata,
+)
 from mtlrun.estimators.params import Positive
 from mtlrun.penalties.norms import L1, L12, L21, L1Inf, TraceNorm, mixture_range
 from mtlrun.problem.penalty import Penalty
@@ -49,11 +54,9 @@ def warn_if_degenerate(model: Any, data: TaskData) -> None:
     if low < model.lam < high:
         return
     zero = model._part_names[1 if model.lam >= high else 0]
-    inside = (
-        f"Both parts need {low:.3g} < lam < {high:.3g}"
-        if low < high
-        else "There is no second part"
-    )
+    inside = "There is no second part"
+    if low < high:
+        inside = f"Both parts need {low:.3g} < lam < {high:.3g}"
     sizes = f"{data.n_features} features, {data.n_tasks} tasks"
     text = f"lam={model.lam:g}: {zero} is zero. {inside} ({sizes})."
     warnings.warn(text, DegenerateModelWarning, stacklevel=6)
@@ -73,7 +76,7 @@ class _RobustFeature(_Mixture):
     P. Gong, J. Ye and C. Zhang, "Robust multi-task feature learning", KDD 2012.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("gong2012",),
         elsewhere={
             "MALSAR `Least_rMTFL` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"
@@ -140,7 +143,7 @@ class _SparseLowRank(_Mixture):
     J. Chen, J. Liu and J. Ye, "Learning incoherent sparse and low-rank patterns from multiple tasks", KDD 2010.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("chen2010",),
         complexity=SPECTRAL_COST,
         default_grid={"alpha": STRENGTHS, "lam": (0.2, 0.4, 0.7)},
@@ -187,7 +190,7 @@ class _Dirty(_Mixture):
     A. Jalali, P. Ravikumar, S. Sanghavi and C. Ruan, "A dirty model for multi-task learning", NIPS 2010.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("jalali2010",),
         elsewhere={
             "MALSAR `Least_Dirty` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key
-from mtlrun.estimators.facts import POWERS, Facts
+from mtlrun.estimators.metadata import POWERS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, real
 from mtlrun.problem.memory import fits
 from mtlrun.problem.taskdata import TaskData, dense, is_sparse
@@ -22,9 +22,9 @@ from mtlrun.solvers.mkl.mkl import MklResult, solve_alternating, solve_group_mkl
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# The machines are this much more accurate than the whole is asked to be.
+# The machines are this much more accurate than the requested tolerance.
 _MACHINES = 0.1
-# Merging the equal rows of a task takes so many times the memory of their dense table.
+# Merging the equal rows of a task takes this many times the memory of their dense table.
 _TABLES = 4
 
 
@@ -33,8 +33,8 @@ _MACHINES_COST = (
 )
 
 
-class KernelMemory(NamedTuple):
-    """What a fit with ``warm_start=True`` leaves for the next one on the same data, and for predictions."""
+class KernelWarmStart(NamedTuple):
+    """State that a fit with ``warm_start=True`` leaves for the next one on the same data, and for predictions."""
 
     key: str
     tasks: SvmTasks
@@ -58,7 +58,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
     max_iter : int, default 500
         Largest number of iterations.
     cache_size : float, default 1000.0
-        Megabytes for kernel matrices; those of tasks beyond it are computed anew whenever they are needed.
+        Megabytes for kernel matrices; matrices of tasks beyond it are computed anew whenever they are needed.
     warm_start : bool, default False
         Keep the kernel matrices and the solution: another `fit` on data of the same content with other `C` or `lam`
         starts from there.
@@ -72,7 +72,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
     dual_coef_ : list of n_tasks ndarrays
         alpha_i y_i of the support vectors.
     support_vectors_ : list of n_tasks arrays or sparse arrays
-        Support vectors of every task.
+        Support vectors of each task.
     gap_ : float
         Certified relative gap of the solution.
     cycle_ : list of float
@@ -112,20 +112,21 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         """Return lam."""
 
     def _fit_data(self, data: TaskData) -> Any:
-        self._specs = (
-            list(self.kernels)
-            if isinstance(self.kernels, list | tuple)
-            else self.kernels
-        )
+        self._specs: Sequence[str | Kernel] | None = self.kernels
+        if isinstance(self.kernels, list | tuple):
+            self._specs = list(self.kernels)
         kernels = self.kernels_
-        memory: KernelMemory | None = (
-            getattr(self, "_memory", None) if self.warm_start else None
+        warm_start: KernelWarmStart | None = (
+            getattr(self, "warm_start_", None) if self.warm_start else None
         )
-        key = content_key(data, kernels) if self.warm_start else ""
+        key = ""
+        if self.warm_start:
+            key = content_key(data, kernels)
         start = None
-        if memory is not None and memory.key == key:
-            weights, start = memory.weights, memory.result
-            tasks = memory.tasks.again(
+        if warm_start is not None and warm_start.key == key:
+            weights = warm_start.weights
+            start = warm_start.result
+            tasks = warm_start.tasks.again(
                 [self.C * w for w in weights], _MACHINES * self.tol
             )
         else:
@@ -136,7 +137,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
             )
         result = self._solve(tasks, start)
         if self.warm_start:
-            self._memory = KernelMemory(key, tasks, weights, result)
+            self.warm_start_ = KernelWarmStart(key, tasks, weights, result)
         chosen = [np.flatnonzero(point.dual) for point in result.points]
         self.support_vectors_ = [
             tasks.grams.designs[t][rows] for t, rows in enumerate(chosen)
@@ -154,7 +155,8 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
     def _publish(self, result: Any) -> None:
         self.theta_ = result.theta
         self.intercept_ = np.array([point.intercept for point in result.points])
-        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
         self.objective_ = list(result.objective)
         self.gap_ = self.stop_crit_ = result.gap
         self.n_svm_fits_ = result.info["n_fits"]
@@ -191,12 +193,13 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 
     def _scores_of_task(self, X: Any, t: int) -> Array:
         """Return the scores of all rows by one task's machine, (n,)."""
-        memory: KernelMemory | None = (
-            getattr(self, "_memory", None) if self.warm_start else None
+        warm_start: KernelWarmStart | None = (
+            getattr(self, "warm_start_", None) if self.warm_start else None
         )
-        if memory is not None and not is_sparse(X):
-            point, used = memory.result.points[t], np.flatnonzero(self.theta_[t])
-            images = memory.tasks.grams.cross(t, X)[used] @ point.dual
+        if warm_start is not None and not is_sparse(X):
+            point = warm_start.result.points[t]
+            used = np.flatnonzero(self.theta_[t])
+            images = warm_start.tasks.grams.cross(t, X)[used] @ point.dual
             return np.asarray(self.intercept_[t] + self.theta_[t, used] @ images)
         scores = np.full(X.shape[0], self.intercept_[t])
         if self.dual_coef_[t].size:
@@ -210,7 +213,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 class GroupMKLClassifier(_KernelMTL):
     """Support vector machines with kernel weights per task that are pulled together in pairs (MT-MKL).
 
-    Minimizes over machines (w_t^m, b_t) and kernel weights theta_t of every task::
+    Minimizes over machines (w_t^m, b_t) and kernel weights theta_t of each task::
 
         sum_t sum_m ||w_t^m||^2 / (2 theta_t^m) + C sum_t sum_i max(0, 1 - y_ti f_t(x_ti))
             + lam sum_{s<t} ||theta_s - theta_t||_2,      theta_t >= 0,  sum_m theta_t^m <= 1
@@ -238,7 +241,7 @@ class GroupMKLClassifier(_KernelMTL):
     [0, 1]
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         digits=2,
         cite=("yousefi2015",),
         complexity=f"{_MACHINES_COST}; O(T^2 M) per iteration of the theta-step",
@@ -271,8 +274,8 @@ class IndependentMKLClassifier(_KernelMTL):
             subject to theta_t >= 0,  sum_m theta_t^m <= 1
     """
 
-    facts: ClassVar = replace(
-        GroupMKLClassifier.facts,
+    metadata: ClassVar = replace(
+        GroupMKLClassifier.metadata,
         complexity=_MACHINES_COST,
         default_grid={"C": POWERS},
         fast={},
@@ -292,8 +295,8 @@ class SharedMKLClassifier(_KernelMTL):
             subject to theta >= 0,  sum_m theta^m <= 1
     """
 
-    facts: ClassVar = replace(
-        GroupMKLClassifier.facts,
+    metadata: ClassVar = replace(
+        GroupMKLClassifier.metadata,
         complexity=_MACHINES_COST,
         default_grid={"C": POWERS},
         fast={},
@@ -304,7 +307,7 @@ class SharedMKLClassifier(_KernelMTL):
 
 
 def _canonical(data: TaskData) -> tuple[list[Any], list[Array], list[Array]]:
-    """Return design, labels and weights of every task, without rows of weight 0, equal rows merged.
+    """Return design, labels and weights of each task, without rows of weight 0, equal rows merged.
 
     A shared design with the same rows and weights for all tasks stays one object, so that its kernel matrices are made
     once.
@@ -327,7 +330,9 @@ def _merge(X: Any, Y: Array, w: Array | None) -> tuple[Any, Array, Array]:
     """Return distinct rows (of X and Y together) in sorted order with the sum of their weights."""
     w = np.ones(len(Y)) if w is None else w
     kept = np.flatnonzero(w > 0)
-    X, Y, w = X[kept], Y[kept], w[kept]
+    X = X[kept]
+    Y = Y[kept]
+    w = w[kept]
     if not fits(_TABLES * 8 * X.shape[0] * X.shape[1]):
         return X, Y, w
     table = np.column_stack([Y, dense(X)])

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
-from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.inputs import KeepsGroups, check_groups
+from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
@@ -51,7 +51,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     * "mtn-fetr": a shared body and ``prior(W) = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]`` as in
       `FETR`; W is learned by back-propagation, S1 and S2 by their closed form after every epoch.
 
-    Inside, every column of X (over the rows of all tasks) and the targets of every task have mean 0 and variance 1;
+    Inside, every column of X (over the rows of all tasks) and the targets of each task have mean 0 and variance 1;
     predictions are in the original units. There are no sample weights; targets of a 2-D `y` may be missing. Prediction
     needs no PyTorch.
 
@@ -92,7 +92,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     task_precision_, task_covariance_ : ndarray of shape (n_tasks, n_tasks)
         Of the tasks ("mtn-fetr").
     objective_ : list of float
-        Mean over the batches of every epoch, summed over the networks.
+        Mean over the batches of each epoch, summed over the networks.
     n_iter_ : int
         Epochs; of several networks, the most.
     converged_ : bool
@@ -104,7 +104,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     H. Zhao, O. Stretcu, A. J. Smola and G. J. Gordon, "Efficient multitask feature and relationship learning", 2017.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         digits=2,
         cite=("caruana1997", "zhao2017"),
         complexity="O(N * weights) per epoch",
@@ -163,7 +163,9 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         alone = self.variant == "stn"
         layers = [data.n_features, *self.hidden, 1 if alone else data.n_tasks]
         weights = sum((a + 1) * b for a, b in itertools.pairwise(layers))
-        related = layers[-2] ** 2 + data.n_tasks**2 if self.variant == "mtn-fetr" else 0
+        related = 0
+        if self.variant == "mtn-fetr":
+            related = layers[-2] ** 2 + data.n_tasks**2
         batch = min(self.batch_size, data.n_rows) * sum(layers)
         copies = 5 + (data.n_tasks if alone else 1) + self.early_stopping
         designs = usual_bytes(data, designs=0) + 8.0 * 4 * data.n_rows * data.n_features
@@ -215,11 +217,9 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         return list(np.split(groups, data.offsets[1:-1]))
 
     def _train(self, data: TaskData, seed: int, groups: Array | None) -> TrainedNetwork:
-        prior = (
-            Prior(self.eta, self.rho, self.lower, self.upper)
-            if self.variant == "mtn-fetr"
-            else None
-        )
+        prior = None
+        if self.variant == "mtn-fetr":
+            prior = Prior(self.eta, self.rho, self.lower, self.upper)
         return train_network(
             data,
             tuple(self.hidden),
@@ -243,11 +243,9 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
                 self.__dict__.pop(f"{name}_covariance_", None)
 
     def _publish(self, result: SolverResult) -> None:
-        self.n_iter_, self.converged_, self.objective_ = (
-            result.n_iter,
-            result.converged,
-            result.objective,
-        )
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self.objective_ = result.objective
         self.gap_ = self.stop_crit_ = None
 
     def _scores_of_tasks(self, X: Any) -> Array:
@@ -260,7 +258,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
 
 
 class _Scaling:
-    """Mean 0 and variance 1 for the columns of X and the targets of every task; constant ones are only centred."""
+    """Mean 0 and variance 1 for the columns of X and the targets of each task; constant ones are only centred."""
 
     def __init__(self, data: TaskData) -> None:
         X = dense(data.X)

@@ -33,7 +33,7 @@ TrainTestData = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter may be: one or several alternatives, joined with ``|``.
+    """The values allowed for a parameter: one or several alternatives, joined with ``|``.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """What is allowed, in words."""
+        """The allowed values, in words."""
         return " or ".join(_text(part) for part in self.parts)
 
     @property
@@ -66,7 +66,9 @@ class Rule:
             for part in self.parts
             for value in part
         )
-        return [list(part) for part in self.parts] if simple else None
+        if simple:
+            return [list(part) for part in self.parts]
+        return None
 
     def accepts(self, value: Any) -> bool:
         """Return whether a value is allowed."""
@@ -116,17 +118,23 @@ def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
 def _text(part: TrainTestData) -> str:
     match part:
         case ("real", low, high, closed):
-            left, right = (
-                "[" if closed in ("left", "both") else "(",
-                "]" if closed in ("right", "both") else ")",
-            )
+            left = "("
+            if closed in ("left", "both"):
+                left = "["
+            right = ")"
+            if closed in ("right", "both"):
+                right = "]"
             return f"a float in {left}{'-inf' if low is None else low}, {'inf' if high is None else high}{right}"
         case ("integer", low):
-            return "an int" if low is None else f"an int in [{low}, inf)"
+            if low is None:
+                return "an int"
+            return f"an int in [{low}, inf)"
         case ("choice", *names):
             return "one of " + ", ".join(map(repr, names))
         case (kind, *rest):
-            return str(rest[0]) if rest else {"none": "None", "bool": "a bool"}[kind]
+            if rest:
+                return str(rest[0])
+            return {"none": "None", "bool": "a bool"}[kind]
     raise TypeError(f"no rule: {part!r}")
 
 
@@ -134,10 +142,8 @@ def _accepts(part: TrainTestData, value: Any) -> bool:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     match part:
         case ("real", low, high, closed):
-            low, high = (
-                -math.inf if low is None else low,
-                math.inf if high is None else high,
-            )
+            low = -math.inf if low is None else low
+            high = math.inf if high is None else high
             at_end = (value == low and closed in ("left", "both")) or (
                 value == high and closed in ("right", "both")
             )
@@ -187,26 +193,23 @@ def hint_rule(hint: Any) -> Rule | None:
     ``Annotated[float, real(0)]`` carries its rule, ``Literal["a", "b"]`` is a choice; bool, int, float, str and None
     are what they say, other classes stand for their instances.
     """
-    kind, args = get_origin(hint), get_args(hint)
+    kind = get_origin(hint)
+    args = get_args(hint)
     if kind is Annotated:
         return next((extra for extra in args[1:] if isinstance(extra, Rule)), None)
     if kind is Literal:
         return choice(*args)
     if kind in (Union, UnionType):
         rules = [hint_rule(part) for part in args]
-        known = [rule for rule in rules if rule is not None]
-        return (
-            Rule(tuple(part for rule in known for part in rule.parts))
-            if len(known) == len(rules)
-            else None
-        )
+        usable = [rule for rule in rules if rule is not None]
+        if len(usable) == len(rules):
+            return Rule(tuple(part for rule in usable for part in rule.parts))
+        return None
     if hint in _HINTS:
         return _HINTS[hint]
-    return (
-        instance(f"a {hint.__name__}", hint)
-        if isinstance(hint, type) and hint is not Any
-        else None
-    )
+    if isinstance(hint, type) and hint is not Any:
+        return instance(f"a {hint.__name__}", hint)
+    return None
 
 
 def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
@@ -221,8 +224,12 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
         value = getattr(estimator, name)
         if rule.accepts(value):
             continue
-        near = suggest(value, rule.names, n=1) if isinstance(value, str) else []
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = []
+        if isinstance(value, str):
+            near = suggest(value, rule.names, n=1)
+        hint = ""
+        if near:
+            hint = f"; did you mean {near[0]!r}?"
         raise ValueError(f"{name} must be {rule.text}, got {value!r}{hint}")
 
 
@@ -268,8 +275,15 @@ def _rules_of(cls: type) -> dict[str, Rule]:
     except NameError:  # a name that only type checkers know
         hints = {}
     parameters = inspect.signature(cls).parameters
-    own = {name: hint_rule(hint) for name, hint in hints.items() if name in parameters}
-    return {name: rule for name, rule in {**rules, **own}.items() if rule is not None}
+    for name, hint in hints.items():
+        if name not in parameters:
+            continue
+        rule = hint_rule(hint)
+        if rule is None:
+            rules.pop(name, None)
+        else:
+            rules[name] = rule
+    return rules
 
 
 _TITLE = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}$\n", re.MULTILINE)
@@ -287,21 +301,21 @@ def sections(docstring: str | None) -> dict[str, str]:
 
 def entries(body: str) -> dict[tuple[str, ...], str]:
     """Return the entries of a section by the names that they document."""
-    found = (entry.rstrip() for entry in _ENTRY.findall(body))
+    lines = (entry.rstrip() for entry in _ENTRY.findall(body))
     return {
         tuple(
             name.strip("* ") for name in e.split("\n")[0].split(" :")[0].split(",")
         ): e
-        for e in found
+        for e in lines
     }
 
 
 def complete_docstring(cls: type) -> str:
     """Return the docstring of a class with what its base classes say of parameters and attributes it shares with them.
 
-    Sections of Notes and References are those of the nearest class that has some.
+    Sections of Notes and References come from the nearest class that has some.
     """
-    own = sections(cls.__doc__)
+    class_sections = sections(cls.__doc__)
     inherited = [
         sections(vars(base).get("__doc__"))
         for base in cls.__mro__
@@ -312,27 +326,31 @@ def complete_docstring(cls: type) -> str:
     parameters, attributes = (
         [entries(base.get(title, "")) for base in inherited] for title in _MERGED
     )
-    known = {p.name for p in signature}
-    own["Parameters"] = _merged(
-        parameters, lambda names: not known.isdisjoint(names), positional
+    parameter_names = {p.name for p in signature}
+    class_sections["Parameters"] = _merged(
+        parameters, lambda names: not parameter_names.isdisjoint(names), positional
     )
     without = getattr(cls, "_without", ())
-    own["Attributes"] = _merged(
+    class_sections["Attributes"] = _merged(
         attributes, lambda names: set(names).isdisjoint(without), []
     )
     for title in ("Notes", "References"):
-        own[title] = next((base[title] for base in inherited if base.get(title)), "")
+        class_sections[title] = next(
+            (base[title] for base in inherited if base.get(title)), ""
+        )
     order = [
         "",
         "Parameters",
         "Attributes",
-        *(title for title in own if title not in _ORDERED),
+        *(title for title in class_sections if title not in _ORDERED),
         *_ORDERED[3:],
     ]
     written = [
-        f"{title}\n{'-' * len(title)}\n{own[title]}" if title else own[""]
+        f"{title}\n{'-' * len(title)}\n{class_sections[title]}"
+        if title
+        else class_sections[""]
         for title in order
-        if own.get(title)
+        if class_sections.get(title)
     ]
     return "\n\n".join(written) + "\n"
 
@@ -347,15 +365,15 @@ def _merged(
     first: list[str],
 ) -> str:
     """Join entries of several classes, the nearest one counting where several document the same name."""
-    found: dict[tuple[str, ...], str] = {}
+    merged: dict[tuple[str, ...], str] = {}
     seen: set[str] = set()
     for documented in classes:
         for names, text in documented.items():
             if wanted(names) and seen.isdisjoint(names):
-                found[names] = text
+                merged[names] = text
         seen |= {name for names in documented for name in names}
-    place = {name: k for k, name in enumerate(first)}
+    position = {name: k for k, name in enumerate(first)}
     ordered = sorted(
-        found, key=lambda names: min(place.get(name, len(first)) for name in names)
+        merged, key=lambda names: min(position.get(name, len(first)) for name in names)
     )
-    return "\n".join(found[names] for names in ordered)
+    return "\n".join(merged[names] for names in ordered)

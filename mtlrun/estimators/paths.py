@@ -96,7 +96,7 @@ class PathCV(KeepsGroups, _Model):
 
     Notes
     -----
-    The model is fitted along the path of every fold, each strength starting from the solution of the one before, and
+    The model is fitted along the path of each fold, each strength starting from the solution of the one before, and
     once on all data with the strength chosen. With the squared loss and more rows than features, the sums of products
     of all rows are computed once; those of a training part are their difference from the sums of its test part, and a
     fold is then solved as a problem of d + 1 rows. Sample weights count in the fits, not in the scores.
@@ -135,7 +135,7 @@ class PathCV(KeepsGroups, _Model):
     ) -> Self:
         """Choose the strength and fit the model.
 
-        Arguments and errors are those of the model without cross-validation, and:
+        Arguments and errors are as in the model without cross-validation, and:
 
         Parameters
         ----------
@@ -187,11 +187,10 @@ class PathCV(KeepsGroups, _Model):
         splits that are listed are positions among those arguments.
         """
         n = data.n_rows
-        ids = (
-            take_column(X, self.task_column)[0]
-            if task_id is None and self.task_column is not None
-            else task_id
-        )
+        if task_id is None and self.task_column is not None:
+            ids = take_column(X, self.task_column)[0]
+        else:
+            ids = task_id
         if isinstance(self.cv, int | np.integer):
             if n < self.cv:
                 raise ValueError(
@@ -205,7 +204,10 @@ class PathCV(KeepsGroups, _Model):
                 pairs: Iterable[Any] = splitter.split(np.empty((n, 0)), y, groups=ids)
             else:
                 targets = _targets_by_row(data)
-                tasks = None if data.shared else _tasks_by_row(data)
+                if data.shared:
+                    tasks = None
+                else:
+                    tasks = _tasks_by_row(data)
                 strata = strata_of(targets, tasks, labels=labels)
                 pairs = group_folds(groups, strata, targets, int(self.cv), seed=0)
         elif groups is not None and hasattr(self.cv, "split"):
@@ -220,16 +222,22 @@ class PathCV(KeepsGroups, _Model):
         elif hasattr(self.cv, "split"):
             pairs = self.cv.split(X, y)
         else:
-            pairs = self.cv if kept is None else _among(self.cv, kept)
-        place = np.arange(n)
+            if kept is None:
+                pairs = self.cv
+            else:
+                pairs = _among(self.cv, kept)
+        fold_of_row = np.arange(n)
         if data.order is not None:
-            place[data.order] = np.arange(n)
-        return [(np.sort(place[train]), np.sort(place[test])) for train, test in pairs]
+            fold_of_row[data.order] = np.arange(n)
+        return [
+            (np.sort(fold_of_row[train]), np.sort(fold_of_row[test]))
+            for train, test in pairs
+        ]
 
     def _walks(
         self, data: TaskData, folds: list[Rows]
     ) -> Iterator[tuple[Array, Array, TaskData]]:
-        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of every fold, and its test part."""
+        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each fold, and its test part."""
         condensed = self._condensed(data, folds)
         for k, (train, test) in enumerate(folds):
             part = data.select_rows(test, complete=False)
@@ -242,10 +250,8 @@ class PathCV(KeepsGroups, _Model):
                 model.fit_intercept = False
             results = model._walk(fitted, self.alphas_)
             self._open += sum(not result.converged for result in results)
-            W, b = (
-                np.stack([result.W for result in results]),
-                np.stack([result.intercept for result in results]),
-            )
+            W = np.stack([result.W for result in results])
+            b = np.stack([result.intercept for result in results])
             if x_mean is not None:
                 b = y_mean - (x_mean.T * W).sum(axis=1)
             elif (
@@ -261,7 +267,9 @@ class PathCV(KeepsGroups, _Model):
         self, data: TaskData, folds: list[Rows]
     ) -> list[tuple[TaskData, Array, Array]] | None:
         """Return training data of d + 1 rows per design, and the means taken off, where that is less work."""
-        designs = data.n_tasks if not data.shared else 1
+        designs = 1
+        if not data.shared:
+            designs = data.n_tasks
         few_features = data.n_rows >= 2 * designs * data.n_features and memory.fits(
             3 * gram_bytes(data)
         )
@@ -271,26 +279,24 @@ class PathCV(KeepsGroups, _Model):
             and self.solver in EQUAL_SOLVERS
         ):
             return None
-        whole, found = TaskStatistics.of_data(data), []
+        statistics = TaskStatistics.of_data(data)
+        condensed = []
         for _, test in folds:
             part = data.select_rows(test, complete=False)
-            rest = (
-                whole - TaskStatistics.of_data(part, like=whole)
-                if part.n_tasks == data.n_tasks
-                else None
-            )
-            if rest is None or (rest.weight <= 1e-9 * whole.weight).any():
+            rest = None
+            if part.n_tasks == data.n_tasks:
+                rest = statistics - TaskStatistics.of_data(part, like=statistics)
+            if rest is None or (rest.weight <= 1e-9 * statistics.weight).any():
                 return None
-            found.append(rest.condensed(centred=self.fit_intercept))
-        return found
+            condensed.append(rest.sufficient_statistics(centred=self.fit_intercept))
+        return condensed
 
     def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
         """Return the metric, averaged over tasks, for coefficients (A, d, T) and intercepts (A, T)."""
-        y = (
-            part.targets
-            if part.observed is None
-            else np.where(part.observed, part.targets, np.nan)
-        )
+        if part.observed is None:
+            y = part.targets
+        else:
+            y = np.where(part.observed, part.targets, np.nan)
         if part.offsets is None:
             Z = (part.X @ W.transpose(1, 2, 0).reshape(W.shape[1], -1)).reshape(
                 *y.shape, -1
@@ -302,16 +308,19 @@ class PathCV(KeepsGroups, _Model):
             )
         if metric in ("mse", "rmse"):
             errors = np.square(Z - y[..., None])
-            known = ~np.isnan(errors)
-            counts = part.sum_by_task(known.astype(np.float64))
-            sums = part.sum_by_task(np.where(known, errors, 0.0))
+            is_scored = ~np.isnan(errors)
+            counts = part.sum_by_task(is_scored.astype(np.float64))
+            sums = part.sum_by_task(np.where(is_scored, errors, 0.0))
             values = np.divide(
                 sums, counts, out=np.full_like(sums, np.nan), where=counts > 0
             )
             return np.nanmean(values if metric == "mse" else np.sqrt(values), axis=0)
         if METRICS[metric].needs == "label":
-            Z = labels_from_scores(Z)  # as in `predict`: a score of 0 is no vote for 1
-        layout = {} if part.offsets is None else {"offsets": part.offsets}
+            Z = labels_from_scores(Z)  # as in `predict`: a score of 0 does not mean 1
+        if part.offsets is None:
+            layout = {}
+        else:
+            layout = {"offsets": part.offsets}
         return np.array(
             [average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))]
         )
@@ -333,19 +342,23 @@ def _targets_by_row(data: TaskData) -> Array:
     targets = data.targets
     if data.observed is not None:
         targets = np.where(data.observed, targets, np.nan)
-    return targets if data.order is None else _unsorted(targets, data.order)
+    if data.order is None:
+        return targets
+    return _unsorted(targets, data.order)
 
 
 def _tasks_by_row(data: TaskData) -> Array:
-    """Return the position of the task of every row, in the order of the rows of `fit`."""
+    """Return the position of the task of each row, in the order of the rows of `fit`."""
     tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
-    return tasks if data.order is None else _unsorted(tasks, data.order)
+    if data.order is None:
+        return tasks
+    return _unsorted(tasks, data.order)
 
 
 def _unsorted(values: Array, order: Array) -> Array:
-    found = np.empty_like(values)
-    found[order] = values
-    return found
+    unsorted = np.empty_like(values)
+    unsorted[order] = values
+    return unsorted
 
 
 class SparseMTLCV(PathCV, SparseMTL):

@@ -7,7 +7,12 @@ from typing import Annotated, ClassVar
 
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
-from mtlrun.estimators.facts import SHRINK_COST, SPECTRAL_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import (
+    SHRINK_COST,
+    SPECTRAL_COST,
+    STRENGTHS,
+    MethodMetadata,
+)
 from mtlrun.estimators.params import choice
 from mtlrun.penalties.norms import L1, L21, TraceNorm
 
@@ -38,7 +43,7 @@ class _Sparse(_SparseNorm):
     R. Tibshirani, "Regression shrinkage and selection via the lasso", Journal of the Royal Statistical Society B, 1996.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("tibshirani1996",),
         elsewhere={
             "scikit-learn `Lasso(a)`": "alpha = n a",
@@ -91,7 +96,7 @@ class _JointFeature(_SparseNorm):
     classification problems", Statistics and Computing, 2010.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("obozinski2010",),
         elsewhere={
             "scikit-learn `MultiTaskLasso(a)`": "alpha = n a",
@@ -145,7 +150,7 @@ class _TraceNorm(PenalizedMTL):
     S. Ji and J. Ye, "An accelerated gradient method for trace norm minimization", ICML 2009.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("ji2009",),
         elsewhere={"MALSAR `Least_Trace`": "alpha = rho1"},
         complexity=SPECTRAL_COST,

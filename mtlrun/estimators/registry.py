@@ -1,6 +1,6 @@
 """The methods by name: what they are, where their classes are, how to make one. Standard library only.
 
-What is known about them was derived from their classes by ``python -m mtlrun.estimators``.
+The metadata was derived from their classes by ``python -m mtlrun.estimators``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators import HOMES
-from mtlrun.estimators.facts import MethodInfo
+from mtlrun.estimators.metadata import MethodInfo
 from mtlrun.utils.plugins import METHODS_GROUP, Plugin, import_named, plugins
 
 __all__ = [
@@ -29,8 +29,10 @@ __all__ = [
 
 
 def _described(plugin: Plugin) -> MethodInfo:
-    """Return the facts about a method of another package, as far as they are known without importing it."""
-    kind = "classifier" if plugin.name.endswith("Classifier") else "regressor"
+    """Return what is known of a method of another package without importing it."""
+    kind = "regressor"
+    if plugin.name.endswith("Classifier"):
+        kind = "classifier"
     summary = f"Method of the package {plugin.source}."
     return MethodInfo(
         plugin.name, plugin.value, summary, kind=kind, losses=[], source=plugin.source
@@ -38,7 +40,7 @@ def _described(plugin: Plugin) -> MethodInfo:
 
 
 _OWN = json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))
-#: All methods by name: those of mtlrun, then those of other packages.
+#: All methods by name: the methods of mtlrun, then those from other packages.
 METHODS: dict[str, MethodInfo] = {
     record["name"]: MethodInfo(**record) for record in _OWN
 }
@@ -50,7 +52,7 @@ METHODS |= {
 
 
 def get_method(name: str) -> MethodInfo:
-    """Return the facts about a method.
+    """Return the metadata of a method.
 
     Raises
     ------
@@ -72,18 +74,18 @@ def class_path(name: str) -> str:
     """
     if ":" in name:
         return name
-    return (
-        f"{HOMES[name]}:{name}"
-        if name not in METHODS and name in HOMES
-        else get_method(name).class_path
-    )
+    if name not in METHODS and name in HOMES:
+        return f"{HOMES[name]}:{name}"
+    return get_method(name).class_path
 
 
 def short_name(path: str) -> str:
     """Return the name that stands for a class of mtlrun wherever its module is; other paths as they are."""
     module, _, name = path.partition(":")
     ours = module.startswith("mtlrun.") and (name in METHODS or name in HOMES)
-    return name if ours and class_path(name) == path else path
+    if ours and class_path(name) == path:
+        return name
+    return path
 
 
 def load_class(name: str) -> type:
@@ -110,17 +112,19 @@ def load_class(name: str) -> type:
             f"cannot import {module_name!r} for the estimator {name!r}: {error}",
             "The module must be installed or on PYTHONPATH.",
         ) from error
-    found = getattr(module, class_name, None)
-    if not _is_estimator(found):
-        what = "no such class" if found is None else "no class with a fit method"
+    cls = getattr(module, class_name, None)
+    if not _is_estimator(cls):
+        problem = "no class with a fit method"
+        if cls is None:
+            problem = "no such class"
         near = suggest(
             class_name, [n for n, value in vars(module).items() if _is_estimator(value)]
         )
         raise ConfigError(
-            f"{name!r}: {class_name!r} is {what} in {module_name!r}",
+            f"{name!r}: {class_name!r} is {problem} in {module_name!r}",
             f"Did you mean {near[0]!r}?" if near else None,
         )
-    return found
+    return cls
 
 
 def build(spec: str | Mapping[str, Any]) -> Any:
@@ -138,23 +142,21 @@ def build(spec: str | Mapping[str, Any]) -> Any:
         spec = {"estimator": spec}
     unknown = set(spec) - {"estimator", "params"}
     if unknown or not isinstance(spec.get("estimator"), str):
-        problem = (
-            f"unknown key {sorted(unknown)[0]!r}"
-            if unknown
-            else "no name under 'estimator'"
-        )
+        problem = "no name under 'estimator'"
+        if unknown:
+            problem = f"unknown key {sorted(unknown)[0]!r}"
         raise ConfigError(
             f"estimator {dict(spec)!r}: {problem}",
             "Write {estimator: NAME, params: {...}}.",
         )
     name = spec["estimator"]
     cls = load_class(name)
-    given = {
+    values = {
         **(METHODS[name].default_params if name in METHODS else {}),
         **(spec.get("params") or {}),
     }
     params = {
-        key: build(value) if _is_spec(value) else value for key, value in given.items()
+        key: build(value) if _is_spec(value) else value for key, value in values.items()
     }
     _check_names(name, cls, params)
     nested = {key: value for key, value in params.items() if "__" in key}
@@ -181,21 +183,20 @@ def _is_spec(value: Any) -> bool:
 def _names_of(cls: type) -> list[str] | None:
     """Return the names of the parameters of a class, None where it takes any; searches make one thousands of times."""
     signature = inspect.signature(cls).parameters.values()
-    return (
-        None
-        if any(p.kind is p.VAR_KEYWORD for p in signature)
-        else [p.name for p in signature]
-    )
+    if any(p.kind is p.VAR_KEYWORD for p in signature):
+        return None
+    return [p.name for p in signature]
 
 
 def _check_names(name: str, cls: type, params: Mapping[str, Any]) -> None:
-    known = _names_of(cls)
-    if known is None:
+    names = _names_of(cls)
+    if names is None:
         return
     for key in params:
-        if key.partition("__")[0] not in known:
-            near = suggest(key, known)
-            hint = (
-                f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known)}."
-            )
+        if key.partition("__")[0] not in names:
+            near = suggest(key, names)
+            if near:
+                hint = f"Did you mean {near[0]!r}?"
+            else:
+                hint = f"It has: {', '.join(names)}."
             raise ConfigError(f"{name} has no parameter {key!r}", hint)

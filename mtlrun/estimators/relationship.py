@@ -10,7 +10,7 @@ import numpy as np
 
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.convex import ConvexMTL
-from mtlrun.estimators.facts import POWERS, SPECTRAL_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import POWERS, SPECTRAL_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.penalty import Penalty
@@ -100,14 +100,10 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
         )
         state = result.info["state"]
         self.rate_ = result.info["rate"]
-        self.feature_precision_, self.task_precision_ = (
-            state.feature.matrix,
-            state.task.matrix,
-        )
-        self.feature_covariance_, self.task_covariance_ = (
-            state.feature.covariance,
-            state.task.covariance,
-        )
+        self.feature_precision_ = state.feature.matrix
+        self.task_precision_ = state.task.matrix
+        self.feature_covariance_ = state.feature.covariance
+        self.task_covariance_ = state.task.covariance
         return result
 
     @abstractmethod
@@ -149,7 +145,7 @@ class FETR(_MatrixNormal):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhao2017",),
         complexity="per round eigendecompositions of d and T and d T (d + T), ragged: times iterations of CG",
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
@@ -165,7 +161,7 @@ class FETR(_MatrixNormal):
 class MTFRL(_MatrixNormal):
     """Multi-task regression with a matrix-normal prior, fitted by flip-flop updates (MTFRL).
 
-    The model and the W-step are those of `FETR`, of which the objective is reported::
+    The model and the W-step are the same as in `FETR`, whose objective is reported::
 
         sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - d log|S2|]
 
@@ -184,7 +180,7 @@ class MTFRL(_MatrixNormal):
     Y. Zhang and J. G. Schneider, "Learning multiple tasks with a sparse matrix-normal penalty", NIPS 2010.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhang2010sparse",),
         complexity="as FETR",
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
@@ -214,7 +210,7 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
     _: KW_ONLY
     variant: Literal["corrected", "paper"] = "corrected"
     eps: Positive = 1e-6
-    #: What the covariance describes.
+    #: Meaning of the covariance.
     _over: ClassVar[str]
 
     @abstractmethod
@@ -226,11 +222,9 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         # The alternation uses no eigenbases, which a warm start would keep.
-        return (
-            super()._fit_data(data)
-            if self.variant == "corrected"
-            else self._solve(data)
-        )
+        if self.variant == "corrected":
+            return super()._fit_data(data)
+        return self._solve(data)
 
     def _solve(
         self,
@@ -304,7 +298,7 @@ class MTFL(_SquaredTrace):
     (1, True)
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("evgeniou2007",),
         complexity=SPECTRAL_COST,
         default_grid={"gamma": STRENGTHS},
@@ -359,7 +353,7 @@ class MTRL(_SquaredTrace):
     [[1, 1, -1], [1, 1, -1], [-1, -1, 1]]
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhang2010convex",),
         complexity=SPECTRAL_COST,
         default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},

@@ -15,7 +15,7 @@ import numpy as np
 
 from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
-from mtlrun.estimators.facts import BOX_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import BOX_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
@@ -44,7 +44,8 @@ class _Spectral(ConvexMTL):
         return [SpectralBox(self.alpha, self.eta, getattr(self, self._k))]
 
     def _warn_of(self, data: TaskData) -> None:
-        k, rank = getattr(self, self._k), min(data.n_features, data.n_tasks)
+        k = getattr(self, self._k)
+        rank = min(data.n_features, data.n_tasks)
         if k >= rank:
             text = (
                 f"{self._k}={k} for {data.n_tasks} tasks with {data.n_features} features: the model is a ridge "
@@ -69,11 +70,11 @@ class _Spectral(ConvexMTL):
         return U, Vt.T, fill_boxes(sigma, self.eta, getattr(self, self._k))
 
 
-def _facts(
+def _metadata(
     k: str, few: tuple[int, ...], cite: str, there: str, alias_of: str = ""
-) -> Facts:
-    """Return the facts of a model whose number of directions is called `k`; a search tries `few` of them."""
-    return Facts(
+) -> MethodMetadata:
+    """Return the metadata of a model whose number of directions is called `k`; a search tries `few` of them."""
+    return MethodMetadata(
         cite=(cite,),
         alias_of=alias_of,
         elsewhere={there: "alpha = rho1, eta = rho2 / rho1"},
@@ -102,7 +103,7 @@ class _Clustered(_Spectral):
     other name, `ConvexASO`. For a given W the best M is known in closed form,
     which leaves a penalty on the singular values of W: the `n_clusters` leading directions cost alpha eta times the
     square, the others alpha (1 + eta). Hence nothing is alternated, and the solution has a duality gap. For
-    ``n_clusters >= min(n_tasks, n_features)`` the model is a ridge regression of every task, and `fit` gives a
+    ``n_clusters >= min(n_tasks, n_features)`` the model is a ridge regression of each task, and `fit` gives a
     `DegenerateModelWarning`.
 
     References
@@ -110,7 +111,7 @@ class _Clustered(_Spectral):
     J. Zhou, J. Chen and J. Ye, "Clustered multi-task learning via alternating structure optimization", NIPS 2011.
     """
 
-    facts: ClassVar = _facts(
+    metadata: ClassVar = _metadata(
         "n_clusters", (1, 2, 3, 5), "zhou2011clustered", "MALSAR `Least_CMTL`"
     )
     _k = "n_clusters"
@@ -162,7 +163,7 @@ class _SharedSubspace(_Spectral):
     singular values of W alone, and are equal. M relaxes the projection on the shared
     subspace, which `shared_subspace` returns; `task_relation` returns the same directions
     among the tasks. For ``n_components >= min(n_tasks, n_features)`` the model is a
-    ridge regression of every task, and `fit` gives a `DegenerateModelWarning`.
+    ridge regression of each task, and `fit` gives a `DegenerateModelWarning`.
 
     References
     ----------
@@ -170,7 +171,7 @@ class _SharedSubspace(_Spectral):
     ICML 2009.
     """
 
-    facts: ClassVar = _facts(
+    metadata: ClassVar = _metadata(
         "n_components",
         (1, 3),
         "chen2009",
@@ -201,4 +202,6 @@ class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
         subject to 0 <= M <= I, tr(M) = n_components
     """
 
-    facts: ClassVar = replace(_SharedSubspace.facts, alias_of="ClusteredMTLClassifier")
+    metadata: ClassVar = replace(
+        _SharedSubspace.metadata, alias_of="ClusteredMTLClassifier"
+    )

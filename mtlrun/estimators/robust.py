@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL, PathMTL
-from mtlrun.estimators.facts import SPECTRAL_COST, Facts
+from mtlrun.estimators.metadata import SPECTRAL_COST, MethodMetadata
 from mtlrun.estimators.mixtures import warn_if_degenerate
 from mtlrun.estimators.params import (
     NONE,
@@ -78,7 +78,7 @@ class _Robust(PathMTL):
         is neither accelerated nor balanced.
     form : {"eigenbasis", "paper"}, default "eigenbasis"
         For "apg" and "ladm": with the squared loss on a shared design in an eigenbasis of it, which changes no iterate;
-        or as in the paper with products of `X` itself and the full SVD of every iterate, which takes longer.
+        or as in the paper with products of `X` itself and the full SVD of each iterate, which takes longer.
     eps : float, default 1e-5
         For the paper's stopping rules.
 
@@ -87,7 +87,7 @@ class _Robust(PathMTL):
     low_rank_, outlier_ : ndarray of shape (n_tasks, n_features)
         The two parts L' and E'; their sum is `coef_`.
     stop_crit_ : float
-        What the stopping rule looked at: the duality gap, or the paper's relative change.
+        Last value of the stopping rule: the duality gap, or the paper's relative change.
 
     Notes
     -----
@@ -105,7 +105,7 @@ class _Robust(PathMTL):
     Transactions on Neural Networks and Learning Systems, 2015.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("chen2011", "pan2015"),
         elsewhere={
             "MALSAR `Least_RMTL` (no 1/2)": "lam = rho2 / rho1, beta = 1 / rho1"
@@ -235,10 +235,14 @@ class _Robust(PathMTL):
             "accelerated",
             "balanced",
         )
-        return "paper" if self.variant == "paper" or grows else "gap"
+        if self.variant == "paper" or grows:
+            return "paper"
+        return "gap"
 
     def _knob(self) -> str:
-        return "eps" if self._stop() == "paper" else "tol"
+        if self._stop() == "paper":
+            return "eps"
+        return "tol"
 
 
 class RobustMTL(RegressorMTL, _Robust):
@@ -284,7 +288,7 @@ class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
 
 
 class BlockFit(NamedTuple):
-    """What the fit of one block returns."""
+    """The result of the fit of one block."""
 
     result: SolverResult
     seconds: float
@@ -297,7 +301,7 @@ class _Divide(BaseMTL):
     Parameters
     ----------
     base : RobustMTL or another convex model, default None
-        What is solved on the blocks; its part 0 is projected, and its intercepts are fitted again after the projection.
+        The model fitted on the blocks; its part 0 is projected, and its intercepts are fitted again after the projection.
         None is ``RobustMTL()``. Nested parameters are set as ``base__lam`` and so on.
     n_blocks : int, default 10
         With fewer tasks than that, every task is a block.
@@ -320,13 +324,13 @@ class _Divide(BaseMTL):
     low_rank_, outlier_ : ndarray of shape (n_tasks, n_features)
         The two parts of `coef_`.
     blocks_ : list of ndarray
-        Positions in `tasks_` of the tasks of every block.
+        Positions in `tasks_` of the tasks of each block.
     block_used_ : int or None
         The block whose low-rank part gave U.
     projection_rank_ : int or None
         Number of columns of U.
     block_seconds_ : ndarray of shape (number of blocks,)
-        Seconds of every block: their sum is the work, their maximum the time on enough processors.
+        Seconds of each block: their sum is the work, their maximum the time on enough processors.
     setup_seconds_ : float
         Seconds of the decomposition that the blocks of a shared design have in common; not part of `block_seconds_`.
     objective_ : list of one float
@@ -352,7 +356,7 @@ class _Divide(BaseMTL):
     Transactions on Neural Networks and Learning Systems, 2015.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("pan2015",),
         complexity="that of the base estimator with T / n_blocks tasks, n_blocks times, in parallel",
         default_params={"base": {"estimator": "RobustMTL"}},
@@ -377,7 +381,10 @@ class _Divide(BaseMTL):
     random_state: Any = 0
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        base = RobustMTL() if self.base is None else clone(self.base)
+        if self.base is None:
+            base = RobustMTL()
+        else:
+            base = clone(self.base)
         check_params(base, base._rules)
         loss = base._loss()
         loss.check_targets(data.targets, data.effective_weights())
@@ -410,17 +417,19 @@ class _Divide(BaseMTL):
     def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[BlockFit]:
         """Fit all blocks, in parallel with `n_jobs`; a shared design is decomposed once for all of them."""
         begin = time.perf_counter()
-        whole = base._decompose(data) if data.shared else None
+        rotation = None
+        if data.shared:
+            rotation = base._decompose(data)
         self.setup_seconds_ = time.perf_counter() - begin
         blocks = [data.subset_tasks(tasks) for tasks in self.blocks_]
         calls = (
-            delayed(_fit_block)(base, block, _rotation(base, whole, block))
+            delayed(_fit_block)(base, block, _rotation(base, rotation, block))
             for block in blocks
         )
         fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls))
         self.block_seconds_ = np.array([fit.seconds for fit in fits])
-        said = Counter(warning for fit in fits for warning in set(fit.warnings))
-        for (category, message), count in said.items():
+        counts = Counter(warning for fit in fits for warning in set(fit.warnings))
+        for (category, message), count in counts.items():
             warnings.warn(
                 f"{count} of {len(fits)} blocks: {message}", category, stacklevel=4
             )
@@ -453,12 +462,12 @@ class _Divide(BaseMTL):
 
 
 def _rotation(
-    base: ConvexMTL, whole: Rotation | None, block: TaskData
+    base: ConvexMTL, rotation: Rotation | None, block: TaskData
 ) -> Rotation | None:
-    """Return the decomposition of a block as part of that of all tasks, None where it must be made anew."""
-    if not isinstance(whole, SharedRotation) or base._solver_for(block) == "fista":
+    """Return the decomposition of a block from the decomposition of all tasks, None where it must be made anew."""
+    if not isinstance(rotation, SharedRotation) or base._solver_for(block) == "fista":
         return None
-    return whole.retarget(base._designs(block))
+    return rotation.retarget(base._designs(block))
 
 
 def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> BlockFit:
@@ -508,8 +517,8 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
     Without a `base` the squared loss on labels -1/+1 is used.
     """
 
-    facts: ClassVar = replace(
-        _Divide.facts,
+    metadata: ClassVar = replace(
+        _Divide.metadata,
         default_params={"base": {"estimator": "RobustMTLClassifier"}},
         losses=("logistic", "squared_hinge", "squared"),
     )
@@ -536,7 +545,7 @@ def make_blocks(
     Returns
     -------
     list of ndarray
-        Positions of the tasks of every block.
+        Positions of the tasks of each block.
     """
     T = data.n_tasks
     n_blocks = min(n_blocks, T)
@@ -555,7 +564,7 @@ def make_blocks(
 
 
 def _directions(data: TaskData) -> Array:
-    """Return X_t'(y_t - mean) of every task with length one, shape (T, d)."""
+    """Return X_t'(y_t - mean) of each task with length one, shape (T, d)."""
     w = data.full_weights()
     centred = data.targets - data.spread(
         data.sum_by_task(w * data.targets) / data.sum_by_task(w)
@@ -568,11 +577,9 @@ def _directions(data: TaskData) -> Array:
 def column_space(L: Array) -> Array:
     """Return the left singular vectors of the compact SVD, shape (d, rank); none for a zero matrix."""
     U, s, _ = scipy.linalg.svd(L, full_matrices=False, check_finite=False)
-    rank = (
-        int(np.sum(s > s[0] * max(L.shape) * np.finfo(np.float64).eps))
-        if s.size and s[0] > 0
-        else 0
-    )
+    rank = 0
+    if s.size and s[0] > 0:
+        rank = int(np.sum(s > s[0] * max(L.shape) * np.finfo(np.float64).eps))
     return np.asarray(U[:, :rank])
 
 
@@ -588,8 +595,8 @@ def choose_block(low_rank: Sequence[Array], projection: str, *, skip_zero: bool)
         With "first", take the first block that is not zero (when all are, block 0).
     """
     if projection == "best":
-        whole = np.hstack(list(low_rank))
-        kept = [np.linalg.norm(column_space(L).T @ whole) for L in low_rank]
+        stacked = np.hstack(list(low_rank))
+        kept = [np.linalg.norm(column_space(L).T @ stacked) for L in low_rank]
         return int(np.argmax(kept))
     if not skip_zero:
         return 0

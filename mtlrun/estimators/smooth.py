@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import KW_ONLY, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
-from scipy.stats import chi2
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.frames import column_names, take_column
 from mtlrun.data.weights import warn_of_scale
+from mtlrun.errors import listed
 from mtlrun.estimators.base import (
-    BaseMTL,
     ClassifierMTL,
     RegressorMTL,
     rows_by_code,
 )
-from mtlrun.estimators.facts import Facts
 from mtlrun.estimators.hierarchical_labels import LOGISTIC_VARIANCE
 from mtlrun.estimators.inputs import weighted_rows
-from mtlrun.estimators.params import Count, NonNegative, Positive, satisfies
+from mtlrun.estimators.metadata import MethodMetadata
+from mtlrun.estimators.smooth_base import (
+    CommonParts,
+    FlatRows,
+    SmoothModel,
+    TargetParts,
+    TaskParts,
+)
 from mtlrun.estimators.smooth_results import (
-    PartialDependence,
     PartTest,
-    format_part_test,
 )
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData, dense, is_sparse
+from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.smooth import (
     SmoothFit,
-    SmoothOptions,
-    estimation_rows,
     fit_smooth,
-    part_statistic,
     smooth_prior,
     standardized,
 )
 from mtlrun.solvers.hierarchical.smooth_blocks import (
-    MAX_EXACT_ROWS,
-    MAX_KEPT_BYTES,
     BlockList,
     SmoothData,
 )
@@ -56,517 +49,30 @@ from mtlrun.solvers.hierarchical.smooth_labels import (
 from mtlrun.solvers.hierarchical.smooth_marginal import SmoothMarginal
 from mtlrun.solvers.hierarchical.smooth_parts import (
     COMMON_PARTS,
-    MAX_ADDITIVE_COLUMNS,
-    MAX_CROSSED_LEVELS,
-    N_KNOTS,
     TASK_PARTS,
-    LevelFactor,
-    SmoothDesign,
     SmoothRows,
-    Standardizer,
     content_keys,
-    make_design,
 )
-from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
+from mtlrun.solvers.hierarchical.smooth_targets import (
+    FOREST,
+    TARGET_PARTS,
+    TARGETS,
+    SmoothTargets,
+    TargetData,
+    fit_targets,
+)
 from mtlrun.utils.processes import limited_threads
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-
-def _is_subset_of(names: tuple[str, ...]) -> Any:
-    """Return the rule of a tuple or list of some of these names."""
-    text = f"a tuple of some of {', '.join(map(repr, names))}, each at most once"
-
-    def accepts(value: Any) -> bool:
-        is_list = isinstance(value, tuple | list)
-        return is_list and set(value) <= set(names) and len(set(value)) == len(value)
-
-    return satisfies(text, accepts)
+#: Why numbers of the second version differ from the first.
+TARGETS_CHANGE = (
+    "Targets on the same rows are each fitted alone, and mixed with their principal "
+    "components and a forest."
+)
 
 
-def _is_column_list(value: Any) -> bool:
-    is_list = isinstance(value, tuple | list)
-    return is_list and all(isinstance(name, str | int | np.integer) for name in value)
-
-
-CommonParts = Annotated[Any, _is_subset_of(COMMON_PARTS)]
-TaskParts = Annotated[Any, _is_subset_of(TASK_PARTS)]
-LevelColumns = Annotated[
-    Any, satisfies("a tuple of columns (names or positions)", _is_column_list)
-]
-Seed = Annotated[
-    Any,
-    satisfies(
-        "an int in [0, inf)",
-        lambda value: (
-            isinstance(value, int | np.integer)
-            and not isinstance(value, bool)
-            and value >= 0
-        ),
-    ),
-]
-
-
-#: Rows that a partial dependence averages over, and values of its column.
-N_BACKGROUND_ROWS = 50
-N_GRID_VALUES = 30
-
-
-@dataclass(frozen=True)
-class FlatRows:
-    """Every observed target with positive weight as a row, sorted by task.
-
-    Attributes
-    ----------
-    row : ndarray of int, shape (N,)
-        Row of the design.
-    code : ndarray of int, shape (N,)
-        Position of the task.
-    target, weight : ndarray of shape (N,)
-    """
-
-    row: Array
-    code: Array
-    target: Array
-    weight: Array
-
-    @classmethod
-    def of(cls, data: TaskData) -> FlatRows:
-        """Return the rows of any layout."""
-        weights = data.full_weights()
-        if data.shared:
-            observed = weights > 0
-            code, row = np.nonzero(observed.T)
-            return cls(row, code, data.targets[row, code], weights[row, code])
-        code = np.repeat(np.arange(data.n_tasks), data.sizes)
-        row = np.flatnonzero(weights > 0)
-        return cls(row, code[row], data.targets[row], weights[row])
-
-
-class _SmoothModel(BaseMTL):
-    """What smooth hierarchical models share.
-
-    Parameters
-    ----------
-    n_centers : int, default 150
-        Rows at which kernels of several columns are exact for the common parts.
-    prior_rate : float, default 1.0
-        Rate of an exponential prior of the standard deviation of every curved part,
-        relative to the noise. It keeps tables of less than a hundred rows from fitting
-        curves to noise; 0 is plain restricted likelihood.
-    max_rows : int, default 4000
-        With more rows the variances are estimated from whole tasks with about so many
-        rows, chosen by their content and `random_state`; the functions are estimated
-        from all rows.
-    tol : float, default 1e-6
-        The solver stops when a further step is predicted to lower minus twice the
-        log-likelihood by less.
-    max_iter : int, default 100
-        Newton steps at most, of every start.
-    random_state : int, default 0
-        Chooses the centers, and the tasks that the variances are estimated from.
-    levels : tuple of columns, default ()
-        Columns of X, by name or position, that hold further groups: each gets a level
-        per group with one variance. A column is nested if every group occurs in one
-        task only, otherwise crossed with the tasks (at most 2,000 groups). They are no
-        features. A group without training rows has level zero, with its variance.
-    unseen : {"error", "mean"}, default "error"
-        What `predict` does for a task without training data: raise an error, or predict
-        the common function.
-
-    Attributes
-    ----------
-    variances_ : dict of str to float
-        Variance of every part at a standardized row, in squared units of the targets.
-        Parts that all tasks share have the names of `common_parts`; those of single
-        tasks are ``task level`` and so on; further groups are ``levels of COLUMN``.
-        Zero: the part is not needed, as far as the rows can tell.
-    variance_shares_ : dict of str to float
-        Expected share of every part, and of the ``noise``, in the variance of the
-        targets.
-    objective_ : list of float
-        Minus twice the restricted log-likelihood and log prior along the accepted
-        steps; it never rises.
-    gap_ : float
-        By how much a further step, or a part that is zero, would lower the last value,
-        as its quadratic model says. Equal to `stop_crit_`.
-    n_iter_ : int
-        Evaluations of the likelihood.
-
-    Notes
-    -----
-    A weight is a precision: the noise of a row has variance s2 / weight. A constant
-    factor on all weights changes nothing. A model keeps its standardized rows, which
-    its functions are made of.
-
-    Curves interpolate; they do not extrapolate. Beyond the range of the training rows
-    they return to the linear parts.
-
-    References
-    ----------
-    C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning",
-    MIT Press, 2006. A. R. Gilmour, R. Thompson and B. R. Cullis, "Average information
-    REML", Biometrics, 1995.
-    """
-
-    _without = ("coef_", "intercept_")
-    _remedy: ClassVar[str] = "Use fewer rows, fewer centers (n_centers) or fewer parts."
-
-    _: KW_ONLY
-    n_centers: Count = 150
-    prior_rate: NonNegative = 1.0
-    max_rows: Count = 4000
-    tol: Positive = 1e-6
-    max_iter: Count = 100
-    random_state: Seed = 0
-    levels: LevelColumns = ()
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of common parts and of parts of a task."""
-        raise NotImplementedError
-
-    # ---------------------------------------------------------------- reading
-
-    def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
-        """Return X with codes in the columns `levels`, and the task ids."""
-        if len(self.levels):
-            X = self._with_codes(X, reset)
-        elif reset:
-            self._level_groups: list[dict[Any, int]] = []
-            self._level_positions = np.zeros(0, dtype=int)
-        X, ids = super()._read_X(X, task_id, reset=reset)
-        return X, ids
-
-    def _with_codes(self, X: Any, reset: bool) -> Any:
-        """Return a copy of X with codes of groups; -1 is an unknown group."""
-        if is_sparse(X):
-            X = X.toarray()
-        groups: list[dict[Any, int]] = [] if reset else self._level_groups
-        columns = {}
-        for number, name in enumerate(self.levels):
-            names = column_names(X)
-            if isinstance(name, str) and (names is None or name not in names):
-                shown = "no names" if names is None else ", ".join(map(str, names[:10]))
-                raise ValueError(
-                    f"levels: X has no column {name!r}; its columns have {shown}"
-                )
-            values, position = take_column(X, name)
-            values = np.asarray(values)
-            is_missing = np.array([value is None or value != value for value in values])
-            if is_missing.any():
-                raise ValueError(
-                    f"levels: column {name!r} has no value in {is_missing.sum()} rows, "
-                    f"the first is row {is_missing.argmax()}; "
-                    "give these rows a group of their own"
-                )
-            if reset:
-                distinct = np.unique(values).tolist()
-                groups.append({group: code for code, group in enumerate(distinct)})
-            known = groups[number]
-            found = [known.get(value, -1) for value in values.tolist()]
-            columns[position] = np.array(found, dtype=float)
-        if len(columns) < len(self.levels):
-            raise ValueError(f"levels names a column twice: {tuple(self.levels)}")
-        task_position = None
-        if self.task_column is not None:
-            task_position = take_column(X, self.task_column)[1]
-        if task_position in columns:
-            raise ValueError(
-                f"levels names the task column {self.task_column!r}; "
-                "tasks have levels anyway"
-            )
-        if reset:
-            self._level_groups = groups
-            positions = np.fromiter(columns, dtype=int)
-            if task_position is not None:
-                # The task column is taken out of X.
-                positions = positions - (positions > task_position)
-            self._level_positions = positions
-        names = column_names(X)
-        if names is None:
-            X = np.array(X, dtype=object)
-            for position, codes in columns.items():
-                X[:, position] = codes
-            return X
-        frame = pd.DataFrame({name: np.asarray(X[name]) for name in names})
-        for position, codes in columns.items():
-            frame.isetitem(position, codes)
-        return frame
-
-    def _rows(self, X: Any) -> SmoothRows:
-        """Return rows as the parts see them."""
-        X = dense(X)
-        levels = X[:, self._level_positions].astype(int)
-        return SmoothRows(self._standardizer.transform(X), levels)
-
-    def _factors(self, rows: SmoothRows, code: Array) -> tuple[LevelFactor, ...]:
-        """Return the further grouping factors, nested in the tasks or crossed."""
-        names = getattr(self, "feature_names_in_", None)
-        factors = []
-        for number, position in enumerate(self._level_positions):
-            name = str(names[position]) if names is not None else str(position)
-            groups = rows.levels[:, number]
-            pairs = np.unique(np.column_stack([groups, code]), axis=0)
-            n_levels = len(self._level_groups[number])
-            is_nested = len(pairs) == len(np.unique(groups))
-            if not is_nested and n_levels > MAX_CROSSED_LEVELS:
-                raise ValueError(
-                    f"levels: column {name!r} has {n_levels} groups that are crossed "
-                    f"with the tasks, at most {MAX_CROSSED_LEVELS} are possible. Make "
-                    "it the task column and the tasks the levels, merge rare groups, "
-                    "or leave it out"
-                )
-            factors.append(LevelFactor(name, is_nested, n_levels))
-        return tuple(factors)
-
-    def _task_rows(self, data: TaskData, flat: FlatRows) -> SmoothData:
-        """Return the rows as the solver needs them; sets how new rows are read."""
-        X = dense(data.X)
-        total = np.bincount(flat.row, flat.weight, len(X))
-        features = X.copy()
-        # Codes of groups are no features: constant columns are left out.
-        features[:, self._level_positions] = 0.0
-        self._standardizer = Standardizer.fit(features, total)
-        every = self._rows(X)
-        used = np.flatnonzero(total > 0)
-        rows = every.take(flat.row)
-        common_parts, task_parts = self._parts()
-        design = make_design(
-            every.take(used),
-            total[used],
-            common_parts=tuple(common_parts),
-            task_parts=tuple(task_parts),
-            factors=self._factors(rows, flat.code),
-            n_centers=self.n_centers,
-            seed=int(self.random_state),
-        )
-        return SmoothData(design, rows, flat.code, flat.target, 1 / flat.weight)
-
-    def _options(self) -> SmoothOptions:
-        return SmoothOptions(
-            prior_rate=self.prior_rate,
-            max_rows=self.max_rows,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            seed=int(self.random_state),
-        )
-
-    def _bytes(self, data: TaskData) -> float:
-        p = data.n_features
-        m = p + N_KNOTS * min(p, MAX_ADDITIVE_COLUMNS) + 2 * self.n_centers
-        sizes = np.minimum(data.sizes, MAX_EXACT_ROWS).astype(float)
-        blocks = 8.0 * float(data.sizes @ (2 * m + 5 * sizes))
-        return 8.0 * (3 * data.targets.size * p + 8 * m * m) + 3 * min(
-            blocks, float(MAX_KEPT_BYTES)
-        )
-
-    # ---------------------------------------------------------------- results
-
-    def _publish(self, result: SolverResult) -> None:
-        """Set the fitted attributes; warn when the solver did not converge."""
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.objective_ = list(result.objective)
-        self.gap_ = result.gap
-        self.stop_crit_ = result.stop_crit
-        if not result.converged:
-            message = self._convergence_message(result)
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
-
-    def _result(self, fit: SmoothFit) -> SolverResult:
-        """Return the path and the certificate of a fit."""
-        variances = fit.variances
-        return SolverResult(
-            parts=np.zeros((1, 0, 0)),
-            intercept=np.zeros(0),
-            converged=variances.converged,
-            n_iter=fit.n_evaluations,
-            objective=list(variances.path),
-            gap=variances.predicted_reduction,
-            stop_crit=variances.predicted_reduction,
-        )
-
-    @property
-    def _design(self) -> SmoothDesign:
-        return self._posterior.data.design
-
-    def _publish_fit(self, fit: SmoothFit, noise: float) -> None:
-        """Set the posterior, and the variances in squared units of the targets.
-
-        `noise` is the mean variance of the noise, in the units of the solver.
-        """
-        posterior = fit.posterior
-        self._posterior: SmoothPosterior = posterior
-        names = self._design.names
-        unit = self._unit**2
-        values = posterior.s2 * posterior.theta * unit
-        self.variances_ = dict(zip(names, values.tolist(), strict=True))
-        expected = np.append(posterior.part_variances(), noise)
-        shares = expected / max(expected.sum(), 1e-300)
-        self.variance_shares_ = dict(
-            zip([*names, "noise"], shares.tolist(), strict=True)
-        )
-
-    def _criterion(self, data: SmoothData) -> Criterion:
-        """Return minus twice the log-likelihood of rows."""
-        raise NotImplementedError
-
-    def _prior(self, data: SmoothData) -> VariancePrior:
-        """Return the prior of the variances."""
-        raise NotImplementedError
-
-    def part_tests(self) -> list[PartTest]:
-        """Test for every part whether its variance is zero, by likelihood ratios.
-
-        The model is fitted again without each part, on the rows that the variances were
-        estimated from.
-
-        Returns
-        -------
-        list of PartTest
-            In the order of `variances_`.
-        """
-        check_is_fitted(self, "_posterior")
-        options = self._options()
-        index = estimation_rows(self._training, options)
-        subset = self._training
-        if len(index) < len(subset.codes):
-            subset = subset.take(index)
-        theta = self._posterior.theta
-        tests = []
-        with limited_threads(1, "blas"):
-            criterion = self._criterion(subset)
-            for position, part in enumerate(self.variances_):
-                statistic = part_statistic(
-                    criterion, self._prior(subset), theta, position, options
-                )
-                p_value = 1.0
-                if theta[position] > 0:
-                    p_value = 0.5 * float(chi2.sf(statistic, 1))
-                share = self.variance_shares_[part]
-                sentence = format_part_test(part, statistic, p_value, share)
-                tests.append(PartTest(part, statistic, p_value, share, sentence))
-        return tests
-
-    def partial_dependence(
-        self,
-        column: int | str,
-        *,
-        task: Any = None,
-        values: Any = None,
-        n_rows: int = N_BACKGROUND_ROWS,
-    ) -> PartialDependence:
-        """Return how the function depends on one column, with its standard deviation.
-
-        The function is averaged over rows of training in which the column takes each of
-        the values.
-
-        Parameters
-        ----------
-        column : int or str
-            Position or name of a column of X, the task column left out.
-        task : object, optional
-            A task of `tasks_`; default: the function that all tasks share.
-        values : array-like of shape (n_values,), optional
-            Default: 30 values between the quantiles 0.02 and 0.98 of the column in
-            training.
-        n_rows : int, default 50
-            Rows to average over, chosen by their content; the same for all tasks.
-
-        Returns
-        -------
-        PartialDependence
-
-        Raises
-        ------
-        ValueError
-            For an unknown column or task, a column of groups, or one that is constant
-            in training.
-        """
-        check_is_fitted(self, "_posterior")
-        position, name = self._column(column)
-        place = np.flatnonzero(self._standardizer.columns == position)
-        if not len(place):
-            raise ValueError(
-                f"column {name!r} is constant in training, or holds groups; "
-                "choose one that varies"
-            )
-        j = int(place[0])
-        center = self._standardizer.mean[j]
-        unit = self._standardizer.std[j]
-        data = self._training
-        if values is None:
-            low, high = center + unit * np.quantile(data.rows.z[:, j], [0.02, 0.98])
-            values = np.linspace(low, high, N_GRID_VALUES)
-        values = check_array(values, ensure_2d=False, dtype=np.float64)
-        keys = content_keys(data.rows.z, data.target, int(self.random_state))
-        background = data.rows.take(np.argsort(keys, kind="stable")[:n_rows])
-        z = np.tile(background.z, (len(values), 1))
-        z[:, j] = np.repeat((values - center) / unit, len(background))
-        levels = np.full((len(z), background.levels.shape[1]), -1)
-        code = -1
-        if task is not None:
-            matches = np.flatnonzero(self.tasks_ == task)
-            if not len(matches):
-                raise ValueError(
-                    f"task={task!r} is not a task of the model; see tasks_"
-                )
-            code = int(matches[0])
-        mean, variance = self._posterior.moments(
-            SmoothRows(z, levels),
-            code,
-            n_averaged=len(background),
-            is_common=task is None,
-        )
-        return PartialDependence(
-            column=name,
-            task=task,
-            values=values,
-            mean=self._center + self._unit * mean,
-            std=self._unit * np.sqrt(variance),
-        )
-
-    def _column(self, column: int | str) -> tuple[int, str]:
-        """Return position and name of a column.
-
-        Raises
-        ------
-        ValueError
-            If there is no such column.
-        """
-        n_columns = self.n_features_in_
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        if isinstance(column, str) and column in names:
-            return names.index(column), column
-        if not isinstance(column, str) and -n_columns <= int(column) < n_columns:
-            position = int(column) % n_columns
-            return position, names[position] if names else str(position)
-        known = ", ".join(names[:10]) if names else f"positions 0 to {n_columns - 1}"
-        raise ValueError(f"there is no column {column!r}; the model has {known}")
-
-    # ---------------------------------------------------------------- prediction
-
-    def _scores_of_tasks(self, X: Any) -> Array:
-        """Return the predictions of all rows for all tasks, (n, T)."""
-        rows = self._rows(X)
-        columns = [self._task_scores(rows, t) for t in range(len(self.tasks_))]
-        return np.column_stack(columns)
-
-    def _scores_of_rows(self, X: Any, codes: Array) -> Array:
-        """Return one prediction per row; code -1 is a task without training rows."""
-        rows = self._rows(X)
-        scores = np.empty(len(codes))
-        for index in rows_by_code(codes):
-            scores[index] = self._task_scores(rows.take(index), int(codes[index[0]]))
-        return scores
-
-    def _task_scores(self, rows: SmoothRows, task: int) -> Array:
-        """Return the predictions of rows of one task."""
-        mean = self._posterior.mean(rows, task)
-        return np.asarray(self._center + self._unit * mean)
-
-
-class _SmoothRegressor(RegressorMTL, _SmoothModel):
+class _SmoothRegressor(RegressorMTL, SmoothModel):
     """Smooth models of numbers.
 
     Attributes
@@ -579,7 +85,16 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
         rows of weight 0.
     """
 
+    def _target_parts(self) -> tuple[str, ...]:
+        """Return what predictions of targets on the same rows are mixed.
+
+        Empty: such targets are tasks like others.
+        """
+        return ()
+
     def _fit_data(self, data: TaskData) -> SolverResult:
+        if data.shared and data.n_tasks > 1 and len(self._target_parts()):
+            return self._fit_targets(data)
         flat = FlatRows.of(data)
         # A constant factor on all weights changes nothing.
         flat = replace(flat, weight=flat.weight / flat.weight.mean())
@@ -590,7 +105,7 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
             self._training = rows
             noise = fit.posterior.s2 * float(rows.noise.mean())
             self._publish_fit(fit, noise)
-        self.noise_variance_ = self._posterior.s2 * self._unit**2
+        self.noise_variance_: Any = self._posterior.s2 * self._unit**2
         self.loo_ = self._leave_one_out(data, flat, fit)
         return self._result(fit)
 
@@ -612,6 +127,143 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
             loo[rows] = self.loo_
             self.loo_ = loo
         return self
+
+    # ---------------------------------------------------------------- targets
+
+    @property
+    def _targets(self) -> SmoothTargets | None:
+        """The model of targets on the same rows; None for tasks with their own rows."""
+        model: SmoothTargets | None = getattr(self, "_target_model", None)
+        return model
+
+    def _fit_targets(self, data: TaskData) -> SolverResult:
+        """Fit targets on the same rows, each alone and by their components."""
+        weights = data.full_weights()
+        targets = np.where(weights > 0, data.targets, np.nan)
+        total = weights.sum(axis=1)
+        rows = self._read_training(data, total)
+        design = self._make_design(
+            rows,
+            total,
+            # What tasks share elsewhere, every target has for itself here.
+            common_parts=self._parts()[0] or COMMON_PARTS,
+            task_parts=(),
+            factors=self._factors(rows, None),
+        )
+        used = np.flatnonzero(total > 0)
+        self._training_targets = TargetData(
+            design, rows.take(used), targets[used], weights[used]
+        )
+        with limited_threads(1, "blas"):
+            fit = fit_targets(
+                self._training_targets,
+                self._options(),
+                self._target_parts(),
+                has_joint_forest=self._has_joint_forest(),
+            )
+        self._target_model = fit.model
+        self.noise_variance_ = fit.model.targets.noise * fit.model.calibration
+        self.loo_ = np.full(data.targets.shape, np.nan)
+        self.loo_[used] = fit.leave_one_out
+        self.mixture_ = dict(zip(fit.model.names, fit.model.mixture, strict=True))
+        self._publish_parts(fit.model)
+        fits = fit.fits
+        return SolverResult(
+            parts=np.zeros((1, 0, 0)),
+            intercept=np.zeros(0),
+            converged=all(outputs.converged for outputs in fits),
+            n_iter=sum(outputs.n_evaluations for outputs in fits),
+            objective=[
+                sum(outputs.start for outputs in fits),
+                sum(outputs.objective for outputs in fits),
+            ],
+            gap=max(outputs.gap for outputs in fits),
+            stop_crit=max(outputs.gap for outputs in fits),
+        )
+
+    def _has_joint_forest(self) -> bool:
+        """Whether one forest predicts all targets."""
+        return True
+
+    def _publish_parts(self, model: SmoothTargets) -> None:
+        """Set the variances of the parts, an array over the targets for each."""
+        alone = model.targets
+        values = alone.theta * alone.noise[:, None]
+        self.variances_ = dict(zip(model.design.names, values.T, strict=True))
+        expected = alone.part_variances(self._training_targets.features())
+        expected = np.column_stack([expected, alone.noise])
+        shares = expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
+        names = [*model.design.names, "noise"]
+        self.variance_shares_ = dict(zip(names, shares.T, strict=True))
+
+    def part_tests(self) -> list[PartTest]:
+        check_is_fitted(self)
+        model = self._targets
+        if model is None:
+            return super().part_tests()
+        tests = []
+        with limited_threads(1, "blas"):
+            for j, task in enumerate(self.tasks_.tolist()):
+                data = self._training_targets.output(j)[0]
+                shares = {
+                    part: float(share[j])
+                    for part, share in self.variance_shares_.items()
+                }
+                tests += self._tests_of(data, model.targets.theta[j], shares, task)
+        return tests
+
+    part_tests.__doc__ = SmoothModel.part_tests.__doc__
+
+    def _training_rows(self) -> tuple[Array, Array]:
+        if self._targets is None:
+            return super()._training_rows()
+        z = self._training_targets.rows.z
+        return z, content_keys(z, None, int(self.random_state))
+
+    def _averages(
+        self, rows: SmoothRows, task: int, n_averaged: int
+    ) -> tuple[Array, Array]:
+        model = self._targets
+        if model is None:
+            return super()._averages(rows, task, n_averaged)
+        if task < 0:
+            raise ValueError(
+                "task is None, but targets on the same rows share no function; "
+                f"name one of the targets: {listed([str(name) for name in self.tasks_])}"
+            )
+        mean = model.mean(rows)[:, task].reshape(-1, n_averaged).mean(axis=1)
+        variance = model.variance(rows, has_noise=False, n_averaged=n_averaged)
+        return mean, np.sqrt(variance[:, task])
+
+    def _scores_of_tasks(self, X: Any) -> Array:
+        if self._targets is None:
+            return super()._scores_of_tasks(X)
+        return self._targets.mean(self._rows(X))
+
+    def _scores_of_rows(self, X: Any, codes: Array) -> Array:
+        if self._targets is None:
+            return super()._scores_of_rows(X, codes)
+        return self._pick(self._targets.mean(self._rows(X)), codes)
+
+    @staticmethod
+    def _pick(values: Array, codes: Array) -> Array:
+        """Return one column per row; code -1 is the mean of all targets."""
+        picked = values[np.arange(len(codes)), codes]
+        return np.where(codes < 0, values.mean(axis=1), picked)
+
+    def _target_moments(
+        self, model: SmoothTargets, rows: SmoothRows, codes: Array | None
+    ) -> tuple[Array, Array]:
+        """Return predictions of targets and their standard deviations."""
+        mean = model.mean(rows)
+        variance = model.variance(rows)
+        if codes is None:
+            return mean, np.sqrt(variance)
+        picked = self._pick(variance, codes)
+        # An unknown target is one of the others, as far as anybody knows.
+        is_unknown = codes < 0
+        picked[is_unknown] += mean[is_unknown].var(axis=1)
+        return self._pick(mean, codes), np.sqrt(picked)
 
     def _leave_one_out(self, data: TaskData, flat: FlatRows, fit: SmoothFit) -> Array:
         """Return leave-one-out predictions in the shape of y, NaN without a weight."""
@@ -637,8 +289,9 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
             column per row.
         return_std : bool, default False
             Also return the standard deviation of a new target of average weight, noise
-            included, given the variances. For a task without training rows
-            (``unseen="mean"``) it has the variance between tasks in it.
+            included. For a task without training rows (``unseen="mean"``) it has the
+            variance between tasks in it. New targets have a t distribution: the
+            standard deviation is larger where few tasks or rows say what the variances are.
 
         Returns
         -------
@@ -657,6 +310,8 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
         X, ids = self._read_X(X, task_id, reset=False)
         rows = self._rows(X)
         codes = self._task_of_rows(ids)
+        if self._targets is not None:
+            return self._target_moments(self._targets, rows, codes)
         if codes is None:
             columns = [self._task_moments(rows, t) for t in range(len(self.tasks_))]
             mean = np.column_stack([column[0] for column in columns])
@@ -672,9 +327,8 @@ class _SmoothRegressor(RegressorMTL, _SmoothModel):
 
     def _task_moments(self, rows: SmoothRows, task: int) -> tuple[Array, Array]:
         """Return predictions and standard deviations of new targets of one task."""
-        mean, variance = self._posterior.moments(rows, task)
-        std = np.sqrt(variance + self._posterior.s2)
-        return self._center + self._unit * mean, self._unit * std
+        mean, variance = self._posterior.target_variance(rows, task)
+        return self._center + self._unit * mean, self._unit * np.sqrt(variance)
 
 
 class SmoothMTL(_SmoothRegressor):
@@ -693,8 +347,10 @@ class SmoothMTL(_SmoothRegressor):
     "slopes")`` this is a linear mixed model, ``HierarchicalMTL(covariance="scalar",
     mean="ridge")``. With `levels` it has further grouping factors, nested or crossed.
 
-    Made for tasks that have rows of their own. Targets with several columns are
-    accepted: every column is a task with the same rows.
+    Several targets on the same rows (2-D `y`) are mixed from up to three predictions,
+    `target_parts`, with weights per target that minimize leave-one-out and out-of-bag
+    errors. `task_parts` has no part in it. `predict` then has standard deviations that
+    are scaled by the leave-one-out errors.
 
     Parameters
     ----------
@@ -704,6 +360,17 @@ class SmoothMTL(_SmoothRegressor):
     task_parts : tuple of str, default ("level", "slopes", "smooth", "additive")
         Parts that every task has for itself: a level; slopes; a function of all columns
         together; one curve per column.
+    target_parts : tuple of str, default ("targets", "components", "forest")
+        Predictions that are mixed where targets have the same rows: every target alone;
+        principal components of the standardized targets, each fitted alone; one random
+        forest for all targets. Empty: targets are tasks like others.
+
+    Attributes
+    ----------
+    mixture_ : dict of str to ndarray of shape (n_tasks,)
+        Weights of the predictions of `target_parts` for every target; they sum to one.
+        Only for targets on the same rows. `variances_`, `variance_shares_` and
+        `noise_variance_` then hold an array with a value per target.
 
     Examples
     --------
@@ -719,7 +386,7 @@ class SmoothMTL(_SmoothRegressor):
     >>> mean, std = model.predict([[0.8, 0.0]], task_id=[99], return_std=True)
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("rasmussen2006", "gilmour1995"),
         complexity=(
             "N m^2 + sum of n_t^3 per evaluation of 15 to 50, "
@@ -727,15 +394,20 @@ class SmoothMTL(_SmoothRegressor):
         ),
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
+        changes=(TARGETS_CHANGE,),
     )
 
     common_parts: CommonParts = COMMON_PARTS
     task_parts: TaskParts = TASK_PARTS
 
     _: KW_ONLY
+    target_parts: TargetParts = TARGET_PARTS
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self.common_parts, self.task_parts
+
+    def _target_parts(self) -> tuple[str, ...]:
+        return tuple(self.target_parts)
 
 
 class SmoothPooled(_SmoothRegressor):
@@ -759,20 +431,24 @@ class SmoothPooled(_SmoothRegressor):
     [2.0]
     """
 
-    facts: ClassVar = replace(SmoothMTL.facts, multitask=False)
+    metadata: ClassVar = replace(SmoothMTL.metadata, multitask=False, changes=())
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return COMMON_PARTS, ("level",)
 
 
 class SmoothIndependent(_SmoothRegressor):
-    """Smooth regression of every task by itself, with common variances.
+    """Smooth regression of each task by itself, with common variances.
 
     `SmoothMTL` without a common function, as a baseline: what curves gain without a
     common one::
 
         -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd / sd(e),
             where y = mu + h_t(x) + e,  e ~ N(0, s2 / weight)
+
+    Several targets on the same rows (2-D `y`) have variances of their own: every target
+    is fitted alone, with the functions that all tasks share in `SmoothMTL`, and mixed
+    with a random forest of its own.
 
     Examples
     --------
@@ -786,13 +462,19 @@ class SmoothIndependent(_SmoothRegressor):
     [1.0]
     """
 
-    facts: ClassVar = replace(SmoothMTL.facts, multitask=False)
+    metadata: ClassVar = replace(SmoothMTL.metadata, multitask=False)
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), TASK_PARTS
 
+    def _target_parts(self) -> tuple[str, ...]:
+        return (TARGETS, FOREST)
 
-class _SmoothClassifier(ClassifierMTL, _SmoothModel):
+    def _has_joint_forest(self) -> bool:
+        return False
+
+
+class _SmoothClassifier(ClassifierMTL, SmoothModel):
     """Smooth models of labels."""
 
     def _all_weights(
@@ -880,7 +562,7 @@ class SmoothMTLClassifier(_SmoothClassifier):
     ['yes', 'no']
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("rasmussen2006", "breslow1993"),
         complexity=(
             "N m^2 + sum of n_t^3 per Newton step of the mode, "
@@ -910,14 +592,14 @@ class SmoothPooledClassifier(_SmoothClassifier):
             where log-odds of y_t = mu + f(x) + b_t,  mu ~ N(0, 100)
     """
 
-    facts: ClassVar = replace(SmoothMTLClassifier.facts, multitask=False)
+    metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return COMMON_PARTS, ("level",)
 
 
 class SmoothIndependentClassifier(_SmoothClassifier):
-    """Smooth classification of every task by itself, with common variances.
+    """Smooth classification of each task by itself, with common variances.
 
     `SmoothMTLClassifier` without a common function, as a baseline::
 
@@ -926,7 +608,7 @@ class SmoothIndependentClassifier(_SmoothClassifier):
             where log-odds of y_t = mu + h_t(x),  mu ~ N(0, 100)
     """
 
-    facts: ClassVar = replace(SmoothMTLClassifier.facts, multitask=False)
+    metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), TASK_PARTS

@@ -10,12 +10,12 @@ from scipy.stats import norm
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: What it means that a part is needed.
+#: Meaning of a part that is needed; {function} stands for the common function.
 PART_STATEMENTS = {
-    "linear": "the common function has a linear part",
-    "additive": "the common function has curves of single columns",
-    "wide": "the common function varies slowly with several columns together",
-    "narrow": "the common function varies fast with several columns together",
+    "linear": "{function} has a linear part",
+    "additive": "{function} has curves of single columns",
+    "wide": "{function} varies slowly with several columns together",
+    "narrow": "{function} varies fast with several columns together",
     "task level": "tasks differ in their level",
     "task slopes": "tasks differ in their slopes",
     "task smooth": "tasks differ in a smooth function of all columns together",
@@ -40,6 +40,8 @@ class PartTest:
     share : float
         Expected share of the part in the variance of the targets.
     sentence : str
+    task : object
+        The target that was tested, None for a model of tasks with rows of their own.
     """
 
     part: str
@@ -47,6 +49,7 @@ class PartTest:
     p_value: float
     share: float
     sentence: str
+    task: Any = None
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,16 @@ class PartialDependence:
         return self.mean - width, self.mean + width
 
 
-def format_part_test(part: str, statistic: float, p_value: float, share: float) -> str:
-    """Return a sentence about the test of a part."""
-    statement = PART_STATEMENTS.get(part)
-    if statement is None:
+def format_part_test(
+    part: str, statistic: float, p_value: float, share: float, function: str
+) -> str:
+    """Return a sentence about the test of a part; a p-value of 1 is a variance of zero."""
+    if part in PART_STATEMENTS:
+        statement = PART_STATEMENTS[part].format(function=function)
+    else:
         column = part.partition("levels of ")[2]
         statement = f"groups of {column} differ in their level"
-    if statistic == 0:
+    if p_value == 1:
         return f"There is no sign that {statement}: the variance of this part is zero."
     p_text = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
     start = statement[0].upper() + statement[1:]

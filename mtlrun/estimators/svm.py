@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
-from mtlrun.estimators.facts import POWERS, Facts
 from mtlrun.estimators.inputs import fill_unweighted
+from mtlrun.estimators.metadata import POWERS, MethodMetadata
 from mtlrun.estimators.params import (
     NONE,
     Count,
@@ -54,14 +54,17 @@ VARIANTS = {
     "corrected": ("example", "exact"),
     "paper": ("example", "printed"),
 }
-# What the second-order method may cost: coefficients in all, features, and products per iteration.
-_SMALL_SYSTEM, _FEW_FEATURES, _CHEAP = 500, 64, 1e8
+# Limits of the second-order method: coefficients in all, features, and products per iteration.
+_SMALL_SYSTEM = 500
+_FEW_FEATURES = 64
+_CHEAP = 1e8
 # Steps at least, of LIBSVM and without intercept; there are more of them for many rows.
-_LIBSVM_STEPS, _GREEDY_STEPS = 1_000_000, 10_000_000
+_LIBSVM_STEPS = 1_000_000
+_GREEDY_STEPS = 10_000_000
 
 
 class _GraphModel(ClassifierMTL, BaseMTL):
-    """What SVMs on a graph of tasks share: the graph, and DNA strings as input.
+    """Common part of SVMs on a graph of tasks: the graph, and DNA strings as input.
 
     Parameters
     ----------
@@ -96,7 +99,9 @@ class _GraphModel(ClassifierMTL, BaseMTL):
         return couple_graph(self.graph, self.tasks_, self.coupling)
 
     def _bytes(self, data: TaskData) -> float:
-        return 0.0 if isinstance(self.graph, str) else 8.0 * 8 * data.n_tasks**2
+        if isinstance(self.graph, str):
+            return 0.0
+        return 8.0 * 8 * data.n_tasks**2
 
     def _counted(
         self, X: Any, y: Any, task_id: Any, sample_weight: Any
@@ -192,7 +197,7 @@ class GraphSVC(_GraphModel):
     [1, -1, 1, 1]
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("widmer2012",),
         complexity="O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + T^2 d)",
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
@@ -227,18 +232,25 @@ class GraphSVC(_GraphModel):
                 data, coupling, seed=seed, form=form, step=step, **common
             )
         dual = data.unsort(result.info["alpha"])
-        self.dual_coef_ = dual[:, 0] if self._layout == "single" else dual
+        if self._layout == "single":
+            self.dual_coef_ = dual[:, 0]
+        else:
+            self.dual_coef_ = dual
         self._fitted_C = float(self.C)
         return result
 
     def _bytes(self, data: TaskData) -> float:
-        strings, size = isinstance(data.X, StringDesign), data.targets.size
+        strings = isinstance(data.X, StringDesign)
+        size = data.targets.size
         width = 1 + (self.n_features_in_ if strings else data.n_features)
         if self._second_order(data):
             design = data.n_rows * data.n_features + 3 * size * width
             together = 4 * (width * data.n_tasks) ** 2 + 4 * min(SMALL_FREE, size) ** 2
         else:
-            design = 0 if data.sparse or strings else 2 * data.n_rows * data.n_features
+            if data.sparse or strings:
+                design = 0
+            else:
+                design = 2 * data.n_rows * data.n_features
             together = 4 * min(MAX_FREE, size) ** 2
         return super()._bytes(data) + 8.0 * (
             6 * width * data.n_tasks + 12 * size + design + together
@@ -248,11 +260,10 @@ class GraphSVC(_GraphModel):
         """Return the dual variables of the last fit for the present C, in the order of `data`."""
         if not (self.warm_start and hasattr(self, "dual_coef_")):
             return None
-        dual = (
-            self.dual_coef_[:, np.newaxis]
-            if self._layout == "single"
-            else self.dual_coef_
-        )
+        if self._layout == "single":
+            dual = self.dual_coef_[:, np.newaxis]
+        else:
+            dual = self.dual_coef_
         if dual.shape != data.targets.shape:
             raise ValueError(
                 f"warm_start=True needs the data of the last fit: it had targets of shape {dual.shape}, these have "
@@ -288,7 +299,7 @@ class MultiTaskKernelSVC(_GraphModel):
         1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i max(0, 1 - y_i (w_t(i)'x_i + b))
 
     The kernel is ``k((s, x), (t, x')) = M_st x'x`` with ``M = (I + coupling * L)^{-1}``. With the intercept its optimum
-    is not above that of `GraphSVC`: compare each with its own.
+    is not above the one of `GraphSVC`: compare each with its own.
 
     Parameters
     ----------
@@ -317,7 +328,7 @@ class MultiTaskKernelSVC(_GraphModel):
     References
     ----------
     T. Evgeniou, C. A. Micchelli and M. Pontil, "Learning multiple tasks with kernel methods", Journal of Machine
-    Learning Research, 2005. The comparison is that of Widmer et al., ECML PKDD 2012.
+    Learning Research, 2005. The comparison follows Widmer et al., ECML PKDD 2012.
 
     Examples
     --------
@@ -331,7 +342,7 @@ class MultiTaskKernelSVC(_GraphModel):
     True
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("evgeniou2005",),
         complexity="O(N^2 d) to O(N^3)",
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
@@ -385,7 +396,10 @@ class MultiTaskKernelSVC(_GraphModel):
             )
             return result
         if np.all(y[used] == y[used][0]):
-            alpha, b, n_iter, done = np.zeros(len(y)), float(y[used][0]), 1, True
+            alpha = np.zeros(len(y))
+            b = float(y[used][0])
+            n_iter = 1
+            done = True
         else:
             alpha, b, n_iter, done = self._libsvm(
                 data, designs, coupling, y, cost, used
@@ -407,12 +421,18 @@ class MultiTaskKernelSVC(_GraphModel):
         )
 
     def _bytes(self, data: TaskData) -> float:
-        copies = 2 if isinstance(self.graph, str) else data.n_tasks
+        if isinstance(self.graph, str):
+            copies = 2
+        else:
+            copies = data.n_tasks
         rows = data.targets.size / data.n_rows
         features = usual_bytes(
             data, coefficients=4, fields=10
         ) + 12.0 * 4 * copies * rows * _entries(data)
-        n = data.targets.size if data.observed is None else int(data.observed.sum())
+        if data.observed is None:
+            n = data.targets.size
+        else:
+            n = int(data.observed.sum())
         features += 0.0 if self.fit_intercept else greedy_bytes(n, self.cache_size)
         return (
             super()._bytes(data)
@@ -424,7 +444,9 @@ class MultiTaskKernelSVC(_GraphModel):
         """Return the steps allowed."""
         if self.max_iter is None:
             return max(least, likely)
-        return sys.maxsize if self.max_iter == -1 else self.max_iter
+        if self.max_iter == -1:
+            return sys.maxsize
+        return self.max_iter
 
     def _precomputes(self, data: TaskData, n: int) -> bool:
         """Return whether the kernel matrix of n rows is made beforehand."""
@@ -444,16 +466,21 @@ class MultiTaskKernelSVC(_GraphModel):
     ) -> tuple[Array, float, int, bool]:
         """Return dual variables, intercept, iterations and whether LIBSVM converged."""
         n = int(used.sum())
-        whole = self._precomputes(data, n)
-        Z = (
-            kernel_matrix(designs, coupling)
-            if whole
-            else augmented_features(designs, coupling)
-        )
+        precomputes = self._precomputes(data, n)
+        if precomputes:
+            Z = kernel_matrix(designs, coupling)
+        else:
+            Z = augmented_features(designs, coupling)
         if n < len(used):
-            Z = Z[np.ix_(used, used)] if whole else Z[used]
-        limit = -1 if self.max_iter == -1 else self._limit(_LIBSVM_STEPS, 100 * n)
-        found, b, n_iter, done = run_libsvm(
+            if precomputes:
+                Z = Z[np.ix_(used, used)]
+            else:
+                Z = Z[used]
+        if self.max_iter == -1:
+            limit = -1
+        else:
+            limit = self._limit(_LIBSVM_STEPS, 100 * n)
+        used_alpha, b, n_iter, done = run_libsvm(
             Z,
             y[used],
             cost[used],
@@ -462,7 +489,7 @@ class MultiTaskKernelSVC(_GraphModel):
             cache_size=self.cache_size,
         )
         alpha = np.zeros(len(y))
-        alpha[used] = found
+        alpha[used] = used_alpha
         return alpha, b, n_iter, done
 
     def _dual(self, data: TaskData, alpha: Array, cuts: Array) -> Array:
@@ -471,9 +498,13 @@ class MultiTaskKernelSVC(_GraphModel):
             return data.unsort(alpha)
         field = np.zeros(data.targets.shape)
         for t, part in enumerate(np.split(alpha, cuts)):
-            rows = slice(None) if data.observed is None else data.observed[:, t]
-            field[rows, t] = part
-        return field[:, 0] if self._layout == "single" else field
+            if data.observed is None:
+                field[:, t] = part
+            else:
+                field[data.observed[:, t], t] = part
+        if self._layout == "single":
+            return field[:, 0]
+        return field
 
 
 def _entries(data: TaskData) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from mtlrun.data.names import name_order
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
-from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
+from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import NonNegative
 from mtlrun.penalties.coupled import (
     ChainForm,
@@ -26,15 +26,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _check_order(model: PenalizedMTL) -> None:
-    """Warn where ids are texts whose order as texts is not that of the numbers in them: w10 comes before w2."""
+    """Warn where ids are texts whose order as texts differs from the order of the numbers in them: w10 before w2."""
     tasks = model.tasks_.tolist()
     if (
         model._layout == "ragged"
         and all(isinstance(task, str) for task in tasks)
         and name_order(tasks) != tasks
     ):
-        shown = ", ".join(tasks[:5]) + (", ..." if len(tasks) > 5 else "")
-        text = f"tasks that are texts are sorted as texts, so the chain is {shown}; pass numbers or dates as task ids"
+        names = ", ".join(tasks[:5]) + (", ..." if len(tasks) > 5 else "")
+        text = f"tasks that are texts are sorted as texts, so the chain is {names}; pass numbers or dates as task ids"
         warnings.warn(text, UserWarning, stacklevel=2)
 
 
@@ -50,7 +50,7 @@ class _Temporal(PenalizedMTL):
 
     Notes
     -----
-    The order of the tasks is that of `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
+    The tasks are ordered as in `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
     ``w10`` before ``w2``, which is warned of: pass numbers or dates.
 
     References
@@ -59,7 +59,7 @@ class _Temporal(PenalizedMTL):
     KDD 2011.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhou2011",),
         elsewhere={
             "MALSAR `Least_TGL`": "ridge = 2 rho1, smoothness = 2 rho2, alpha = rho3"
@@ -85,7 +85,7 @@ class _Temporal(PenalizedMTL):
         return [TaskQuadratic(1.0, M)]
 
     def _edge(self, gradient: Array) -> float:
-        return L21(1.0).polar(gradient)
+        return L21(1.0).dual_norm(gradient)
 
 
 class TemporalGroupLasso(RegressorMTL, _Temporal):
@@ -130,7 +130,7 @@ class _Fused(PenalizedMTL):
 
     Notes
     -----
-    The order of the tasks is that of `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
+    The tasks are ordered as in `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
     ``w10`` before ``w2``, which is warned of: pass numbers or dates.
 
     References
@@ -138,7 +138,7 @@ class _Fused(PenalizedMTL):
     J. Zhou, J. Liu, V. A. Narayan and J. Ye, "Modeling disease progression via fused sparse group lasso", KDD 2012.
     """
 
-    facts: ClassVar = Facts(
+    metadata: ClassVar = MethodMetadata(
         cite=("zhou2012",),
         elsewhere={
             "MALSAR `Least_CFGLasso`": "sparsity = rho1, fusion = rho2, alpha = rho3"
@@ -156,7 +156,7 @@ class _Fused(PenalizedMTL):
 
     def _edge(self, gradient: Array) -> float:
         smooth = total_variation_prox(gradient, self.fusion)
-        return L21(1.0).polar(L1(self.sparsity).prox(smooth, 1.0))
+        return L21(1.0).dual_norm(L1(self.sparsity).prox(smooth, 1.0))
 
 
 class FusedMTL(RegressorMTL, _Fused):

@@ -48,15 +48,20 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         """Choose the strengths and fit; rows of one of the `groups` are left out together."""
         validate_data(self, X, reset=True, skip_check_array=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
-        X, y = _dense(X), np.asarray(y, dtype=np.float64)
-        columns = y if y.ndim == 2 else y[:, np.newaxis]
-        w = (
-            np.ones(len(X))
-            if sample_weight is None
-            else np.asarray(sample_weight, dtype=np.float64)
-        )
-        share, root = w / w.sum(), np.sqrt(w)[:, np.newaxis]
-        means, centre = share @ X, share @ columns
+        X = _dense(X)
+        y = np.asarray(y, dtype=np.float64)
+        if y.ndim == 2:
+            columns = y
+        else:
+            columns = y[:, np.newaxis]
+        if sample_weight is None:
+            w = np.ones(len(X))
+        else:
+            w = np.asarray(sample_weight, dtype=np.float64)
+        share = w / w.sum()
+        root = np.sqrt(w)[:, np.newaxis]
+        means = share @ X
+        centre = share @ columns
         U, s, V = np.linalg.svd(root * (X - means), full_matrices=False)
         targets = root * (columns - centre)
         inner = U.T @ targets
@@ -80,7 +85,9 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
             alpha = alphas[np.argmin(errors, axis=0)]
         coef = (V.T @ (s[:, np.newaxis] / (s[:, np.newaxis] ** 2 + alpha) * inner)).T
         self.n_features_in_ = X.shape[1]
-        self.coef_, self.intercept_, self.alpha_ = coef, centre - coef @ means, alpha
+        self.coef_ = coef
+        self.intercept_ = centre - coef @ means
+        self.alpha_ = alpha
         if y.ndim == 1:
             self.coef_, self.intercept_, self.alpha_ = (
                 coef[0],
@@ -144,20 +151,23 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
         """Choose strength and width, and fit; rows of one of the `groups` are left out together."""
         validate_data(self, X, reset=True, skip_check_array=True)
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
-        X, y = _dense(X), np.asarray(y, dtype=np.float64)
-        v = (
-            np.ones(len(y))
-            if sample_weight is None
-            else np.asarray(sample_weight, dtype=np.float64)
-        )
+        X = _dense(X)
+        y = np.asarray(y, dtype=np.float64)
+        if sample_weight is None:
+            v = np.ones(len(y))
+        else:
+            v = np.asarray(sample_weight, dtype=np.float64)
         self.mean_ = float(v @ y / v.sum())
         self.X_fit_ = X
         self.n_features_in_ = X.shape[1]
         blocks = _blocks(groups)
-        root, n = np.sqrt(v), len(y)
+        root = np.sqrt(v)
+        n = len(y)
         targets = root * (y - self.mean_)
         least = float(targets @ targets)
-        self.alpha_, self.width_, self.dual_coef_ = np.inf, 1.0, np.zeros(n)
+        self.alpha_ = np.inf
+        self.width_ = 1.0
+        self.dual_coef_ = np.zeros(n)
         if blocks is not None and len(blocks) == 1:
             return self
         distances = cdist(X, X, "sqeuclidean")
@@ -175,12 +185,10 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
                     left_out = _left_out_duals(dual, U, inverse, blocks)
                 error = float(np.square(left_out).sum())
                 if error < least:
-                    least, self.alpha_, self.width_, self.dual_coef_ = (
-                        error,
-                        float(alpha),
-                        float(width),
-                        root * dual,
-                    )
+                    least = error
+                    self.alpha_ = float(alpha)
+                    self.width_ = float(width)
+                    self.dual_coef_ = root * dual
         return self
 
     def predict(self, X: Any) -> Array:
@@ -214,7 +222,7 @@ def _counted(
 
 
 def _blocks(groups: Any) -> list[Array] | None:
-    """Return the rows of every group, None without groups."""
+    """Return the rows of each group, None without groups."""
     if groups is None:
         return None
     _, codes = np.unique(np.asarray(groups), return_inverse=True)
@@ -225,7 +233,7 @@ def _blocks(groups: Any) -> list[Array] | None:
 def _errors_of_blocks(
     residuals: Array, basis: Array, factors: Array, blocks: list[Array]
 ) -> Array:
-    """Return the sum of squared errors of every target, each block predicted without it.
+    """Return the sum of squared errors of each target, each block predicted without it.
 
     With the hat matrix ``H = B diag(factors) B'`` of a linear smoother, the errors of a
     block g that was left out are ``(I - H_gg)^-1 residuals_g``. For a block of more rows
@@ -251,7 +259,7 @@ def _errors_of_blocks(
 def _left_out_duals(
     dual: Array, U: Array, inverse: Array, blocks: list[Array]
 ) -> Array:
-    """Return the errors of every row of kernel ridge, each block predicted without it.
+    """Return the errors of each row of kernel ridge, each block predicted without it.
 
     With ``P = (K + alpha I)^-1 = U diag(inverse) U'`` they are ``P_gg^-1 dual_g``.
     """
@@ -316,11 +324,10 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         y = np.asarray(y)
         self.classes_, counts = np.unique(y, return_counts=True)
         sign = np.where(y == self.classes_[1], 1.0, -1.0)
-        shares = (
-            np.ones(len(y))
-            if sample_weight is None
-            else np.asarray(sample_weight, dtype=np.float64)
-        )
+        if sample_weight is None:
+            shares = np.ones(len(y))
+        else:
+            shares = np.asarray(sample_weight, dtype=np.float64)
         alphas = sorted(self.alphas, reverse=True)
         losses = np.zeros(len(alphas))
         if len(alphas) > 1:
@@ -330,11 +337,9 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
             alphas[int(np.argmin(losses))] if losses.any() else alphas[len(alphas) // 2]
         )
         w = _minimizer(X, sign, shares, self.alpha_, self.tol)
-        self.coef_, self.intercept_, self.n_features_in_ = (
-            w[np.newaxis, :-1],
-            w[-1:],
-            X.shape[1],
-        )
+        self.coef_ = w[np.newaxis, :-1]
+        self.intercept_ = w[-1:]
+        self.n_features_in_ = X.shape[1]
         return self
 
     def _folds(
@@ -362,8 +367,10 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         alphas: list[float],
     ) -> Array:
         """Return the log loss of a fold by strength, every fit starting from the stronger one before."""
-        inner, outer = _safe_indexing(X, train), _safe_indexing(X, test)
-        w, losses = np.zeros(X.shape[1] + 1), []
+        inner = _safe_indexing(X, train)
+        outer = _safe_indexing(X, test)
+        w = np.zeros(X.shape[1] + 1)
+        losses = []
         for alpha in alphas:
             w = _minimizer(inner, sign[train], shares[train], alpha, 10 * self.tol, w)
             losses.append(
@@ -407,7 +414,9 @@ def _minimizer(
             X.T @ slopes + alpha * w[:-1], slopes.sum()
         ) / total
 
-    first = np.zeros(X.shape[1] + 1) if start is None else start
+    first = start
+    if start is None:
+        first = np.zeros(X.shape[1] + 1)
     options = {"gtol": tol, "ftol": 1e-14, "maxiter": 500}
     return np.asarray(
         minimize(loss, first, jac=True, method="L-BFGS-B", options=options).x

@@ -17,7 +17,8 @@ from mtlrun.utils.jit import compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_UNKNOWN, _WRONG = 4, 5
+_UNKNOWN = 4
+_WRONG = 5
 _CHUNK = 1 << 16
 
 
@@ -57,26 +58,26 @@ class PackedDNA:
         return len(self.letters)
 
     def __getitem__(self, rows: Any) -> PackedDNA:
-        known = self.unknown.shape[0] == 0
+        is_known = self.unknown.shape[0] == 0
         return PackedDNA(
             self.letters[rows],
-            self.unknown if known else self.unknown[rows],
+            self.unknown if is_known else self.unknown[rows],
             self.length,
         )
 
     def count_runs(self, degree: int) -> Array:
         """Return, for every string and k = 1..degree, how many k-mers have known letters only: (n, degree)."""
         if self.unknown.shape[0] == 0:
-            whole = np.maximum(self.length - np.arange(degree), 0)
-            return np.broadcast_to(whole, (len(self), degree))
-        known = (
+            counts = np.maximum(self.length - np.arange(degree), 0)
+            return np.broadcast_to(counts, (len(self), degree))
+        known_bases = (
             np.unpackbits(self.unknown, axis=1, count=self.length, bitorder="little")
             == 0
         )
         counts = np.zeros((len(self), degree))
-        run = known
+        run = known_bases
         for k in range(min(degree, self.length)):
-            run = known if k == 0 else run[:, :-1] & known[:, k:]
+            run = known_bases if k == 0 else run[:, :-1] & known_bases[:, k:]
             counts[:, k] = run.sum(axis=1)
         return counts
 
@@ -125,7 +126,9 @@ def letters_of(X: Any) -> Array:
 def _ascii(i: int, value: Any) -> bytes:
     if not isinstance(value, str | bytes):
         raise ValueError(f"X must hold strings, but string {i} is {value!r}")
-    return value.encode("ascii", "replace") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.encode("ascii", "replace")
+    return value
 
 
 def pack(letters: Array) -> PackedDNA:
@@ -177,11 +180,11 @@ class StringDesign:
     ----------
     dna : PackedDNA
     scale : ndarray of shape (n,)
-        Factor of every string's features.
+        Factor of the features of each string.
     level : ndarray of shape (degree + 1,)
         Value of the features of k-mers.
     start : ndarray of shape (length + 1,), int64
-        Index of the first feature of every position; the last entry counts all features.
+        Index of the first feature of each position; the last entry counts all features.
     buckets : int
         Number of hashed columns, 0 for the exact index.
     """
@@ -226,7 +229,9 @@ class StringDesign:
             multiply(
                 rows, np.require(w[np.newaxis], np.float64, ["C", "A", "W"]), column
             )
-        return out.T if W.ndim == 2 else out[0]
+        if W.ndim == 2:
+            return out.T
+        return out[0]
 
     def rows(self, bias: float) -> Rows:
         """Return the arrays for compiled code (see `mtlrun.features.rows`)."""
@@ -293,7 +298,8 @@ def _shared_runs(codes: Array, value: Array, scale: Array) -> Array:
     K = np.empty((n, n))
     for i in range(n):
         for j in range(i + 1):
-            run, total = 0, 0.0
+            run = 0
+            total = 0.0
             for p in range(length - 1, -1, -1):
                 same = codes[i, p] == codes[j, p] and codes[i, p] != _UNKNOWN
                 run = min(run + 1, len(value) - 1) if same else 0
@@ -312,7 +318,8 @@ def _all_rows(rows: Rows) -> tuple[Array, Array, Array]:
         indptr[i + 1] = indptr[i] + expand(
             letters, unknown, scale, level, start, buckets, i, columns, values
         )
-    all_columns, all_values = np.empty(indptr[n], dtype=np.int32), np.empty(indptr[n])
+    all_columns = np.empty(indptr[n], dtype=np.int32)
+    all_values = np.empty(indptr[n])
     for i in range(n):
         count = expand(
             letters, unknown, scale, level, start, buckets, i, columns, values
@@ -340,7 +347,7 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
     degree : int, default 8
         Longest k-mers, 1..31.
     normalize : bool, default False
-        Divide by sqrt(k(x, x)), so that C is comparable with that of other features; else k(x, x) of a string of 42
+        Divide by sqrt(k(x, x)), so that C means the same as for other features; else k(x, x) of a string of 42
         letters is 39.67.
     hash_bits : int, optional
         Hash features into ``2^hash_bits`` columns (1..28) with random signs, for degrees whose exact index would be
@@ -392,13 +399,14 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
     def _fit_letters(self, letters: Array) -> Self:
         start = self._starts(letters.shape[1])
         self.length_ = letters.shape[1]
-        self.n_features_out_ = (
-            int(start[-1]) if self.hash_bits is None else 2**self.hash_bits
-        )
+        if self.hash_bits is None:
+            self.n_features_out_ = int(start[-1])
+        else:
+            self.n_features_out_ = 2**self.hash_bits
         return self
 
     def _starts(self, length: int) -> Array:
-        """Return the first feature of every position, and the number of features (zeros if hashed).
+        """Return the first feature of each position, and the number of features (zeros if hashed).
 
         Compiled code uses them as indices: they are computed, never read from a file.
         """

@@ -79,19 +79,22 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         """
         self._check_params()
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-        d, random = X.shape[1], check_random_state(self.random_state)
+        d = X.shape[1]
+        random = check_random_state(self.random_state)
         if isinstance(self.gamma, str):
             square = X.multiply(X) if hasattr(X, "multiply") else X * X
             variance = float(square.mean() - X.mean() ** 2)
-            self.gamma_ = 1.0 / (d * variance) if variance > 0 else 1.0 / d
+            if variance > 0:
+                self.gamma_ = 1.0 / (d * variance)
+            else:
+                self.gamma_ = 1.0 / d
         else:
             self.gamma_ = float(self.gamma)
         size = self.n_frequencies
-        normal = (
-            _orthogonal_normal(d, size, random)
-            if self.orthogonal
-            else random.normal(size=(d, size))
-        )
+        if self.orthogonal:
+            normal = _orthogonal_normal(d, size, random)
+        else:
+            normal = random.normal(size=(d, size))
         self.frequencies_ = np.sqrt(2.0 * self.gamma_) * normal
         return self
 
@@ -107,7 +110,8 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         return out
 
     def _check_params(self) -> None:
-        n, gamma = self.n_frequencies, self.gamma
+        n = self.n_frequencies
+        gamma = self.gamma
         if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n_frequencies must be an int in [1, inf), got {n!r}")
         positive = (

@@ -21,7 +21,9 @@ import numpy as np
 
 from mtlrun.utils.jit import compiled, inner, summing
 
-DENSE, CSR, STRINGS = 0, 1, 2
+DENSE = 0
+CSR = 1
+STRINGS = 2
 
 
 class Rows(NamedTuple):
@@ -44,9 +46,9 @@ class Rows(NamedTuple):
     level : ndarray of shape (K + 1,)
         Value of the features of k-mers; ``level[0]`` is not used.
     start : ndarray of shape (L + 1,), int64
-        Index of the first feature of every position, and the number of features.
+        Index of the first feature of each position, and the number of features.
     buckets : int
-        0 for the exact index, else a power of two: features are hashed into so many signed columns.
+        0 for the exact index, else a power of two: features are hashed into this many signed columns.
     """
 
     kind: int
@@ -96,7 +98,8 @@ def make_rows(design: Any, bias: float = 0.0) -> Rows:
 
 def empty_rows(kind: int, bias: float) -> Rows:
     """Return rows of a kind with all arrays empty."""
-    flat, whole = np.empty(0), np.empty(0, dtype=np.int64)
+    flat = np.empty(0)
+    no_numbers = np.empty(0, dtype=np.int64)
     bits = np.empty((0, 0), dtype=np.uint8)
     columns = np.empty(0, dtype=np.uint32)
     return Rows(
@@ -105,12 +108,12 @@ def empty_rows(kind: int, bias: float) -> Rows:
         np.empty((0, 0)),
         flat,
         columns,
-        whole,
+        no_numbers,
         bits,
         bits.copy(),
         flat,
         flat,
-        whole,
+        no_numbers,
         0,
     )
 
@@ -157,9 +160,11 @@ def expand(
     """Write columns and values of string i and return how many there are; a k-mer with an unknown letter has none."""
     degree = len(level) - 1
     length = len(start) - 1
-    one, two = np.uint64(1), np.uint64(2)
-    mask = (one << np.uint64(2 * degree)) - one
-    window, count = np.uint64(0), np.uint64(0)
+    bit = np.uint64(1)
+    two = np.uint64(2)
+    mask = (bit << np.uint64(2 * degree)) - bit
+    window = np.uint64(0)
+    count = np.uint64(0)
     for p in range(min(degree - 1, length)):
         window = (window << two) | np.uint64(_letter(letters, i, p))
     if length < degree - 1:
@@ -167,11 +172,15 @@ def expand(
     gap = _next_unknown(unknown, i, 0, length)
     factor = scale[i]
     for p in range(length):
-        last = _letter(letters, i, p + degree - 1) if p + degree <= length else 0
+        last = 0
+        if p + degree <= length:
+            last = _letter(letters, i, p + degree - 1)
         window = ((window << two) | np.uint64(last)) & mask
         if gap < p:
             gap = _next_unknown(unknown, i, p, length)
-        base, width, shift = np.uint64(start[p]), np.uint64(4), np.uint64(2 * degree)
+        base = np.uint64(start[p])
+        width = np.uint64(4)
+        shift = np.uint64(2 * degree)
         for k in range(1, min(degree, gap - p) + 1):
             shift -= two
             if buckets:
@@ -183,13 +192,13 @@ def expand(
                 values[count] = factor * level[k]
                 base += width
                 width <<= two
-            count += one
+            count += bit
     return np.int64(count)  # type: ignore[return-value]
 
 
 @inner
 def storage(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns and values of sparse rows: those of a CSR design, or room for one string."""
+    """Return the columns and values of sparse rows of a CSR design, or room for a string."""
     if rows.kind == STRINGS:
         size = (len(rows.start) - 1) * (len(rows.level) - 1)
         return np.empty(size, dtype=np.uint32), np.empty(size)

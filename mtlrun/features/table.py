@@ -24,7 +24,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 #: Decorator: scikit-learn's transformers return arrays, whatever the global settings are.
 as_arrays: Callable[[Decorated], Decorated] = config_context(transform_output="default")
 
-#: A column of words becomes at most so many columns; rarer words share one.
+#: Maximum number of columns of a column of words; rarer words share one.
 MAX_CATEGORIES = 50
 
 
@@ -130,7 +130,10 @@ class TableFeatures(  # type: ignore[call-arg]
             strategy="median", add_indicator=True, keep_empty_features=True
         )
         with_gaps = bool(np.isnan(X[:, numbers]).any())
-        scale = make_pipeline(fill, StandardScaler()) if with_gaps else StandardScaler()
+        if with_gaps:
+            scale = make_pipeline(fill, StandardScaler())
+        else:
+            scale = StandardScaler()
         steps = [
             step
             for step in (("numbers", scale, numbers), ("words", encode, words))
@@ -172,7 +175,7 @@ class TableFeatures(  # type: ignore[call-arg]
 
     @as_arrays
     def transform(self, X: Any) -> Any:
-        """Return the features, dense or CSR as those of the training rows."""
+        """Return the features in the layout (dense or CSR) of the training rows."""
         check_is_fitted(self)
         if not self.n_levels:
             return self._features(X)
@@ -250,7 +253,7 @@ class TableFeatures(  # type: ignore[call-arg]
         return np.asarray(values)
 
     def _columns(self) -> tuple[list[int], list[int]]:
-        """Return the columns of words and those of numbers."""
+        """Return the columns of words and the columns of numbers."""
         words = sorted(int(j) for j in self.words or {})
         columns = np.arange(self.n_features_in_ - self.n_levels)
         return words, np.setdiff1d(columns, words).tolist()
@@ -268,30 +271,31 @@ class TableFeatures(  # type: ignore[call-arg]
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features; ``color=red`` for words, ``age is missing`` for gaps."""
         check_is_fitted(self)
-        names = (
-            [f"x{j}" for j in range(self.n_features_in_)]
-            if input_features is None
-            else list(input_features)
-        )
+        if input_features is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        else:
+            names = list(input_features)
         levels = names[len(names) - self.n_levels :]
-        found: list[str] = []
+        names_out: list[str] = []
         if isinstance(self.transformer_, MaxAbsScaler):
             words, numbers = self._columns()
-            found = [names[j] for j in numbers]
+            names_out = [names[j] for j in numbers]
             if words:
-                found += self._word_names(
+                names_out += self._word_names(
                     self.encoder_, [names[j] for j in words], words
                 )
-            return np.asarray([*found, *levels], dtype=object)
+            return np.asarray([*names_out, *levels], dtype=object)
         for kind, step, columns in self.transformer_.transformers_:
             if kind == "numbers":
-                found += [names[j] for j in columns]
+                names_out += [names[j] for j in columns]
                 if not isinstance(step, StandardScaler):
                     gaps = step[0].indicator_.features_
-                    found += [f"{names[columns[j]]} is missing" for j in gaps]
+                    names_out += [f"{names[columns[j]]} is missing" for j in gaps]
             elif kind == "words":
-                found += self._word_names(step, [names[j] for j in columns], columns)
-        return np.asarray([*found, *levels], dtype=object)
+                names_out += self._word_names(
+                    step, [names[j] for j in columns], columns
+                )
+        return np.asarray([*names_out, *levels], dtype=object)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit, and return the features of the same rows."""
@@ -300,19 +304,19 @@ class TableFeatures(  # type: ignore[call-arg]
     def _word_names(
         self, encoder: OneHotEncoder, names: list[str], columns: Sequence[int]
     ) -> list[str]:
-        found = []
+        names_out = []
         table = {int(j): list(words) for j, words in (self.words or {}).items()}
         rare = getattr(encoder, "infrequent_categories_", [None] * len(names))
         for name, column, codes, few in zip(
             names, columns, encoder.categories_, rare, strict=True
         ):
             kept = codes if few is None else codes[~np.isin(codes, few)]
-            found += [
+            names_out += [
                 f"{name}={'missing' if np.isnan(code) else table[int(column)][int(code)]}"
                 for code in kept
             ]
-            found += [f"{name}=rare"] if few is not None else []
-        return found
+            names_out += [f"{name}=rare"] if few is not None else []
+        return names_out
 
 
 def table_step(data: Dataset) -> TableFeatures:
@@ -327,7 +331,7 @@ def table_step(data: Dataset) -> TableFeatures:
 
 
 def _by_rank(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return rows in which the frequent words of every column occur twice, rare ones once.
+    """Return rows in which the frequent words of each column occur twice, rare ones once.
 
     `OneHotEncoder` takes no weights: it counts rows to tell which words share a column.
     So that it counts weights, it is shown each word that keeps a column of its own twice
@@ -339,18 +343,21 @@ def _by_rank(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         # A missing cell is a word of its own, which sorts last.
         words, places = np.unique(column, return_inverse=True)
         totals = np.bincount(places.reshape(-1), weights / weights.max())
-        # Words that are as frequent must not be told apart by rounding. Of these the last
+        # Words that are as frequent must not differ by rounding. Of these the last
         # ones keep their columns, as in OneHotEncoder.
         order = np.argsort(np.round(totals / totals.max(), 12), kind="stable")
-        frequent = (
-            order if len(words) <= MAX_CATEGORIES else order[1 - MAX_CATEGORIES :]
-        )
-        shown = np.concatenate([words, words[frequent]])
-        columns.append((shown, words[order[-1]]))
-    length = max(len(shown) for shown, _ in columns)
+        if len(words) <= MAX_CATEGORIES:
+            frequent = order
+        else:
+            frequent = order[1 - MAX_CATEGORIES :]
+        candidates = np.concatenate([words, words[frequent]])
+        columns.append((candidates, words[order[-1]]))
+    length = max(len(candidates) for candidates, _ in columns)
     return np.column_stack(
         [
-            np.concatenate([shown, np.full(length - len(shown), most_frequent)])
-            for shown, most_frequent in columns
+            np.concatenate(
+                [candidates, np.full(length - len(candidates), most_frequent)]
+            )
+            for candidates, most_frequent in columns
         ]
     )

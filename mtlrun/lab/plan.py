@@ -48,6 +48,7 @@ from mtlrun.engine.methods import (
     resolved,
     versions_of,
 )
+from mtlrun.engine.packed import needed_plan
 from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.engine.record import Records, private_path
 from mtlrun.engine.store import Store, write_new
@@ -65,7 +66,7 @@ from mtlrun.lab.spec import (
     SplitSpec,
     Sweep,
 )
-from mtlrun.lab.stored import read_sound
+from mtlrun.lab.stored import read_sound, read_sound_plan
 from mtlrun.tables.report_table import show
 from mtlrun.utils.io import derive_seed, file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
@@ -206,7 +207,14 @@ class Plan(JobPlan):
         OSError
             If the run folder cannot be written.
         """
-        write_new(self.folder / RUN_FILE, file_json(self.run_json()).encode())
+        content = self.run_json()
+        store = self.store()
+        before = read_sound_plan(self.folder, store)
+        keys = {row.key for row in self.rows if store.has(row.key)}
+        # A packed plan has what a finished run needs.
+        if before and before == needed_plan(content, keys):
+            return
+        write_new(self.folder / RUN_FILE, file_json(content).encode())
 
     def taken_over(self) -> str | None:
         """Return the settings of another run that has written `run.json` meanwhile."""
@@ -678,7 +686,7 @@ def _earlier_keys(
     folder: Path, store: Store
 ) -> dict[tuple[str, str, str, int], tuple[str, str | None]]:
     """Return (key, the key before it) of the rows of an earlier plan, by reading, data set, method and trial."""
-    jobs = read_sound(folder / RUN_FILE).get("cells")
+    jobs = read_sound_plan(folder, store).get("cells")
     found = {}
     for entry in jobs if isinstance(jobs, list) else ():
         key, was = (
@@ -711,11 +719,13 @@ def unused_jobs(output: Path) -> list[str]:
     """Return the keys of jobs that no run, comparison or model of an output folder names: they may be deleted."""
     records = Records(output)
     found = {path.stem for path in records.cells_folder.glob("*.json")}
-    plans = [*output.glob(f"*/*/*/{RUN_FILE}"), *output.rglob(COMPARED)]
+    runs = [path.parent for path in output.glob(f"*/*/*/{RUN_FILE}")]
+    plans = [read_sound_plan(folder, Records(output, folder)) for folder in runs]
+    plans += [read_sound(path) for path in output.rglob(COMPARED)]
     entries = [
         entry
         for plan in plans
-        for entry in read_sound(plan).get("cells") or []
+        for entry in plan.get("cells") or []
         if isinstance(entry, dict)
     ]
     named = {str(entry.get("key")) for entry in entries}

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from mtlrun.engine.packed import (
+    PACKED,
+    TASK_DIGITS,
+    is_without_plan,
+    needed_plan,
+    without_plan,
+)
 from mtlrun.engine.progress import Progress
-from mtlrun.engine.record import CELLS, PACKED, Record, Records
+from mtlrun.engine.record import CELLS, EARLIER_PACKED, PREDICTIONS, Record, Records
 from mtlrun.engine.run import NO_ROOM, run, todo
-from mtlrun.engine.store import Store
-from mtlrun.engine.stored import PROVENANCE
+from mtlrun.engine.store import Store, write_new
+from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.lab.catalogue import CatalogueEntry, catalogue
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import NoMatchError, OnlyError, Plan, plan
-from mtlrun.lab.report.build import Report, build_report, write_report
-from mtlrun.lab.report.cells import Run, checked, read_run
+from mtlrun.lab.report.build import FORMATS, Report, build_report, write_report
+from mtlrun.lab.report.cells import (
+    Run,
+    checked,
+    read_run,
+    storable_tests,
+    stored_tests,
+)
+from mtlrun.lab.report.figures import FIGURES
 from mtlrun.lab.spec import TRAIN, Experiment
-from mtlrun.lab.stored import read_json
-from mtlrun.utils.io import writing
+from mtlrun.lab.stored import read_json, read_plan, read_raw
+from mtlrun.utils.io import DIGEST, file_json, read_file, writing
 from mtlrun.utils.processes import exclusive_lock
 
 
@@ -108,7 +124,11 @@ def write_results(made: Plan) -> Report:
     """Build the report of a plan, write it with all its records into the folder of the run, and return it."""
     report = build_report(made.folder)
     with writing(made.folder, NO_ROOM):
-        made.store().pack(row.job.key for row in made.rows)
+        made.store().pack(
+            (row.job.key for row in made.rows),
+            paired=storable_tests(report.run.paired),
+            with_curves=not report.run.sweep,
+        )
         write_report(
             report, made.folder
         )  # last: a run with an up-to-date report is not written again
@@ -129,6 +149,79 @@ def load_run(folder: str | Path) -> Report:
         If the folder is not one of a run.
     """
     return build_report(Path(folder))
+
+
+def compact_run(folder: Path) -> None:
+    """Rewrite the files of a finished run so that they take as little space as they can.
+
+    The plan moves from ``run.json`` to the packed records, scores of single tasks are
+    rounded as far as no report shows it, and figures of earlier reports go. Nothing is
+    computed. A folder that is compact already stays as it is.
+
+    Parameters
+    ----------
+    folder : Path
+        ``<output>/<paper>/<artefact>/<profile>``.
+
+    Raises
+    ------
+    DataError
+        If it is not the folder of a run, or some of its records cannot be read.
+    """
+    raw = read_raw(folder / RUN_FILE) or {}
+    is_earlier = any(
+        (folder / name).is_file() for name in (EARLIER_PACKED, PREDICTIONS)
+    )
+    if is_without_plan(raw) and not is_earlier:
+        return
+    report = build_report(folder)
+    run = report.run
+    damaged = [*run.unreadable, *run.unsound]
+    if damaged:
+        raise DataError(f"{folder}: {damaged[0]} is damaged", AGAIN)
+    with tempfile.TemporaryDirectory() as temporary:
+        trial = Path(temporary, *folder.absolute().parts[-3:])
+        shutil.copytree(folder, trial)
+        texts = {name: writer(report) for name, writer in FORMATS.items()}
+        for task_digits in (*TASK_DIGITS, None):
+            _pack_with_plan(trial, folder, run, task_digits)
+            again = build_report(trial)
+            if all(FORMATS[name](again) == text for name, text in texts.items()):
+                break
+        else:
+            raise DataError(f"{folder}: its report would change", AGAIN)
+        with writing(folder, NO_ROOM):
+            # First the records with the plan: until run.json says so, they do not count.
+            for name in (PACKED, RUN_FILE):
+                write_new(folder / name, read_file(trial / name))
+            for name in (EARLIER_PACKED, PREDICTIONS):
+                (folder / name).unlink(missing_ok=True)
+            drawn = {f"{figure.name}.svg" for figure in report.figures}
+            for path in (folder / FIGURES).glob("*.svg"):
+                if path.name not in drawn:
+                    path.unlink()
+
+
+def _pack_with_plan(
+    trial: Path, folder: Path, run: Run, task_digits: int | None
+) -> None:
+    """Pack the records of a folder and its plan into another folder."""
+    records = Records.of_run(folder)
+    info = read_plan(folder, records) or {}
+    plan = needed_plan(info, run.cells)
+    if run.altered:
+        # The report goes on saying so.
+        plan[DIGEST] = info.get(DIGEST)
+    store = Store(records.cells_folder.parent, folder)
+    store.run_folder = trial
+    store.pack(
+        [entry["key"] for entry in plan["cells"]],
+        paired=storable_tests(run.paired),
+        plan=plan,
+        with_curves=not run.sweep,
+        task_digits=task_digits,
+    )
+    write_new(trial / RUN_FILE, file_json(without_plan(plan)).encode())
 
 
 # ---------------------------------------------------------------------- all artefacts at once
@@ -310,7 +403,7 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
         Of the run: its plan decides what is taken. A key says everything that a number depends on: jobs of one key are
         the same job, whichever machine computed them.
     other : Path
-        The folder of a run, with its ``cells.jsonl.gz`` or the ``cells/`` of its output folder, or a folder of runs.
+        The folder of a run, with its packed records or the ``cells/`` of its output folder, or a folder of runs.
     wait : callable
         Called before a process is waited for that computes the run.
 
@@ -322,11 +415,16 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
         If the folder cannot be written.
     """
     run, other = read_run(folder), Path(other)
+    if is_without_plan(read_raw(folder / RUN_FILE) or {}) and run.missing:
+        raise DataError(
+            f"{folder} is compact: it does not say which jobs are missing",
+            f"Start the run, which writes its plan: {run.info.get('command')}",
+        )
     is_run = (other / "run.json").is_file()
     if is_run:
         _refuse_other_plan(run, read_run(other), other)
     theirs = Records.of_run(other) if is_run else Records(other)
-    if not (other / PACKED).is_file() and not theirs.cells_folder.is_dir():
+    if not (other / theirs.pack_name).is_file() and not theirs.cells_folder.is_dir():
         raise DataError(
             f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it",
             "Give <output>/<paper>/<artefact>/<profile>.",
@@ -356,7 +454,9 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
                 store.save(record)
                 merged.copied += 1
         if merged.copied:
-            store.pack(wanted)
+            ours = build_report(folder).run.paired
+            tests = {**stored_tests(theirs.packed.paired), **ours}
+            store.pack(wanted, paired=storable_tests(tests))
             store.add_provenance(
                 (read_json(other / PROVENANCE) or {}).get("runs") or []
             )
@@ -390,7 +490,8 @@ def _refuse_other_plan(run: Run, there: Run, other: Path) -> None:
     for reading, job in (
         (one.reading, job) for one in (there, *there.others) for job in one.planned
     ):
-        if here.get((reading, job.name), job.key) != job.key:
+        # A compact run has short keys of jobs that were never computed.
+        if not here.get((reading, job.name), job.key).startswith(job.key):
             raise DataError(
                 f"{other} has another plan: {job.name} was planned there with other settings or another version",
                 "Run both with the same file, options and version of mtlrun.",

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from mtlrun.engine import stored
-from mtlrun.engine.record import CELLS, ResultKey
-from mtlrun.engine.stored import KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
+from mtlrun.engine.packed import is_without_plan, with_plan
+from mtlrun.engine.record import CELLS, Records, ResultKey
+from mtlrun.engine.stored import AGAIN, KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.report.checks import (
     Claim,
@@ -171,16 +172,63 @@ def read_raw(path: Path) -> dict[str, Any] | None:
         the place in it.
     """
     value = stored.read_raw(path)
+    if value is not None:
+        _check(path, value)
+    return value
+
+
+def _check(path: Path, value: dict[str, Any]) -> None:
+    """Refuse what a file of this name must not hold; names the place in it."""
     model = MODELS.get(path.name)
-    if value is None or model is None:
-        return value
+    if model is None:
+        return
     try:
         model.model_validate(value)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ".".join(map(str, problem["loc"]))
         raise stored.not_a_result(path, place, problem["msg"]) from None
-    return value
+
+
+def read_plan(folder: Path, records: Records) -> dict[str, Any] | None:
+    """Read ``run.json`` with the fields that the packed records keep.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of a run.
+    records : Records
+        Of the run.
+
+    Returns
+    -------
+    dict or None
+        None if there is no file.
+
+    Raises
+    ------
+    DataError
+        If it is damaged, or if the plan lies with packed records that cannot be read.
+    """
+    path = folder / RUN_FILE
+    raw = read_raw(path)
+    if raw is None:
+        return None
+    complete = with_plan(raw, records.packed)
+    if is_without_plan(complete):
+        file = folder / records.pack_name
+        reason = records.damage or "missing, but it has the plan of the run"
+        raise DataError(f"{file}: {reason}", AGAIN)
+    _check(path, complete)
+    return complete
+
+
+def read_sound_plan(folder: Path, records: Records) -> dict[str, Any]:
+    """Read ``run.json`` as `read_plan`; {} if there is none or it is damaged."""
+    try:
+        return read_plan(folder, records) or {}
+    except DataError:
+        return {}
 
 
 def read_sound(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from mtlrun.engine.progress import Progress
 from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.baselines import takes_task_id
-from mtlrun.estimators.facts import Scale
+from mtlrun.estimators.metadata import Scale
 from mtlrun.estimators.registry import build
 from mtlrun.lab.plan import plan
 from mtlrun.lab.spec import ChunkTraining, Experiment

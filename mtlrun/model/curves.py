@@ -98,9 +98,10 @@ class ModelCurves:
         self.has_targets_as_tasks = not model.ragged
         self.column = column
         self._position = self._feature_position(column)
+        task = self.estimator.tasks_[0] if self.has_targets_as_tasks else None
         try:
             self._values: Array = self.estimator.partial_dependence(
-                self._position
+                self._position, task=task
             ).values
         except ValueError as error:
             raise UserError(
@@ -320,12 +321,13 @@ def _limits(drawn: Sequence[Array]) -> tuple[float, float]:
 def variances_line(model: Model) -> str | None:
     """Return the shares of the parts in the variance of the target as a sentence.
 
-    Parts that explain less than half a percent are left out. None for a model without
-    parts.
+    Parts that explain less than half a percent are left out; of targets on the same
+    rows the shares are averages. None for a model without parts.
     """
     shares = getattr(innermost(model.estimator), "variance_shares_", None)
     if not isinstance(shares, dict):
         return None
-    parts = sorted(shares.items(), key=lambda item: -item[1])
+    averages = {name: float(np.mean(share)) for name, share in shares.items()}
+    parts = sorted(averages.items(), key=lambda item: -item[1])
     texts = [f"{name} {share:.0%}" for name, share in parts if share >= 0.005]
     return f"shares of the variance: {', '.join(texts)}"

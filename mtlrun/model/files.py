@@ -88,6 +88,11 @@ TRUSTED = frozenset(
     | {
         "mtlrun.solvers.hierarchical.smooth_blocks.SmoothData",
         "mtlrun.solvers.hierarchical.smooth_posterior.SmoothPosterior",
+        "mtlrun.solvers.hierarchical.smooth_posterior.VarianceUncertainty",
+        "mtlrun.solvers.hierarchical.smooth_targets.Forests",
+        "mtlrun.solvers.hierarchical.smooth_targets.SmoothTargets",
+        "mtlrun.solvers.hierarchical.smooth_targets.TargetData",
+        "mtlrun.solvers.hierarchical.smooth_targets.TargetFunctions",
         "mtlrun.solvers.hierarchical.posterior.Posterior",
         "mtlrun.estimators.hierarchical.Estimates",
     }

@@ -416,7 +416,7 @@ class Model(BaseEstimator):
             name = self.about["estimator"]["name"]
             raise UserError(
                 f"{name} predicts no intervals",
-                "HierarchicalMTL does; or leave out --interval.",
+                "HierarchicalMTL and SmoothMTL do; or leave out --interval.",
             )
         return found
 

@@ -182,7 +182,9 @@ class MeanForm(_Scaled, SpectralForm):
         normal = np.full(self.tasks, -(self.tasks**-0.5))
         normal[0] += 1.0
         length = float(np.linalg.norm(normal))
-        return normal / length if length > 0 else normal
+        if length > 0:
+            return normal / length
+        return normal
 
     def rotate(self, W: np.ndarray) -> np.ndarray:
         return W - np.outer(2.0 * (W @ self._normal), self._normal)
@@ -262,7 +264,9 @@ class SparseForm(_Scaled):
 
     def inverse_energy(self, Z: np.ndarray) -> float:
         if not self.is_definite:
-            return float("inf") if np.any(Z) else 0.0
+            if np.any(Z):
+                return float("inf")
+            return 0.0
         X, R = self._solve(Z, 0.0, 1.0)
         # Z M^{-1} Z' = X (Z + R)' + R M^{-1} R', whose last term is at most ||R||^2 / ridge: never too low.
         return float(np.vdot(X, Z + R)) + float(np.vdot(R, R)) / self.ridge
@@ -353,13 +357,13 @@ class CoupledL21(Penalty):
         )
         return self.form.back(short)
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         """Return the largest length of the rows of Z in the null space of M, / alpha."""
         free = self.form.rotate(Z)[:, self.form.values == 0]
         return float(np.sqrt(np.square(free).sum(axis=1)).max(initial=0.0)) / self.alpha
 
     def conjugate(self, Z: np.ndarray) -> float:
-        if self.polar(Z) > 1.0 + 1e-12:
+        if self.dual_norm(Z) > 1.0 + 1e-12:
             return float("inf")
         w = _shortened(self.form.rotate(Z), self.form.values, self.alpha)
         return 0.5 * float(np.sum(self.form.values * np.square(w)))
@@ -550,9 +554,11 @@ class FusedGroup(Penalty):
         smooth -= np.clip(smooth, -threshold, threshold)
         return L21(self.alpha).prox(smooth, step)
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         if self.is_zero:
-            return float("inf") if np.any(Z) else 0.0
+            if np.any(Z):
+                return float("inf")
+            return 0.0
         rows = Z[np.any(Z, axis=1)]
         best = 0.0
         for _ in range(_MAX_STEPS):
@@ -611,7 +617,9 @@ def _smooth_rows(Z: np.ndarray, strength: float) -> np.ndarray:
         right = T - 1
         for t in range(T - 1):
             # The derivative is x - z_t - strength before the first knot (+ strength after the last), 0 for t = 0.
-            bound = strength if t > 0 else 0.0
+            bound = 0.0
+            if t > 0:
+                bound = strength
             slope = 1.0
             offset = -Z[j, t] - bound
             while left <= right and slope * knots[left] + offset < -strength:

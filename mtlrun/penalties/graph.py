@@ -140,11 +140,10 @@ def check_similarity(
         return np.ones((n_tasks, n_tasks)) + np.eye(n_tasks)
     if hasattr(graph, "reindex"):
         graph = _reorder(graph, tasks)
-    A = (
-        as_design(graph, "graph")
-        if is_sparse(graph)
-        else as_array(graph, "graph", ndim=2)
-    )
+    if is_sparse(graph):
+        A = as_design(graph, "graph")
+    else:
+        A = as_array(graph, "graph", ndim=2)
     if A.shape != (n_tasks, n_tasks):
         raise ValueError(
             f"graph must have one row and one column per task, ({n_tasks}, {n_tasks}), got {A.shape}"
@@ -171,7 +170,9 @@ def check_similarity(
             f"graph has isolated tasks, similar to no other: {isolated_tasks}. Give each a positive similarity to "
             "another task, fit them separately (IndependentSVC), or set coupling=0 to learn all tasks independently"
         )
-    return sp.csr_array((A + A.T) / 2) if is_sparse(A) else (A + A.T) / 2
+    if is_sparse(A):
+        return sp.csr_array((A + A.T) / 2)
+    return (A + A.T) / 2
 
 
 def _largest(A: Similarity) -> tuple[float, int, int]:
@@ -243,7 +244,10 @@ def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
     """
     n_tasks = similarity.shape[0]
     _require_pairs(n_tasks, 8)
-    A = similarity.toarray() if is_sparse(similarity) else similarity
+    if is_sparse(similarity):
+        A = similarity.toarray()
+    else:
+        A = similarity
     # The Laplacian of n_tasks equally similar tasks is similarity * (T I - 11'), whose inverse is known.
     other = A[~np.eye(n_tasks, dtype=bool)]
     if n_tasks == 1 or coupling == 0 or np.all(other == other[0]):
@@ -258,11 +262,10 @@ def couple_tasks(similarity: Similarity, coupling: float = 1.0) -> TaskCoupling:
 
 def _couple_equals(n_tasks: int, similarity: float, coupling: float) -> TaskCoupling:
     """Return the coupling of tasks that are all equally similar."""
-    a = (
-        1.0
-        if n_tasks == 1
-        else 1.0 / (1.0 + coupling * similarity * n_tasks)
-        if coupling
-        else 1.0
-    )
+    if n_tasks == 1:
+        a = 1.0
+    else:
+        a = 1.0
+        if coupling:
+            a = 1.0 / (1.0 + coupling * similarity * n_tasks)
     return TaskCoupling(n_tasks, common=(a, (1.0 - a) / n_tasks))

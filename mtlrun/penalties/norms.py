@@ -32,7 +32,9 @@ def small_gram(Z: np.ndarray) -> np.ndarray:
     1e-16 sigma_1^2, and its root as 1e-8 sigma_1. They serve for the largest singular value and where only squares
     count; a sum of singular values takes the SVD.
     """
-    return Z.T @ Z if Z.shape[1] <= Z.shape[0] else Z @ Z.T
+    if Z.shape[1] <= Z.shape[0]:
+        return Z.T @ Z
+    return Z @ Z.T
 
 
 def spectral_norm(Z: np.ndarray) -> float:
@@ -105,7 +107,10 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     sigma = np.sqrt(values)[::-1]
     V = V[:, ::-1]
     scaled = V * (1.0 - threshold / sigma)
-    matrix = (Z @ scaled) @ V.T if Z.shape[1] <= Z.shape[0] else scaled @ (V.T @ Z)
+    if Z.shape[1] <= Z.shape[0]:
+        matrix = (Z @ scaled) @ V.T
+    else:
+        matrix = scaled @ (V.T @ Z)
     return matrix, sigma - threshold
 
 
@@ -178,14 +183,19 @@ class SpectralBox(Penalty):
         q = fill_boxes(a, c, self.k)
         factors = (self.eta + q) / (c + q)
         change = (V * factors) @ V.T
-        shrunk = W @ change if W.shape[1] <= W.shape[0] else change @ W
+        if W.shape[1] <= W.shape[0]:
+            shrunk = W @ change
+        else:
+            shrunk = change @ W
         return shrunk, self._of(a * factors)
 
     def conjugate(self, Z: np.ndarray) -> float:
         squares = np.maximum(np.linalg.eigvalsh(small_gram(Z)), 0.0)
         total = self.eta * float(squares.sum()) + float(squares[::-1][: self.k].sum())
         if self.strength == 0:
-            return 0.0 if total == 0 else float("inf")
+            if total == 0:
+                return 0.0
+            return float("inf")
         return total / (4.0 * self.strength)
 
     def _of(self, sigma: np.ndarray) -> float:
@@ -246,7 +256,7 @@ class L1(Penalty):
         t = step * self.alpha
         return W - np.clip(W, -t, t)
 
-    def column_polar(self, Z: np.ndarray) -> np.ndarray:
+    def column_dual_norms(self, Z: np.ndarray) -> np.ndarray:
         return self._per_alpha(np.abs(Z).max(axis=0, initial=0.0))
 
 
@@ -260,7 +270,7 @@ class L21(Penalty):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         return W * _shrink(_norms(W, axis=1), step * self.alpha)[:, None]
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         return float(self._per_alpha(_norms(Z, axis=1)).max(initial=0.0))
 
 
@@ -277,7 +287,7 @@ class L12(Penalty):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         return W * _shrink(_norms(W, axis=0), step * self.alpha)
 
-    def column_polar(self, Z: np.ndarray) -> np.ndarray:
+    def column_dual_norms(self, Z: np.ndarray) -> np.ndarray:
         return self._per_alpha(_norms(Z, axis=0))
 
 
@@ -289,7 +299,7 @@ class TraceNorm(Penalty):
     --------
     >>> import numpy as np
     >>> from mtlrun.penalties.norms import TraceNorm
-    >>> TraceNorm(2.0).value(np.diag([3.0, 1.0])), TraceNorm(2.0).polar(np.diag([3.0, 1.0]))
+    >>> TraceNorm(2.0).value(np.diag([3.0, 1.0])), TraceNorm(2.0).dual_norm(np.diag([3.0, 1.0]))
     (8.0, 1.5)
     >>> TraceNorm(2.0).prox(np.diag([3.0, 1.0]), step=0.5).round(12).tolist()
     [[2.0, 0.0], [0.0, 0.0]]
@@ -307,7 +317,7 @@ class TraceNorm(Penalty):
         V, sigma = svt(W, step * self.alpha)
         return V, self.alpha * float(sigma.sum())
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         return float(self._per_alpha(np.asarray(spectral_norm(Z))))
 
 
@@ -395,9 +405,9 @@ class SquaredTraceNorm(Penalty):
         twice = 2.0 * scale * step * self.alpha
         thresholds = twice * np.cumsum(a) / (1.0 + twice * np.arange(1, len(a) + 1))
         kept = np.flatnonzero(a > thresholds)
-        return (
-            np.maximum(a - thresholds[kept[-1]], 0.0) if len(kept) else np.zeros_like(a)
-        )
+        if len(kept):
+            return np.maximum(a - thresholds[kept[-1]], 0.0)
+        return np.zeros_like(a)
 
 
 def _norms(W: np.ndarray, axis: int) -> np.ndarray:
@@ -424,7 +434,7 @@ class L1Inf(Penalty):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         return W - project_rows_l1(W, step * self.alpha)
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         return float(self._per_alpha(np.abs(Z).sum(axis=1)).max(initial=0.0))
 
 

@@ -86,14 +86,18 @@ class Loss(ABC):
     ) -> np.ndarray:
         """Return the gradient of `value` in z, a field (a subgradient for the hinge)."""
         slope = self.derivative(z, y)
-        return slope if weights is None else weights * slope
+        if weights is None:
+            return slope
+        return weights * slope
 
     def hessian(
         self, z: np.ndarray, y: np.ndarray, weights: Weights = None
     ) -> np.ndarray:
         """Return the diagonal of the second derivative of `value` in z, a field."""
         curve = self.second_derivative(z, y)
-        return curve if weights is None else weights * curve
+        if weights is None:
+            return curve
+        return weights * curve
 
     def conjugate(
         self, theta: np.ndarray, y: np.ndarray, weights: Weights = None
@@ -309,43 +313,44 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _EPS = float(np.finfo(np.float64).eps)
 # Beyond this ratio of the norms of two columns, eigenvalues of a Gram matrix may be off by 1e-6 of themselves.
 _RATIO = 1e5
-# What centring leaves of a constant column, relative to its size: exactly, or where means are subtracted from sums.
-_DUST, _DUST_OF_SUMS = 1e-13, 1e-7
+# Size that centering leaves of a constant column, relative to the column: exactly, or with means subtracted from sums.
+_DUST = 1e-13
+_DUST_OF_SUMS = 1e-7
 # A singular value is noise below this times eps, relative to the columns that its vector combines, and their number.
 _NOISE = 8.0
 
 
-def is_graded(squares: Array, whole: Array, *, sums: bool = False) -> Array:
+def is_graded(squares: Array, totals: Array, *, sums: bool = False) -> Array:
     """Return whether columns differ too much in scale for a Gram matrix, for one design or several.
 
     Parameters
     ----------
     squares : ndarray of shape (..., d)
         Squared norms of the columns.
-    whole : ndarray of shape (..., d)
+    totals : ndarray of shape (..., d)
         Those before centring: what is tiny next to them is rounding of a constant column.
     sums : bool, default False
         Whether the means were subtracted from sums of squares, not from the rows.
     """
     if squares.size and squares.max() < _RATIO**2 * squares.min():
         return np.zeros(squares.shape[:-1], dtype=bool)
-    used = ~is_dust(squares, whole, sums=sums)
+    used = ~is_dust(squares, totals, sums=sums)
     least = np.min(squares, axis=-1, initial=np.inf, where=used)
-    most = np.max(squares, axis=-1, initial=0.0, where=used)
-    return np.asarray(least * _RATIO**2 < most)
+    largest = np.max(squares, axis=-1, initial=0.0, where=used)
+    return np.asarray(least * _RATIO**2 < largest)
 
 
-def is_dust(squares: Array, whole: Array, *, sums: bool = False) -> Array:
+def is_dust(squares: Array, totals: Array, *, sums: bool = False) -> Array:
     """Return which columns are constant, so that centring left rounding; arguments as of `is_graded`."""
     dust = _DUST_OF_SUMS if sums else _DUST
-    return np.asarray(squares <= dust**2 * whole)
+    return np.asarray(squares <= dust**2 * totals)
 
 
 def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
     """Return squared singular values, in ascending order, and right singular vectors (d, r) of a matrix (n, d).
 
     Every singular value and every entry of the vectors is accurate relative to itself, as far as the condition of the
-    matrix with columns (for n < d: and rows) of norm one allows. What is noise is left out, but for one direction.
+    matrix with columns (for n < d: and rows) of norm one allows. Noise is left out, but for one direction.
 
     Parameters
     ----------
@@ -361,9 +366,9 @@ def right_singular(A: Array, sizes: Array) -> tuple[Array, Array]:
             if len(used)
             else (np.zeros(1), np.zeros((0, 1)))
         )
-        whole = np.zeros((A.shape[1], V.shape[1]))
-        whole[used] = V
-        return squares, whole
+        vectors = np.zeros((A.shape[1], V.shape[1]))
+        vectors[used] = V
+        return squares, vectors
     A = A[A.any(axis=1)]
     n, d = A.shape
     if n >= d:  # columns of any scale

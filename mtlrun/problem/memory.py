@@ -1,6 +1,7 @@
 """How much memory a fit may take. Standard library only.
 
-What would not fit is refused before it is allocated: the system kills a process that takes too much without a message.
+Fits that exceed the memory are refused before anything is allocated. Otherwise the
+system kills the process without a message.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ def fits(need: float) -> bool:
     return need <= KEPT
 
 
-def require(need: float, what: str, remedy: str) -> None:
+def require(need: float, work: str, remedy: str) -> None:
     """Raise an error if something needs more memory than is free, divided by the processes that share it.
 
     Parameters
     ----------
     need : float
         Bytes.
-    what : str
-        What needs them, with its sizes; the message begins with it.
+    work : str
+        The work that needs them, with its sizes; the message begins with it.
     remedy : str
-        What to do instead.
+        The remedy that the message names.
 
     Raises
     ------
@@ -45,14 +46,15 @@ def require(need: float, what: str, remedy: str) -> None:
     """
     if need > _SMALL and need > (allowed := free_bytes() / _sharers):
         much = f"more than the {allowed / 1e9:.3g} GB of the memory that is free"
-        raise MemoryLimitError(f"{what} needs {need / 1e9:.3g} GB, {much}", remedy)
+        raise MemoryLimitError(f"{work} needs {need / 1e9:.3g} GB, {much}", remedy)
 
 
 @contextmanager
 def shared_by(processes: int) -> Iterator[None]:
     """Let `require` allow this process its share of the memory while several processes work at once."""
     global _sharers
-    before, _sharers = _sharers, max(1, processes)
+    before = _sharers
+    _sharers = max(1, processes)
     try:
         yield
     finally:
@@ -79,13 +81,13 @@ def _machine() -> float:
 
 def _container() -> float:
     """Return what the control group of a container still allows beyond the memory in use."""
-    most = "".join(_lines(_GROUP / "memory.max")).strip()
-    if not most.isdecimal():
+    limit = "".join(_lines(_GROUP / "memory.max")).strip()
+    if not limit.isdecimal():
         return math.inf
     for line in _lines(_GROUP / "memory.stat"):
         if line.startswith("anon "):
-            return max(float(most) - float(line.split()[1]), 0.0)
-    return float(most)
+            return max(float(limit) - float(line.split()[1]), 0.0)
+    return float(limit)
 
 
 def _process() -> float:
@@ -93,12 +95,14 @@ def _process() -> float:
         import resource  # not on Windows
     except ImportError:
         return math.inf
-    most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if most == resource.RLIM_INFINITY:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
         return math.inf
     sizes = "".join(_lines(Path("/proc/self/statm"))).split()
-    taken = int(sizes[0]) * resource.getpagesize() if sizes else 0
-    return max(float(most - taken), 0.0)
+    taken = 0
+    if sizes:
+        taken = int(sizes[0]) * resource.getpagesize()
+    return max(float(limit - taken), 0.0)
 
 
 def _lines(file: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 Primal: min over parts W_k and unpenalised b of  sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k Omega_k(W_k).
 Dual:   max over fields theta of  -l*(-theta) - sum_k Omega_k*(X'theta), theta summing to 0 in every task with free b.
-For a norm, Omega* is the indicator of polar(X'theta) <= 1; theta = -gradient, scaled until that holds, is a dual point.
+For a norm, Omega* is the indicator of dual_norm(X'theta) <= 1; theta = -gradient, scaled until that holds, is a dual point.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def relative_gap(
         return float("inf")
     difference = primal - dual if gap is None else gap
     size = gap_scale(primal, dual, null)
-    return difference / size if size > 0 else 0.0
+    if size > 0:
+        return difference / size
+    return 0.0
 
 
 def null_objective(data: TaskData, loss: Loss) -> float:
@@ -101,11 +103,11 @@ def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
     norms = [p for p in penalties if p.constrains_dual]
     for p in norms:
         if p.by_column:
-            scale = np.minimum(scale, 1.0 / np.maximum(1.0, p.column_polar(Z)))
+            scale = np.minimum(scale, 1.0 / np.maximum(1.0, p.column_dual_norms(Z)))
     rest = [p for p in norms if not p.by_column]
     if rest:
         scaled = Z * scale
-        scale = scale / max(1.0, *(p.polar(scaled) for p in rest))
+        scale = scale / max(1.0, *(p.dual_norm(scaled) for p in rest))
     return scale
 
 
@@ -131,15 +133,15 @@ def dual_point(
     loss : Loss, optional
         Needed with `intercept` for losses on classes, whose theta has the sign of y.
     operator : TaskOperator, optional
-        Default: that of `data`.
+        Default: the operator of `data`.
     """
-    operator = TaskOperator(data) if operator is None else operator
+    if operator is None:
+        operator = TaskOperator(data)
     if intercept:
-        theta = (
-            _balance_classes(theta, data)
-            if loss is not None and loss.labels
-            else _recentre(theta, data)
-        )
+        if loss is not None and loss.labels:
+            theta = _balance_classes(theta, data)
+        else:
+            theta = _recentre(theta, data)
     Z = operator.adjoint(theta)
     if any(p.is_zero for p in penalties):
         return _annihilate(theta, Z, data, operator, intercept), np.zeros_like(Z)
@@ -188,7 +190,8 @@ def primal_value(
     operator: TaskOperator | None = None,
 ) -> float:
     """Return the objective at `parts` (one (d, T) matrix per penalty) and intercepts (T,)."""
-    operator = TaskOperator(data) if operator is None else operator
+    if operator is None:
+        operator = TaskOperator(data)
     z = operator.forward(_total(parts, penalties), intercept)
     return _primal(data, loss, penalties, parts, z)
 
@@ -214,7 +217,7 @@ def duality_gap(
     intercept : ndarray of shape (T,), optional
         Unpenalised intercepts; None when the model has none.
     operator : TaskOperator, optional
-        Default: that of `data`.
+        Default: the operator of `data`.
 
     Raises
     ------
@@ -238,9 +241,13 @@ def duality_gap(
     >>> gap.primal, gap.dual, gap.relative
     (3.0, 3.0, 0.0)
     """
-    operator = TaskOperator(data) if operator is None else operator
+    if operator is None:
+        operator = TaskOperator(data)
     z = operator.forward(_total(parts, penalties))
-    fitted = z if intercept is None else data.shifted(z, intercept)
+    if intercept is None:
+        fitted = z
+    else:
+        fitted = data.shifted(z, intercept)
     primal = _primal(data, loss, penalties, parts, fitted)
     if intercept is not None:
         fitted = data.shifted(z, optimal_intercept(data, loss, z, start=intercept))
@@ -259,7 +266,9 @@ def _total(
         raise ValueError(
             f"parts holds {len(parts)} matrices for {len(penalties)} penalties"
         )
-    return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
+    if len(parts) == 1:
+        return parts[0]
+    return np.sum(parts, axis=0)
 
 
 def _primal(
@@ -292,7 +301,10 @@ def _annihilate(
     if intercept:  # the fit must keep the sums over tasks at zero
         full = data.full_weights()
         mean = operator.adjoint(full) / data.sum_by_task(full)
-        old = np.zeros(data.n_features) if operator.shift is None else operator.shift
+        if operator.shift is None:
+            old = np.zeros(data.n_features)
+        else:
+            old = operator.shift
         operator = TaskOperator(
             data, shift=mean + (old[:, None] if old.ndim == 1 else old)
         )
@@ -303,12 +315,15 @@ def _annihilate(
     )  # columns of one size: none of them is lost next to a larger one
     sizes = sizes[..., None, :] * sizes[..., :, None]
     inverse = np.linalg.pinv(grams / sizes, hermitian=True) / sizes
-    V = inverse @ Z if grams.ndim == 2 else np.einsum("tij,jt->it", inverse, Z)
+    if grams.ndim == 2:
+        V = inverse @ Z
+    else:
+        V = np.einsum("tij,jt->it", inverse, Z)
     return theta - data.weighted(operator.forward(V))
 
 
 def _balance_classes(theta: np.ndarray, data: TaskData) -> np.ndarray:
-    """Scale down the heavier class of every task so that theta sums to zero and keeps its signs and bounds."""
+    """Scale down the heavier class of each task so that theta sums to zero and keeps its signs and bounds."""
     up = data.sum_by_task(np.maximum(theta, 0.0))
     down = data.sum_by_task(np.maximum(-theta, 0.0))
     least = np.minimum(up, down)
@@ -358,7 +373,10 @@ def is_far_from_zero(data: TaskData) -> bool:
     """
     full = data.full_weights()
     total = data.sum_by_task(full)
-    squared_X = data.X.multiply(data.X) if data.sparse else np.square(data.X)
+    if data.sparse:
+        squared_X = data.X.multiply(data.X)
+    else:
+        squared_X = np.square(data.X)
     squared_means = np.square(TaskOperator(data).adjoint(full) / total)
     squares = TaskOperator(data.with_design(squared_X)).adjoint(full) / total
     variances = np.maximum(squares - squared_means, 0.0)
@@ -367,7 +385,7 @@ def is_far_from_zero(data: TaskData) -> bool:
 
 
 def centre(data: TaskData, *, targets: bool = True) -> Centred:
-    """Remove the weighted mean of every task from the design, and from the targets.
+    """Remove the weighted mean of each task from the design, and from the targets.
 
     Dense designs are copied and centred; a sparse one, and a shared one with weights or missing targets by task, stays
     as it is and the operator subtracts the means. With the centred operator A and targets y, the Gram form is
@@ -390,7 +408,10 @@ def centre(data: TaskData, *, targets: bool = True) -> Centred:
             residuals = np.where(data.observed, residuals, 0.0)
         moved = data.with_targets(residuals)
     if data.uniform:
-        row_weights = np.ones(data.n_rows) if data.weights is None else data.weights
+        if data.weights is None:
+            row_weights = np.ones(data.n_rows)
+        else:
+            row_weights = data.weights
         x_mean = (data.X.T @ row_weights) / total[0]
     else:
         x_mean = TaskOperator(data).adjoint(full) / total
@@ -426,9 +447,14 @@ def optimal_intercept(
     tol : float, default 1e-12
         Largest derivative allowed, relative to scale times the total weight of the task.
     """
-    w, total = data.effective_weights(), data.sum_by_task(data.full_weights())
-    b = np.zeros(data.n_tasks) if start is None else np.array(start, dtype=np.float64)
-    low, high = np.full_like(b, -np.inf), np.full_like(b, np.inf)
+    w = data.effective_weights()
+    total = data.sum_by_task(data.full_weights())
+    if start is None:
+        b = np.zeros(data.n_tasks)
+    else:
+        b = np.array(start, dtype=np.float64)
+    low = np.full_like(b, -np.inf)
+    high = np.full_like(b, np.inf)
     radius = np.full_like(b, 1.0 if loss.labels else np.inf)
     for _ in range(200):
         prediction = data.shifted(z, b)

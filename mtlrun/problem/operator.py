@@ -29,7 +29,7 @@ class TaskOperator:
     data : TaskData
         Its weights and mask are *not* applied: they belong to the loss.
     shift : ndarray of shape (d,) or (d, T), optional
-        Subtracted from every row (of every task) without touching the design: X_t becomes X_t - 1 shift_t'.
+        Subtracted from each row (of each task) without touching the design: X_t becomes X_t - 1 shift_t'.
     """
 
     def __init__(self, data: TaskData, shift: np.ndarray | None = None) -> None:
@@ -41,11 +41,10 @@ class TaskOperator:
         out = self._products(W)
         moved = None
         if self.shift is not None:
-            moved = (
-                -(self.shift @ W)
-                if self.shift.ndim == 1
-                else -np.einsum("ij,ij->j", self.shift, W)
-            )
+            if self.shift.ndim == 1:
+                moved = -(self.shift @ W)
+            else:
+                moved = -np.einsum("ij,ij->j", self.shift, W)
         if b is not None:
             moved = b if moved is None else moved + b
         if moved is not None:
@@ -56,7 +55,10 @@ class TaskOperator:
         """Return (X_t' r_t)_t, shape (d, T), for a field r."""
         out = self._adjoint_products(field)
         if self.shift is not None:
-            shift = self.shift[:, None] if self.shift.ndim == 1 else self.shift
+            if self.shift.ndim == 1:
+                shift = self.shift[:, None]
+            else:
+                shift = self.shift
             out = out - shift * self.data.sum_by_task(field)
         return out
 
@@ -106,7 +108,7 @@ class TaskOperator:
         Parameters
         ----------
         weights : ndarray of shape (n,), (n, T) or (N,), optional
-            With shape (n, T), the upper bound from the largest weight of every row is returned.
+            With shape (n, T), the upper bound from the largest weight of each row is returned.
 
         Returns
         -------
@@ -130,9 +132,10 @@ class TaskOperator:
         if data.sparse:
             return self._block_design @ W.ravel()
         if self._batch is not None:
-            padded, place = self._batch
-            return np.matmul(padded, W.T[:, :, None]).reshape(-1)[place]
-        out, columns = np.empty(data.n_rows), np.ascontiguousarray(W.T)
+            padded, positions = self._batch
+            return np.matmul(padded, W.T[:, :, None]).reshape(-1)[positions]
+        out = np.empty(data.n_rows)
+        columns = np.ascontiguousarray(W.T)
         for t, (a, b) in enumerate(self._ranges):
             np.dot(data.X[a:b], columns[t], out=out[a:b])
         return out
@@ -144,9 +147,9 @@ class TaskOperator:
         if data.sparse:
             return (self._block_design.T @ field).reshape(data.n_features, data.n_tasks)
         if self._batch is not None:
-            padded, place = self._batch
+            padded, positions = self._batch
             rows = np.zeros(padded.shape[0] * padded.shape[1])
-            rows[place] = field
+            rows[positions] = field
             return np.matmul(rows.reshape(len(padded), 1, -1), padded)[:, 0].T
         out = np.empty((data.n_tasks, data.n_features))
         for t, (a, b) in enumerate(self._ranges):
@@ -161,8 +164,9 @@ class TaskOperator:
 
     @cached_property
     def _batch(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Dense ragged tasks padded to (T, longest, d) and the place of every row; None where that would not pay."""
-        data, sizes = self.data, self.data.sizes
+        """Dense ragged tasks padded to (T, longest, d) and the position of each row, or None if that is slower."""
+        sizes = self.data.sizes
+        data = self.data
         entries = data.n_tasks * int(sizes.max())
         if (
             entries > 2 * data.n_rows
@@ -172,15 +176,16 @@ class TaskOperator:
         first = np.arange(data.n_tasks) * sizes.max() - np.array(
             [a for a, _ in self._ranges]
         )
-        place = np.arange(data.n_rows) + np.repeat(first, sizes)
+        positions = np.arange(data.n_rows) + np.repeat(first, sizes)
         padded = np.zeros((entries, data.n_features))
-        padded[place] = data.X
-        return padded.reshape(data.n_tasks, -1, data.n_features), place
+        padded[positions] = data.X
+        return padded.reshape(data.n_tasks, -1, data.n_features), positions
 
     @cached_property
     def _block_design(self) -> sp.csr_array:
         """Sparse ragged tasks as one (N, d * T) matrix that acts on ``W.ravel()``; shares the values of X."""
-        X, n_tasks = self.data.X, self.data.n_tasks
+        X = self.data.X
+        n_tasks = self.data.n_tasks
         task = np.repeat(np.arange(n_tasks), self.data.sizes)
         columns = X.indices.astype(np.int64) * n_tasks + np.repeat(
             task, np.diff(X.indptr)
@@ -200,13 +205,15 @@ class TaskOperator:
     def _design(
         self, t: int, weights: np.ndarray | None
     ) -> tuple[Design, np.ndarray | None, np.ndarray | None]:
-        shift = (
-            self.shift
-            if self.shift is None or self.shift.ndim == 1
-            else self.shift[:, t]
-        )
+        if self.shift is None or self.shift.ndim == 1:
+            shift = self.shift
+        else:
+            shift = self.shift[:, t]
         if self.data.shared:
-            w = weights if weights is None or weights.ndim == 1 else weights[:, t]
+            if weights is None or weights.ndim == 1:
+                w = weights
+            else:
+                w = weights[:, t]
             return self.data.X, w, shift
         a, b = self._ranges[t]
         return self.data.task(t)[0], None if weights is None else weights[a:b], shift
@@ -231,7 +238,9 @@ def _outer(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
     if m is not None:
         u = X @ m
         K = K - u[:, None] - u[None, :] + m @ m
-    return K if w is None else K * np.sqrt(np.outer(w, w))
+    if w is None:
+        return K
+    return K * np.sqrt(np.outer(w, w))
 
 
 def _design_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> float:
@@ -248,9 +257,14 @@ def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> floa
     d = X.shape[1]
 
     def product(v: np.ndarray) -> np.ndarray:
-        z = X @ v.ravel() if m is None else X @ v.ravel() - m @ v.ravel()
+        if m is None:
+            z = X @ v.ravel()
+        else:
+            z = X @ v.ravel() - m @ v.ravel()
         z = z if w is None else w * z
-        return X.T @ z if m is None else X.T @ z - m * z.sum()
+        if m is None:
+            return X.T @ z
+        return X.T @ z - m * z.sum()
 
     normal = LinearOperator((d, d), matvec=product, dtype=np.float64)
     start = np.random.default_rng(0).normal(
@@ -303,16 +317,17 @@ def conjugate_gradients(
         Norm of the residual of a column, relative to its right-hand side.
     max_iter : int, default 2000
     """
-    X, R = np.zeros_like(right), right.copy()
-    scale = (
-        None
-        if diagonal is None
-        else 1.0 / (diagonal[:, None] if diagonal.ndim == 1 else diagonal)
-    )
+    X = np.zeros_like(right)
+    R = right.copy()
+    if diagonal is None:
+        scale = None
+    else:
+        scale = 1.0 / (diagonal[:, None] if diagonal.ndim == 1 else diagonal)
     target = tol * np.linalg.norm(right, axis=0)
     P = np.zeros_like(right)
     before = np.ones(right.shape[1])
-    iteration, open_ = 0, np.linalg.norm(R, axis=0) > target
+    iteration = 0
+    open_ = np.linalg.norm(R, axis=0) > target
     while open_.any() and iteration < max_iter:
         iteration += 1
         Z = R if scale is None else scale * R

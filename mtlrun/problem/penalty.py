@@ -36,9 +36,9 @@ class Penalty(ABC):
 
     #: Unchanged under W -> Q W for orthogonal Q (d, d), so that solvers may rotate the features.
     rotation_invariant: ClassVar[bool] = False
-    #: alpha times a norm: `polar` is its dual norm / alpha, and Z is dual feasible iff polar(Z) <= 1.
+    #: alpha times a norm: `dual_norm` is its dual norm / alpha, and Z is dual feasible iff dual_norm(Z) <= 1.
     is_norm: ClassVar[bool] = True
-    #: A sum (over tasks) of norms of the columns: the dual constraint holds column by column (`column_polar`).
+    #: A sum (over tasks) of norms of the columns: the dual constraint holds column by column (`column_dual_norms`).
     by_column: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Penalty(ABC):
 
     @property
     def constrains_dual(self) -> bool:
-        """Whether the conjugate is inf for polar(Z) > 1, so that a dual point must be scaled."""
+        """Whether the conjugate is inf for dual_norm(Z) > 1, so that a dual point must be scaled."""
         return self.is_norm
 
     @abstractmethod
@@ -68,17 +68,19 @@ class Penalty(ABC):
         return V, self.value(V)
 
     def conjugate(self, Z: np.ndarray) -> float:
-        """Return sup_W <Z, W> - value(W); for a norm the indicator of polar(Z) <= 1."""
-        return 0.0 if self.polar(Z) <= 1.0 else float("inf")
+        """Return sup_W <Z, W> - value(W); for a norm the indicator of dual_norm(Z) <= 1."""
+        if self.dual_norm(Z) <= 1.0:
+            return 0.0
+        return float("inf")
 
-    def polar(self, Z: np.ndarray) -> float:
+    def dual_norm(self, Z: np.ndarray) -> float:
         """Return dual norm of Z / alpha; for alpha = 0 it is 0 at Z = 0 and inf elsewhere."""
         if self.by_column:
-            return float(self.column_polar(Z).max(initial=0.0))
+            return float(self.column_dual_norms(Z).max(initial=0.0))
         raise TypeError(f"{type(self).__name__} is not a norm; use conjugate")
 
-    def column_polar(self, Z: np.ndarray) -> np.ndarray:
-        """Return the polar of each column, shape (T,), for a penalty with `by_column`."""
+    def column_dual_norms(self, Z: np.ndarray) -> np.ndarray:
+        """Return the dual norm of each column, shape (T,), for a penalty with `by_column`."""
         raise TypeError(f"{type(self).__name__} is not a sum over columns")
 
     def _per_alpha(self, norms: np.ndarray) -> np.ndarray:

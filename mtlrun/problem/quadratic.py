@@ -33,11 +33,11 @@ from mtlrun.problem.taskdata import TaskData, quotient
 
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size, are rounding.
 ROUNDING = 4.0 * np.finfo(np.float64).eps
-# Making and using Gram matrices takes so many times their memory.
+# Making and using Gram matrices takes this many times their memory.
 GRAM_COPIES = 3
 # Gradients of the form and of the rows that differ by this part of a tolerance, relative to their size, are equal.
 _AGREEMENT = 1e-2
-# Values of the form are off by about so many eps of the energy.
+# Values of the form are off by about this many eps of the energy.
 _CANCELLED = 1e3
 # Where the largest eigenvalue is that many times the least, it matters what is lost in its rounding.
 CONDITION = 1e10
@@ -72,9 +72,14 @@ class Quadratic(ABC):
         self._use(data, centre(data) if fit_intercept else None)
 
     def _use(self, data: TaskData, centred: Centred | None) -> None:
-        self.data, self._centred = data, centred
-        self._moved = data if centred is None else centred.data
-        self.operator = TaskOperator(data) if centred is None else centred.operator
+        self.data = data
+        self._centred = centred
+        if centred is None:
+            self._moved = data
+            self.operator = TaskOperator(data)
+        else:
+            self._moved = centred.data
+            self.operator = centred.operator
 
     @cached_property
     def energy(self) -> np.ndarray:
@@ -120,7 +125,7 @@ class Quadratic(ABC):
     ) -> float:
         """Return minus the conjugate of the loss at the residual of Q, its part in the range of X scaled per task.
 
-        What lies outside the range of X is free and stays as it is; only the rest must be scaled to become feasible.
+        The part outside the range of X is free and stays as it is; only the rest must be scaled to become feasible.
         """
         linear, square = self._moments(Q, image)
         value = scale * (self.explained - linear) - 0.5 * scale**2 * (
@@ -151,7 +156,8 @@ class Quadratic(ABC):
         """
         if any(p.is_zero for p in penalties):
             return 0.5 * scale * self.unexplained
-        image = self.image(Q) if image is None else image
+        if image is None:
+            image = self.image(Q)
         Z = scale * (self.cross - image)
         Z = self.lift(Z) if lifted else Z
         c = feasible_scale(Z, penalties)
@@ -169,8 +175,9 @@ class Quadratic(ABC):
         return False
 
     def agrees(self, W: np.ndarray, tol: float) -> bool:
-        """Whether the gradient at W (d, T) is that of the rows, as accurately as a relative gap of `tol` needs it."""
-        slope, residual = self.slope(W), self._moved.targets - self.operator.forward(W)
+        """Whether the gradient at W (d, T) is as accurate as a relative gap of `tol` needs it."""
+        slope = self.slope(W)
+        residual = self._moved.targets - self.operator.forward(W)
         distance = np.linalg.norm(
             self.operator.adjoint(self.data.weighted(residual)) - slope
         )
@@ -204,7 +211,8 @@ class Quadratic(ABC):
         It is valid however inaccurate the form is. With `sharp` only what can be fitted is scaled, as the form does it,
         which takes two products more.
         """
-        data, operator = self._moved, self.operator
+        data = self._moved
+        operator = self.operator
         loss = SquaredLoss(scale)
         theta = -loss.gradient(
             operator.forward(W), data.targets, data.effective_weights()
@@ -221,11 +229,9 @@ class Quadratic(ABC):
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,) of W (d, T) under the squared loss; zeros without intercept."""
-        return (
-            np.zeros(self.data.n_tasks)
-            if self._centred is None
-            else self._centred.intercept(W)
-        )
+        if self._centred is None:
+            return np.zeros(self.data.n_tasks)
+        return self._centred.intercept(W)
 
     def _are_graded(self, squares: np.ndarray) -> np.ndarray:
         """Return whether a Gram matrix loses columns of these squared norms, (d,) or by task (T, d)."""
@@ -252,14 +258,18 @@ class Quadratic(ABC):
     def _before_centring(self, squares: np.ndarray) -> np.ndarray:
         assert self._centred is not None
         total = self.data.sum_by_task(self.data.full_weights())
-        total = total[0] if squares.ndim == 1 else total[:, None]
+        if squares.ndim == 1:
+            total = total[0]
+        else:
+            total = total[:, None]
         return np.asarray(squares + total * np.square(self._centred.x_mean.T))
 
     def _moments(
         self, Q: np.ndarray, image: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return y'Xw and ||Xw||^2 per task."""
-        image = self.image(Q) if image is None else image
+        if image is None:
+            image = self.image(Q)
         return np.einsum("ij,ij->j", self.cross, Q), np.einsum("ij,ij->j", Q, image)
 
     @property
@@ -383,14 +393,16 @@ class Gram(Quadratic):
 
 
 def _inverse(values: np.ndarray) -> np.ndarray:
-    """Return inverse eigenvalues, zeros for those that are rounding."""
+    """Return inverse eigenvalues, with zeros for eigenvalues within rounding error."""
     limit = ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
     return quotient(1.0, np.where(values > limit, values, 0.0))
 
 
 def times_gram(gram: np.ndarray, W: np.ndarray) -> np.ndarray:
     """Return the products of one Gram matrix (d, d), or of one per task (T, d, d), with the columns of W (d, T)."""
-    return gram @ W if gram.ndim == 2 else np.matmul(W.T[:, None, :], gram)[:, 0].T
+    if gram.ndim == 2:
+        return gram @ W
+    return np.matmul(W.T[:, None, :], gram)[:, 0].T
 
 
 def gram_bytes(data: TaskData) -> int:
@@ -400,7 +412,8 @@ def gram_bytes(data: TaskData) -> int:
 
 def gram_pays(data: TaskData) -> bool:
     """Whether products with Gram matrices are cheaper than those with the designs, and the matrices are kept."""
-    d, T = data.n_features, data.n_tasks
+    d = data.n_features
+    T = data.n_tasks
     if not memory.fits(gram_bytes(data)):
         return False
     if data.sparse:
@@ -414,7 +427,8 @@ def gram_pays(data: TaskData) -> bool:
 #: A key of `SolverResult.info`: what helps is another scale of the data, not more iterations.
 BADLY_SCALED = "badly_scaled"
 # A gap from the rows has rounding of its own: relative to the tolerance, and absolute.
-_SLACK, _FLOATS = 1e-2, 1e-13
+_SLACK = 1e-2
+_FLOATS = 1e-13
 
 
 def confirm(
@@ -436,7 +450,7 @@ def confirm(
     result : SolverResult
         Changed: `converged`, `gap`, `stop_crit`, `message` and `info`.
     form : Quadratic
-        What the run used in place of the rows.
+        The form that the run used in place of the rows.
     penalties : sequence of Penalty
     parts : sequence of ndarray of shape (d, T)
         One per penalty.
@@ -451,11 +465,15 @@ def confirm(
     _, primal, dual = (
         result.gaps[-1] if result.gaps else (0, result.objective[-1], -np.inf)
     )
-    energy, null = scale * float(form.energy.sum()), scale * form.null
+    energy = scale * float(form.energy.sum())
+    null = scale * form.null
     digits = keeps_digits(energy, primal, tol, null)
     if digits and not form.doubtful and not form.graded:
         return
-    W = np.sum(parts, axis=0) if at is None else at()
+    if at is None:
+        W = np.sum(parts, axis=0)
+    else:
+        W = at()
     if digits and not form.graded and form.agrees(W, tol):
         return
     if form.graded or not digits:
@@ -465,13 +483,15 @@ def confirm(
         is_open = relative_gap(primal, dual, null=null) > tol
         if is_open and not any(p.is_zero for p in penalties):
             dual = max(dual, form.row_dual(W, penalties, scale, sharp=True))
-    take_back(result, relative_gap(primal, dual, null=null), tol)
+    mark_unconverged(result, relative_gap(primal, dual, null=null), tol)
 
 
-def take_back(result: SolverResult, gap: float, tol: float) -> None:
+def mark_unconverged(result: SolverResult, gap: float, tol: float) -> None:
     """Note that a run has not converged if the gap computed from the rows says so."""
     if gap <= (1.0 + _SLACK) * tol + _FLOATS:
         return
-    result.converged, result.gap, result.stop_crit = False, gap, gap
+    result.converged = False
+    result.gap = gap
+    result.stop_crit = gap
     result.message = f"computed from the rows, the relative duality gap is {gap:.1e}: the data are too badly scaled"
     result.info[BADLY_SCALED] = True

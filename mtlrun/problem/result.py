@@ -1,4 +1,4 @@
-"""What every solver returns, and what the iterative ones share: certificates over time, stopping, warm starts."""
+"""The result of a solver, and the parts that iterative solvers share: certificates over time, stopping, warm starts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from mtlrun.problem.objective import Gap, relative_gap
 
 Callback = Callable[[int, float, float], Any]
 
-# A gap below the first that is not halved in so many checks will not get better.
-_FLOATS, _PATIENCE = 1e-13, 3
+# A gap below the first threshold that is not halved in this many checks will not improve.
+_FLOATS = 1e-13
+_PATIENCE = 3
 
 
 @dataclass
@@ -111,7 +112,8 @@ class Tracker:
         self.gaps: list[tuple[int, float, float]] = []
         self.seconds: list[float] = []
         self._callback = callback
-        self._idle, self._least = 0, np.inf
+        self._idle = 0
+        self._least = np.inf
         self._began = time.perf_counter()
 
     @property
@@ -131,14 +133,20 @@ class Tracker:
 
     def due(self, iteration: int) -> bool:
         """Whether the gap should be checked: often at first, then about every tenth of a hundred iterations."""
-        every = 5 if iteration <= 50 else 10 if iteration <= 500 else 25
-        return iteration % every == 0 or iteration == 1 or iteration == self.max_iter
+        if iteration <= 50:
+            interval = 5
+        else:
+            interval = 25
+            if iteration <= 500:
+                interval = 10
+        return iteration % interval == 0 or iteration == 1 or iteration == self.max_iter
 
     def check(self, iteration: int, primal: float, dual: float, point: object) -> bool:
         """Note the values of one iterate; return whether to stop. The best primal and the best dual value count."""
         least = self.gap.primal
         if primal < least:
-            least, self.best = primal, point
+            least = primal
+            self.best = point
         if dual > self.gap.dual or self.best_dual is None:
             self.best_dual = point
         dual = max(self.gap.dual, dual)
@@ -151,9 +159,10 @@ class Tracker:
         The run also ends where the gap is as small as floats make it.
         """
         self.gap = Gap(primal, primal - gap, self.relative(primal, gap))
-        self._idle = (
-            self._idle + 1 if self._least / 2 < self.gap.relative <= _FLOATS else 0
-        )
+        if self._least / 2 < self.gap.relative <= _FLOATS:
+            self._idle = self._idle + 1
+        else:
+            self._idle = 0
         self._least = min(self._least, self.gap.relative)
         return self._note(iteration)
 

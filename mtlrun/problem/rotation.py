@@ -26,9 +26,9 @@ from mtlrun.problem.taskdata import TaskData, dense, quotient
 
 # X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good enough to lift a solution.
 _ORTHONORMAL = 1e-8
-# Decomposing takes about so many times the memory of the bases.
+# Decomposing takes about this many times the memory of the bases.
 _COPIES = 4
-# An accurate decomposition of graded columns takes so many copies of the rows.
+# An accurate decomposition of graded columns takes this many copies of the rows.
 _DENSE_COPIES = 4
 _REMEDY = "Use solver='fista' (solve_fista), which needs none, or fewer features."
 # The basis of the row space is used when it has at most this part of the features.
@@ -65,11 +65,12 @@ class Rotation(Quadratic):
 
     @cached_property
     def doubtful(self) -> bool:
-        least, rows = (
-            self.squares.min(axis=0),
-            self.data.sizes if self.squares.shape[1] > 1 else self.data.n_rows,
-        )
-        lost = self.rank < np.minimum(rows - self.fit_intercept, self.data.n_features)
+        least = self.squares.min(axis=0)
+        n_rows: int | np.ndarray = self.data.n_rows
+        if self.squares.shape[1] > 1:
+            n_rows = self.data.sizes
+        full_rank = np.minimum(n_rows - self.fit_intercept, self.data.n_features)
+        lost = self.rank < full_rank
         return bool(
             np.any(
                 (lost | (least * CONDITION <= self.squares.max(axis=0))) & ~self._graded
@@ -108,11 +109,9 @@ class Rotation(Quadratic):
 
     def uncentred(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the intercepts for the designs as given that equal intercepts b for the centred ones."""
-        return (
-            b
-            if self._centred is None
-            else b + self._centred.intercept(W) - self._centred.y_mean
-        )
+        if self._centred is None:
+            return b
+        return b + self._centred.intercept(W) - self._centred.y_mean
 
     @abstractmethod
     def rotate(self, W: np.ndarray) -> np.ndarray:
@@ -126,7 +125,10 @@ class Rotation(Quadratic):
         """Return the rows of a task, dense, centred and weighted, and the norms of the columns before centring."""
         X, _, w = self.data.task(t)
         X = dense(X)
-        root = 1.0 if w is None else np.sqrt(w)[:, None]
+        if w is None:
+            root = 1.0
+        else:
+            root = np.sqrt(w)[:, None]
         sizes = np.linalg.norm(root * X, axis=0)
         if self._centred is not None:
             X = X - (
@@ -159,16 +161,19 @@ class SharedRotation(Rotation):
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
         super().__init__(data, fit_intercept)
         self._wide = data.n_rows < data.n_features
-        self._root = None if data.weights is None else np.sqrt(data.weights)[:, None]
-        gram = (
-            self.operator.outer_gram(data.weights)
-            if self._wide
-            else self.operator.gram(data.weights)
-        )
-        squares = self.operator.squares(data.weights) if self._wide else np.diag(gram)
+        if data.weights is None:
+            self._root = None
+        else:
+            self._root = np.sqrt(data.weights)[:, None]
+        if self._wide:
+            gram = self.operator.outer_gram(data.weights)
+            squares = self.operator.squares(data.weights)
+        else:
+            gram = self.operator.gram(data.weights)
+            squares = np.diag(gram)
         self._graded = self._are_graded(squares) & self._dense_fits()
         if self._graded:
-            self._wide = False  # the basis is that of the features from now on
+            self._wide = False  # from now on the basis spans the features
             values, self._vectors = right_singular(*self._rows(0))
         else:
             values, vectors = scipy.linalg.eigh(
@@ -223,14 +228,14 @@ class SharedRotation(Rotation):
         )
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
-        return self._vectors @ (self._roots * Q) if self._wide else super().scores(Q)
+        if self._wide:
+            return self._vectors @ (self._roots * Q)
+        return super().scores(Q)
 
     def pull(self, field: np.ndarray) -> np.ndarray:
-        return (
-            self._roots * (self._vectors.T @ field)
-            if self._wide
-            else super().pull(field)
-        )
+        if self._wide:
+            return self._roots * (self._vectors.T @ field)
+        return super().pull(field)
 
     @cached_property
     def basis(self) -> np.ndarray:
@@ -281,7 +286,9 @@ class SharedRotation(Rotation):
 
     def _scaled(self, field: np.ndarray) -> np.ndarray:
         """Return a field times the roots of the weights."""
-        return field if self._root is None else self._root * field
+        if self._root is None:
+            return field
+        return self._root * field
 
     def _from_rows(self, field: np.ndarray) -> np.ndarray:
         return self.operator.adjoint(self._scaled(field))
@@ -292,7 +299,10 @@ class TaskRotation(Rotation):
 
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
         super().__init__(data, fit_intercept)
-        longest = data.n_rows if data.shared else int(data.sizes.max())
+        if data.shared:
+            longest = data.n_rows
+        else:
+            longest = int(data.sizes.max())
         if longest < data.n_features:
             squares, self.bases, self._graded = self._short_tasks(longest)
         else:
@@ -322,8 +332,10 @@ class TaskRotation(Rotation):
 
     def _short_tasks(self, longest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Decompose tasks with fewer rows than features, one by one (only here, at set-up); say which are graded."""
-        T, d = self.data.n_tasks, self.data.n_features
-        squares, bases = np.zeros((T, longest)), np.zeros((T, d, longest))
+        T = self.data.n_tasks
+        d = self.data.n_features
+        squares = np.zeros((T, longest))
+        bases = np.zeros((T, d, longest))
         graded = np.zeros(T, dtype=bool)
         for t in range(T):
             A, sizes = self._rows(t)
@@ -332,7 +344,8 @@ class TaskRotation(Rotation):
                 values, V = right_singular(A, sizes)
             else:
                 _, s, Vt = np.linalg.svd(A, full_matrices=False)
-                values, V = np.square(s), Vt.T
+                values = np.square(s)
+                V = Vt.T
             squares[t], bases[t] = _padded(values, V, longest)
         return squares, bases, graded
 
@@ -341,12 +354,12 @@ def _padded(
     values: np.ndarray, V: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return squares and bases with zeros up to a number of coordinates."""
-    more = size - len(values)
-    return np.pad(values, (0, more)), np.pad(V, ((0, 0), (0, more)))
+    n_missing = size - len(values)
+    return np.pad(values, (0, n_missing)), np.pad(V, ((0, 0), (0, n_missing)))
 
 
 def prepare(
-    data: TaskData, fit_intercept: bool = False, given: Rotation | None = None
+    data: TaskData, fit_intercept: bool = False, rotation: Rotation | None = None
 ) -> Rotation:
     """Decompose the designs of all tasks, once for all fits on the same data.
 
@@ -357,31 +370,29 @@ def prepare(
         targets or weights by task, a `TaskRotation`.
     fit_intercept : bool, default False
         Centre every task (with its weights), which removes an unpenalised intercept; a sparse X stays sparse.
-    given : Rotation, optional
+    rotation : Rotation, optional
         Returned if it was made from these data.
 
     Raises
     ------
     ValueError
-        If `given` belongs to other data or another `fit_intercept`.
+        If `rotation` belongs to other data or another `fit_intercept`.
     MemoryLimitError
         If the bases would not fit into memory.
     """
-    if given is not None:
-        if not given.belongs_to(data, fit_intercept):
+    if rotation is not None:
+        if not rotation.belongs_to(data, fit_intercept):
             raise ValueError(
                 "the rotation was prepared from other data or weights, or with another fit_intercept"
             )
-        return given
+        return rotation
     sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
     memory.require(
         preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY
     )
-    return (
-        SharedRotation(data, fit_intercept)
-        if data.uniform
-        else TaskRotation(data, fit_intercept)
-    )
+    if data.uniform:
+        return SharedRotation(data, fit_intercept)
+    return TaskRotation(data, fit_intercept)
 
 
 def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
@@ -394,7 +405,10 @@ def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
         smaller = min(data.n_rows, data.n_features)
         wide = not invariant and smaller < data.n_features
         return 8 * smaller * (smaller + (data.n_features if wide else 0))
-    longest = data.n_rows if data.shared else int(data.sizes.max())
+    if data.shared:
+        longest = data.n_rows
+    else:
+        longest = int(data.sizes.max())
     return 8 * data.n_tasks * data.n_features * min(longest, data.n_features)
 
 
@@ -458,11 +472,9 @@ def find_basis(
     ):
         return None
     basis = prepare(data, fit_intercept, rotation)
-    return (
-        basis
-        if isinstance(basis, SharedRotation) and one_design and invariant
-        else None
-    )
+    if isinstance(basis, SharedRotation) and one_design and invariant:
+        return basis
+    return None
 
 
 def in_row_space(data: TaskData) -> tuple[TaskData, np.ndarray | None]:
@@ -497,7 +509,9 @@ def _distinct_rows(X: np.ndarray) -> np.ndarray:
     """Return the rows of X without repetitions, or all of them if telling them apart by a projection fails."""
     key = X @ np.random.default_rng(0).normal(size=X.shape[1])
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return X[first] if np.array_equal(X[first][group], X) else X
+    if np.array_equal(X[first][group], X):
+        return X[first]
+    return X
 
 
 # ---------------------------------------------------------------------- row spaces
@@ -531,10 +545,12 @@ class RowSpace:
 
     @cached_property
     def pooled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (k,) and eigenvectors (r, k) of the sum of the tasks' Gram matrices, those of zero left out."""
-        rotation, d = self.rotation, self.data.n_features
+        """Eigenvalues (k,) > 0 and eigenvectors (r, k) of the sum of the Gram matrices of the tasks."""
+        rotation = self.rotation
+        d = self.data.n_features
         if isinstance(rotation, SharedRotation):
-            values, vectors = self.data.n_tasks * rotation.squares[:, 0], rotation.basis
+            values = self.data.n_tasks * rotation.squares[:, 0]
+            vectors = rotation.basis
         else:
             assert isinstance(rotation, TaskRotation)
             roots = rotation.bases * np.sqrt(rotation.squares).T[:, None, :]
@@ -553,4 +569,6 @@ class RowSpace:
 
     def lift(self, parts: np.ndarray) -> np.ndarray:
         """Return coefficients (n_parts, d, T) of coordinates (n_parts, r, T)."""
-        return parts if self.basis is None else self.basis @ parts
+        if self.basis is None:
+            return parts
+        return self.basis @ parts

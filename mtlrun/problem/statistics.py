@@ -56,7 +56,7 @@ class TaskStatistics:
     x_shift : ndarray of shape (d,)
     y_shift : ndarray of shape (T,)
     n_rows : ndarray of shape (T,)
-        Rows of every task; those of a shared design count for each.
+        Rows of each task; the rows of a shared design count for each.
     features : tuple of str
         Names of the features; empty without any.
 
@@ -116,9 +116,10 @@ class TaskStatistics:
         """
         y = np.asarray(y, dtype=np.float64)
         if task_id is not None or y.ndim == 1:
-            ids = (
-                np.zeros(len(y), dtype=int) if task_id is None else np.asarray(task_id)
-            )
+            if task_id is None:
+                ids = np.zeros(len(y), dtype=int)
+            else:
+                ids = np.asarray(task_id)
             data = TaskData.from_stacked(X, y, ids, weights=sample_weight)
         else:
             data = TaskData.from_matrix(X, y, weights=sample_weight)
@@ -137,20 +138,20 @@ class TaskStatistics:
         if not data.sparse:
             data = data.with_design(data.X - x_shift)
         data = data.with_targets(data.targets - data.spread(y_shift))
-        operator, full, weighted = (
-            TaskOperator(data),
-            data.full_weights(),
-            data.weighted(data.targets),
-        )
+        operator = TaskOperator(data)
+        full = data.full_weights()
+        weighted = data.weighted(data.targets)
         if data.uniform:
-            rows = np.ones(data.n_rows) if data.weights is None else data.weights
-            weight, x, xx = (
-                rows.sum(keepdims=True),
-                (data.X.T @ rows)[None, :],
-                operator.gram(data.weights)[None],
-            )
+            if data.weights is None:
+                rows = np.ones(data.n_rows)
+            else:
+                rows = data.weights
+            weight = rows.sum(keepdims=True)
+            x = (data.X.T @ rows)[None, :]
+            xx = operator.gram(data.weights)[None]
         else:
-            weight, x = data.sum_by_task(full), operator.adjoint(full).T
+            weight = data.sum_by_task(full)
+            x = operator.adjoint(full).T
             xx = operator.gram(
                 np.ascontiguousarray(full) if data.shared else data.weights
             )
@@ -171,7 +172,7 @@ class TaskStatistics:
 
     @staticmethod
     def _shifts(data: TaskData, like: TaskStatistics | None) -> tuple[Array, Array]:
-        """Return the shifts for data: those of `like` where it has them, else means."""
+        """Return the shifts for data: the shifts of `like` where it has them, else means."""
         total = data.sum_by_task(data.full_weights())
         means = data.sum_by_task(data.weighted(data.targets)) / np.where(
             total > 0, total, 1.0
@@ -179,17 +180,16 @@ class TaskStatistics:
         if data.sparse:  # a shift would make it dense
             x_shift = np.zeros(data.n_features)
         else:
-            x_shift = (
-                data.X.mean(axis=0)
-                if like is None or not like.x_shift.any()
-                else like.x_shift
-            )
+            if like is None or not like.x_shift.any():
+                x_shift = data.X.mean(axis=0)
+            else:
+                x_shift = like.x_shift
         if like is None:
             return x_shift, means
-        known = dict(zip(like.tasks.tolist(), like.y_shift.tolist(), strict=True))
+        shifts = dict(zip(like.tasks.tolist(), like.y_shift.tolist(), strict=True))
         return x_shift, np.array(
             [
-                known.get(task, mean)
+                shifts.get(task, mean)
                 for task, mean in zip(data.tasks.tolist(), means, strict=True)
             ]
         )
@@ -287,7 +287,7 @@ class TaskStatistics:
         )
 
     def squared_errors(self, W: Array, b: Array) -> Array:
-        """Return the weighted sum of squared errors of every task (T,) for coefficients (d, T) and intercepts (T,)."""
+        """Return the weighted squared errors per task (T,) of coefficients (d, T) and intercepts (T,)."""
         off = self.y_shift - self.x_shift @ W - b
         quadratic = np.einsum(
             "dt,td->t", W, np.matmul(self.xx, W.T[:, :, None])[:, :, 0]
@@ -306,7 +306,7 @@ class TaskStatistics:
             0.0,
         )
 
-    def condensed(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
+    def sufficient_statistics(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
         """Return data of d + 1 rows per design with the same squared loss, and the means taken off if `centred`.
 
         With the means off, the loss is that with the best intercepts, ``y_mean - x_mean w``.
@@ -330,13 +330,13 @@ class TaskStatistics:
             raise ValueError(
                 f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out"
             )
-        s, x_mean, y_mean = self, self.x / self.weight[:, None], self.y / self.weight
+        s = self
+        x_mean = self.x / self.weight[:, None]
+        y_mean = self.y / self.weight
         if not centred:
-            s, x_mean, y_mean = (
-                self._about(0 * self.x_shift, 0 * self.y_shift),
-                0 * x_mean,
-                0 * y_mean,
-            )
+            s = self._about(0 * self.x_shift, 0 * self.y_shift)
+            x_mean = 0 * x_mean
+            y_mean = 0 * y_mean
         G, d = s.x.shape
         xx = s.xx - s.x[:, :, None] * x_mean[:, None, :]
         xy = (s.xy - s.x.T * y_mean).T  # (T, d)
@@ -344,7 +344,7 @@ class TaskStatistics:
         graded = is_graded(
             squares, squares + self.weight[:, None] * np.square(x_mean), sums=True
         )
-        # Any root of X'X will do: where columns differ much in scale, that of the columns of one size.
+        # Any root of X'X will do. With columns of different sizes, take the root for columns scaled to one size.
         sizes = np.where(
             graded[:, None] & (squares > 0), np.sqrt(np.maximum(squares, 0.0)), 1.0
         )
@@ -386,8 +386,9 @@ class TaskStatistics:
         OSError
             If it cannot be written.
         """
-        path, buffer = Path(path), io.BytesIO()
-        about = {
+        path = Path(path)
+        buffer = io.BytesIO()
+        header = {
             "schema": _SCHEMA,
             "shared": self.shared,
             "features": self.features,
@@ -395,7 +396,7 @@ class TaskStatistics:
         }
         np.savez(
             buffer,
-            about=np.array(json.dumps(about)),
+            about=np.array(json.dumps(header)),
             weight=self.weight,
             x=self.x,
             xx=self.xx,
@@ -420,17 +421,17 @@ class TaskStatistics:
         """
         try:
             with NpzArchive(Path(path), str(path)) as stored:
-                about = json.loads(str(stored.array("about")))
+                header = json.loads(str(stored.array("about")))
                 arrays = {name: stored.array(name) for name in _ARRAYS}
-            if about["schema"] != _SCHEMA:
+            if header["schema"] != _SCHEMA:
                 raise DataError(
                     f"{path}: written by another version of mtlrun",
                     "Compute the statistics again.",
                 )
             tasks, shared, features = (
-                np.asarray(about["tasks"]),
-                bool(about["shared"]),
-                tuple(about["features"]),
+                np.asarray(header["tasks"]),
+                bool(header["shared"]),
+                tuple(header["features"]),
             )
         except (
             OSError,
@@ -447,32 +448,35 @@ class TaskStatistics:
 
     def _aligned(self, other: TaskStatistics) -> tuple[TaskStatistics, TaskStatistics]:
         """Return both with the same tasks, groups and shifts."""
-        for what, ours, others in (
+        for label, ours, others in (
             ("features", self.n_features, other.n_features),
             ("names of features", self.features, other.features),
             ("design", self.shared, other.shared),
         ):
             if ours != others:
                 raise ValueError(
-                    f"statistics of different data cannot be combined: {what} {ours} and {others}"
+                    f"statistics of different data cannot be combined: {label} {ours} and {others}"
                 )
         if self.shared and not np.array_equal(self.tasks, other.tasks):
             raise ValueError(
                 "statistics of different data cannot be combined: their targets have other names"
             )
-        tasks = np.union1d(self.tasks, other.tasks) if not self.shared else self.tasks
+        if not self.shared:
+            tasks = np.union1d(self.tasks, other.tasks)
+        else:
+            tasks = self.tasks
         by_task = len(self.weight) != 1 or len(other.weight) != 1 or not self.shared
         a, b = (stats._spread(tasks, by_task) for stats in (self, other))
         y_shift = np.where(a.n_rows > 0, a.y_shift, b.y_shift)
         return a._about(a.x_shift, y_shift), b._about(a.x_shift, y_shift)
 
     def _spread(self, tasks: Array, by_task: bool) -> TaskStatistics:
-        """Return the statistics with more tasks, of zero rows, and with sums for every task if asked."""
-        place = np.searchsorted(tasks, self.tasks)
+        """Return the statistics with more tasks, of zero rows, and with sums per task on request."""
+        positions = np.searchsorted(tasks, self.tasks)
 
         def wider(values: Array) -> Array:
             out = np.zeros((len(tasks), *values.shape[1:]), values.dtype)
-            out[place] = values  # those of all tasks at once are repeated
+            out[positions] = values  # sums that all tasks share are repeated
             return out
 
         wide = replace(
@@ -492,10 +496,12 @@ class TaskStatistics:
 
     def _about(self, x_shift: Array, y_shift: Array) -> TaskStatistics:
         """Return the statistics about other shifts."""
-        dx, dy = self.x_shift - x_shift, self.y_shift - y_shift
+        dx = self.x_shift - x_shift
+        dy = self.y_shift - y_shift
         if not (dx.any() or dy.any()):
             return self
-        outer, weight = self.x[:, :, None] * dx, self.weight
+        outer = self.x[:, :, None] * dx
+        weight = self.weight
         return replace(
             self,
             x=self.x + weight[:, None] * dx,

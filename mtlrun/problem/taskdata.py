@@ -27,7 +27,9 @@ def is_sparse(X: object) -> bool:
 
 def dense(X: Design) -> Any:
     """Return a design as an array."""
-    return X.toarray() if is_sparse(X) else X
+    if is_sparse(X):
+        return X.toarray()
+    return X
 
 
 def quotient(a: np.ndarray | float, b: np.ndarray) -> np.ndarray:
@@ -57,10 +59,8 @@ def as_design(X: Design, name: str = "X") -> Design:
             design.indices.dtype != np.int32
             and max(design.nnz, *design.shape) <= np.iinfo(np.int32).max
         ):
-            indices, indptr = (
-                design.indices.astype(np.int32),
-                design.indptr.astype(np.int32),
-            )
+            indices = design.indices.astype(np.int32)
+            indptr = design.indptr.astype(np.int32)
             design = sp.csr_array(
                 (design.data, indices, indptr), shape=design.shape
             )  # scikit-learn's solvers want it
@@ -77,7 +77,8 @@ def row_slice(X: Design, a: int, b: int) -> Design:
     """Return rows a..b-1; values and indices of a CSR array stay views."""
     if not is_sparse(X):
         return X[a:b]
-    i, j = X.indptr[a], X.indptr[b]
+    i = X.indptr[a]
+    j = X.indptr[b]
     return sp.csr_array(
         (X.data[i:j], X.indices[i:j], X.indptr[a : b + 1] - i),
         shape=(b - a, X.shape[1]),
@@ -156,12 +157,11 @@ def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
 
 
 def unique_labels(task_id: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted labels and the position of every row's label among them."""
-    labels = (
-        _label_array(list(task_id))
-        if isinstance(task_id, list | tuple)
-        else np.asarray(task_id)
-    )
+    """Return the sorted labels and, for each row, the position of its label among them."""
+    if isinstance(task_id, list | tuple):
+        labels = _label_array(list(task_id))
+    else:
+        labels = np.asarray(task_id)
     if labels.ndim != 1:
         raise ValueError(f"task_id must have 1 dimension, got {labels.ndim}")
     if any(label != label for label in (labels if labels.dtype.kind in "fO" else ())):
@@ -223,17 +223,16 @@ class TaskData:
     @cached_property
     def digest(self) -> str:
         """Of everything but the names of the tasks."""
-        X = (
-            [self.X.shape, self.X.data, self.X.indices, self.X.indptr]
-            if self.sparse
-            else self.X
-        )
+        if self.sparse:
+            X = [self.X.shape, self.X.data, self.X.indices, self.X.indptr]
+        else:
+            X = self.X
         content = [X, self.targets, self.offsets, self.weights, self.observed]
         return str(joblib.hash(content, hash_name="sha1"))
 
     @cached_property
     def _lengths(self) -> np.ndarray:
-        """Rows of every task of ragged data."""
+        """Rows of each task of ragged data."""
         return np.diff(np.asarray(self.offsets))
 
     # ------------------------------------------------------------------ constructors
@@ -325,7 +324,8 @@ class TaskData:
         order = None
         if np.any(index[1:] < index[:-1]):
             order = np.argsort(index, kind="stable")
-            design, y = design[order], y[order]
+            design = design[order]
+            y = y[order]
             weights = None if weights is None else weights[order]
         return cls(
             design, y, tasks, offsets=offsets, weights=weights, order=order
@@ -363,25 +363,27 @@ class TaskData:
             )
         designs = [as_design(X, f"Xs[{t}]") for t, X in enumerate(Xs)]
         targets = [as_array(y, f"ys[{t}]", ndim=1) for t, y in enumerate(ys)]
-        given = [None] * len(ys) if weights is None else weights
-        own = [
+        task_weights = [None] * len(ys) if weights is None else weights
+        weights_per_task = [
             np.ones(len(y)) if w is None else w
-            for w, y in zip(given, targets, strict=True)
+            for w, y in zip(task_weights, targets, strict=True)
         ]
-        for t, (X, y, w) in enumerate(zip(designs, targets, own, strict=True)):
+        for t, (X, y, w) in enumerate(
+            zip(designs, targets, weights_per_task, strict=True)
+        ):
             check_finite(y, f"ys[{t}]")
             if X.shape != (len(y), designs[0].shape[1]):
                 need = (len(y), designs[0].shape[1])
                 raise ValueError(
                     f"Xs[{t}] has shape {X.shape}, but Xs[0] and ys[{t}] need {need}"
                 )
-            own[t] = as_weights(w, [y.shape], f"weights[{t}]")
+            weights_per_task[t] = as_weights(w, [y.shape], f"weights[{t}]")
         return cls(
             stack_designs(designs),
             np.concatenate(targets),
             as_labels(tasks, len(designs)),
             offsets=np.concatenate([[0], np.cumsum([len(y) for y in targets])]),
-            weights=None if weights is None else np.concatenate(own),
+            weights=None if weights is None else np.concatenate(weights_per_task),
         )._checked()
 
     # ------------------------------------------------------------------ facts
@@ -437,7 +439,7 @@ class TaskData:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Observed rows of every task, shape (T,)."""
+        """Observed rows of each task, shape (T,)."""
         if self.offsets is not None:
             return self._lengths
         if self.observed is not None:
@@ -453,14 +455,18 @@ class TaskData:
     def full_weights(self) -> np.ndarray:
         """Return weights (mask included) as a field, ones where there are none; may be a read-only view."""
         weights = self.effective_weights()
-        return np.ones_like(self.targets) if weights is None else weights
+        if weights is None:
+            return np.ones_like(self.targets)
+        return weights
 
     # ------------------------------------------------------------------ fields
 
     def weighted(self, field: np.ndarray) -> np.ndarray:
         """Return a field times the weights; itself where there are none."""
         weights = self.effective_weights()
-        return field if weights is None else weights * field
+        if weights is None:
+            return field
+        return weights * field
 
     def sum_by_task(self, field: np.ndarray) -> np.ndarray:
         """Sum a field over the rows of each task, shape (T,)."""
@@ -495,14 +501,14 @@ class TaskData:
         """
         t = range(self.n_tasks)[t]
         if self.offsets is not None:
-            a, b = self.offsets[t], self.offsets[t + 1]
+            a = self.offsets[t]
+            b = self.offsets[t + 1]
             w = None if self.weights is None else self.weights[a:b]
             return row_slice(self.X, a, b), self.targets[a:b], w
-        w = (
-            self.weights
-            if self.weights is None or self.weights.ndim == 1
-            else self.weights[:, t]
-        )
+        if self.weights is None or self.weights.ndim == 1:
+            w = self.weights
+        else:
+            w = self.weights[:, t]
         y = self.targets[:, t]
         if self.observed is None or w is None:
             return self.X, y, w
@@ -521,12 +527,14 @@ class TaskData:
         indices = np.asarray(indices, dtype=np.intp)
         tasks = self.tasks[indices]
         if self.offsets is None:
-            w = (
-                self.weights
-                if self.weights is None or self.weights.ndim == 1
-                else self.weights[:, indices]
-            )
-            observed = None if self.observed is None else self.observed[:, indices]
+            if self.weights is None or self.weights.ndim == 1:
+                w = self.weights
+            else:
+                w = self.weights[:, indices]
+            if self.observed is None:
+                observed = None
+            else:
+                observed = self.observed[:, indices]
             return self._shared_part(
                 self.X, self.targets[:, indices], tasks, w, observed
             )
@@ -563,7 +571,10 @@ class TaskData:
                 minlength=self.n_tasks,
             )
             some = sizes > 0
-            weights = None if self.weights is None else self.weights[rows]
+            if self.weights is None:
+                weights = None
+            else:
+                weights = self.weights[rows]
             offsets = np.concatenate([[0], np.cumsum(sizes[some])])
             part = TaskData(
                 self.X[rows],
@@ -574,11 +585,16 @@ class TaskData:
             )
         else:
             w = None if self.weights is None else self.weights[rows]
-            observed = None if self.observed is None else self.observed[rows]
+            if self.observed is None:
+                observed = None
+            else:
+                observed = self.observed[rows]
             part = self._shared_part(
                 self.X[rows], self.targets[rows], self.tasks, w, observed
             )
-        return part._checked() if complete else part
+        if complete:
+            return part._checked()
+        return part
 
     @staticmethod
     def _shared_part(
@@ -590,7 +606,8 @@ class TaskData:
     ) -> TaskData:
         """Make a part of shared data; it is not masked any more where the part has all its targets."""
         if observed is not None and observed.all():
-            observed, w = None, None if w is None or np.all(w == 1.0) else w
+            observed = None
+            w = None if w is None or np.all(w == 1.0) else w
         w = None if w is None else np.ascontiguousarray(w)
         return TaskData(X, np.ascontiguousarray(Y), tasks, weights=w, observed=observed)
 
@@ -605,11 +622,10 @@ class TaskData:
     def _checked(self) -> TaskData:
         """Raise an error if a task has no observed row of positive weight."""
         if self.n_rows == 0 or np.any(self.sizes == 0):
-            name = (
-                "X"
-                if self.n_rows == 0
-                else f"task {self._label(np.argmin(self.sizes))}"
-            )
+            if self.n_rows == 0:
+                name = "X"
+            else:
+                name = f"task {self._label(np.argmin(self.sizes))}"
             raise ValueError(
                 f"{name} has no rows; every task needs at least one observed row"
             )

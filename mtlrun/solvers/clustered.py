@@ -21,8 +21,9 @@ from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
 #
 # A part near the mean of the tasks plus a part of low rank, not convex.
 
-# The equations for W are solved to this part of their residual at the last W, in at most so many steps.
-_INNER, _INNER_STEPS = 1e-1, 50
+# The equations for W are solved to this share of their residual at the last W, within this many steps.
+_INNER = 1e-1
+_INNER_STEPS = 50
 # How often parts and subspace are matched to one W.
 _MATCHES = 5
 # On columns of mixed scales: a step that still gains this part of the objective was not made, for rounding.
@@ -87,19 +88,23 @@ def solve_coclus(
     SolverResult
         parts (P, Q); `gap` is None (the problem is not convex), `stop_crit` the last relative decrease.
     """
-    space = RowSpace.of(data, fit_intercept) if space is None else space
+    if space is None:
+        space = RowSpace.of(data, fit_intercept)
     data = space.data
     equations = _Equations(space.rotation, loss)
     tasks = _TaskSpace(data.n_tasks, shared, low_rank, k, ridge)
-    W, b = np.zeros((data.n_features, data.n_tasks)), np.zeros(data.n_tasks)
+    W = np.zeros((data.n_features, data.n_tasks))
+    b = np.zeros(data.n_tasks)
     subspace = np.zeros((data.n_tasks, data.n_tasks))
     objective = [equations.value(W, b)]
-    crit, share = np.inf, np.zeros_like(subspace)
+    crit = np.inf
+    share = np.zeros_like(subspace)
     for _ in range(max_iter):
         new, new_b = equations.solve(W, b, tasks.coupling(subspace))
         if not np.isfinite(new).all():
             break
-        W, b = new, new_b
+        W = new
+        b = new_b
         subspace, share = tasks.match(W, subspace)
         objective.append(equations.value(W, b) + tasks.value(W, share))
         crit = (objective[-2] - objective[-1]) / (objective[0] or 1.0)
@@ -175,7 +180,9 @@ class _Equations:
     """loss(W, b) + tr(W A W') in W and b, the loss replaced by a quadratic above it at the last W and b."""
 
     def __init__(self, rotation: Rotation, loss: Loss) -> None:
-        self.rotation, self.loss, self.data = rotation, loss, rotation.data
+        self.rotation = rotation
+        self.loss = loss
+        self.data = rotation.data
         self.weights = self.data.effective_weights()
         self.total = self.data.sum_by_task(self.data.full_weights())
 
@@ -187,7 +194,8 @@ class _Equations:
         self, W: np.ndarray, b: np.ndarray, A: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return W and b after the conjugate gradients have lowered the quadratic from there."""
-        c, rotation = float(self.loss.curvature), self.rotation
+        c = float(self.loss.curvature)
+        rotation = self.rotation
         slope, residual = self._slopes(W, b, A)
         if rotation.fit_intercept:
             b = b - self.data.sum_by_task(slope) / (c * self.total)
@@ -201,12 +209,12 @@ class _Equations:
         def precondition(v: np.ndarray) -> np.ndarray:
             return np.ravel(self._alone(v.reshape(W.shape), A))
 
-        hessian, about = (
+        hessian, center = (
             LinearOperator((W.size, W.size), f, dtype=np.float64)
             for f in (apply, precondition)
         )
         move, _ = cg(
-            hessian, residual.ravel(), rtol=_INNER, maxiter=_INNER_STEPS, M=about
+            hessian, residual.ravel(), rtol=_INNER, maxiter=_INNER_STEPS, M=center
         )
         return W + move.reshape(W.shape), b
 
@@ -224,13 +232,11 @@ class _Equations:
 
     def _alone(self, V: np.ndarray, A: np.ndarray) -> np.ndarray:
         """Return the solution for the right-hand side V if the tasks were not coupled."""
-        below, own = (
-            float(self.loss.curvature) * self.rotation.squares,
-            2.0 * np.diag(A),
-        )
+        below = float(self.loss.curvature) * self.rotation.squares
+        diagonal = 2.0 * np.diag(A)
         with np.errstate(divide="ignore"):
-            inverse = np.where(below + own > 0, 1.0 / (below + own), 0.0)
-            outside = np.where(own > 0, 1.0 / own, 0.0)
+            inverse = np.where(below + diagonal > 0, 1.0 / (below + diagonal), 0.0)
+            outside = np.where(diagonal > 0, 1.0 / diagonal, 0.0)
         seen = self.rotation.rotate(V)
         return np.asarray(
             self.rotation.lift(inverse * seen)
@@ -268,7 +274,9 @@ class LeastSquares(TaskTerm):
     """
 
     def __init__(self, space: RowSpace, ridge: float = 0.0) -> None:
-        self.space, self.rotation, self.ridge = space, space.rotation, ridge
+        self.space = space
+        self.rotation = space.rotation
+        self.ridge = ridge
 
     @property
     def null(self) -> float:
@@ -290,7 +298,9 @@ class LeastSquares(TaskTerm):
         ) + 0.5 * self.ridge * float(np.vdot(W, W))
 
     def bound(self, W: np.ndarray, flows: Flows, lam: float) -> float:
-        return self._conjugate(flows) if self.ridge > 0 else self._dual(W, flows, lam)
+        if self.ridge > 0:
+            return self._conjugate(flows)
+        return self._dual(W, flows, lam)
 
     def _conjugate(self, flows: Flows) -> float:
         """Return the minimum over W of the loss, the ridge and <div p, W>, in closed form."""
@@ -312,7 +322,8 @@ class LeastSquares(TaskTerm):
         pooled least-squares fit) makes sum_t X_t'theta_t = 0; what is left between X'theta and div p is spread evenly
         over the pairs; then everything is scaled.
         """
-        rotation, W = self.rotation, self.centre(W)
+        rotation = self.rotation
+        W = self.centre(W)
         slope = self._negative_gradient(W)
         rest = (slope - flows.divergence()) / len(W)
         first, second = np.triu_indices(len(W), 1)
@@ -342,7 +353,8 @@ class LeastSquares(TaskTerm):
 
     def flows(self, W: np.ndarray) -> Flows:
         """Return the flows that hold W in place, whatever their length: for equal coefficients the best ones."""
-        slope, flows = self._negative_gradient(W) / len(W), Flows(*W.shape)
+        slope = self._negative_gradient(W) / len(W)
+        flows = Flows(*W.shape)
         first, second = np.triu_indices(len(W), 1)
         flows.values[:] = slope[first] - slope[second]
         return flows
@@ -390,7 +402,8 @@ def solve_metag(
     SolverResult
         One part; `info` holds where another run can start.
     """
-    space = RowSpace.of(data, fit_intercept) if space is None else space
+    if space is None:
+        space = RowSpace.of(data, fit_intercept)
     term = LeastSquares(space, ridge)
     gaps: list[tuple[int, float, float]] = []
     if lam == 0 or data.n_tasks == 1:
@@ -398,10 +411,13 @@ def solve_metag(
         at = Node(W, Flows(*W.shape))
         gaps.append((1, term.value(W), term.bound(*at, 0.0)))
     else:
-        places = [_equal(term)] if start is None else [_equal(term), start.info["at"]]
+        if start is None:
+            places = [_equal(term)]
+        else:
+            places = [_equal(term), start.info["at"]]
         at = min(
             places,
-            key=lambda place: term.value(place.W) + lam * pair_distances(place.W),
+            key=lambda point: term.value(point.W) + lam * pair_distances(point.W),
         )
         at = _descend(term, at, lam, tol, max_iter, gaps)
     it, primal, dual = gaps[-1]
@@ -451,50 +467,51 @@ def _descend(
     W, flows = at.W, at.flows.copy()
     flows.shrink_to(lam)
     squares = term.rotation.squares
-    sigma = (
-        _FIRST * float(squares[squares > 0].mean()) / len(W)
-        if np.any(squares > 0)
-        else 1.0
-    )
-    done, best, bound = 0, value(W), term.bound(W, flows, lam)
+    sigma = 1.0
+    if np.any(squares > 0):
+        sigma = _FIRST * float(squares[squares > 0].mean()) / len(W)
+    done = 0
+    best = value(W)
+    bound = term.bound(W, flows, lam)
     gaps.append((1, best, bound))
     while done < max_iter and relative_gap(best, bound, null=term.null) > tol:
         goal = tol * gap_scale(best, bound, term.null)
         trials = []
         for factor in _TRIALS:
-            own, length = flows.copy(), min(_TRIAL_LENGTH, max_iter - done)
+            own_flows = flows.copy()
+            length = min(_TRIAL_LENGTH, max_iter - done)
             trials.append(
                 (
                     fuse(
                         W,
                         term,
                         lam,
-                        own,
+                        own_flows,
                         sigma=factor * sigma,
                         tol=goal,
                         max_iter=length,
                     ),
-                    own,
+                    own_flows,
                     factor * sigma,
                 )
             )
             if trials[-1][0].converged:
                 break
-        found, flows, sigma = min(
+        candidate, flows, sigma = min(
             trials, key=lambda trial: trial[0].primal - trial[0].bound
         )
-        done += found.n_iter
-        bound = max(bound, found.bound)
-        if not found.converged:
+        done += candidate.n_iter
+        bound = max(bound, candidate.bound)
+        if not candidate.converged:
             length = min(_ROUND, max(max_iter - done, 1))
-            found = fuse(
-                found.W, term, lam, flows, sigma=sigma, tol=goal, max_iter=length
+            candidate = fuse(
+                candidate.W, term, lam, flows, sigma=sigma, tol=goal, max_iter=length
             )
-            done += found.n_iter
-            bound = max(bound, found.bound)
-        if found.primal < best:
-            W = term.centre(found.W)
-            best = min(found.primal, value(W))
+            done += candidate.n_iter
+            bound = max(bound, candidate.bound)
+        if candidate.primal < best:
+            W = term.centre(candidate.W)
+            best = min(candidate.primal, value(W))
         gaps.append((done, best, bound))
     return Node(W, flows)
 
@@ -513,7 +530,7 @@ def _price(root: np.ndarray, group: list[int]) -> float:
 
 
 def _root(W: np.ndarray) -> np.ndarray:
-    """Return the R of W = QR: small, and its columns have the same singular values as those of W, to full precision."""
+    """Return R of W = QR: a small matrix with the singular values of W, to full precision."""
     return np.linalg.qr(W).R
 
 

@@ -159,8 +159,12 @@ def fuse(
         With the best W of those looked at, the start included.
     """
     flows.shrink_to(lam)
-    best_W, best, bound = W, term.value(W) + lam * pair_distances(W), -np.inf
-    push, weight, it = np.zeros_like(W), len(W) * sigma, 0
+    best_W = W
+    best = term.value(W) + lam * pair_distances(W)
+    bound = -np.inf
+    push = np.zeros_like(W)
+    weight = len(W) * sigma
+    it = 0
     for it in range(1, max_iter + 1):
         push[:] = 0.0
         _exchange(W, flows.values, sigma, lam, push)
@@ -168,7 +172,8 @@ def fuse(
         if it % check_every == 0 or it == max_iter or it == 1:
             value = term.value(W) + lam * pair_distances(W)
             if value < best:
-                best_W, best = W, value
+                best_W = W
+                best = value
             bound = max(bound, term.bound(W, flows, lam))
             if best - bound <= tol:
                 break
@@ -214,7 +219,8 @@ def _lower_rows(W: np.ndarray) -> None:
             continue
         descending = -np.sort(-row)
         # The threshold over the k largest entries rises while the k-th entry is above it: the largest is the right one.
-        total, threshold = -1.0, 0.0
+        total = -1.0
+        threshold = 0.0
         for k in range(len(row)):
             total += descending[k]
             threshold = max(threshold, total / (k + 1))
@@ -236,7 +242,10 @@ def _exchange(
             for j in range(d):
                 p[j] = P[i, j] + sigma * (W[s, j] - W[t, j])
                 square += p[j] * p[j]
-            scale = 1.0 if square <= lam * lam else lam / np.sqrt(square)
+            if square <= lam * lam:
+                scale = 1.0
+            else:
+                scale = lam / np.sqrt(square)
             for j in range(d):
                 new = scale * p[j]
                 step = 2.0 * new - P[i, j]

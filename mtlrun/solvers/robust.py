@@ -15,6 +15,7 @@ from mtlrun.penalties.norms import TraceNorm, svt_full
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import (
     NULL_SHARE,
+    Centred,
     centre,
     dual_point,
     dual_value,
@@ -61,19 +62,19 @@ class FullSvdTraceNorm(TraceNorm):
 
 
 def with_full_svd(penalties: Sequence[Penalty]) -> list[Penalty]:
-    """Return penalties whose trace norms take the full SVD of every iterate."""
+    """Return penalties whose trace norms take the full SVD of each iterate."""
     return [FullSvdTraceNorm(p.alpha) if type(p) is TraceNorm else p for p in penalties]
 
 
-def check_choice(name: str, value: str, *known: str) -> None:
+def check_choice(name: str, value: str, *choices: str) -> None:
     """Refuse an option that is not known.
 
     Raises
     ------
     ValueError
     """
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def solve_apg(
@@ -106,8 +107,8 @@ def solve_apg(
     with X itself and every SVD is full.
 
     ``variant="backtracking"`` has the form of the public implementation that these authors are likely to have run: a
-    curvature that starts at that of the loss and is doubled until the quadratic bound holds, every value and gradient
-    from X anew, and a second SVD of every iterate for the value of its trace norm. It finds the same solution and takes
+    curvature that starts at the one of the loss and is doubled until the quadratic bound holds, every value and gradient
+    from X anew, and a second SVD of each iterate for the value of its trace norm. It finds the same solution and takes
     longer; it is there for comparisons of seconds with the papers.
 
     The paper's stop (Pan et al. 2015, Section VII): every part changes by at most eps relative to max(1, its norm),
@@ -141,7 +142,7 @@ def solve_apg(
     Returns
     -------
     SolverResult
-        `gap` is that of the last iterate (best values with ``stop="gap"``); `info` has ``rule``, the rule that was
+        `gap` belongs to the last iterate (best values with ``stop="gap"``); `info` has ``rule``, the rule that was
         met ("25", "26", "gap" or None).
 
     Raises
@@ -159,27 +160,35 @@ def solve_apg(
         )
     if variant == "paper" or form == "paper":
         penalties = with_full_svd(penalties)
-    basis = (
-        None
-        if form == "paper"
-        else find_basis(data, loss, penalties, fit_intercept, rotation)
-    )
+    if form == "paper":
+        basis = None
+    else:
+        basis = find_basis(data, loss, penalties, fit_intercept, rotation)
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     smooth: SmoothLoss
     if form == "paper":
-        smooth, rows = FieldLoss(data, loss, fit_intercept), data.n_features
+        smooth = FieldLoss(data, loss, fit_intercept)
+        rows = data.n_features
     elif basis is None or not isinstance(loss, SquaredLoss):
         smooth = smooth_loss(
             data, loss, fit_intercept, sharp=data.n_features <= EXACT_SIZE
         )
         rows = data.n_features
     else:
-        smooth, rows = QuadraticLoss(basis, loss.scale), basis.rank
+        smooth = QuadraticLoss(basis, loss.scale)
+        rows = basis.rank
         parts = None if parts is None else basis.rotate(parts)
-    parts = np.zeros((len(penalties), rows, data.n_tasks)) if parts is None else parts
-    b = smooth.start_intercept(start) if isinstance(start, SolverResult) else None
-    kind = _BacktrackingRun if variant == "backtracking" else ProximalRun
-    run = kind(smooth, penalties, parts, b, adaptive=False, restart=variant == "fast")
+    if parts is None:
+        parts = np.zeros((len(penalties), rows, data.n_tasks))
+    b = None
+    if isinstance(start, SolverResult):
+        b = smooth.start_intercept(start)
+    run_class: type[ProximalRun] = ProximalRun
+    if variant == "backtracking":
+        run_class = _BacktrackingRun
+    run = run_class(
+        smooth, penalties, parts, b, adaptive=False, restart=variant == "fast"
+    )
     if variant == "backtracking":
         run.curvature = loss.curvature
     dual_at: Callable[[], np.ndarray] | None = None
@@ -197,7 +206,10 @@ def solve_apg(
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
     if isinstance(smooth, QuadraticLoss) and result.gap is not None:
-        allowed = tol if stop == "gap" else max(2.0 * result.gap, tol)
+        if stop == "gap":
+            allowed = tol
+        else:
+            allowed = max(2.0 * result.gap, tol)
         confirm(
             result,
             smooth.form,
@@ -224,7 +236,8 @@ class _BacktrackingRun(ProximalRun):
         )  # a product of its own: value and gradient are apart
         while True:
             parts, new, _ = self._proximal_step(origin, at, gradient)
-            moved, moved_b = parts - origin, new.b - at.b
+            moved = parts - origin
+            moved_b = new.b - at.b
             slope = sum(float(np.vdot(gradient.W, part)) for part in moved) + float(
                 np.vdot(gradient.b, moved_b)
             )
@@ -236,7 +249,8 @@ class _BacktrackingRun(ProximalRun):
                 break
             self.curvature *= 2.0
         self.parts_before, self.before = self.parts, self.at
-        self.parts, self.at = parts, new
+        self.parts = parts
+        self.at = new
         return [self._value(p, W) for p, W in zip(self.penalties, parts, strict=True)]
 
     @staticmethod
@@ -254,7 +268,9 @@ def _until_paper_rule(
         smooth.value(run.at)
         + sum(p.value(W) for p, W in zip(run.penalties, run.parts, strict=True))
     ]
-    rule, crit, it = None, np.inf, 0
+    rule = None
+    crit = np.inf
+    it = 0
     message = f"stopped after max_iter={max_iter} iterations"
     for it in range(1, max_iter + 1):
         values = run.step()
@@ -294,7 +310,9 @@ def _until_paper_rule(
 # ---------------------------------------------------------------------- LADM, as printed and corrected
 
 # Constants of Algorithms 3 and 4.
-MU_FIRST, MU_GROWTH, MU_MAX = 1e-6, 1.9, 1e10
+MU_FIRST = 1e-6
+MU_GROWTH = 1.9
+MU_MAX = 1e10
 _STEP_MARGIN = 1.02
 # Corrected: largest ||violation of the constraint||_F / ||Y||_F at the end.
 _FEASIBILITY = 1e-5
@@ -302,10 +320,10 @@ _FEASIBILITY = 1e-5
 _SLOW = 0.1
 # Relative to the parts themselves, whatever the units of the targets are.
 _TINY = float(np.finfo(np.float64).tiny)
-# Corrected: rule (25) at such a relative duality gap is no end, but the shortness of steps.
+# Corrected: at such a relative duality gap, rule (25) shows short steps, not the end.
 _FAR = 0.5
 _GROSS = 0.1
-# What this and mu are multiplied by when iterates hardly move and the gap is still too large.
+# Factor of this and mu when iterates hardly move and the gap is still too large.
 _FINER = 0.1
 # Balanced: mu falls while the residual of the parts is at least this part of the residual of the multiplier.
 _LAG = 0.1
@@ -357,18 +375,18 @@ def solve_ladm(
     of the multiplier times the violation of the constraint, both as residuals of one step (Goldstein et al. 2013,
     "Adaptive primal-dual hybrid gradient methods"). It costs a product with A' more, and far fewer iterations where
     the loss weighs so much more than the penalties that mu = c / k becomes too small for the parts. In the eigenbasis
-    its certificate scales only what coefficients can reach of the residual, as those of the other solvers do.
+    its certificate scales only what coefficients can reach of the residual, as in the other solvers.
 
     Least squares on a shared design without gaps and weights is run in the eigenbasis of the design, where its products
     are elementwise; this changes no iterate (`SharedRotation.diagonal_data`). With ``form="paper"`` products are with X
-    itself, and the SVD of every iterate is full.
+    itself, and the SVD of each iterate is full.
 
     Parameters
     ----------
     data : TaskData
         Weights count in the penalised objective; the constrained one knows observed (positive weight) or not.
     loss : SquaredLoss or SquaredHingeLoss
-        All but those of the paper take any loss with a prox.
+        All but the paper's variant take any loss with a prox.
     penalties : sequence of Penalty
     variant : {"accelerated", "balanced", "corrected", "sequential", "paper", "paper-past-zero"}
     form : {"eigenbasis", "paper"}
@@ -415,12 +433,12 @@ def solve_ladm(
     working, centred = (
         (data, fit_intercept) if basis is None else (basis.diagonal_data(), False)
     )
-    printed = _ConstrainedRun if isinstance(loss, SquaredLoss) else _PrintedHingeRun
-    falling = (
-        {"accelerated": _AcceleratedRun, "balanced": _BalancedRun}
-        if np.isfinite(loss.curvature)
-        else {}
-    )
+    printed: type[_ConstrainedRun | _PrintedHingeRun] = _PrintedHingeRun
+    if isinstance(loss, SquaredLoss):
+        printed = _ConstrainedRun
+    falling = {}
+    if np.isfinite(loss.curvature):
+        falling = {"accelerated": _AcceleratedRun, "balanced": _BalancedRun}
     joint = falling.get(variant, _PenalisedRun)
     kind = {
         "paper": printed,
@@ -428,7 +446,8 @@ def solve_ladm(
         "sequential": _SequentialRun,
     }.get(variant, joint)
     run = kind(working, loss, penalties, centred)
-    run.may_be_zero, run.rotated = variant != "paper-past-zero", basis is not None
+    run.may_be_zero = variant != "paper-past-zero"
+    run.rotated = basis is not None
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
         run.begin_at(first if basis is None else basis.rotate(first))
@@ -458,9 +477,12 @@ def solve_ladm(
 
 
 class _LadmIteration:
-    """What the loops share. `image` is A(sum of parts) + b, `C` the multiplier of the constraint."""
+    """Common parts of the loops. `image` is A(sum of parts) + b, `C` the multiplier of the constraint."""
 
-    printed, constrained, may_be_zero, rotated = False, False, True, False
+    printed = False
+    constrained = False
+    may_be_zero = True
+    rotated = False
 
     def __init__(
         self,
@@ -469,25 +491,31 @@ class _LadmIteration:
         penalties: Sequence[Penalty],
         fit_intercept: bool,
     ) -> None:
-        self.loss, self.penalties = loss, penalties
-        self.centred = (
-            centre(data) if fit_intercept and isinstance(loss, SquaredLoss) else None
-        )
+        self.loss = loss
+        self.penalties = penalties
+        self.centred: Centred | None = None
+        self.data = data
+        if fit_intercept and isinstance(loss, SquaredLoss):
+            self.centred = centre(data)
+            self.data = self.centred.data
         self.with_b = fit_intercept and self.centred is None
-        self.data = data if self.centred is None else self.centred.data
-        self.operator = (
-            TaskOperator(data) if self.centred is None else self.centred.operator
-        )
+        if self.centred is None:
+            self.operator = TaskOperator(data)
+        else:
+            self.operator = self.centred.operator
         self.weights = self.data.effective_weights()
-        self.observed = (
-            None if self.weights is None else (self.weights > 0).astype(np.float64)
-        )
-        square = (
-            _stacked_square(self.operator)
-            if self.printed
-            else self.operator.norm() ** 2
-        )
-        self.tau = 1.0 / (_STEP_MARGIN * square) if square > 0 else 1.0
+        if self.weights is None:
+            self.observed = None
+        else:
+            self.observed = (self.weights > 0).astype(np.float64)
+        if self.printed:
+            square = _stacked_square(self.operator)
+        else:
+            square = self.operator.norm() ** 2
+        if square > 0:
+            self.tau = 1.0 / (_STEP_MARGIN * square)
+        else:
+            self.tau = 1.0
         self.size = float(np.linalg.norm(self.data.targets)) or 1.0
         self.mu = MU_FIRST
         self.parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
@@ -515,11 +543,10 @@ class _LadmIteration:
             self.mu = min(MU_GROWTH * self.mu, MU_MAX)
 
     def objective(self) -> float:
-        fit = (
-            0.0
-            if self.constrained
-            else self.loss.value(self.image, self.data.targets, self.weights)
-        )
+        if self.constrained:
+            fit = 0.0
+        else:
+            fit = self.loss.value(self.image, self.data.targets, self.weights)
         return fit + sum(self.values)
 
     def theta(self) -> np.ndarray:
@@ -538,10 +565,14 @@ class _LadmIteration:
         )
 
     def intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return b if self.centred is None else self.centred.intercept(W)
+        if self.centred is None:
+            return b
+        return self.centred.intercept(W)
 
-    def facts(self) -> dict[str, Any]:
-        objective = "constrained" if self.constrained else "penalised"
+    def solver_info(self) -> dict[str, Any]:
+        objective = "penalised"
+        if self.constrained:
+            objective = "constrained"
         return {
             "objective": objective,
             "mu": self.mu,
@@ -551,7 +582,9 @@ class _LadmIteration:
 
     def _observed_only(self, field: np.ndarray) -> np.ndarray:
         """Return D . field: zero where targets are missing."""
-        return field if self.observed is None else self.observed * field
+        if self.observed is None:
+            return field
+        return self.observed * field
 
     def _prox(
         self, k: int, gradient: np.ndarray, tau: float
@@ -562,7 +595,8 @@ class _LadmIteration:
 
     def _sequential_parts(self, offset: np.ndarray, sign: np.ndarray | float) -> None:
         """Update part after part on mu/2 ||sign . A(W) + offset||^2, linearised."""
-        self.parts, self.values = self.parts.copy(), []
+        self.parts = self.parts.copy()
+        self.values = []
         for k in range(len(self.parts)):
             residual = self._observed_only(sign * self.image + offset)
             self.parts[k], value = self._prox(
@@ -575,7 +609,8 @@ class _LadmIteration:
 class _ConstrainedRun(_LadmIteration):
     """Algorithm 3: y = A(sum of parts) where observed."""
 
-    printed, constrained = True, True
+    printed = True
+    constrained = True
 
     def step(self) -> None:
         self._sequential_parts(self.C / self.mu - self.data.targets, 1.0)
@@ -600,7 +635,10 @@ class _PrintedHingeRun(_LadmIteration):
         self.M = np.zeros_like(data.targets)
 
     def step(self) -> None:
-        D = np.ones_like(self.M) if self.observed is None else self.observed
+        if self.observed is None:
+            D = np.ones_like(self.M)
+        else:
+            D = self.observed
         F = self._observed_only(self.data.targets)
         self._sequential_parts(self.M - D + self.C / self.mu, F)
         B = D - F * self.image - self.C / self.mu
@@ -628,31 +666,33 @@ class _PenalisedRun(_LadmIteration):
         )
 
     def step(self) -> None:
-        before = self._update_M(self.image) if self.M is None else self.M
+        if self.M is None:
+            before = self._update_M(self.image)
+        else:
+            before = self.M
         self._update_parts(before)
         M = self._update_M(self._relaxed(before))
         self.violation = float(np.linalg.norm(self.image - M)) / self.size
 
     def theta(self) -> np.ndarray:
-        return (
-            -self.C
-            if self.weights is None
-            else np.where(self.weights > 0, -self.C, 0.0)
-        )
+        if self.weights is None:
+            return -self.C
+        return np.where(self.weights > 0, -self.C, 0.0)
 
     def _update_parts(self, M: np.ndarray) -> None:
         blocks = len(self.penalties) + (1 if self.with_b else 0)
         residual = self.image - M + self.C / self.mu
         gradient = self.operator.adjoint(residual)
-        found = [
+        updated = [
             self._prox(k, gradient, self.tau / blocks) for k in range(len(self.parts))
         ]
-        self.parts, self.values = (
-            np.stack([part for part, _ in found]),
-            [value for _, value in found],
-        )
+        self.parts = np.stack([part for part, _ in updated])
+        self.values = [value for _, value in updated]
         if self.with_b:
-            rows = self.data.n_rows if self.data.shared else self.data.sizes.max()
+            if self.data.shared:
+                rows = self.data.n_rows
+            else:
+                rows = self.data.sizes.max()
             self.b = self.b - self.data.sum_by_task(residual) / (
                 _STEP_MARGIN * blocks * rows
             )
@@ -682,7 +722,7 @@ class _AcceleratedRun(_PenalisedRun):
         fit_intercept: bool,
     ) -> None:
         super().__init__(data, loss, penalties, fit_intercept)
-        # Weights of rows scale the loss, whose curvature is that of the heaviest.
+        # Weights of rows scale the loss; its curvature belongs to the heaviest row.
         self.curvature = loss.curvature * (
             1.0 if self.weights is None else float(self.weights.max())
         )
@@ -746,7 +786,9 @@ def _until_rule(
 ) -> SolverResult:
     slow = _slow_change(run, eps)
     objective: list[float] = []
-    converged, crit, it = False, np.inf, 0
+    converged = False
+    crit = np.inf
+    it = 0
     message = f"stopped after max_iter={max_iter} iterations"
     for it in range(1, max_iter + 1):
         before = run.parts
@@ -765,9 +807,10 @@ def _until_rule(
     gap = None
     if not run.constrained:
         gap = relative_gap(objective[-1], run.dual(), null=null)
-    info = run.facts()
+    info = run.solver_info()
     if converged and not run.printed and gap is not None and gap > _FAR:
-        converged, info[BADLY_SCALED] = False, True
+        converged = False
+        info[BADLY_SCALED] = True
         message = f"rule (25) holds where the relative duality gap is {gap:.1e}: steps are short, X is badly scaled"
     return SolverResult(
         parts=run.parts,
@@ -798,11 +841,15 @@ def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResul
         change = max(relative_changes(run.parts, before, least=_TINY))
         if change <= eps and run.violation <= _FEASIBILITY:
             # Rule (25) holds too early: a smaller mu takes longer steps, and must not grow for as little.
-            eps, slow, run.mu = _FINER * eps, _FINER * slow, _FINER * run.mu
+            eps = _FINER * eps
+            slow = _FINER * slow
+            run.mu = _FINER * run.mu
         else:
             run.adapt_mu(before, slow)
     parts, b = tracker.best
-    return tracker.result(parts, run.intercept(parts.sum(axis=0), b), **run.facts())
+    return tracker.result(
+        parts, run.intercept(parts.sum(axis=0), b), **run.solver_info()
+    )
 
 
 def _slow_change(run: _LadmIteration, eps: float) -> float:

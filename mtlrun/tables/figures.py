@@ -9,8 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Literal
 
-from mtlrun.engine.interfaces import METRIC_FACTS
-from mtlrun.engine.record import candidates
+from mtlrun.engine.packed import best_by_value
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.ranking import Ranking
 
@@ -306,14 +305,14 @@ def are_numbers(values: Iterable[Any]) -> bool:
 
 def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
     """Return by value of a parameter of a search the score of the best candidate that has it."""
-    metric = METRIC_FACTS.get(search["metric"])
-    better = max if metric is None or metric.greater_is_better else min
-    found: dict[float, list[float]] = {}
-    for params, score in zip(candidates(search["grid"]), search["means"], strict=True):
-        value: Any = params.get(name)
-        if score is not None and are_numbers([value]):
-            found.setdefault(value, []).append(score)
-    return {value: better(found[value]) for value in sorted(found)}
+    values = search["grid"].get(name) or []
+    scores = best_by_value(search, name) if values else []
+    found = {
+        value: score
+        for value, score in zip(values, scores, strict=True)
+        if score is not None and are_numbers([value])
+    }
+    return dict(sorted(found.items()))
 
 
 def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:

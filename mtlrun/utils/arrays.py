@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _END = ".npy"
-#: What the modules of archives raise about damaged, forged and encrypted ones.
+#: Errors of the modules of archives for damaged, forged and encrypted files.
 _DAMAGE = (
     *(
         zipfile.BadZipFile,
@@ -63,13 +63,13 @@ def _floats(values: Any) -> np.ndarray:
     import numpy as np
 
     array = np.asarray(values)
-    return (
-        array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-    )
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float64)
 
 
 class NpzArchive(zipfile.ZipFile):
-    """The arrays of an ``.npz`` file, each read when it is asked for.
+    """The arrays of an ``.npz`` file, each read on access.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class NpzArchive(zipfile.ZipFile):
     Raises
     ------
     ValueError
-        If it is no zip archive.
+        If the file is not a zip archive.
     OSError
         If it cannot be read.
     """
@@ -129,10 +129,10 @@ class NpzArchive(zipfile.ZipFile):
             info = self.getinfo(f"{name}{_END}")
             allow_expansion(f"{self.name}({name})", info.file_size, self.size)
             with self.open(info) as stream:
-                found = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+                array = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
                 if stream.read(1):  # the checksum is looked at where the member ends
                     raise ValueError(f"{name} is longer than its header claims")
-            return found
+            return array
         except SizeError:
             raise
         except (*_DAMAGE, OSError, MemoryError) as error:

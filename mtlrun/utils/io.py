@@ -26,7 +26,7 @@ TEMPORARY = ".tmp"
 
 def jsonable(value: Any) -> Any:
     """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN and infinities become None)."""
-    if value is None or type(value) in (str, int, bool):  # most of what is asked for
+    if value is None or type(value) in (str, int, bool):  # the usual case
         return value
     if isinstance(value, dict):
         return {str(k): jsonable(v) for k, v in value.items()}
@@ -77,7 +77,7 @@ def unsealed(content: dict[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If there is no digest, or not that of the content.
+        If there is no digest, or it differs from the digest of the content.
     """
     rest = {name: value for name, value in content.items() if name != DIGEST}
     if content.get(DIGEST) != sha256_json(rest):
@@ -106,14 +106,14 @@ def write_atomic(
     OSError
         If the folder cannot be written or the disk is full; no temporary file stays behind.
     """
-    with replacing(path, durable=durable) as made:
+    with replacing(path, durable=durable) as new_file:
         if isinstance(data, str):
             # Bytes of file names that cannot be decoded are written as \udcXX, which
             # is also how JSON escapes them.
             data = data.encode("utf-8", "backslashreplace")
-        made.write_bytes(data)
+        new_file.write_bytes(data)
         if mode is not None:
-            made.chmod(mode)
+            new_file.chmod(mode)
 
 
 #: Names in the path of a folder that is made. `Path.mkdir` calls itself for each one.
@@ -121,7 +121,7 @@ MAX_FOLDER_DEPTH = 200
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those that contain it, unless they are there.
+    """Make a folder and its parents, unless they exist.
 
     Raises
     ------
@@ -139,36 +139,36 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary file beside `path` that takes its place in the end, or is deleted after an error."""
     path = Path(path)
     make_folder(path.parent)
-    made = _new_file(path.parent)
+    new_file = _new_file(path.parent)
     try:
-        yield made
+        yield new_file
         if durable:
-            with open_regular(made, "rb+") as written:
+            with open_regular(new_file, "rb+") as written:
                 os.fsync(written.fileno())
-        os.replace(made, path)
+        os.replace(new_file, path)
     except BaseException:
-        made.unlink(missing_ok=True)
+        new_file.unlink(missing_ok=True)
         raise
 
 
 def _new_file(folder: Path) -> Path:
-    """Create a temporary file with the permissions that the umask allows; those of `tempfile` are the user's alone."""
+    """Create a temporary file with the permissions of the umask; `tempfile` would make it private."""
     while True:
-        made = folder / "{prefix}{random}{suffix}".format(
+        new_file = folder / "{prefix}{random}{suffix}".format(
             random=secrets.token_hex(4), **temporary(folder)
         )
         with contextlib.suppress(FileExistsError):
-            os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-            return made
+            os.close(os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            return new_file
 
 
 @contextlib.contextmanager
-def writing(place: Path | str, remedy: str) -> Iterator[None]:
+def writing(target: Path | str, remedy: str) -> Iterator[None]:
     """Turn errors of the disk while results are written into a `UserError`; errors on reading are left to the readers.
 
     Parameters
     ----------
-    place : Path or str
+    target : Path or str
         The file or folder that is written.
     remedy : str
 
@@ -182,12 +182,12 @@ def writing(place: Path | str, remedy: str) -> Iterator[None]:
     except BrokenPipeError:  # the reader of a pipe has exited: not an error of the disk
         raise
     except OSError as error:
-        raise unwritable(place, error, remedy) from error
+        raise unwritable(target, error, remedy) from error
 
 
-def unwritable(place: Path | str, error: OSError, remedy: str) -> UserError:
+def unwritable(target: Path | str, error: OSError, remedy: str) -> UserError:
     """Return what `writing` raises."""
-    return UserError(f"cannot write {place}: {error.strerror or error}", remedy)
+    return UserError(f"cannot write {target}: {error.strerror or error}", remedy)
 
 
 def host_name() -> str:
@@ -207,16 +207,18 @@ def temporary(folder: Path) -> dict[str, Any]:
 def writer_of(path: Path) -> tuple[str, int] | None:
     """Return host and pid of the process that made a temporary file or folder, None for any other one."""
     host, _, rest = path.name[1:].rpartition("-")[0].rpartition("-")
-    return (
-        (host, int(rest)) if host and rest.isdecimal() and path.name[0] == "." else None
-    )
+    if host and rest.isdecimal() and path.name[0] == ".":
+        return (host, int(rest))
+    return None
 
 
 def as_list(value: Any) -> list[Any]:
     """Return a list: nothing for None, one element for a single value."""
     if value is None:
         return []
-    return list(value) if isinstance(value, list | tuple) else [value]
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [value]
 
 
 # ---------------------------------------------------------------------- regular files
@@ -365,11 +367,9 @@ def datasets_dir() -> Path:
 def checkout_dir() -> Path | None:
     """Return the root of the checkout that the package is imported from, None for an installed wheel."""
     root = _PACKAGE.parent
-    return (
-        root
-        if (root / "pyproject.toml").is_file() and not (_PACKAGE / "_configs").is_dir()
-        else None
-    )
+    if (root / "pyproject.toml").is_file() and not (_PACKAGE / "_configs").is_dir():
+        return root
+    return None
 
 
 def _shipped(name: str) -> Path:
@@ -397,7 +397,7 @@ def derive_seed(base: int, *names: object) -> int:
     base : int
         Seed of the experiment.
     *names : object
-        What the seed belongs to: data set, trial, purpose. Their texts count.
+        Purpose of the seed: data set, trial, use. The texts count.
 
     Returns
     -------

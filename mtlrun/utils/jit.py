@@ -23,11 +23,9 @@ class Compiled(Generic[P, R]):
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
         self.function = function
         self.options = options
-        self.__name__, self.__doc__, self.__module__ = (
-            function.__name__,
-            function.__doc__,
-            function.__module__,
-        )
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
         self.__wrapped__ = function
         self._made: Callable[P, R] | None = None
 
@@ -50,11 +48,11 @@ def _jit(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
     from mtlrun.utils.jitcache import SourceCache
 
-    made = njit(error_model="numpy", **options)(function)
+    dispatcher = njit(error_model="numpy", **options)(function)
     # Otherwise neither NUMBA_CACHE_DIR, the folder of the module nor the user's cache folder can be written.
     with contextlib.suppress(RuntimeError):
-        made._cache = SourceCache(function)
-    return made
+        dispatcher._cache = SourceCache(function)
+    return dispatcher
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:

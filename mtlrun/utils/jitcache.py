@@ -29,28 +29,28 @@ def source_digest(module: str) -> bytes:
 
     A function compiled from it may contain any function, and name any constant, of these.
     """
-    package, waiting = module.partition(".")[0], [module]
-    found: dict[str, str] = {}
+    package = module.partition(".")[0]
+    waiting = [module]
+    sources: dict[str, str] = {}
     while waiting:
         name = waiting.pop()
         file = getattr(sys.modules.get(name), "__file__", None)
         if (
-            name not in found
+            name not in sources
             and name.partition(".")[0] == package
             and file
             and Path(file).is_file()
         ):
-            found[name] = read_text_file(file)
-            for place, names in re.findall(
-                r"^(?:from ([\w.]+) )?import ([\w., ]*)", found[name], re.MULTILINE
-            ):
-                waiting += [
-                    place,
-                    *(f"{place}.{one}".strip(".") for one in names.split(", ")),
-                ]
-    return hashlib.sha256(
-        "\n".join(found[name] for name in sorted(found)).encode()
-    ).digest()
+            sources[name] = read_text_file(file)
+            imports = re.findall(
+                r"^(?:from ([\w.]+) )?import ([\w., ]*)", sources[name], re.MULTILINE
+            )
+            for origin, imported in imports:
+                waiting.append(origin)
+                for imported_name in imported.split(", "):
+                    waiting.append(f"{origin}.{imported_name}".strip("."))
+    text = "\n".join(sources[name] for name in sorted(sources))
+    return hashlib.sha256(text.encode()).digest()
 
 
 class SourceCache(FunctionCache):
@@ -87,9 +87,9 @@ class SourceCache(FunctionCache):
     def _tidy(self) -> None:
         """Remove what was compiled when the function stood at another line of its file."""
         base = self._impl.filename_base  # module.function-LINE.PYTHON
-        name, _, place = base.rpartition("-")
+        name, _, folder = base.rpartition("-")
         for file in Path(self._cache_path).glob(
-            f"{glob.escape(name)}-*.{place.partition('.')[2]}.*"
+            f"{glob.escape(name)}-*.{folder.partition('.')[2]}.*"
         ):
             if not file.name.startswith(f"{base}."):
                 file.unlink(missing_ok=True)
@@ -107,8 +107,8 @@ class _SealedFile(IndexDataCacheFile):
             file.write(content + self._seal(content))
 
     def _load_data(self, name: str) -> Any:
-        whole = read_file(self._data_path(name))
-        if whole[-_DIGEST:] != self._seal(whole[:-_DIGEST]):
+        content = read_file(self._data_path(name))
+        if content[-_DIGEST:] != self._seal(content[:-_DIGEST]):
             raise ValueError(f"{name} is damaged, or of other sources")
         return super()._load_data(name)
 

@@ -34,7 +34,7 @@ from mtlrun.utils.processes import exclusive_lock, tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
-#: What mtlrun reads of the folders of runs, comparisons and models: never written at the user's request.
+#: Files that mtlrun reads in folders of runs, comparisons and models: never written at the user's request.
 RESULTS = frozenset(
     {
         "run.json",
@@ -45,7 +45,7 @@ RESULTS = frozenset(
         "config.json",
         "unfinished.json",
     }
-    | {"cells.jsonl.gz", "model.skops", "coefficients.npz"}
+    | {"cells.json.xz", "cells.jsonl.gz", "model.skops", "coefficients.npz"}
 )
 
 
@@ -84,41 +84,41 @@ def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) 
         with path.open("wb") as stream:
             stream.write(content)
         return
-    place = Path(os.path.realpath(path))
-    if place.is_symlink():  # only links in a loop are left of `realpath`
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():  # only links in a loop are left of `realpath`
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     write_atomic(
-        place,
+        target,
         content,
-        mode=stat.S_IMODE(place.stat().st_mode) if place.exists() else None,
+        mode=stat.S_IMODE(target.stat().st_mode) if target.exists() else None,
     )
-    tidy_folders(place.parent)
+    tidy_folders(target.parent)
 
 
 def refuse_inputs(path: Path, inputs: Iterable[Path]) -> None:
     """Refuse to write over a file that is read, under whatever name; see `write_output`."""
     remedy = "Choose another file."
-    for one in inputs:
-        if _same(path, one):
+    for input_path in inputs:
+        if _same(path, input_path):
             raise UserError(
                 f"{path} is read by this command and would be overwritten", remedy
             )
-    place = Path(
+    target = Path(
         os.path.realpath(path)
     )  # under its own name: a link may be called otherwise
-    if (place.name in RESULTS or place.parent.name == "cells") and place.is_file():
+    if (target.name in RESULTS or target.parent.name == "cells") and target.is_file():
         raise UserError(
             f"{path} holds results that mtlrun reads, and would be overwritten", remedy
         )
 
 
-def check_ending(path: Path, known: Sequence[str], remedy: str) -> None:
-    """Refuse a file whose ending says another format than the one that is written; devices and ``-`` have none.
+def check_ending(path: Path, suffixes: Sequence[str], remedy: str) -> None:
+    """Refuse a file whose suffix belongs to another format than the written one; devices and ``-`` have none.
 
     Parameters
     ----------
     path : Path
-    known : sequence of str
+    suffixes : sequence of str
         Endings of the format, with their dots.
     remedy : str
 
@@ -129,16 +129,18 @@ def check_ending(path: Path, known: Sequence[str], remedy: str) -> None:
     other = os.path.exists(path) and not os.path.isfile(path)
     if other or str(path) == "-" or _descriptor(path) is not None:
         return
-    if path.suffix.lower() not in ("", *known):
+    if path.suffix.lower() not in ("", *suffixes):
         raise UserError(
-            f"{path}: the format of {path.suffix} is not written here, but {' or '.join(known)}",
+            f"{path}: the format of {path.suffix} is not written here, but {' or '.join(suffixes)}",
             remedy,
         )
 
 
 def _descriptor(path: Path) -> int | None:
-    found = _DESCRIPTOR.fullmatch(str(path))
-    return int(found[1]) if found else _STREAMS.get(str(path))
+    match = _DESCRIPTOR.fullmatch(str(path))
+    if match:
+        return int(match[1])
+    return _STREAMS.get(str(path))
 
 
 def _same(path: Path, other: Path) -> bool:
@@ -150,7 +152,9 @@ def _same(path: Path, other: Path) -> bool:
 
 # ---------------------------------------------------------------------- several files at once
 
-READY, FILES, OBSOLETE = ".publish", "files", "obsolete"
+READY = ".publish"
+FILES = "files"
+OBSOLETE = "obsolete"
 
 
 @contextlib.contextmanager
@@ -184,14 +188,14 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
     ['a.txt']
     """
     make_folder(folder)
-    made = Path(tempfile.mkdtemp(**temporary(folder)))
+    staging = Path(tempfile.mkdtemp(**temporary(folder)))
     try:
-        files = made / FILES
+        files = staging / FILES
         files.mkdir()
         yield files
         gone = [name for name in obsolete if not (files / name).exists()]
-        (made / OBSOLETE).write_text("\n".join(gone), encoding="utf-8")
-        _flush(made)
+        (staging / OBSOLETE).write_text("\n".join(gone), encoding="utf-8")
+        _flush(staging)
         with exclusive_lock(folder):
             _move(folder)
             targets = [target for _, target in _moves(files, folder)]
@@ -203,11 +207,11 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
                     raise IsADirectoryError(
                         errno.EISDIR, os.strerror(errno.EISDIR), str(target)
                     )
-            made.rename(folder / READY)
+            staging.rename(folder / READY)
             _flush_folder(folder)
             _move(folder)
     except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
         raise
     tidy_folders(folder, *(target.parent for target in targets))
 
@@ -240,8 +244,8 @@ def _move(folder: Path) -> None:
     for source, target in moves:
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(source, target)
-    for place in {folder, *(target.parent for _, target in moves)}:
-        _flush_folder(place)
+    for directory in {folder, *(target.parent for _, target in moves)}:
+        _flush_folder(directory)
     shutil.rmtree(ready)
 
 
@@ -271,8 +275,8 @@ def _flush(folder: Path) -> None:
         if path.is_file():
             with open_regular(path, "rb+") as stream:
                 os.fsync(stream.fileno())
-    for place in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
-        _flush_folder(place)
+    for directory in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+        _flush_folder(directory)
 
 
 def _flush_folder(folder: Path) -> None:

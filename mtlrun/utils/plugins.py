@@ -1,4 +1,4 @@
-"""What installed packages and the modules of a user add. Standard library only.
+"""Additions of installed packages and of the user's modules. Standard library only.
 
 Packages declare methods and data sets as entry points:
 ``[project.entry-points."mtlrun.methods"]`` has lines ``Name = "package.module:Class"``, and
@@ -20,7 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-METHODS_GROUP, DATASETS_GROUP = "mtlrun.methods", "mtlrun.datasets"
+METHODS_GROUP = "mtlrun.methods"
+DATASETS_GROUP = "mtlrun.datasets"
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,15 @@ def plugins(group: str) -> tuple[Plugin, ...]:
         metadata,
     )  # with the modules of e-mail: slower than all else that a command loads first
 
-    found: dict[str, Plugin] = {}
+    by_name: dict[str, Plugin] = {}
     for point in metadata.entry_points(group=group):
-        source = (
-            f"{point.dist.name} {point.dist.version}"
-            if point.dist
-            else "an installed package"
-        )
-        found.setdefault(
+        source = "an installed package"
+        if point.dist:
+            source = f"{point.dist.name} {point.dist.version}"
+        by_name.setdefault(
             point.name, Plugin(point.name, point.value.replace(" ", ""), source)
         )
-    return tuple(found[name] for name in sorted(found))
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
 def card_folders() -> list[Path]:
@@ -69,14 +68,17 @@ def _folder(package: str) -> Path | None:
         if spec is None or spec.submodule_search_locations is None:
             return None
         places = list(spec.submodule_search_locations)
-    return Path(places[0]) if places else None
+    if places:
+        return Path(places[0])
+    return None
 
 
 # ---------------------------------------------------------------------- modules in the current folder
 
 #: Python's own variable keeps the current folder off the path of processes that are started; ours tells them whether
 #: the command itself was started so (``python -P``), in which case it does not look there for named modules either.
-_PATHLESS, _SAFE = "PYTHONSAFEPATH", "MTLRUN_SAFE_PATH"
+_PATHLESS = "PYTHONSAFEPATH"
+_SAFE = "MTLRUN_SAFE_PATH"
 
 
 def pathless() -> dict[str, str]:
@@ -131,7 +133,7 @@ def import_named(name: str) -> ModuleType:
 
 
 class _Neighbours:
-    """Finds modules of a folder: the one that was named, and those that files of the folder import."""
+    """Finds modules of a folder: the named one, and the modules that files of the folder import."""
 
     def __init__(self, folder: str, named: str) -> None:
         self.folder = folder

@@ -60,7 +60,10 @@ def exclusive_lock(
         return
     refused = None
     is_folder = path.is_dir()
-    flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    if is_folder:
+        flags = os.O_RDONLY
+    else:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     held = os.open(path, flags | os.O_NONBLOCK, 0o666)
     try:
         if not is_folder:
@@ -160,7 +163,7 @@ def tidy(paths: Iterable[Path]) -> None:
 
 # ---------------------------------------------------------------------- threads
 
-#: Products of matrices of at most so many columns, one after the other, are slower with threads: starting them takes
+#: Products of matrices of at most this many columns, one after the other, are slower with threads: starting them takes
 #: longer than the product, and on a busy machine they wait for each other.
 SMALL = 256
 
@@ -185,11 +188,13 @@ def limited_threads(limit: int, api: str | None = None) -> Any:
 
 
 def one_thread_if_small(columns: int) -> Any:
-    """Return a context in which BLAS has one thread where matrices of so many columns are multiplied faster by it.
+    """Return a context in which BLAS has one thread where that is faster for matrices of this many columns.
 
     Parameters
     ----------
     columns : int
         With more than `SMALL` nothing is limited.
     """
-    return limited_threads(1, "blas") if columns <= SMALL else nullcontext()
+    if columns <= SMALL:
+        return limited_threads(1, "blas")
+    return nullcontext()

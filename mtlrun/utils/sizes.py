@@ -1,6 +1,6 @@
 """How large an input, and a number in it, may be. Standard library only.
 
-One policy, asked before memory is taken, with one message.
+One policy, applied before memory is taken, with one message.
 
 Limits lie far above what is used, and stop what a small file can claim: an array of terabytes, a table of one cell in
 the last column, a grid of millions of candidates.
@@ -14,20 +14,30 @@ from zipfile import ZipInfo
 
 from mtlrun.errors import DataError
 
-#: A container may hold so many bytes, or so many times its own size, whichever is more; so many members.
-EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 256 << 20, 200, 2000
-#: The same for the packed records of a run, of which a file has at most so many. Real ones expand 25 times.
-RECORD_BYTES, RECORD_TIMES, RECORDS = 64 << 20, 64, 1_000_000
-#: A JSON file may have so many bytes.
+#: Maximum size of a container: bytes, or a multiple of its own size, whichever is more; members.
+EXPANDED_BYTES = 256 << 20
+EXPANDED_TIMES = 200
+MEMBERS = 2000
+#: The same for the packed records of a run. Real ones expand 25 times.
+RECORD_BYTES = 64 << 20
+RECORD_TIMES = 64
+RECORDS = 1_000_000
+#: Maximum number of bytes of a JSON file.
 JSON_BYTES = 256 << 20
-#: Columns of a table, of one that is kept sparse, and lines before its first row.
-COLUMNS, SPARSE_COLUMNS, LINES_BEFORE = 200_000, 1_000_000, 100_000
-#: A compressed table may have so many cells, or so many per byte, whichever is more.
-CELLS, CELLS_PER_BYTE = 50_000_000, 200
+#: Maximum number of columns of a table, of a sparse table, and of lines before the first row.
+COLUMNS = 200_000
+SPARSE_COLUMNS = 1_000_000
+LINES_BEFORE = 100_000
+#: Maximum number of cells of a compressed table, in total or per byte, whichever is more.
+CELLS = 50_000_000
+CELLS_PER_BYTE = 200
 #: The same for a workbook, where every cell has a text of its own.
-SHEET_CELLS, SHEET_CELLS_PER_BYTE = 2_000_000, 20
+SHEET_CELLS = 2_000_000
+SHEET_CELLS_PER_BYTE = 20
 #: Candidates of a grid, folds of one search or split, and cells of an experiment.
-CANDIDATES, FOLDS, PLANNED = 100_000, 10_000, 1_000_000
+CANDIDATES = 100_000
+FOLDS = 10_000
+PLANNED = 1_000_000
 #: Bytes of a simulated data set and of what it is made from.
 SIMULATED = 1 << 31
 
@@ -36,15 +46,15 @@ class SizeError(DataError, ValueError):
     """An input is larger than mtlrun reads; a ValueError as well, for readers of results, which count it as damage."""
 
 
-def allow(place: object, count: float, most: float, what: str, remedy: str) -> None:
-    """Refuse more than `most` of something.
+def allow(location: object, count: float, limit: float, unit: str, remedy: str) -> None:
+    """Refuse more than `limit` of something.
 
     Parameters
     ----------
-    place : object
+    location : object
         File, with a line or key where known.
-    count, most : number
-    what : str
+    count, limit : number
+    unit : str
         Plural noun, such as ``columns``.
     remedy : str
 
@@ -53,22 +63,22 @@ def allow(place: object, count: float, most: float, what: str, remedy: str) -> N
     SizeError
         Names the place, the number and the limit.
     """
-    if count > most:
-        raise SizeError(f"{place}: {count:,} {what}, the limit is {most:,}", remedy)
+    if count > limit:
+        raise SizeError(f"{location}: {count:,} {unit}, the limit is {limit:,}", remedy)
 
 
-def allow_expansion(place: object, expanded: int, size: int) -> None:
+def allow_expansion(location: object, expanded: int, size: int) -> None:
     """Refuse a container of `size` bytes that holds out of proportion many.
 
     Raises
     ------
     SizeError
     """
-    most = expansion(size)
+    limit = expansion(size)
     allow(
-        place,
+        location,
         expanded,
-        most,
+        limit,
         f"bytes out of {size:,}",
         "If that is right, decompress the file yourself.",
     )
@@ -79,7 +89,7 @@ def expansion(size: int) -> int:
     return max(EXPANDED_BYTES, EXPANDED_TIMES * size)
 
 
-def allow_cells(place: object, rows: int, columns: int, size: int) -> None:
+def allow_cells(location: object, rows: int, columns: int, size: int) -> None:
     """Refuse a compressed table of `size` bytes that claims too many columns, or out of proportion many cells.
 
     Raises
@@ -87,17 +97,17 @@ def allow_cells(place: object, rows: int, columns: int, size: int) -> None:
     SizeError
     """
     allow(
-        place,
+        location,
         columns,
         COLUMNS,
         "columns",
         "Hash the features, or use a sparse format such as svmlight.",
     )
-    most = max(CELLS, CELLS_PER_BYTE * size)
+    limit = max(CELLS, CELLS_PER_BYTE * size)
     allow(
-        place,
+        location,
         rows * columns,
-        most,
+        limit,
         f"cells out of {size:,} bytes",
         "If that is right, save the table as csv.",
     )
@@ -114,7 +124,7 @@ def allow_simulated(*shapes: tuple[int, ...], itemsize: int = 8) -> None:
     allow("simulated data", count, SIMULATED, "bytes to draw", "Choose smaller sizes.")
 
 
-def allow_json(place: object, size: int) -> None:
+def allow_json(location: object, size: int) -> None:
     """Refuse a JSON file of too many bytes.
 
     Raises
@@ -122,7 +132,7 @@ def allow_json(place: object, size: int) -> None:
     SizeError
     """
     allow(
-        place,
+        location,
         size,
         JSON_BYTES,
         "bytes of JSON",
@@ -130,16 +140,16 @@ def allow_json(place: object, size: int) -> None:
     )
 
 
-def allow_members(place: object, members: Sequence[ZipInfo], size: int) -> None:
+def allow_members(location: object, members: Sequence[ZipInfo], size: int) -> None:
     """Refuse a zip archive of `size` bytes whose directory lists too many members or bytes.
 
     Raises
     ------
     SizeError
     """
-    allow_expansion(place, sum(info.file_size for info in members), size)
+    allow_expansion(location, sum(info.file_size for info in members), size)
     allow(
-        place,
+        location,
         len(members),
         MEMBERS,
         "files in one archive",

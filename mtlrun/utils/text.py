@@ -17,7 +17,7 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-#: Endings of files that are no part of their names, those of compression at the very end.
+#: Suffixes to remove from the names of files, with suffixes of compression at the very end.
 _ENDINGS = re.compile(
     r"\.(csv|tsv|txt|parquet|xlsx|arff|mat|svm|svmlight|libsvm|npz|fa|fasta|xml|ya?ml|json)?(\.(gz|bz2|xz))?$",
     re.I,
@@ -29,17 +29,17 @@ _LONGEST_NAME = 48
 def sanitize(text: str) -> str:
     """Return a text with its control characters and direction marks escaped: ``\\x1b``, ``\\u202e``."""
     # No character that is hidden is printable; most texts are.
-    return (
-        text
-        if text.isprintable()
-        else _HIDDEN.sub(lambda found: _written(found[0]), text)
-    )
+    if text.isprintable():
+        return text
+    return _HIDDEN.sub(lambda match: _written(match[0]), text)
 
 
 def hidden(text: str) -> str | None:
     """Return the first character that `sanitize` would escape, escaped, or None."""
-    found = _HIDDEN.search(text)
-    return None if found is None else _written(found[0])
+    match = _HIDDEN.search(text)
+    if match is None:
+        return None
+    return _written(match[0])
 
 
 def stem_of(file: str | Path) -> str:
@@ -93,4 +93,6 @@ def table_text(text: str) -> str:
 
 def _written(character: str) -> str:
     code = ord(character)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    if code < 256:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}"

@@ -1,4 +1,4 @@
-"""YAML with the place of every key and value, loaded safely: the one reader of all YAML files.
+"""YAML with the position of each key and value, loaded safely: the one reader of all YAML files.
 
 Plain data only: YAML 1.2 scalars (so ``1e-3`` is a number, and ``yes`` and ``2015-01-01`` are texts), no tags, no merge
 keys, no duplicate keys, no non-finite numbers, no control characters. Size, depth and the number of values are limited,
@@ -51,9 +51,9 @@ class YamlProblem:
     mark : Mark or None
         None for the whole file.
     message : str
-        What is wrong.
+        The problem.
     hint : str
-        What to do; printed after the caret.
+        The remedy, printed after the caret.
     where : str
         Overrides ``file:line:column``, for values that stand in no file (``--set split.trials=x``).
     """
@@ -72,7 +72,7 @@ class Position:
     ----------
     key, value : Mark or None
     where : str
-        What messages name instead, for values of other files and from the command line.
+        Name to print instead, for values of other files and from the command line.
     """
 
     key: Mark | None = None
@@ -85,7 +85,7 @@ Positions = dict[KeyPath, Position]
 
 
 def nearest(places: Positions, path: KeyPath) -> Position:
-    """Return the place of what is at `path`, or of the nearest parent that has one."""
+    """Return the position of the value at `path`, or of its nearest parent with one."""
     while path and path not in places:
         path = path[:-1]
     return places.get(path, Position())
@@ -160,24 +160,24 @@ def load_file(
     UserError
         Of the class `error`, if the file cannot be read, is too large, no UTF-8, or no acceptable YAML.
     """
-    shown = name or str(path)
+    display_name = name or str(path)
     try:
         with open_regular(path) as stream:
             raw = stream.read(MAX_BYTES + 1)
     except IsADirectoryError:
-        raise error(f"{shown}: is a folder, not a file") from None
+        raise error(f"{display_name}: is a folder, not a file") from None
     except OSError as problem:
-        raise error(f"{shown}: cannot be read: {problem.strerror}") from None
+        raise error(f"{display_name}: cannot be read: {problem.strerror}") from None
     if len(raw) > MAX_BYTES:
         raise error(
-            f"{shown}: more than {MAX_BYTES} bytes, which is the limit of a YAML file"
+            f"{display_name}: more than {MAX_BYTES} bytes, which is the limit of a YAML file"
         )
     try:
-        return load_text(raw.decode("utf-8-sig"), shown, error)
+        return load_text(raw.decode("utf-8-sig"), display_name, error)
     except UnicodeDecodeError as problem:
         line = raw[: problem.start].count(b"\n") + 1
         raise error(
-            f"{shown}:{line}:1: not UTF-8 text (byte {raw[problem.start]:#04x})"
+            f"{display_name}:{line}:1: not UTF-8 text (byte {raw[problem.start]:#04x})"
         ) from None
 
 
@@ -237,22 +237,26 @@ def _render_one(problem: YamlProblem, name: str, lines: list[str]) -> str:
     mark = problem.mark
     if problem.where or mark is None:
         head = f"{problem.where or name}: {problem.message}"
-        return f"{head}\n  {problem.hint}" if problem.hint else head
-    shown = [f"{name}:{mark.line}:{mark.column}: {problem.message}"]
+        if problem.hint:
+            return f"{head}\n  {problem.hint}"
+        return head
+    output = [f"{name}:{mark.line}:{mark.column}: {problem.message}"]
     width = len(str(mark.line))
     cut = max(0, min(mark.column - 1, mark.column + mark.length - _WIDTH))
     for number in range(max(1, mark.line - 1), mark.line + 1):
-        line = lines[number - 1].replace("\t", " ") if number <= len(lines) else ""
+        line = ""
+        if number <= len(lines):
+            line = lines[number - 1].replace("\t", " ")
         part = line[cut : cut + _WIDTH]
-        shown.append(
+        output.append(
             f"  {number:>{width}} | {'...' if cut and part else ''}{part}".rstrip()
         )
     indent = mark.column - 1 - cut + (3 if cut else 0)
     caret = "^" * max(1, min(mark.length, _WIDTH))
-    shown.append(
+    output.append(
         f"  {' ' * width}   {' ' * indent}{caret}{' ' + problem.hint if problem.hint else ''}"
     )
-    return "\n".join(shown)
+    return "\n".join(output)
 
 
 def _compose(text: str) -> yaml.Node | None:
@@ -318,7 +322,7 @@ class _Builder:
         ]
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key_node, value_node in node.value:
             mark = _mark(key_node)
             if key_node.tag.endswith(":merge"):
@@ -330,30 +334,28 @@ class _Builder:
                     )
                 )
                 continue
-            key = (
-                self._scalar(key_node)
-                if isinstance(key_node, yaml.ScalarNode)
-                else None
-            )
+            key = None
+            if isinstance(key_node, yaml.ScalarNode):
+                key = self._scalar(key_node)
             if not isinstance(key, str):
                 self.problems.append(
                     YamlProblem(mark, "a key must be a text", "put it in quotes")
                 )
                 continue
-            if key in found:
+            if key in values:
                 first = self.places[(*path, key)].key
                 hint = f"first given in line {first.line if first else '?'}"
                 self.problems.append(YamlProblem(mark, f"duplicate key {key!r}", hint))
                 continue
-            found[key] = self.build(value_node, (*path, key), mark)
-        return found
+            values[key] = self.build(value_node, (*path, key), mark)
+        return values
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         kind = node.tag.rpartition(":")[2]
-        if found := hidden(node.value):
+        if character := hidden(node.value):
             self.problems.append(
                 YamlProblem(
-                    _mark(node), f"the invisible character {found}", "remove it"
+                    _mark(node), f"the invisible character {character}", "remove it"
                 )
             )
         if kind in ("int", "float"):
@@ -363,12 +365,12 @@ class _Builder:
         )
 
     def _number(self, node: yaml.ScalarNode, kind: str) -> int | float | None:
+        value: int | float
         try:
-            value = (
-                int(node.value)
-                if kind == "int"
-                else float(node.value.lower().replace(".inf", "inf"))
-            )
+            if kind == "int":
+                value = int(node.value)
+            else:
+                value = float(node.value.lower().replace(".inf", "inf"))
         except ValueError:  # .nan, or more digits than Python converts
             value = math.nan
         if (
@@ -384,30 +386,35 @@ class _Builder:
 
 
 def _mark(node: Any) -> Mark:
-    start, end = node.start_mark, node.end_mark
-    length = end.column - start.column if end.line == start.line else 1
+    start = node.start_mark
+    end = node.end_mark
+    length = 1
+    if end.line == start.line:
+        length = end.column - start.column
     return Mark(start.line + 1, start.column + 1, max(1, length))
 
 
 def _yaml_problem(error: yaml.YAMLError, text: str) -> YamlProblem:
     if isinstance(error, yaml.reader.ReaderError):
         before = text[: error.position]
-        line, column = (
-            before.count("\n") + 1,
-            len(before) - (before.rfind("\n") + 1) + 1,
-        )
+        line = before.count("\n") + 1
+        column = len(before) - (before.rfind("\n") + 1) + 1
         return YamlProblem(
             Mark(line, column),
             f"the character {sanitize(chr(error.character))} may not stand in YAML",
         )
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    place = Mark(mark.line + 1, mark.column + 1) if mark is not None else None
+    location = None
+    if mark is not None:
+        location = Mark(mark.line + 1, mark.column + 1)
     text = str(getattr(error, "problem", None) or error)
     if "'\\t'" in text:
-        return YamlProblem(place, "a tab where blanks are needed", "indent with blanks")
+        return YamlProblem(
+            location, "a tab where blanks are needed", "indent with blanks"
+        )
     context = getattr(error, "context", None)
     return YamlProblem(
-        place, f"not valid YAML: {text}" + (f" {context}" if context else "")
+        location, f"not valid YAML: {text}" + (f" {context}" if context else "")
     )
 
 
@@ -440,7 +447,7 @@ _EXPECTED = {
 }
 
 
-#: What pydantic says, and how people say it.
+#: Messages of pydantic, and their wording here.
 _WORDS = {
     "Input should be": "must be",
     "String should match": "must match",
@@ -457,7 +464,7 @@ def schema_findings(
     error: ValidationError,
     data: Any,
     model: type[BaseModel],
-    shown: Callable[[KeyPath], KeyPath] = _as_it_is,
+    display_path: Callable[[KeyPath], KeyPath] = _as_it_is,
 ) -> Iterator[Finding]:
     """Yield what pydantic found, with its paths mapped onto the data that were validated.
 
@@ -465,10 +472,10 @@ def schema_findings(
     ----------
     error : ValidationError
     data : dict
-        What was validated.
+        The data that was validated.
     model : type
         The model it was validated with.
-    shown : callable, optional
+    display_path : callable, optional
         How messages call a path, if the data were rearranged before.
     """
     seen = set()
@@ -479,53 +486,55 @@ def schema_findings(
             yield unknown_key(
                 path,
                 [i.alias or n for n, i in part.model_fields.items()] if part else [],
-                shown,
+                display_path,
             )
         elif finding["type"] == "missing":
             yield (
                 path,
                 True,
-                f"missing key {shown(rest[-1:])[0]!r}{inside(shown(path))}",
+                f"missing key {display_path(rest[-1:])[0]!r}{inside(display_path(path))}",
                 "",
             )
         elif (
             path not in seen
         ):  # one message per value, not one per alternative of a union
-            text, value = reworded(finding), finding.get("input")
-            hint = (
-                f"write [{value}]"
-                if finding["type"] == "list_type"
-                and isinstance(value, str | int | float)
-                else ""
-            )
+            text = reworded(finding)
+            value = finding.get("input")
+            hint = ""
+            if finding["type"] == "list_type" and isinstance(value, str | int | float):
+                hint = f"write [{value}]"
             yield (
                 path,
                 False,
-                f"{_titled(shown(path))} {text}" if text.startswith("must") else text,
+                f"{_titled(display_path(path))} {text}"
+                if text.startswith("must")
+                else text,
                 hint,
             )
         seen.add(path)
 
 
-def rendered(found: Iterable[Finding], document: Document) -> str:
+def rendered(findings: Iterable[Finding], document: Document) -> str:
     """Write findings with their places in a document."""
     problems = []
-    for path, at_key, message, hint in found:
-        place = nearest(document.places, path)
+    for path, at_key, message, hint in findings:
+        location = nearest(document.places, path)
         problems.append(
-            YamlProblem(place.key if at_key else place.value, message, hint)
+            YamlProblem(location.key if at_key else location.value, message, hint)
         )
     return render(problems, document)
 
 
 def unknown_key(
-    path: KeyPath, known: Iterable[str], shown: Callable[[KeyPath], KeyPath] = _as_it_is
+    path: KeyPath,
+    valid_keys: Iterable[str],
+    display_path: Callable[[KeyPath], KeyPath] = _as_it_is,
 ) -> Finding:
-    """Return the finding of a key that does not exist, with the nearest one that does."""
-    near = suggest(str(path[-1]), known, 1)
+    """Return the finding of an unknown key, with the nearest valid one."""
+    near = suggest(str(path[-1]), valid_keys, 1)
     hint = f"did you mean {near[0]!r}?   " if near else ""
-    text = f"unknown key {str(path[-1])!r}{inside(shown(path[:-1]))}"
-    return path, True, text, f"{hint}valid keys: {', '.join(known)}"
+    text = f"unknown key {str(path[-1])!r}{inside(display_path(path[:-1]))}"
+    return path, True, text, f"{hint}valid keys: {', '.join(valid_keys)}"
 
 
 def inside(path: KeyPath) -> str:
@@ -533,7 +542,9 @@ def inside(path: KeyPath) -> str:
     text = "".join(
         f"[{step}]" if isinstance(step, int) else f".{step}" for step in path
     ).lstrip(".")
-    return f" in {text}" if text else ""
+    if text:
+        return f" in {text}"
+    return ""
 
 
 def _locate(
@@ -555,11 +566,9 @@ def _titled(path: KeyPath) -> str:
     if not path:
         return "the file"
     names = [step for step in path if isinstance(step, str)]
-    return (
-        f"an entry of {names[-1]!r}"
-        if isinstance(path[-1], int) and names
-        else repr(path[-1])
-    )
+    if isinstance(path[-1], int) and names:
+        return f"an entry of {names[-1]!r}"
+    return repr(path[-1])
 
 
 def reworded(finding: Any) -> str:
@@ -582,20 +591,19 @@ def reworded(finding: Any) -> str:
 def _model_at(
     path: KeyPath, data: Any, root: type[BaseModel]
 ) -> type[BaseModel] | None:
-    """Return the model of what is at a path; of several alternatives the one that knows most of its keys."""
+    """Return the model at a path; of several alternatives, the one with most of the keys."""
     models: list[type[BaseModel]] = [root]
     for step in path:
         data = data[step]
-        found = [
+        matches = [
             m.model_fields[str(step)].annotation
             for m in models
             if step in m.model_fields
         ]
-        models = (
-            [model for annotation in found for model in _models_in(annotation)]
-            if found
-            else models
-        )
+        if matches:
+            models = [
+                model for annotation in matches for model in _models_in(annotation)
+            ]
     keys = set(data) if isinstance(data, dict) else set()
     return max(
         models, key=lambda model: len(keys & set(model.model_fields)), default=None

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.data.frames import column_name
-from mtlrun.data.table import several
+from mtlrun.data.frames import column_name, several
 from mtlrun.errors import UserError
 from mtlrun.lab.plan import _matching
 

@@ -61,7 +61,7 @@ def test_table_claims_report_and_exit_code(mtlrun, write_experiment, tmp_path):
     }
     made = {path.name for path in (tmp_path / RUN).iterdir()}
     assert made == {
-        "cells.jsonl.gz",
+        "cells.json.xz",
         "run.json",
         "provenance.json",
         "table.csv",
@@ -124,9 +124,9 @@ def test_a_run_that_was_killed_while_its_records_were_packed_is_packed_by_the_ne
     with monkeypatch.context() as patch:
         patch.setattr("mtlrun.engine.store.Store.pack", killed)
         mtlrun("reproduce", "table.yaml")
-    assert not (tmp_path / RUN / "cells.jsonl.gz").exists()
+    assert not (tmp_path / RUN / "cells.json.xz").exists()
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
-    assert (tmp_path / RUN / "cells.jsonl.gz").exists()
+    assert (tmp_path / RUN / "cells.json.xz").exists()
     assert (tmp_path / RUN / "report.md").exists()
 
 

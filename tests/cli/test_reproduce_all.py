@@ -85,7 +85,7 @@ def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, la
     assert 'href="alpha/good/demo/report.html"' in page
     run = tmp_path / RUNS / "alpha/good/demo"
     assert (run / "report.html").is_file()
-    assert (run / "cells.jsonl.gz").is_file(), (
+    assert (run / "cells.json.xz").is_file(), (
         "the folder of a run has its records in it"
     )
     text = (tmp_path / RUNS / "summary-demo.md").read_text()

@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 
 import mtlrun
+from mtlrun.comparison import candidates
 from mtlrun.comparison.candidates import (
     core,
     default_candidates,
@@ -72,16 +73,60 @@ def test_smooth_models_rank_second_after_their_baselines():
     assert not {c.label for c in core(found)} & set(SMOOTH)
 
 
-def test_smooth_models_are_left_out_where_rows_are_shared_or_sparse():
-    frame = curves(True).assign(z=lambda rows: rows.x**2)
-    shared = dataset_of(frame.drop(columns="task"), targets=("y", "z"), task=None)
-    data = dataset_of(frame)
+def test_smooth_models_are_left_out_where_rows_are_sparse():
+    data = dataset_of(curves(True))
     data.X = sparse.csr_matrix(data.X)
-    for other in (shared, data):
-        labels = {c.label for c in default_candidates(other, 0.8)}
-        assert not labels & set(SMOOTH)
-        named = named_candidates(["SmoothMTL"], other, 0.8)
-        assert named[-1].label == "SmoothMTL"
+    labels = {c.label for c in default_candidates(data, 0.8)}
+    assert not labels & set(SMOOTH)
+    assert named_candidates(["SmoothMTL"], data, 0.8)[-1].label == "SmoothMTL"
+
+
+def targets_of(n_targets, n_rows=60):
+    """Return a table of targets on the same rows: mixtures of two curves."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(n_rows, 2))
+    functions = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1] ** 2])
+    Y = functions @ rng.normal(size=(2, n_targets))
+    Y += 0.3 * rng.normal(size=Y.shape)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    for target in range(n_targets):
+        frame[f"y{target}"] = Y[:, target]
+    return frame, tuple(f"y{target}" for target in range(n_targets))
+
+
+def test_targets_on_the_same_rows_have_the_independent_baseline_alone():
+    frame, names = targets_of(3)
+    data = dataset_of(frame, targets=names, task=None)
+    labels = [c.label for c in default_candidates(data, 0.8)]
+    assert "SmoothPooled" not in labels
+    assert labels.index("SmoothIndependent") < labels.index("SmoothMTL")
+    named = [c.label for c in named_candidates(["SmoothMTL"], data, 0.8)]
+    assert named[-2:] == ["SmoothIndependent", "SmoothMTL"]
+    labels = frame.assign(**{name: frame[name] > 0 for name in names})
+    data = dataset_of(labels, targets=names, task=None)
+    smooth = f"{SMOOTH[0]}Classifier"
+    assert smooth not in [c.label for c in default_candidates(data, 0.8)]
+
+
+def test_many_targets_are_not_tried_by_default(monkeypatch):
+    frame, names = targets_of(3)
+    monkeypatch.setattr(candidates, "MAX_SMOOTH_TARGETS", 2)
+    data = dataset_of(frame, targets=names, task=None)
+    assert "SmoothMTL" not in [c.label for c in default_candidates(data, 0.8)]
+
+
+def test_a_model_of_targets_is_compared_and_loaded_without_trust(tmp_path):
+    frame, names = targets_of(3)
+    few = {"splits": 3, "repeats": 1, "folds": 2}
+    result = mtlrun.compare(frame, targets=names, methods=["SmoothMTL"], **few)
+    scores = {entry.label: entry.score for entry in result.board.entries}
+    assert min(scores, key=scores.get) in ("SmoothMTL", "SmoothIndependent")
+    assert scores["SmoothMTL"] < 0.7 * scores["IndependentRidge"]
+    model = load_model(result.save(tmp_path))
+    X, tasks = model.read(frame)
+    half = 1.96 * model.deviations(X, tasks)
+    is_inside = np.abs(model.scores(X, tasks) - frame[list(names)]) < half
+    assert 0.9 < is_inside.to_numpy().mean() <= 1
 
 
 def test_named_smooth_models_are_those_of_the_default_list():

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.chunks.table import ChunkedTable
+from mtlrun.data.named_columns import matching, target_columns
 from mtlrun.data.names import (
     MISSING,
     class_task,
@@ -22,7 +23,7 @@ from mtlrun.data.names import (
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.splits import short_tasks
-from mtlrun.data.table import matching, read_table, table_of_frame, target_columns
+from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.features.table import TableFeatures
 
@@ -340,11 +341,14 @@ def test_features_are_arrays_whatever_scikit_learn_is_set_to(output):
 # --- persons, and small tasks ---
 
 
-@pytest.mark.parametrize("name", ["id", "ID", "pupil_id", "pupilId", "teacher"])
+@pytest.mark.parametrize(
+    "name", ["id", "ID", "pupil_id", "pupilId", "childid", "teacher"]
+)
 def test_numbers_of_persons_with_several_rows_are_told_once(name):
     frame = table().assign(**{name: np.arange(48) // 4 + 100})
     notes = dataset(frame).notes
     assert notes.count(f"--group {name} ") == 1
+    assert f"--also-grouped-by {name} " in notes
     assert f"--drop {name} " in notes
     assert "--group" not in dataset(frame, group=name).notes
 

@@ -21,11 +21,12 @@ from sklearn.preprocessing import StandardScaler
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.data import TaskStratifiedKFold
 from mtlrun.data.frames import dump_frame, instants, load_frame, typed
+from mtlrun.data.named_columns import target_columns
 from mtlrun.data.names import Known, Names, name_order
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, read_rows
 from mtlrun.data.splits import GROUP, WEIGHT
-from mtlrun.data.table import read_table, table_of_frame, target_columns
+from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.estimators import (
     FusedMTL,

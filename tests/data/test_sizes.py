@@ -2,8 +2,10 @@
 
 import contextlib
 import gzip
+import hashlib
 import io
 import json
+import lzma
 import resource
 import zipfile
 
@@ -17,7 +19,9 @@ import mtlrun
 from mtlrun.comparison.protocol import Settings
 from mtlrun.data import load_dataset
 from mtlrun.data.table import read_table
-from mtlrun.engine.record import PACKED, unpack
+from mtlrun.engine.packed import PACKED
+from mtlrun.engine.packed import unpack as unpack_columns
+from mtlrun.engine.record import EARLIER_PACKED, unpack
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.load import chunk_training, load_experiment
 from mtlrun.lab.plan import plan
@@ -208,9 +212,26 @@ RECORDS = {
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("case", RECORDS)
 def test_packed_records_do_not_expand(tmp_path, case):
-    (tmp_path / PACKED).write_bytes(gzip.compress(RECORDS[case], 1))
+    (tmp_path / EARLIER_PACKED).write_bytes(gzip.compress(RECORDS[case], 1))
     with pytest.raises(ValueError, match="the limit is"):
-        unpack(tmp_path / PACKED)
+        unpack(tmp_path / EARLIER_PACKED)
+
+
+@pytest.mark.usefixtures("traced")
+def test_packed_columns_do_not_expand(tmp_path):
+    content = lzma.compress(b"a" * 200_000_000, preset=0)
+    (tmp_path / PACKED).write_bytes(content)
+    with pytest.raises(ValueError, match="the limit is"):
+        unpack_columns(tmp_path / PACKED)
+
+
+def test_packed_columns_that_claim_too_many_records_are_refused(tmp_path):
+    content = {"schema": 1, "n_records": 10**12, "records": {"values": []}}
+    text = json.dumps(content).encode()
+    digest = hashlib.sha256(text).hexdigest().encode()
+    (tmp_path / PACKED).write_bytes(lzma.compress(digest + b"\n" + text))
+    with pytest.raises(ValueError, match="the limit is"):
+        unpack_columns(tmp_path / PACKED)
 
 
 EXPERIMENT = """\

@@ -8,14 +8,9 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
+from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import (
-    label_list,
-    matching,
-    read_table,
-    table_of_frame,
-    target_columns,
-)
+from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 
 RNG = np.random.default_rng(0)

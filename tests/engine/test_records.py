@@ -1,11 +1,28 @@
 """Records on disk: an altered line is refused, packed ones are the same bytes, published runs need nothing else."""
 
+import gzip
+import json
+import lzma
+import math
+import shutil
+
 import pytest
 
 from mtlrun.cli.look import status
+from mtlrun.engine.job import choose
+from mtlrun.engine.packed import (
+    PACKED,
+    compact,
+    name_candidates,
+    pack,
+    stored_digits,
+)
 from mtlrun.engine.plan import other_versions, rerun_reasons, survey
-from mtlrun.engine.record import PACKED, Record, Records, pack, unpack
-from mtlrun.lab.report.build import FILES, build_report
+from mtlrun.engine.record import EARLIER_PACKED, Record, Records, unpack
+from mtlrun.errors import DataError
+from mtlrun.lab.report.build import FILES, FORMATS, build_report
+from mtlrun.lab.results import compact_run, write_results
+from mtlrun.tables.figures import best_scores
 from mtlrun.utils.outputs import publish
 
 
@@ -54,17 +71,20 @@ def test_a_record_under_another_name_is_refused(tmp_path):
         stored.read("b")
 
 
+def read_packed(folder):
+    """Return the packed records of a folder by key."""
+    stored = Records(folder, folder)
+    return {key: stored.load(key) for key in stored.packed.records}
+
+
 def test_packing_is_stable_to_the_byte(tmp_path):
-    lines = {key: record(key).line() for key in "cab"}
-    packed = pack(lines.items())
-    assert packed == pack(sorted(lines.items()))
-    (tmp_path / PACKED).write_bytes(packed)
-    found = unpack(tmp_path / PACKED)
-    assert list(found) == ["a", "b", "c"]
-    assert pack(found.items()) == packed
-    assert {key: Record.from_line(line) for key, line in found.items()} == {
-        key: record(key) for key in "abc"
-    }
+    made = {key: record(key).content() for key in "cab"}
+    content = pack(made.values())
+    assert content == pack(made[key] for key in "abc")
+    (tmp_path / PACKED).write_bytes(content)
+    assert read_packed(tmp_path) == {key: record(key) for key in "abc"}
+    again = [one.content() for one in read_packed(tmp_path).values()]
+    assert pack(again) == content
 
 
 @pytest.mark.parametrize(
@@ -73,21 +93,108 @@ def test_packing_is_stable_to_the_byte(tmp_path):
         lambda b: b[:-9],
         lambda b: b"",
         lambda b: b"{}",
-        lambda b: b[:30] + b"x" + b[31:],
+        lambda b: b[:60] + bytes([b[60] ^ 1]) + b[61:],
+        lambda b: lzma.compress(lzma.decompress(b).replace(b"0.75", b"0.85")),
+        lambda b: lzma.compress(b"[]"),
     ],
 )
 def test_a_damaged_pack_is_named(tmp_path, damage):
-    packed = damage(pack([("a", record().line())]))
-    (tmp_path / PACKED).write_bytes(packed)
+    content = damage(pack([record().content()]))
+    (tmp_path / PACKED).write_bytes(content)
+    stored = Records(tmp_path, tmp_path)
+    assert PACKED in stored.damage
+    assert stored.load("a") is None
+
+
+def test_lines_of_earlier_versions_are_read(tmp_path):
+    line = f"a {record('a').line()}"
+    (tmp_path / EARLIER_PACKED).write_bytes(gzip.compress(line.encode()))
+    assert read_packed(tmp_path) == {"a": record("a")}
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b"", lambda b: b"{}"])
+def test_a_damaged_pack_of_earlier_versions_is_named(tmp_path, damage):
+    line = f"a {record('a').line()}"
+    (tmp_path / EARLIER_PACKED).write_bytes(damage(gzip.compress(line.encode())))
     with pytest.raises(ValueError, match=r"cells\.jsonl\.gz is damaged"):
-        unpack(tmp_path / PACKED)
+        unpack(tmp_path / EARLIER_PACKED)
+
+
+def test_keys_that_follow_from_the_rest_are_not_stored(lab):
+    lab.run()
+    made = lab.plan()
+    write_results(made)
+    text = lzma.decompress((made.folder / PACKED).read_bytes()).decode()
+    keys = {row.job.key for row in made.rows}
+    keys |= {fold.key for row in made.rows for fold in row.job.folds}
+    assert keys
+    assert not [key for key in keys if key in text]
+    stored = Records(lab.root, made.folder)
+    for row in made.rows:
+        packed = stored.load(row.job.key)
+        whole = made.store().load(row.job.key)
+        assert packed.key == whole.key
+        assert packed.inputs == whole.inputs
+        assert packed.selection.get("key") == whole.selection.get("key")
+        assert packed.selection.get("chosen") == whole.selection.get("chosen")
+        assert packed.metrics == whole.metrics
+        assert packed.per_task == whole.per_task
+
+
+def test_a_packed_run_is_up_to_date_and_has_the_same_records_again(lab):
+    lab.run()
+    made = lab.plan()
+    write_results(made)
+    shutil.rmtree(lab.output / "cells")
+    before = {path: path.read_bytes() for path in files_of(made.folder)}
+    assert lab.run().unchanged
+    write_results(lab.plan())
+    assert {path: path.read_bytes() for path in files_of(made.folder)} == before
+
+
+def files_of(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("scores", [[2 / 3, 1 / 7, None], [0.1, math.pi], [1.0], []])
+def test_scores_of_tasks_are_kept_to_the_last_digit(tmp_path, scores):
+    made = record(per_task={"auc": scores})
+    other = record("b", per_task={"auc": scores[::-1]})
+    content = pack(one.content() for one in (made, other))
+    (tmp_path / PACKED).write_bytes(content)
+    assert read_packed(tmp_path) == {"a": made, "b": other}
+
+
+def test_rounding_leaves_fractions_and_averages_alone():
+    made = record(per_task={"auc": [2 / 3, None], "mse": [math.pi, 0.5]})
+    short = compact(made.content(), task_digits=7)
+    assert short["per_task"] == {"auc": [2 / 3, None], "mse": [3.141593, 0.5]}
+    assert short["metrics"] == made.metrics
+    assert stored_digits(short["per_task"]["mse"]) == 7
+    assert stored_digits(short["per_task"]["auc"]) is None
+
+
+def test_figures_of_searches_follow_the_order_of_the_experiment():
+    """JSON sorts the names of a grid, but candidates stand in the order of the file."""
+    grid = {"lam": [1, 2], "beta": [3, 4]}
+    means = [0.1, 0.9, 0.2, 0.3]
+    scores = {"scores": means, "errors": [None] * 4, "warm_started": True}
+    column = {**scores, "undefined": [0] * 4, "not_converged": [False] * 4}
+    choice = choose(grid, "auc", True, [("key", column)])
+    assert choice["chosen"] == {"lam": 1, "beta": 4}
+    read = json.loads(json.dumps(choice, sort_keys=True))
+    assert best_scores(read, "lam") == {1: 0.9, 2: 0.3}
+    assert best_scores(read, "beta") == {3: 0.2, 4: 0.9}
+    earlier = {name: value for name, value in read.items() if name != "names"}
+    name_candidates([earlier])
+    assert best_scores(earlier, "lam") == {1: 0.9, 2: 0.3}
 
 
 def test_a_published_run_has_the_report_of_its_cells(lab, tmp_path_factory):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)
     lab.run(text)
-    made.store().pack(row.job.key for row in made.rows)
+    write_results(made)
     before = {name: writer(build_report(made.folder)) for name, writer in FILES.items()}
     place = tmp_path_factory.mktemp("published") / "run"
     made.folder.rename(place)
@@ -95,6 +202,46 @@ def test_a_published_run_has_the_report_of_its_cells(lab, tmp_path_factory):
     assert {
         name: writer(build_report(place)) for name, writer in FILES.items()
     } == before
+
+
+def test_a_compact_run_has_the_same_reports_and_is_up_to_date(lab):
+    lab.run()
+    made = lab.plan()
+    write_results(made)
+    before = {
+        name: writer(build_report(made.folder)) for name, writer in FORMATS.items()
+    }
+    compact_run(made.folder)
+    size = (made.folder / "run.json").stat().st_size
+    shutil.rmtree(lab.output / "cells")
+    report = build_report(made.folder)
+    assert {name: writer(report) for name, writer in FORMATS.items()} == before
+    assert not report.run.altered
+    assert lab.run().unchanged
+    assert (made.folder / "run.json").stat().st_size == size
+    assert [state.name for state in survey(lab.plan())] == ["done"] * len(made.rows)
+
+
+def test_a_compact_run_without_its_records_is_refused(lab):
+    lab.run()
+    made = lab.plan()
+    write_results(made)
+    compact_run(made.folder)
+    (made.folder / PACKED).unlink()
+    with pytest.raises(DataError, match=PACKED) as caught:
+        build_report(made.folder)
+    assert caught.value.remedy
+    assert lab.run().unchanged
+
+
+def test_compacting_leaves_an_altered_plan_altered(lab):
+    lab.run()
+    made = lab.plan()
+    write_results(made)
+    run_file = made.folder / "run.json"
+    run_file.write_text(run_file.read_text().replace("A tiny", "Another"))
+    compact_run(made.folder)
+    assert build_report(made.folder).run.altered
 
 
 def test_cells_of_other_versions_are_named(lab, capsys):
@@ -122,7 +269,7 @@ def test_a_cell_of_the_first_protocol_says_so(lab):
     made = lab.plan()
     made.write()
     old = [Record("0" * 63 + str(i), "fit", {}, protocol=1) for i in range(4)]
-    (made.folder / PACKED).write_bytes(pack((one.key, one.line()) for one in old))
+    (made.folder / PACKED).write_bytes(pack(one.content() for one in old))
     run_file = made.folder / "run.json"
     text = run_file.read_text()
     for row, one in zip(made.rows, old, strict=True):
@@ -144,11 +291,8 @@ SEPARATORS = ["\u2028", "\u2029", "\x85", "\x1c", "\x1d", "\x1e", "\x0b", "\x0c"
 @pytest.mark.parametrize("separator", SEPARATORS)
 def test_names_with_other_line_separators_survive_packing(tmp_path, separator):
     made = {key: record(key, result={"tasks": [f"a{separator}b", "c"]}) for key in "ab"}
-    (tmp_path / PACKED).write_bytes(
-        pack((key, one.line()) for key, one in made.items())
-    )
-    found = unpack(tmp_path / PACKED)
-    assert {key: Record.from_line(line) for key, line in found.items()} == made
+    (tmp_path / PACKED).write_bytes(pack(one.content() for one in made.values()))
+    assert read_packed(tmp_path) == made
     stored = Records(tmp_path)
     stored.cells_folder.mkdir()
     stored.path("a").write_text(made["a"].line())

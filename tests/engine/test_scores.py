@@ -21,8 +21,10 @@ from mtlrun.engine.record import (
 from mtlrun.engine.run import run
 from mtlrun.engine.store import settled
 from mtlrun.lab.report.build import FILES, build_report
+from mtlrun.lab.report.cells import storable_tests, stored_tests
 from mtlrun.lab.results import write_results
 from mtlrun.model.fitted import to_csv
+from mtlrun.stats import PairedTest
 from mtlrun.utils.arrays import array_digest, npz
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
@@ -109,22 +111,38 @@ def test_reproduce_and_report_name_damaged_scores(lab, damage):
     assert build_report(made.folder).run.unsound == []
 
 
-def test_packed_scores_that_were_exchanged_are_named(lab):
-    text = lab.tiny + "keep: [predictions]\n"
+CLAIM = """\
+claims:
+  - id: one
+    text: They do not differ.
+    checks:
+      - {kind: paired, unit: prediction, of: strong, over: weak, at_least: 0.05}
+"""
+
+
+def test_a_packed_run_keeps_the_tests_on_scores_and_not_the_scores(lab):
+    text = lab.tiny + "keep: [predictions]\n" + CLAIM
     made = lab.plan(text)
     run(made)
-    write_results(made)
+    before = [result.text for result in write_results(made).claims[0].results]
+    assert "p-value" in before[0]
     shutil.rmtree(lab.output / "cells")
-    path = made.folder / PREDICTIONS
-    with np.load(path) as stored:
-        arrays = dict(stored)
-    first, second, *_ = arrays
-    arrays[first], arrays[second] = arrays[second], arrays[first]
-    path.write_bytes(npz(arrays))
-    assert len(build_report(made.folder).run.unsound) == 2
-    assert [state.name for state in survey(lab.plan(text))].count("damaged") == 2
-    path.unlink()
-    assert len(build_report(made.folder).run.unsound) == len(made.rows)
+    stored = made.store()
+    assert not any(stored.scores(stored.load(row.job.key)) for row in made.rows)
+    report = build_report(made.folder)
+    assert [result.text for result in report.claims[0].results] == before
+    assert report.run.unsound == []
+    assert run(lab.plan(text)).unchanged
+    again = write_results(lab.plan(text))
+    assert [result.text for result in again.claims[0].results] == before
+
+
+def test_a_packed_test_of_another_form_is_left_out():
+    test = PairedTest("wilcoxon", 4, 0.5, 3.0, 0.2, 3, 1, 0)
+    tests = {("a", "b", "wilcoxon", 0.0): test}
+    entries = storable_tests(tests)
+    assert stored_tests(entries) == tests
+    assert stored_tests([{**entries[0], "result": {"n": 1}}, {}]) == {}
 
 
 def test_scores_have_all_digits_of_the_predictions(table, tmp_path):

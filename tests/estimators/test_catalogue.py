@@ -283,9 +283,9 @@ def test_what_is_kept_for_warm_starts_is_not_saved():
     X, Y = problem()
     model = TraceNormMTL(warm_start=True).fit(X, Y)
     again = pickle.loads(pickle.dumps(model))
-    assert "_memory" not in vars(again)
+    assert "warm_start_" not in vars(again)
     assert_allclose(again.predict(X), model.predict(X))
-    assert "_memory" not in vars(TraceNormMTL().fit(X, Y))
+    assert "warm_start_" not in vars(TraceNormMTL().fit(X, Y))
 
 
 # ---------------------------------------------------------------- convergence and parameters

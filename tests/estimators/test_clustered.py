@@ -389,16 +389,16 @@ def test_a_warm_start_on_the_same_data_decomposes_them_once_and_finds_the_same(m
     for values in itertools.product([20.0, 0.5, 0.01, 0.0], [1.0, 0.1]):
         params = dict(zip(names, values, strict=True))
         model.set_params(**params).fit(X, y, task_id=ids)
-        spaces.add(id(model._memory.space))
+        spaces.add(id(model.warm_start_.space))
         cold = clone(model).set_params(warm_start=False).fit(X, y, task_id=ids)
         rel = 1e-6 if isinstance(model, MeTaG) else 1e-14
         assert model.objective_[-1] == pytest.approx(cold.objective_[-1], rel=rel), (
             params
         )
     assert len(spaces) == 1
-    assert "_memory" not in vars(cold)
+    assert "warm_start_" not in vars(cold)
     model.fit(X, -y, task_id=ids)
-    assert id(model._memory.space) not in spaces
+    assert id(model.warm_start_.space) not in spaces
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])

@@ -1,7 +1,7 @@
 """Every registered method on small data against stored solutions: rewritten code must still find them.
 
 Dense and sparse X hold the same numbers and must lead to the same solution. The methods run to a tolerance at which
-any order of steps ends at the same digits. A change needs a raised version (`Facts.changes`); then ``python
+any order of steps ends at the same digits. A change needs a raised version (`MethodMetadata.changes`); then ``python
 tests/estimators/test_frozen.py --write`` stores the solutions of that version, and of new cases.
 """
 

@@ -165,9 +165,9 @@ def test_a_warm_start_keeps_matrices_and_solution(ragged):
     model = GroupMKLClassifier(lam=0.5, kernels=SOME, warm_start=True).fit(
         X, y, task_id=ids
     )
-    grams = model._memory.tasks.grams
+    grams = model.warm_start_.tasks.grams
     model.set_params(lam=0.6).fit(X, y, task_id=ids)
-    assert model._memory.tasks.grams is grams
+    assert model.warm_start_.tasks.grams is grams
     cold = GroupMKLClassifier(lam=0.6, kernels=SOME).fit(X, y, task_id=ids)
     assert model.n_svm_fits_ < cold.n_svm_fits_
     assert model.objective_[-1] == pytest.approx(cold.objective_[-1], rel=1e-3)
@@ -184,7 +184,7 @@ def test_a_warm_start_keeps_matrices_and_solution(ragged):
         )
     other = model.set_params(kernels=["linear"]).fit(X, y, task_id=ids)
     assert other.theta_.shape == (3, 1)
-    assert "_memory" not in pickle.loads(pickle.dumps(model)).__dict__
+    assert "warm_start_" not in pickle.loads(pickle.dumps(model)).__dict__
 
 
 def test_a_model_of_named_kernels_is_saved_without_kernel_objects(ragged):

@@ -9,7 +9,7 @@ import pytest
 
 import mtlrun.estimators
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.estimators.facts import Facts, references
+from mtlrun.estimators.metadata import MethodMetadata, references
 from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, integer, real
 from mtlrun.estimators.registry import METHODS, build, get_method, load_class
 
@@ -160,7 +160,7 @@ def test_load_class_returns_the_class_itself():
 @pytest.mark.parametrize("left_out", ["cite", "complexity", "default_grid"])
 def test_a_class_has_to_say_its_source_its_cost_and_its_grid(left_out):
     said = {"cite": ("hoerl1970",), "complexity": "one solve", "default_grid": {}}
-    assert Facts(**said).multitask
+    assert MethodMetadata(**said).multitask
     del said[left_out]
     with pytest.raises(TypeError, match=left_out):
-        Facts(**said)
+        MethodMetadata(**said)

@@ -2,6 +2,8 @@
 
 import os
 import pickle
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +70,13 @@ def dense_projection(V, weight):
     return inverse - np.outer(ones, ones) / ones.sum(), ones / ones.sum(), inverse
 
 
+def with_known_variances(model):
+    """Return a copy of a model that takes its variances for the true ones."""
+    certain = copy(model)
+    certain._posterior = replace(model._posterior, uncertainty=None)
+    return certain
+
+
 @pytest.fixture(scope="module")
 def fitted():
     X, y, task, weight = table()
@@ -109,10 +118,50 @@ def test_predictions_and_their_deviations_are_those_of_dense_algebra(fitted):
     gap = 1 - k @ inverse.sum(axis=1)
     variance = np.diag(V[n:, n:]) - np.einsum("ij,jk,ik->i", k, inverse, k)
     variance += gap**2 / inverse.sum() + 1
-    found, std = model.predict(X_new, task_id=task_new, return_std=True)
+    certain = with_known_variances(model)
+    found, std = certain.predict(X_new, task_id=task_new, return_std=True)
     assert_allclose(found, mean, atol=1e-8)
     assert_allclose(std, np.sqrt(variance * model.noise_variance_), atol=1e-8)
     assert_allclose(model.predict(X_new, task_id=task_new), mean, atol=1e-8)
+
+
+def test_slopes_of_variances_are_those_of_differences(fitted):
+    model, X, _, _, _ = fitted
+    posterior = model._posterior
+    theta = posterior.own_theta
+
+    def variance(own_theta):
+        """Prediction error of task 2 in units of s2, common functions known."""
+        rows = model._rows(X[:4] + 0.3)
+        own = posterior.task_rows(2)
+        kernels = posterior.data.design.own_kernels(own.rows, own.rows)
+        between = posterior.data.design.own_kernels(rows, own.rows)
+        B = np.tensordot(own_theta, kernels, 1) + np.diag(own.noise)
+        k = np.tensordot(own_theta, between, 1)
+        prior = own_theta @ posterior.data.design.own_diagonals(rows)
+        return prior - np.einsum("ij,jk,ik->i", k, np.linalg.inv(B), k)
+
+    slopes = posterior._own_slopes(model._rows(X[:4] + 0.3), 2)
+    for part in range(len(theta)):
+        step = 1e-6 * np.eye(len(theta))[part]
+        expected = (variance(theta + step) - variance(theta - step)) / 2e-6
+        assert_allclose(slopes[:, part], np.maximum(expected, 0), atol=1e-6)
+
+
+def test_few_tasks_make_deviations_of_new_tasks_larger():
+    factors = []
+    for n_tasks in (3, 30):
+        rng = np.random.default_rng(0)
+        task = np.repeat(np.arange(n_tasks), 8)
+        X = rng.uniform(-2, 2, size=(len(task), 1))
+        y = X[:, 0] + rng.normal(size=n_tasks)[task] + 0.3 * rng.normal(size=len(task))
+        model = SmoothMTL(unseen="mean").fit(X, y, task_id=task)
+        std = model.predict([[0.0]], task_id=[99], return_std=True)[1]
+        certain = with_known_variances(model)
+        known = certain.predict([[0.0]], task_id=[99], return_std=True)[1]
+        factors.append(float(std[0] / known[0]))
+    assert 1.2 < factors[0] <= np.sqrt(2) + 1e-9
+    assert 1.0 < factors[1] < 1.1
 
 
 def test_leave_one_out_predictions_are_those_of_fits_without_the_row(fitted):
@@ -346,11 +395,11 @@ def test_rows_without_weight_have_no_influence():
     assert np.isnan(model.loo_[~kept]).all()
 
 
-def test_columns_of_targets_are_tasks_with_the_same_rows():
+def test_without_target_parts_columns_of_targets_are_tasks_like_others():
     X, _, _, _ = table()
     Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] + 1, X[:, 2] ** 2])
     Y[4, 1] = np.nan
-    wide = SmoothMTL().fit(X, Y)
+    wide = SmoothMTL(target_parts=()).fit(X, Y)
     observed = ~np.isnan(Y)
     rows, codes = np.nonzero(observed)
     long = SmoothMTL().fit(X[rows], Y[observed], task_id=codes)
@@ -563,7 +612,7 @@ def test_groups_of_arrays_are_named_by_position():
 
 def test_too_many_crossed_groups_are_refused_with_the_limit(monkeypatch):
     frame, y, task, _ = grouped_table(nested=False)
-    monkeypatch.setattr("mtlrun.estimators.smooth.MAX_CROSSED_LEVELS", 10)
+    monkeypatch.setattr("mtlrun.estimators.smooth_base.MAX_CROSSED_LEVELS", 10)
     with pytest.raises(ValueError, match=r"25 groups .* at most 10"):
         SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
 
@@ -625,7 +674,8 @@ def test_the_deviation_of_one_row_is_that_of_its_prediction():
     X, y, task, _ = table()
     model = SmoothMTL().fit(X[:, :1], y, task_id=task)
     curve = model.partial_dependence(0, task=3, values=[0.3], n_rows=1)
-    std = model.predict([[0.3]], task_id=[3], return_std=True)[1]
+    certain = with_known_variances(model)
+    std = certain.predict([[0.3]], task_id=[3], return_std=True)[1]
     assert curve.std[0] ** 2 + model.noise_variance_ == pytest.approx(std[0] ** 2)
 
 

@@ -18,7 +18,7 @@ W = np.array([[3.0, -4.0, 0.0], [0.0, 0.0, 0.0]])
 
 
 @pytest.mark.parametrize(
-    ("penalty", "value", "polar"),
+    ("penalty", "value", "dual_norm"),
     [
         (L1(2.0), 14, 2),
         (L21(2.0), 10, 2.5),
@@ -26,9 +26,9 @@ W = np.array([[3.0, -4.0, 0.0], [0.0, 0.0, 0.0]])
         (TraceNorm(2.0), 10, 2.5),
     ],
 )
-def test_values_and_polars_by_hand(penalty, value, polar):
+def test_values_and_dual_norms_by_hand(penalty, value, dual_norm):
     assert penalty.value(W) == pytest.approx(value)
-    assert penalty.polar(W) == pytest.approx(polar)
+    assert penalty.dual_norm(W) == pytest.approx(dual_norm)
     assert penalty.is_norm
 
 
@@ -39,7 +39,7 @@ def test_squared_frobenius_by_hand():
     np.testing.assert_allclose(penalty.prox(W, 0.5), W / 2)
     assert not penalty.is_norm
     with pytest.raises(TypeError, match="not a norm"):
-        penalty.polar(W)
+        penalty.dual_norm(W)
 
 
 def test_proxes_by_hand():
@@ -98,16 +98,16 @@ def test_rotation_invariance_is_what_it_says(penalty_class):
 
 
 @pytest.mark.parametrize("penalty_class", NORMS)
-def test_column_polars(penalty_class):
+def test_column_dual_norms(penalty_class):
     Z = np.random.default_rng(2).normal(size=(5, 3))
     penalty = penalty_class(0.7)
     if penalty.by_column:
-        columns = [penalty.polar(Z[:, [t]]) for t in range(3)]
-        np.testing.assert_allclose(penalty.column_polar(Z), columns)
-        assert penalty.polar(Z) == pytest.approx(max(columns))
+        columns = [penalty.dual_norm(Z[:, [t]]) for t in range(3)]
+        np.testing.assert_allclose(penalty.column_dual_norms(Z), columns)
+        assert penalty.dual_norm(Z) == pytest.approx(max(columns))
     else:
         with pytest.raises(TypeError, match="columns"):
-            penalty.column_polar(Z)
+            penalty.column_dual_norms(Z)
 
 
 def test_squared_trace_norm_by_hand():
@@ -138,6 +138,6 @@ def test_what_a_penalty_is_not_is_said_by_its_name():
     with pytest.raises(
         TypeError, match="SquaredFrobenius is not a norm; use conjugate"
     ):
-        SquaredFrobenius(1.0).polar(W)
+        SquaredFrobenius(1.0).dual_norm(W)
     with pytest.raises(TypeError, match="L21 is not a sum over columns"):
-        L21(1.0).column_polar(W)
+        L21(1.0).column_dual_norms(W)

@@ -60,10 +60,10 @@ def test_relative_gap():
 def test_scaled_points_are_feasible_and_touch_a_constraint(rng, penalties):
     data = shared_data(rng)
     theta = dual_point(100 * data.targets, data, penalties)[0]
-    polars = [
-        p.polar(TaskOperator(data).adjoint(theta)) for p in penalties if p.is_norm
+    dual_norms = [
+        p.dual_norm(TaskOperator(data).adjoint(theta)) for p in penalties if p.is_norm
     ]
-    assert max(polars) == pytest.approx(1.0, rel=1e-12)
+    assert max(dual_norms) == pytest.approx(1.0, rel=1e-12)
     np.testing.assert_array_equal(
         dual_point(1e-6 * data.targets, data, penalties)[0], 1e-6 * data.targets
     )

@@ -39,7 +39,7 @@ def check_equal(a, b):
     for centred in (True, False):
         losses = []
         for stats in (a, b):
-            data, x_mean, y_mean = stats.condensed(centred=centred)
+            data, x_mean, y_mean = stats.sufficient_statistics(centred=centred)
             tasks = [data.task(t) for t in range(data.n_tasks)]
             losses.append(
                 [
@@ -55,7 +55,7 @@ def check_equal(a, b):
 def test_the_loss_is_that_of_the_rows(layout):
     X, y, ids, w = rows(layout)
     stats = TaskStatistics.of(X, y, ids, w)
-    data, x_mean, y_mean = stats.condensed(centred=True)
+    data, x_mean, y_mean = stats.sufficient_statistics(centred=True)
     dense = X.toarray() if layout == "sparse" else X
     W = np.random.default_rng(1).normal(size=(4, 3))
     designs, targets, _ = zip(*(data.task(t) for t in range(3)), strict=True)
@@ -99,7 +99,7 @@ def test_tasks_may_come_later():
     check_equal(a + b, TaskStatistics.of(X, y, ids, w))
     check_equal(b + a, TaskStatistics.of(X, y, ids, w))
     with pytest.raises(ValueError, match="no rows of 1 tasks: north"):
-        (a + b - b).condensed(centred=True)
+        (a + b - b).sufficient_statistics(centred=True)
 
 
 def test_complete_and_incomplete_chunks_add_up():

@@ -96,7 +96,9 @@ def test_prox_points_are_dual_pairs(name, Z, alpha, step, seed):
     G = (Z - P) / step
     scale = 1.0 + np.linalg.norm(Z) ** 2 / step + penalty.value(P)
     if penalty.is_norm:
-        assert penalty.polar(G) <= 1.0 + 1e-9 * (1.0 + np.abs(Z).max() / (step * alpha))
+        assert penalty.dual_norm(G) <= 1.0 + 1e-9 * (
+            1.0 + np.abs(Z).max() / (step * alpha)
+        )
         assert np.vdot(P, G) == pytest.approx(penalty.value(P), abs=1e-9 * scale)
         return
     G = G * feasible_scale(G, [penalty])  # rounding
@@ -120,13 +122,13 @@ def test_prox_is_firmly_nonexpansive(name, Z, alpha, step, seed):
 
 @pytest.mark.parametrize("name", NORMS)
 @given(Z=matrices, alpha=strengths, seed=seeds)
-def test_polar_is_the_dual_norm(name, Z, alpha, seed):
-    """<Z, W> <= polar(Z) value(W), and the prox vanishes from polar(Z) on and not before."""
+def test_dual_norm_bounds_all_inner_products(name, Z, alpha, seed):
+    """<Z, W> <= dual_norm(Z) value(W), and the prox vanishes from dual_norm(Z) on and not before."""
     penalty, W = (
         NORMS[name](alpha, Z.shape[1]),
         np.random.default_rng(seed).normal(size=Z.shape),
     )
-    edge = penalty.polar(Z)
+    edge = penalty.dual_norm(Z)
     product = edge * penalty.value(W)
     assert np.vdot(Z, W) <= product * (1 + 1e-9) + 1e-12
     assume(edge > 1e-3)
@@ -170,7 +172,7 @@ def test_degenerate_cases_are_the_simple_penalties(Z, alpha, step):
         )
         assert special.value(Z) == pytest.approx(simple.value(Z), rel=1e-9)
         if special.is_norm:
-            assert special.polar(Z) == pytest.approx(simple.polar(Z), rel=1e-7)
+            assert special.dual_norm(Z) == pytest.approx(simple.dual_norm(Z), rel=1e-7)
         elif not simple.is_norm:
             assert special.conjugate(Z) == pytest.approx(simple.conjugate(Z), rel=1e-9)
     if T == 1:
@@ -304,7 +306,7 @@ def test_conjugates_off_their_domain_are_infinite():
     assert CoupledL21(1.5, DenseForm(chain(2))).conjugate(Z) == 0
     assert SpectralBox(0.0, 1.0, 1).conjugate(Z) == np.inf
     assert SpectralBox(0.0, 1.0, 1).conjugate(0 * Z) == 0
-    assert FusedGroup(0.0, 0.0, 0.0).polar(Z) == np.inf
+    assert FusedGroup(0.0, 0.0, 0.0).dual_norm(Z) == np.inf
 
 
 @pytest.mark.parametrize(("first", "second"), [(L1Inf, L1), (TraceNorm, L1)])

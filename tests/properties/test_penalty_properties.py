@@ -33,7 +33,7 @@ def moreau(penalty, V, Z, step):
 
 
 def project(penalty, Z, radius):
-    """Project on {polar(Z / radius) <= 1}, written independently of the proxes."""
+    """Project on {dual_norm(Z / radius) <= 1}, written independently of the proxes."""
     bound = radius * penalty.alpha
     if isinstance(penalty, L1):
         return np.clip(Z, -bound, bound)
@@ -76,14 +76,16 @@ def test_prox_is_firmly_nonexpansive(penalty_class, Z, alpha, step, seed):
 
 @pytest.mark.parametrize("penalty_class", NORMS)
 @given(Z=matrices, alpha=strengths, seed=seeds)
-def test_polar_is_the_dual_norm(penalty_class, Z, alpha, seed):
+def test_dual_norm_bounds_all_inner_products(penalty_class, Z, alpha, seed):
     penalty, W = penalty_class(alpha), np.random.default_rng(seed).normal(size=Z.shape)
-    product = penalty.polar(Z) * penalty.value(W)
+    product = penalty.dual_norm(Z) * penalty.value(W)
     assert np.vdot(Z, W) <= product * (1 + 1e-12) + 1e-12
     # The bound is attained: the direction in which the projection on the unit ball pulls Z back is a maximiser.
     if np.any(Z):
-        best = Z - project(penalty, Z, 0.999999 * penalty.polar(Z))
-        assert np.vdot(Z, best) >= penalty.polar(Z) * penalty.value(best) * (1 - 1e-5)
+        best = Z - project(penalty, Z, 0.999999 * penalty.dual_norm(Z))
+        assert np.vdot(Z, best) >= penalty.dual_norm(Z) * penalty.value(best) * (
+            1 - 1e-5
+        )
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
@@ -95,7 +97,9 @@ def test_prox_points_are_dual_pairs(penalty_class, Z, alpha, step):
     G = (Z - P) / step
     scale = 1.0 + np.linalg.norm(Z) ** 2 / step + penalty.value(P)
     if penalty.is_norm:
-        assert penalty.polar(G) <= 1.0 + 1e-9 * (1.0 + np.abs(Z).max() / (step * alpha))
+        assert penalty.dual_norm(G) <= 1.0 + 1e-9 * (
+            1.0 + np.abs(Z).max() / (step * alpha)
+        )
         assert np.vdot(P, G) == pytest.approx(penalty.value(P), abs=1e-9 * scale)
     else:
         assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(

@@ -11,7 +11,12 @@ from numpy.testing import assert_allclose
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import of_data, of_statistics
-from mtlrun.solvers.hierarchical.covariance import Factor, Full, Tied, newton
+from mtlrun.solvers.hierarchical.covariance import (
+    FactorCovariance,
+    FullCovariance,
+    GroupedVariances,
+    newton,
+)
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.marginal import Marginal, inverse_by_halves
 from mtlrun.solvers.hierarchical.mixtures import _bases, _quantiles, _Scales
@@ -88,10 +93,12 @@ def test_gradient_and_hessian_are_the_differences(layout, method, shrink):
 @pytest.mark.parametrize("kind", ["full", "factor"])
 def test_chain_rules_of_the_factors_are_the_differences(kind):
     m = Marginal(compressed("ragged"))
-    tied = Tied(m.scale, np.minimum(np.arange(4), 1))
-    structure = Full(m.scale) if kind == "full" else Factor(tied, 2)
-    x = np.random.default_rng(3).normal(size=structure.size)
-    found = structure.chain(x, m(structure.theta(x)).G)
+    diagonal = GroupedVariances(m.scale, np.minimum(np.arange(4), 1))
+    structure = (
+        FullCovariance(m.scale) if kind == "full" else FactorCovariance(diagonal, 2)
+    )
+    x = np.random.default_rng(3).normal(size=structure.n_parameters)
+    found = structure.gradient(x, m(structure.theta(x)).G)
     steps = 1e-6 * np.eye(len(x))
     numeric = [
         (m(structure.theta(x + e)).criterion - m(structure.theta(x - e)).criterion)
@@ -151,7 +158,7 @@ def test_newton_never_rises_and_ends_with_a_certificate(seed, shrink, method):
     )
     made = problem(X, y, ids, method=method, shrink=shrink)
     m = made.marginal()
-    structure = made.tied(m, "diagonal")
+    structure = made.grouped_variances(m, "diagonal")
     fit = newton(m, structure)
     assert (np.diff(fit.path) < 0).all()
     assert fit.converged
@@ -167,7 +174,7 @@ def test_an_em_step_lowers_the_criterion_and_rests_at_its_minimum(method):
     before = m(np.diag(np.array([0.5, 0.1, 2.0, 0.3])))
     after = m(before.Theta - before.Theta @ before.G @ before.Theta / m.data.T)
     assert after.criterion < before.criterion
-    end = newton(m, Tied(m.scale, np.arange(4)), tol=1e-12).value
+    end = newton(m, GroupedVariances(m.scale, np.arange(4)), tol=1e-12).value
     step = end.Theta * end.G * end.Theta / m.data.T
     assert_allclose(step, 0.0, atol=1e-6 * end.Theta.max())
 

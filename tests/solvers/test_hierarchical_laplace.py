@@ -258,7 +258,9 @@ def test_tables_without_an_ordinary_answer_have_one(name):
         model = fit_logistic(problem(X2, y2, ids2, ridge=1e-3), name)
         assert np.isfinite(model.fit.value.criterion)
         assert np.isfinite(model.m.coefficients(model.fit.value)).all()
-        assert np.isfinite(model.m.deviations(model.fit.value, np.eye(model.m.p))).all()
+        assert np.isfinite(
+            model.m.predict_std(model.fit.value, np.eye(model.m.p))
+        ).all()
         assert (np.diff(model.fit.path) <= 1e-12 * (1 + abs(model.fit.path[0]))).all()
 
 

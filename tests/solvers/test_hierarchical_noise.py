@@ -57,10 +57,10 @@ def common(problem, name):
         v,
         np.inf,
         fit.path,
-        fit.gain,
+        fit.predicted_reduction,
         fit.converged,
         result.criterion,
-        fit.evaluations,
+        fit.n_evaluations,
     )
 
 
@@ -162,7 +162,7 @@ def test_the_objective_never_rises_and_ends_with_a_certificate(name, shared):
     problem = problem_of(rows(seed=3, shared=shared)[0])
     found = own_noise(problem, fit_covariance(problem, name))
     assert found.converged
-    assert found.gain < 1e-5
+    assert found.predicted_reduction < 1e-5
     assert np.isfinite(found.degrees)
     assert all(b < a for a, b in zip(found.path, found.path[1:], strict=False))
 

@@ -41,4 +41,4 @@ def test_the_optimum_is_not_above_that_of_lme4(row):
     assert found.fit.converged
     assert (np.diff(found.fit.path) < 0).all()
     if row.covariance != "full":
-        assert found.fit.evaluations <= 15
+        assert found.fit.n_evaluations <= 15

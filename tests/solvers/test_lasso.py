@@ -38,7 +38,7 @@ def strength(data, penalty, share):
     X = data.X.toarray() if data.sparse else data.X
     w = np.ones(len(X)) if data.weights is None else data.weights
     Y = data.targets - np.average(data.targets, axis=0, weights=w)
-    return penalty(share * penalty(1.0).polar(LOSS.scale * X.T @ (w[:, None] * Y)))
+    return penalty(share * penalty(1.0).dual_norm(LOSS.scale * X.T @ (w[:, None] * Y)))
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

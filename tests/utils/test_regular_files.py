@@ -28,7 +28,7 @@ EXCEPTIONS = {
     "cli/train.py": "a file of the package",
     "estimators/__init__.py": "a file of the package",
     "estimators/__main__.py": "writes files of the package and its documentation",
-    "estimators/facts.py": "a file of the package",
+    "estimators/metadata.py": "a file of the package",
     "estimators/registry.py": "a file of the package",
     "engine/interfaces.py": "a file of the package",
     "problem/memory.py": "files of /proc and /sys",

@@ -1,8 +1,8 @@
 """ARFF files: dense and sparse rows, quoted names, nominal values, comments, missing values; multi-label sets of them.
 
 The rows are parsed in blocks of bounded size. A block whose rows are plain numbers goes to numpy at once; any other
-block is read value by value, which also finds the line and column of what is wrong. `read` takes the multi-label sets
-as Mulan (an XML list of labels beside the file) and MEKA (``-C n`` in the relation) write them.
+block is read value by value, which also finds the line and column of errors. `read` takes the multi-label sets
+as Mulan (an XML list of labels next to the file) and MEKA (``-C n`` in the relation) write them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Attribute:
     raw : str
         As written, without quotes.
     codes : dict of str to float, or None
-        Number of every nominal value: itself where all values are different numbers, else its position. None = numeric
+        Number of each nominal value: itself where all values are different numbers, else its position. None = numeric
         column.
     line : int
         Where it is declared.
@@ -91,7 +91,7 @@ def read_arff(file: DataFile) -> ArffTable:
     Raises
     ------
     DataError
-        With ``file:line:column`` of what is wrong.
+        With ``file:line:column`` of the error.
     """
     lines = enumerate(file.lines(), start=1)
     relation, attributes = _read_header(lines, file)
@@ -134,17 +134,22 @@ def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[i
 
 def meka_labels(relation: str) -> int | None:
     """Return the number of labels that MEKA names by ``-C n`` in a relation: the first n columns, or the last -n."""
-    found = re.search(r"-C\s+(-?)([0-9]+)", relation)
-    return None if found is None else int(f"{found[1]}{whole(found[2])}")
+    match = re.search(r"-C\s+(-?)([0-9]+)", relation)
+    if match is None:
+        return None
+    return int(f"{match[1]}{whole(match[2])}")
 
 
 def _read_header(
     lines: Iterator[tuple[int, str]], file: DataFile
 ) -> tuple[str, list[Attribute]]:
-    relation, attributes = "", []
+    relation = ""
+    attributes = []
     for number, line in lines:
         text = line.strip().lstrip("\ufeff")
-        word = text.split(None, 1)[0].lower() if text else "%"
+        word = "%"
+        if text:
+            word = text.split(None, 1)[0].lower()
         if word.startswith("%"):
             continue
         if word == "@relation":
@@ -205,7 +210,8 @@ class _RowParser:
     """Turns blocks of rows into arrays, the quick way where it applies."""
 
     def __init__(self, file: DataFile, attributes: list[Attribute]) -> None:
-        self.file, self.attributes = file, attributes
+        self.file = file
+        self.attributes = attributes
         self.width = len(attributes)
         self.numeric = not any(a.textual for a in attributes)
         self.allowed: dict[tuple[float, ...], np.ndarray] = {}
@@ -223,8 +229,8 @@ class _RowParser:
             if values is not None and values.size == len(texts) * self.width:
                 X = values.reshape(len(texts), self.width)
                 if all(
-                    np.isin(X[:, columns], known).all()
-                    for known, columns in self.allowed.items()
+                    np.isin(X[:, columns], code_set).all()
+                    for code_set, columns in self.allowed.items()
                 ):
                     return X
         return np.array([self._dense_row(number, text) for number, text in block])
@@ -250,7 +256,8 @@ class _RowParser:
         counts = np.array([body.count(",") + 1 if body else 0 for body in bodies])
         if pairs is None or pairs.size != 2 * counts.sum():
             return None
-        columns, values = pairs[::2].astype(np.int64), pairs[1::2]
+        columns = pairs[::2].astype(np.int64)
+        values = pairs[1::2]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         within = np.ones(columns.size, dtype=bool)
         within[indptr[:-1][counts > 0]] = False
@@ -258,8 +265,8 @@ class _RowParser:
         if not rising.all() or (columns.size and columns.max() >= self.width):
             return None
         if not all(
-            np.isin(values[nominal[columns]], known).all()
-            for known, nominal in self.allowed.items()
+            np.isin(values[nominal[columns]], code_set).all()
+            for code_set, nominal in self.allowed.items()
         ):
             return None
         return sparse.csr_matrix(
@@ -317,11 +324,9 @@ class _RowParser:
                 )
             column = whole(match[1])
             if column >= self.width or column in entries:
-                why = (
-                    f"there are {counted(self.width, 'column')}"
-                    if column >= self.width
-                    else "it is given twice"
-                )
+                why = "it is given twice"
+                if column >= self.width:
+                    why = f"there are {counted(self.width, 'column')}"
                 raise _wrong(
                     self.file,
                     number,
@@ -342,15 +347,14 @@ class _RowParser:
             text == value or value not in (attribute.codes or ())
         ):  # in quotes it may be a value
             return float("nan")
-        codes, shown = attribute.codes, repr(shorten(value, _SHOWN))
+        codes = attribute.codes
+        value_text = repr(shorten(value, _SHOWN))
         if codes is None:
             if is_number(value):
                 return float(value)
             if is_missing(value):
                 return math.nan
-            text = (
-                f"the value of {attribute.name!r} must be a finite number, not {shown}"
-            )
+            text = f"the value of {attribute.name!r} must be a finite number, not {value_text}"
             raise _wrong(self.file, number, column, text)
         if attribute.open:
             return codes.setdefault(value, len(codes) + 1.0)
@@ -362,28 +366,30 @@ class _RowParser:
             and float(value) in codes.values()
         ):
             return float(value)
-        if is_missing(value):  # not declared, so it is no value
+        if is_missing(value):  # not declared, so it is missing
             return math.nan
-        known = shorten(", ".join(list(codes)[:8]), 4 * _SHOWN)
+        categories = shorten(", ".join(list(codes)[:8]), 4 * _SHOWN)
         raise _wrong(
             self.file,
             number,
             column,
-            f"{shown} is not a value of {attribute.name!r} ({known})",
+            f"{value_text} is not a value of {attribute.name!r} ({categories})",
         )
 
 
 def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
     """Yield rows (no blanks, no comments) in blocks of one kind and about `_BLOCK` characters."""
     block: list[tuple[int, str]] = []
-    size, kind = 0, False
+    size = 0
+    kind = False
     for number, line in lines:
         text = line.strip()
         if not text or text.startswith("%"):
             continue
         if block and (size > _BLOCK or text.startswith("{") != kind):
             yield block
-            block, size = [], 0
+            block = []
+            size = 0
         kind = text.startswith("{")
         block.append((number, text))
         size += len(text)
@@ -396,18 +402,24 @@ def _numbers(text: str, separator: str) -> np.ndarray | None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # numpy 1 warns where numpy 2 raises
         try:
-            values = np.fromstring(text, sep=separator) if text else np.empty(0)
+            if text:
+                values = np.fromstring(text, sep=separator)
+            else:
+                values = np.empty(0)
         except (ValueError, DeprecationWarning):
             return None
-    return values if np.isfinite(values).all() else None
+    if np.isfinite(values).all():
+        return values
+    return None
 
 
 def _fields(
     text: str, file: DataFile, number: int, offset: int
 ) -> Iterator[tuple[str, int]]:
     """Yield the comma-separated values, as written, and their columns."""
-    position, more = 0, True
-    while more:
+    position = 0
+    has_more = True
+    while has_more:
         match = _FIELD.match(text, position)
         if match is None:
             raise _wrong(
@@ -417,16 +429,16 @@ def _fields(
                 f"cannot read a value at {text[position:][:30]!r}",
             )
         yield match[1], offset + match.start(1)
-        position, more = match.end(), match[2] == ","
+        position = match.end()
+        has_more = match[2] == ","
 
 
 def _unquote(text: str) -> tuple[str, str]:
     """Return a name without quotes: (escapes resolved, escapes kept)."""
-    raw = (
-        text[1:-1]
-        if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]
-        else text
-    )
+    if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
+        raw = text[1:-1]
+    else:
+        raw = text
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), raw), raw
 
 
@@ -455,7 +467,7 @@ def read(
         File with Mulan's list of labels; their order there is the order of the tasks. Without it the first columns are
         labels (the last ones if negative), as many as MEKA writes into the relation as ``-C n``.
     split_rows : dict of str to int, optional
-        Published splits by name: so many first rows are the training part, the others the test part.
+        Published splits by name: this many first rows are the training part, the others the test part.
 
     Returns
     -------
@@ -465,10 +477,11 @@ def read(
     Raises
     ------
     DataError
-        With ``file:line:column`` of what is wrong, a label that is not a column, or files that do not fit together.
+        With ``file:line:column`` of the error, a label that is not a column, or files that do not fit together.
     """
     tables = [read_arff(files[name]) for name in arff]
-    first, file = tables[0], files[arff[0]]
+    first = tables[0]
+    file = files[arff[0]]
     for name, table in zip(arff, tables, strict=True):
         if [a.name for a in table.attributes] != [a.name for a in first.attributes]:
             raise DataError(
@@ -483,11 +496,10 @@ def read(
                 "Use `mtlrun compare`, which may drop it, or take it out of the file.",
             )
     blocks = [table.X for table in tables]
-    X = (
-        sparse.vstack(blocks, format="csr")
-        if any(map(sparse.issparse, blocks))
-        else np.concatenate(blocks)
-    )
+    if any(map(sparse.issparse, blocks)):
+        X = sparse.vstack(blocks, format="csr")
+    else:
+        X = np.concatenate(blocks)
     keep = np.setdiff1d(np.arange(len(first.attributes)), columns)
     return Dataset(
         X=X[:, keep],
@@ -537,9 +549,9 @@ def read_labels(file: DataFile) -> list[str]:
     try:
         parser.Parse(file.read_bytes(), True)
     except expat.ExpatError as error:
-        place = file.where(error.lineno, error.offset + 1)
+        location = file.where(error.lineno, error.offset + 1)
         raise DataError(
-            f"{place}: not well-formed XML: {expat.ErrorString(error.code)}"
+            f"{location}: not well-formed XML: {expat.ErrorString(error.code)}"
         ) from None
     except (LookupError, ValueError) as error:  # of the codec that the first line names
         raise DataError(
@@ -554,18 +566,23 @@ def read_labels(file: DataFile) -> list[str]:
 def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> list[int]:
     if xml is not None:
         return columns_of(table, read_labels(xml), file)
-    width, labels = len(table.attributes), meka_labels(table.relation) or 0
+    width = len(table.attributes)
+    labels = meka_labels(table.relation) or 0
     if not 0 < abs(labels) < width:
         text = f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation for some of its columns"
         raise DataError(text, "Name the XML file.")
-    return list(range(labels)) if labels > 0 else list(range(width + labels, width))
+    if labels > 0:
+        return list(range(labels))
+    return list(range(width + labels, width))
 
 
 def _targets(
     X: Any, columns: list[int], table: ArffTable, file: DataFile
 ) -> np.ndarray:
     part = X[:, columns]
-    Y = part.toarray() if sparse.issparse(part) else part
+    Y = part
+    if sparse.issparse(part):
+        Y = part.toarray()
     wrong = ((Y != 0) & (Y != 1) & ~np.isnan(Y)).any(axis=0)
     if wrong.any():
         label = table.attributes[columns[int(np.argmax(wrong))]]

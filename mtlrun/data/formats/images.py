@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 #: Types of the values of an IDX file, by their code.
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 #: Size of the handwritten letters.
-HEIGHT, WIDTH = 16, 8
+HEIGHT = 16
+WIDTH = 8
 PIXELS = HEIGHT * WIDTH
 
 
@@ -55,7 +56,8 @@ def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.nda
             f"{name}: wrong magic number 0x{magic.hex()} for an IDX file",
             "An IDX file starts with two zero bytes, a type and the number of dimensions; decompress an archive.",
         )
-    dims, dtype = magic[3], np.dtype(TYPES[magic[2]])
+    dims = magic[3]
+    dtype = np.dtype(TYPES[magic[2]])
     if ndim is not None and dims != ndim:
         raise DataError(
             f"{name}: {dims} dimensions where {ndim} are expected",
@@ -104,11 +106,10 @@ def read(
     images: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     for image_name, label_name in parts:
-        image_file, label_file = (
-            file_called(files, image_name, card),
-            file_called(files, label_name, card),
-        )
-        pictures, marks = _array(image_file, 3), _array(label_file, 1)
+        image_file = file_called(files, image_name, card)
+        label_file = file_called(files, label_name, card)
+        pictures = _array(image_file, 3)
+        marks = _array(label_file, 1)
         if len(pictures) != len(marks):
             raise DataError(
                 f"{label_file.where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}"
@@ -121,7 +122,7 @@ def read(
         labels.append(marks)
     classes, y = np.unique(np.concatenate(labels), return_inverse=True)
     cut = len(labels[0])
-    every = Dataset(
+    dataset = Dataset(
         X=np.concatenate(images),
         y=y.astype(np.int64),
         task_type="multiclass",
@@ -130,8 +131,8 @@ def read(
         if len(parts) == 2
         else {},
     )
-    made = make_tasks(every, tasks)
-    return replace(made, X=made.X / np.float64(scale))
+    tasks_dataset = make_tasks(dataset, tasks)
+    return replace(tasks_dataset, X=tasks_dataset.X / np.float64(scale))
 
 
 def _array(file: DataFile, ndim: int) -> np.ndarray:
@@ -210,7 +211,7 @@ def read_letter(
     ]
     pixels, labels = (np.concatenate(piece) for piece in zip(*parts, strict=True))
     cut = len(parts[0][1])
-    every = Dataset(
+    dataset = Dataset(
         X=pixels.astype(np.float64),
         y=labels,
         task_type="multiclass",
@@ -218,7 +219,7 @@ def read_letter(
         features=[f"r{i}c{j}" for i in range(HEIGHT) for j in range(WIDTH)],
         splits={"words": [(np.arange(cut), np.arange(cut, len(labels)))]},
     )
-    return make_tasks(every, tasks)
+    return make_tasks(dataset, tasks)
 
 
 def _letters(patterns: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -44,8 +44,13 @@ _NUMERIC_ONLY = "Numeric arrays and cells of them are read."
 
 #: Bytes per value of the data types that numbers may have.
 SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
-INT8, INT32, UINT32, MATRIX, COMPRESSED = 1, 5, 6, 14, 15
-CELL, SPARSE = 1, 5
+INT8 = 1
+INT32 = 5
+UINT32 = 6
+MATRIX = 14
+COMPRESSED = 15
+CELL = 1
+SPARSE = 5
 CLASSES = {
     1: "cell",
     2: "struct",
@@ -153,7 +158,8 @@ def read(
     sizes = [len(task) for task in tasks]
     if 0 in sizes:
         raise DataError(f"{name}: task {sizes.index(0) + 1} has no rows")
-    stacked, y = np.vstack(tasks), np.concatenate(targets)
+    stacked = np.vstack(tasks)
+    y = np.concatenate(targets)
     for variable, values in ((X, stacked), (Y, y[:, None])):
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
@@ -193,7 +199,7 @@ def read_school(
     bias : bool, default=False
         Keep the column of ones as a 28th feature (papers whose models have no intercept do).
     folds : int, default=10
-        Folds of ``splits["folds"]``, each with its share of every school (`TaskStratifiedKFold`). The paper that uses
+        Folds of ``splits["folds"]``, each with its share of each school (`TaskStratifiedKFold`). The paper that uses
         ten folds does not say how it drew them.
     seed : int, default=0
         Seed of the folds.
@@ -227,7 +233,7 @@ def read_school(
 def task_cells(
     inputs: Any, targets: Any, name: str, X: str, Y: str, n_features: int | None = None
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the features and the targets of every task, float64, from two cell arrays.
+    """Return the features and the targets of each task, float64, from two cell arrays.
 
     Raises
     ------
@@ -280,14 +286,14 @@ def matrix(file: DataFile, variable: str, shape: tuple[int, int]) -> np.ndarray:
         For what `read_mat` refuses, and another shape.
     """
     with file.open() as stream:
-        found = read_mat(stream, file.where(), (variable,))[variable]
-    if np.shape(found) != shape or isinstance(found, list):
+        value = read_mat(stream, file.where(), (variable,))[variable]
+    if np.shape(value) != shape or isinstance(value, list):
         wanted, got = (
-            " x ".join(map(str, sizes)) for sizes in (shape, np.shape(found))
+            " x ".join(map(str, sizes)) for sizes in (shape, np.shape(value))
         )
         text = f"{file.where()}: {variable} is {got} where {wanted} is expected"
         raise DataError(text, "Is it the file that the card names?")
-    return found.astype(np.float64)
+    return value.astype(np.float64)
 
 
 def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndarray]:
@@ -297,14 +303,14 @@ def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndar
     return _numeric(value, name, variable)
 
 
-def _numeric(value: Any, name: str, what: str) -> np.ndarray:
+def _numeric(value: Any, name: str, requirement: str) -> np.ndarray:
     if sparse.issparse(value):
         cells = math.prod(value.shape)
         allow(
             name,
             cells,
             max(CELLS, CELLS_PER_BYTE * value.nnz),
-            f"cells in {what}, a sparse matrix",
+            f"cells in {requirement}, a sparse matrix",
             "Use .npz.",
         )
         try:
@@ -312,17 +318,21 @@ def _numeric(value: Any, name: str, what: str) -> np.ndarray:
             value = value.toarray()
         except ValueError as error:
             raise DataError(
-                f"{name}: {what} is a damaged sparse matrix ({error})"
+                f"{name}: {requirement} is a damaged sparse matrix ({error})"
             ) from None
         except MemoryError:
             size = " x ".join(map(str, value.shape))
             raise DataError(
-                f"{name}: {what} is sparse and too large as a dense array ({size})"
+                f"{name}: {requirement} is sparse and too large as a dense array ({size})"
             ) from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
-        kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+        if isinstance(value, np.ndarray):
+            kind = value.dtype
+        else:
+            kind = type(value).__name__
         raise DataError(
-            f"{name}: {what} is not an array of real numbers ({kind})", _NUMERIC_ONLY
+            f"{name}: {requirement} is not an array of real numbers ({kind})",
+            _NUMERIC_ONLY,
         )
     return value
 
@@ -339,7 +349,7 @@ class Element(NamedTuple):
 
 
 def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
-    """Return the class of every variable and check the wanted ones.
+    """Return the class of each variable and check the wanted ones.
 
     Parameters
     ----------
@@ -368,11 +378,14 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
         or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI")
     ):
         raise ValueError("not the header of a MATLAB file of version 5 to 7")
-    order = "<" if content[126:128] == b"IM" else ">"
-    found: dict[str, str] = {}
-    start, whole = 128, memoryview(content)
-    while start < len(whole):
-        element = _element(whole, start, order, padded=False)
+    order = ">"
+    if content[126:128] == b"IM":
+        order = "<"
+    variables: dict[str, str] = {}
+    start = 128
+    view = memoryview(content)
+    while start < len(view):
+        element = _element(view, start, order, padded=False)
         start = element.end
         if element.type == COMPRESSED:
             element = _element(
@@ -380,32 +393,35 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
             )
         _expect(element.type == MATRIX, "an element that is not an array")
         name, kind = _check_array(element.data, order, wanted)
-        found[name] = kind
-    return found
+        variables[name] = kind
+    return variables
 
 
 def _decompressed(data: memoryview, size: int) -> bytes:
     """Return a compressed element of a file of `size` bytes, unless it is out of all proportion."""
     limit = expansion(size)
     tool = zlib.decompressobj()
-    found = tool.decompress(data, limit)
+    content = tool.decompress(data, limit)
     _expect(
-        tool.eof or len(found) < limit,
+        tool.eof or len(content) < limit,
         f"a variable that expands to more than {limit} bytes",
     )
     _expect(tool.eof, "compressed data that end too early")
-    return found
+    return content
 
 
 def _element(data: memoryview, start: int, order: str, padded: bool = True) -> Element:
     _expect(start + 8 <= len(data), "an incomplete tag")
     (first,) = struct.unpack_from(order + "I", data, start)
     if first >> 16:  # up to four bytes of data inside the tag
-        kind, size, begin = first & 0xFFFF, first >> 16, start + 4
+        kind = first & 0xFFFF
+        size = first >> 16
+        begin = start + 4
         _expect(size <= 4, "a small element of more than four bytes")
         end = start + 8
     else:
-        kind, begin = first, start + 8
+        kind = first
+        begin = start + 8
         (size,) = struct.unpack_from(order + "I", data, start + 4)
         end = begin + size
         if padded:
@@ -430,9 +446,16 @@ def _check_array(
     _expect(len(sizes) <= 32 and min(sizes) >= 0, "wrong dimensions")
     label = _element(data, shape.end, order)
     _expect(label.type == INT8, "a name that is not text")
-    name, number = bytes(label.data).decode("latin-1"), word & 0xFF
-    kind = "numeric" if number in NUMERIC else CLASSES.get(number, "unknown")
-    parts = 2 if word >> 11 & 1 else 1  # real, imaginary
+    name = bytes(label.data).decode("latin-1")
+    number = word & 0xFF
+    if number in NUMERIC:
+        kind = "numeric"
+    else:
+        kind = CLASSES.get(number, "unknown")
+    # real, imaginary
+    parts = 1
+    if word >> 11 & 1:
+        parts = 2
     if wanted is not None and name not in wanted:
         return name, kind
     if number in NUMERIC:
@@ -461,9 +484,9 @@ def _check_values(
             values.type in SIZES and (k >= indices or values.type == INT32),
             "values of an unknown type",
         )
-        found, rest = divmod(len(values.data), SIZES[values.type])
+        n_values, rest = divmod(len(values.data), SIZES[values.type])
         _expect(
-            rest == 0 and count in (None, found), "values that do not fill the array"
+            rest == 0 and count in (None, n_values), "values that do not fill the array"
         )
 
 

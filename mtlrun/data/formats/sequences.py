@@ -48,18 +48,19 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
     wrong = raw.translate(None, _LETTERS)
     if wrong:
         column = raw.index(wrong[:1]) + 1
-        shown = (
-            repr(chr(wrong[0])) if 32 <= wrong[0] < 127 else f"byte 0x{wrong[0]:02x}"
-        )
+        if 32 <= wrong[0] < 127:
+            letter = repr(chr(wrong[0]))
+        else:
+            letter = f"byte 0x{wrong[0]:02x}"
         raise DataError(
-            f"{name}:{line}:{offset + column}: {shown} is not an IUPAC letter of DNA",
+            f"{name}:{line}:{offset + column}: {letter} is not an IUPAC letter of DNA",
             f"Allowed: {IUPAC.decode()} in upper or lower case; gaps and stops are not.",
         )
     return raw.translate(_CAPITALS)
 
 
 def drop_repeats(sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the sorted rows of the first occurrence of every distinct (sequence, label)."""
+    """Return the sorted rows of the first occurrence of each distinct (sequence, label)."""
     kept = []
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -67,9 +68,9 @@ def drop_repeats(sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.sort(np.concatenate(kept))
 
 
-def _unequal(place: str, found: int, expected: int) -> DataError:
+def _unequal(location: str, length: int, expected: int) -> DataError:
     return DataError(
-        f"{place}: a sequence of {found} bases where the first has {expected}",
+        f"{location}: a sequence of {length} bases where the first has {expected}",
         "All sequences must have the same length; cut windows of equal length first.",
     )
 
@@ -95,7 +96,9 @@ def iterate_fasta(stream: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes, 
         if line[:1] == b">":
             if header is not None:
                 yield header, _joined(pieces, name, start), start
-            header, pieces, start = line[1:].strip(), [], number
+            header = line[1:].strip()
+            pieces = []
+            start = number
         elif line:
             if header is None:
                 raise DataError(
@@ -134,7 +137,7 @@ def read_fasta(
     name : str
         File name for messages.
     window : (start, stop), optional
-        Keep ``sequence[start:stop]`` (0-based, half open) of every record.
+        Keep ``sequence[start:stop]`` (0-based, half open) of each record.
     label : str, optional
         Regular expression whose first group, in the header, is the number +1 or -1.
 
@@ -148,8 +151,12 @@ def read_fasta(
     DataError
         For unequal lengths, a window that does not fit, headers without a label, and what `iterate_fasta` refuses.
     """
-    pattern = re.compile(label.encode()) if label else None
-    buffer, labels, length = bytearray(), [], 0
+    pattern = None
+    if label:
+        pattern = re.compile(label.encode())
+    buffer = bytearray()
+    labels = []
+    length = 0
     for header, sequence, line in iterate_fasta(stream, name):
         if not buffer:
             length = len(sequence)
@@ -169,15 +176,15 @@ def read_fasta(
 
 
 def _header_label(match: re.Match[bytes] | None, name: str, line: int) -> float:
-    text = match.group(1).decode(errors="replace") if match else None
+    text = None
+    if match:
+        text = match.group(1).decode(errors="replace")
     if text not in ("1", "+1", "-1"):
-        what = (
-            f"the label {shorten(text, 40)!r} is not +1 or -1"
-            if text
-            else "the header has no label"
-        )
+        problem = "the header has no label"
+        if text:
+            problem = f"the label {shorten(text, 40)!r} is not +1 or -1"
         raise DataError(
-            f"{name}:{line}: {what}",
+            f"{name}:{line}: {problem}",
             "The option 'label' of the card says how labels are written.",
         )
     return float(text)
@@ -214,7 +221,10 @@ def read(
     DataError
         If a file is wrong, or lengths differ between files.
     """
-    parts, labels, owner, notes = [], [], [], []
+    parts = []
+    labels = []
+    owner = []
+    notes = []
     for t, task in enumerate(tasks):
         for key in task:
             if key not in ("name", "window", *KINDS):
@@ -230,7 +240,8 @@ def read(
                 notes.append(
                     f"{task['name']}: {len(strings) - len(keep)} repeated sequences dropped"
                 )
-            strings, signs = strings[keep], signs[keep]
+            strings = strings[keep]
+            signs = signs[keep]
         parts.append(strings)
         labels.append(signs)
         owner.append(np.full(len(strings), t))
@@ -258,19 +269,22 @@ def _read_task(
     task: Mapping[str, Any],
     label: str | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    parts, labels = [], []
+    parts = []
+    labels = []
     for kind, sign in KINDS.items():
         for name in task.get(kind, ()):
             file = file_called(files, name, card)
             with file.open() as stream:
-                strings, found = read_fasta(
+                strings, header_labels = read_fasta(
                     stream,
                     file.where(),
                     window=task.get("window"),
                     label=None if sign else label,
                 )
             parts.append(strings)
-            labels.append(np.full(len(strings), sign) if found is None else found)
+            labels.append(
+                np.full(len(strings), sign) if header_labels is None else header_labels
+            )
     return _stacked(parts, f"data set {card.id}, task {task['name']}"), np.concatenate(
         labels
     )
@@ -328,12 +342,14 @@ def read_splice(
             raise _unequal(file.where(number), len(sequences[-1]), len(sequences[0]))
     if not sequences:
         raise DataError(f"{file.where()}: no rows", "Fetch the file again.")
-    X, y = np.array(sequences), np.array(labels, dtype=np.int64)
+    X = np.array(sequences)
+    y = np.array(labels, dtype=np.int64)
     notes = ""
     if distinct:
         keep = drop_repeats(X, y)
         notes = f"{len(y) - len(keep)} repeated sequences dropped"
-        X, y = X[keep], y[keep]
+        X = X[keep]
+        y = y[keep]
     return make_tasks(
         Dataset(X=X, y=y, task_type="multiclass", tasks=list(classes), notes=notes),
         tasks,

@@ -26,7 +26,7 @@ from mtlrun.data.names import (
 from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
-#: pandas reads numbers exactly by default since 3.1 and deprecates being asked to.
+#: Since pandas 3.1, numbers are read exactly by default, and the option is deprecated.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 DETECT = "detect"
@@ -41,9 +41,11 @@ _CLEAR = re.compile(
 )
 _DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
 _NOT_BLANK = re.compile(r"\S")
-_QUOTED, _OPENED = re.compile('"[^"]*"'), re.compile(r'(?:^|[,;\t])\s*"')
+_QUOTED = re.compile('"[^"]*"')
+_OPENED = re.compile(r'(?:^|[,;\t])\s*"')
 #: Rows that are looked at to detect the separator, and lines that a header in quotes may have.
-_SAMPLE, _HEADER_LINES = 20, 50
+_SAMPLE = 20
+_HEADER_LINES = 50
 
 
 class TextTable(NamedTuple):
@@ -127,7 +129,7 @@ def read_text(
             f"{name}: {counted(width, 'column')}, but column {max(text, key=abs)} is asked for"
         )
     texts = [k % width for k in text]
-    known = {
+    names_by_column = {
         k: (names or {})[column]
         for k, column in enumerate(columns)
         if column in (names or {})
@@ -144,15 +146,15 @@ def read_text(
         **_EXACT,
     }
     body = _Body(content, name, delimiter, start, begin, width, options)
-    frame = body.read(texts, known)
+    frame = body.read(texts, names_by_column)
     frame.columns = pd.Index(columns)
     for k in texts:
         frame[columns[k]] = frame[columns[k]].fillna("").str.strip()
     for k in range(width):
-        if k not in texts and k not in known:
+        if k not in texts and k not in names_by_column:
             column = frame[columns[k]]
             frame[columns[k]] = _without_markers(column, options["decimal"])
-    for k, words in known.items() if options["decimal"] == "," else ():
+    for k, words in names_by_column.items() if options["decimal"] == "," else ():
         frame[columns[k]] = frame[columns[k]].map(
             functools.partial(with_point, known=words), na_action="ignore"
         )
@@ -195,7 +197,7 @@ class _Body:
     options: dict[str, Any]
 
     def read(
-        self, texts: Sequence[int], known: Mapping[int, Collection[str]]
+        self, texts: Sequence[int], names_by_column: Mapping[int, Collection[str]]
     ) -> pd.DataFrame:
         """Return all columns by position.
 
@@ -203,7 +205,7 @@ class _Body:
         ----------
         texts : sequence of int
             Columns that are kept as texts.
-        known : mapping of int to collection of str
+        names_by_column : mapping of int to collection of str
             Columns of names, and the known names of each.
         """
         rows = _rows(self.content, self.name, self.delimiter, self.first_line)
@@ -214,9 +216,9 @@ class _Body:
         try:
             frame = pd.read_csv(
                 self._file(),
-                dtype=dict.fromkeys([*texts, *known], str),
+                dtype=dict.fromkeys([*texts, *names_by_column], str),
                 na_values={
-                    k: _missing(known.get(k, ()))
+                    k: _missing(names_by_column.get(k, ()))
                     for k in range(self.width)
                     if k not in texts
                 },
@@ -267,10 +269,10 @@ def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
         If there is none, or it comes too late.
     """
     start = sum(map(len, _lines(content, skip)))
-    found = _NOT_BLANK.search(content, start)
-    if found is None:
+    match = _NOT_BLANK.search(content, start)
+    if match is None:
         raise DataError(f"{name}: no rows", COMPLETE)
-    blank = content.count("\n", start, found.start())
+    blank = content.count("\n", start, match.start())
     allow(name, blank, LINES_BEFORE, "blank lines before the first row", "Delete them.")
     first = skip + blank
     return list(_lines(content, first + 1 + _HEADER_LINES + _SAMPLE)), first
@@ -308,19 +310,23 @@ def decode(content: bytes, name: str) -> str:
 
 
 def _wrong_byte(
-    content: bytes, at: int, name: str, what: str, remedy: str
+    content: bytes, at: int, name: str, problem: str, remedy: str
 ) -> DataError:
     before = content[:at]
-    line, column = before.count(b"\n") + 1, at - (before.rfind(b"\n") + 1) + 1
-    return DataError(f"{name}:{line}:{column}: byte 0x{content[at]:02x} {what}", remedy)
+    line = before.count(b"\n") + 1
+    column = at - (before.rfind(b"\n") + 1) + 1
+    return DataError(
+        f"{name}:{line}:{column}: byte 0x{content[at]:02x} {problem}", remedy
+    )
 
 
 def _columns(
-    line: str, place: str, delimiter: str | None, header: bool | None
+    line: str, location: str, delimiter: str | None, header: bool | None
 ) -> tuple[bool, list[str]]:
     """Return whether the first record names the columns, and their names."""
     cells = [
-        column_name(cell) for cell in next(_rows(line, place, delimiter, 0), (0, []))[1]
+        column_name(cell)
+        for cell in next(_rows(line, location, delimiter, 0), (0, []))[1]
     ]
     if header is None:
         numbers = [
@@ -328,7 +334,7 @@ def _columns(
             for cell in cells
         ]
         header = names_columns(numbers) or '"' in line
-    return header, checked_names(cells, place) if header else [
+    return header, checked_names(cells, location) if header else [
         f"x{k + 1}" for k in range(len(cells))
     ]
 
@@ -359,7 +365,9 @@ def _record(lines: list[str], first: int) -> str:
         if record.count('"') % 2 == 0 or not _OPENED.search(record):
             return record
         record += line
-    return record if record.count('"') % 2 == 0 else lines[first]
+    if record.count('"') % 2 == 0:
+        return record
+    return lines[first]
 
 
 def _delimiter(record: str, rows: list[str]) -> str | None:
@@ -377,7 +385,9 @@ def _delimiter(record: str, rows: list[str]) -> str | None:
             return other
     if best in plain:
         return best
-    return None if " " in plain.strip() else _SEPARATORS[0]
+    if " " in plain.strip():
+        return None
+    return _SEPARATORS[0]
 
 
 def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
@@ -390,18 +400,19 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
     """
     if delimiter not in (";", "\t"):
         return False
-    found = [
+    columns = [
         re.search(_DECIMAL.format(mark), content, re.MULTILINE) is not None
         for mark in (",", r"\.")
     ]
-    if found != [True, False]:
+    if columns != [True, False]:
         return False
-    unclear = None if _CLEAR.search(content) else _AMBIGUOUS.search(content)
+    if _CLEAR.search(content):
+        unclear = None
+    else:
+        unclear = _AMBIGUOUS.search(content)
     if unclear is not None:
-        text, line = (
-            unclear[0].strip(' \t\r\n;"'),
-            content.count("\n", 0, unclear.end()) + 1,
-        )
+        text = unclear[0].strip(' \t\r\n;"')
+        line = content.count("\n", 0, unclear.end()) + 1
         remedy = f"Write {text.replace(',', '.')} or {text.replace(',', '')}."
         raise DataError(
             f"{name}:{line}: {text} may be a number with decimals or with a mark for thousands",
@@ -417,16 +428,17 @@ def names_columns(cells: list[str]) -> bool:
     )
 
 
-def checked_names(cells: list[str], place: str) -> list[str]:
+def checked_names(cells: list[str], location: str) -> list[str]:
     """Return the cells of a header; every column needs a name of its own."""
     seen: dict[str, int] = {}
     for k, cell in enumerate(cells, start=1):
         if not cell:
             raise DataError(
-                f"{place}: column {k} of the header has no name", "Name every column."
+                f"{location}: column {k} of the header has no name",
+                "Name every column.",
             )
         if cell in seen:
-            text = f"{place}: the header contains {cell!r} twice (columns {seen[cell]} and {k})"
+            text = f"{location}: the header contains {cell!r} twice (columns {seen[cell]} and {k})"
             raise DataError(text, "Rename or drop one of the two columns.")
         seen[cell] = k
     return cells
@@ -435,7 +447,7 @@ def checked_names(cells: list[str], place: str) -> list[str]:
 def _rows(
     content: str, name: str, delimiter: str | None, start: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (last line, cells) of every row below line `start`; line breaks inside quotes belong to a cell."""
+    """Yield (last line, cells) of each row below line `start`; line breaks inside quotes belong to a cell."""
     if delimiter is None:
         numbered = (
             (number, line.split())

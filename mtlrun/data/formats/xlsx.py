@@ -30,10 +30,9 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
     """
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         allow_members(name, archive.infolist(), len(raw))
-    most, width = (
-        max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw)),
-        1,
-    )  # rows without cells count, too
+    # rows without cells count, too
+    max_cells = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw))
+    width = 1
     rows: list[list[Any]] = []
     for number, row in enumerate(_rows(raw, data_only=True), 1):
         width = max(width, len(row))
@@ -41,7 +40,7 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
         allow(
             name,
             number * width,
-            most,
+            max_cells,
             "cells from the first to the last used one",
             remedy,
         )
@@ -78,7 +77,7 @@ def _rows(raw: bytes, *, data_only: bool) -> Iterator[tuple[Any, ...]]:
         io.BytesIO(raw), read_only=True, data_only=data_only, keep_links=False
     )
     sheet = book.worksheets[0]
-    sheet.reset_dimensions()  # those that a file claims may be wrong
+    sheet.reset_dimensions()  # the dimensions that a file claims may be wrong
     return iter(sheet.rows)
 
 
@@ -91,5 +90,7 @@ def _value(cell: Any) -> Any:
     if cell.value is None:
         return ""
     if cell.data_type == "n":
-        return int(cell.value) if cell.value == int(cell.value) else float(cell.value)
+        if cell.value == int(cell.value):
+            return int(cell.value)
+        return float(cell.value)
     return cell.value

@@ -20,13 +20,13 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, create_model
 
 from mtlrun.engine.averages import std
+from mtlrun.engine.packed import is_search, name_candidates
 from mtlrun.engine.record import (
     DIVERGED,
     DONE,
     FAILED,
     NOT_CONVERGED,
     OK,
-    PACKED,
     TIMEOUT,
     JobKind,
     Record,
@@ -43,9 +43,10 @@ from mtlrun.engine.stored import (
 )
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.checks import MEDIAN_QUANTITIES
-from mtlrun.lab.stored import StoredPlan, read_json, read_raw, read_sound
+from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
+from mtlrun.stats import PairedTest
 from mtlrun.tables.quantities import PARALLEL
-from mtlrun.utils.io import DIGEST, as_list, canonical_json, sealed
+from mtlrun.utils.io import DIGEST, as_list, canonical_json, jsonable, sealed
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.sizes import LARGEST
 from mtlrun.utils.text import cleaned
@@ -63,9 +64,21 @@ class _StoredSearch(BaseModel, strict=True):
 
     key: str
     metric: str
-    means: list[Any]
+    means: list[float | None]
     scores: list[list[Any]]
     grid: dict[str, list[Any]]
+    names: list[str] = []
+
+
+class _PackedSearch(BaseModel, strict=True):
+    """The search of a fit as packed records keep it."""
+
+    key: str
+    metric: str
+    n_candidates: int
+    n_fits: int
+    grid: dict[str, list[Any]]
+    best: dict[str, list[float | None]] = {}
 
 
 #: The fields of a record with their types.
@@ -73,6 +86,10 @@ _TYPES: dict[str, Any] = {
     name: (kind, ...) for name, kind in get_type_hints(Record).items()
 }
 _Fields = create_model("_Fields", __config__=ConfigDict(strict=True), **_TYPES)
+
+
+#: What decides a paired test on the test scores of two records.
+TestKey = tuple[str, str, str, float]
 
 
 @dataclass
@@ -101,6 +118,9 @@ class Run:
         The same run under the other readings, with the same records.
     altered : bool
         Whether run.json was modified after it was written.
+    paired : dict
+        Paired tests on kept test scores, by the keys of both records, the kind of the test and the difference up to
+        which scores are equal: those that the packed records have, and those that claims asked for since.
     """
 
     folder: Path
@@ -115,6 +135,7 @@ class Run:
     reading: str = ""
     others: list[Run] = field(default_factory=list)
     altered: bool = False
+    paired: dict[TestKey, PairedTest] = field(default_factory=dict)
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -300,7 +321,7 @@ def read_run(folder: Path) -> Run:
     Parameters
     ----------
     folder : Path
-        ``<output>/<paper>/<artefact>/<profile>`` with run.json, and perhaps cells.jsonl.gz and provenance.json.
+        ``<output>/<paper>/<artefact>/<profile>`` with run.json, and perhaps packed records and provenance.json.
 
     Raises
     ------
@@ -308,7 +329,8 @@ def read_run(folder: Path) -> Run:
         If there is no run.json or it is damaged. A damaged cell is only noted: it will be computed again.
     """
     folder = Path(folder)
-    raw = read_raw(folder / RUN_FILE)
+    stored = Records.of_run(folder)
+    raw = read_plan(folder, stored)
     if raw is None:
         raise DataError(
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
@@ -327,7 +349,8 @@ def read_run(folder: Path) -> Run:
     run.others = [_under(run, name, plan) for name in computed if name != run.reading]
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
     run.verified = read_sound(folder / VERIFIED)
-    stored = Records.of_run(folder)
+    # The runs under other interpretations share this dictionary.
+    run.paired.update(stored_tests(stored.packed.paired))
     for cell in run.all_planned:
         if cell.key in run.cells:
             continue
@@ -348,16 +371,41 @@ def read_run(folder: Path) -> Run:
         stored.damage is not None and run.missing
     ):  # else the cells lie in cells/, and nothing is lost
         if not run.cells:
-            raise DataError(f"{folder / PACKED}: {stored.damage}", AGAIN)
-        run.unreadable.append(PACKED)
+            raise DataError(f"{folder / stored.pack_name}: {stored.damage}", AGAIN)
+        run.unreadable.append(stored.pack_name)
     for key in sorted(run.cells):
-        if run.cells[key].selection.get("key") and run.cells[key].selection.get(
-            "means"
-        ):
+        if is_search(run.cells[key].selection):
             run.selections.setdefault(
                 str(run.cells[key].selection["key"]), run.cells[key]
             )
+    name_candidates(record.selection for record in run.selections.values())
     return run
+
+
+def stored_tests(entries: Iterable[dict[str, Any]]) -> dict[TestKey, PairedTest]:
+    """Return the paired tests that packed records have; those of another form are left out."""
+    tests = {}
+    for entry in entries:
+        try:
+            key = (entry["of"], entry["over"], entry["test"], float(entry["equal_to"]))
+            tests[key] = PairedTest(**entry["result"])
+        except (LookupError, TypeError, ValueError):
+            continue
+    return tests
+
+
+def storable_tests(tests: dict[TestKey, PairedTest]) -> list[dict[str, Any]]:
+    """Return paired tests in the form that `stored_tests` reads."""
+    return [
+        {
+            "of": of,
+            "over": over,
+            "test": test,
+            "equal_to": equal_to,
+            "result": jsonable(dataclasses.asdict(result)),
+        }
+        for (of, over, test, equal_to), result in tests.items()
+    ]
 
 
 def _under(run: Run, reading: str, plan: StoredPlan) -> Run:
@@ -382,6 +430,8 @@ def checked(record: Record) -> Record:
     _Fields.model_validate(vars(record))
     if record.selection.get("means"):  # not that of a fold
         _StoredSearch.model_validate(record.selection)
+    elif "n_candidates" in record.selection:
+        _PackedSearch.model_validate(record.selection)
     if not all(
         isinstance(end, str)
         for end in dict(record.selection.get("edges") or {}).values()

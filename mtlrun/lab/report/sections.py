@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from mtlrun.engine.packed import n_candidates, n_fits
 from mtlrun.engine.record import CELLS, Record, ResultKey
 from mtlrun.engine.stored import KEY_LENGTH
 from mtlrun.errors import counted
@@ -193,16 +194,12 @@ def search_section(run: Run) -> Section:
             if (k := str(r.selection["key"])) in run.selections
         ]
         chosen = _by_count(Counter(facts(r.selection.get("chosen")) for r in records))
-        fits = sum(
-            max(1, len(scores))
-            for s in searches
-            for scores in as_list(s.selection.get("scores"))
-        )
+        fits = sum(n_fits(search.selection) for search in searches)
         texts = [
             text if count == len(records) else f"{text} ({count})"
             for text, count in chosen
         ]
-        sizes = [len(as_list(s.selection.get("means"))) for s in searches]
+        sizes = [n_candidates(search.selection) for search in searches]
         row = [
             max(sizes, default=None),
             fits or None,

@@ -415,7 +415,8 @@ def paired_predictions(
     Returns
     -------
     list of PairedTest
-        One per split of which both have scores of one shape; a pair is one score of one test row (and task).
+        One per split of which both have scores of one shape, or of which the packed records have this test; a pair
+        is one score of one test row (and task).
     """
     planned = [
         c
@@ -423,14 +424,20 @@ def paired_predictions(
         if c.dataset == dataset and c.method in (a, b) and c.key in run.cells
     ]
     records = {(c.method, c.trial): run.cells[c.key] for c in planned}
-    tests, stored = [], Records.of_run(run.folder)
+    tests = []
+    stored = Records.of_run(run.folder)
     for trial in sorted({trial for _, trial in records}):
-        if (a, trial) in records and (b, trial) in records:
-            first, second = (
-                stored.read_scores(records[method, trial]) for method in (a, b)
-            )
-            if first is not None and second is not None and first.shape == second.shape:
-                tests.append(
-                    paired_test(first.ravel(), _tied(first, second, ties).ravel(), test)
-                )
+        if (a, trial) not in records or (b, trial) not in records:
+            continue
+        of = records[a, trial]
+        over = records[b, trial]
+        key = (of.key, over.key, test, float(ties))
+        first = stored.read_scores(of)
+        second = stored.read_scores(over)
+        if first is not None and second is not None and first.shape == second.shape:
+            equalized = _tied(first, second, ties)
+            # Whoever packs the records keeps the test in place of the scores.
+            run.paired[key] = paired_test(first.ravel(), equalized.ravel(), test)
+        if key in run.paired:
+            tests.append(run.paired[key])
     return tests

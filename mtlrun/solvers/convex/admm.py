@@ -64,7 +64,9 @@ def balance(
         return 1.0
     factor = bias * float(np.sqrt(primal / max(dual, _TINY)))
     factor = min(max(factor, 1.0 / _LARGEST_CHANGE), _LARGEST_CHANGE)
-    return 1.0 if 1.0 / _DEAD_ZONE < factor < _DEAD_ZONE else factor
+    if 1.0 / _DEAD_ZONE < factor < _DEAD_ZONE:
+        return 1.0
+    return factor
 
 
 def guess_rho(
@@ -85,9 +87,12 @@ def guess_rho(
         Of the loss.
     """
     alpha = max((p.alpha for p in penalties), default=0.0)
-    squares, cross = rotation.squares, rotation.cross
+    squares = rotation.squares
+    cross = rotation.cross
     ridge = float(squares.mean())
-    size = float(np.linalg.norm(cross / (squares + ridge))) if ridge > 0 else 0.0
+    size = 0.0
+    if ridge > 0:
+        size = float(np.linalg.norm(cross / (squares + ridge)))
     if alpha > 0 and size > 0:
         return float(alpha * min(shape) ** 0.25 / size)
     return max(scale * ridge, 1.0)
@@ -196,10 +201,8 @@ def solve_admm(
     tracker = Tracker(tol, max_iter, callback, null=loss.scale * rotation.null)
     Z, U, rho = _iterate(space, loss.scale, Z, U, rho, tracker)
     parts = space.all_parts(needed, tracker.best[0], len(penalties))
-    kept_Z, kept_U = (
-        dict(zip(needed, Z, strict=True)),
-        dict(zip(needed, U, strict=True)),
-    )
+    kept_Z = dict(zip(needed, Z, strict=True))
+    kept_U = dict(zip(needed, U, strict=True))
     state = AdmmState(rotation, space.rotated, kept_Z, kept_U, rho)
     result = tracker.result(
         parts,
@@ -234,24 +237,35 @@ class _Space:
         self.rotated = isinstance(rotation, SharedRotation) and all(
             p.rotation_invariant for p in penalties
         )
-        rows = rotation.rank if self.rotated else rotation.data.n_features
+        if self.rotated:
+            rows = rotation.rank
+        else:
+            rows = rotation.data.n_features
         self.shape = (rows, rotation.data.n_tasks)
 
     def coefficients(self, Z: np.ndarray) -> np.ndarray:
         """Return the (d, T) coefficients of a matrix of the iteration."""
-        return self.rotation.lift(Z) if self.rotated else Z
+        if self.rotated:
+            return self.rotation.lift(Z)
+        return Z
 
     def working(self, W: np.ndarray) -> np.ndarray:
         """Return the matrix of the iteration that stands for (d, T) coefficients."""
-        return self.rotation.rotate(W) if self.rotated else W
+        if self.rotated:
+            return self.rotation.rotate(W)
+        return W
 
     def coordinates(self, Z: np.ndarray) -> np.ndarray:
         """Return the coordinates, in the eigenbases, of a matrix of the iteration."""
-        return Z if self.rotated else self.rotation.rotate(Z)
+        if self.rotated:
+            return Z
+        return self.rotation.rotate(Z)
 
     def lift(self, Q: np.ndarray) -> np.ndarray:
         """Return the matrix of the iteration with given coordinates."""
-        return Q if self.rotated else self.rotation.lift(Q)
+        if self.rotated:
+            return Q
+        return self.rotation.lift(Q)
 
     def start(self, parts: np.ndarray, needed: list[int]) -> list[np.ndarray]:
         """Return the matrices of the needed parts; the first one takes in the parts that are left out."""
@@ -278,7 +292,9 @@ def _iterate(
     tracker: Tracker,
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Run until the tracker says stop; `U` is overwritten, `Z` is not."""
-    rotation, K, balance_at = space.rotation, len(Z), next_balance(0)
+    rotation = space.rotation
+    K = len(Z)
+    balance_at = next_balance(0)
     below = rotation.squares + rho / K / scale
     for it in range(1, tracker.max_iter + 1):
         due = tracker.due(it)
@@ -290,12 +306,11 @@ def _iterate(
         moved = space.lift(change)
         if K > 1:
             moved /= K
-        W = (
-            [z - u + moved for z, u in zip(Z, U, strict=True)]
-            if it == balance_at
-            else []
-        )
-        before, values = Z, []
+        W = []
+        if it == balance_at:
+            W = [z - u + moved for z, u in zip(Z, U, strict=True)]
+        before = Z
+        values = []
         Z = []
         moved *= RELAXATION
         for p, z, u in zip(space.penalties, before, U, strict=True):
@@ -333,7 +348,9 @@ def _first_iterate(
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Return prox copies, scaled multipliers and rho of a cold or warm start."""
     rotation = space.rotation
-    state = start.info.get("state") if isinstance(start, SolverResult) else None
+    state = None
+    if isinstance(start, SolverResult):
+        state = start.info.get("state")
     if isinstance(state, AdmmState) and state.fits(space, needed):
         return (
             [state.Z[k] for k in needed],
@@ -442,7 +459,9 @@ def solve_split(
     needed = needed_parts(penalties, shape)
     run = _SplitRun(data, loss, _Space(rotation, [penalties[k] for k in needed]))
     first = start_parts(start, len(penalties), shape)
-    state = start.info.get("state") if isinstance(start, SolverResult) else None
+    state = None
+    if isinstance(start, SolverResult):
+        state = start.info.get("state")
     if isinstance(state, SplitState) and state.M.shape == data.targets.shape:
         run.resume(state, needed)
     elif first is not None:
@@ -466,29 +485,30 @@ class _SplitRun:
     """The iteration of `solve_split`."""
 
     def __init__(self, data: TaskData, loss: Loss, space: _Space) -> None:
-        self.data, self.loss, self.space, self.rotation = (
-            data,
-            loss,
-            space,
-            space.rotation,
-        )
+        self.data = data
+        self.loss = loss
+        self.space = space
+        self.rotation = space.rotation
         self.rho = guess_rho(space.penalties, space.rotation, space.shape, loss.scale)
         self.rho_field = loss.scale
         self.Z = [np.zeros(space.shape) for _ in space.penalties]
         self.U = [np.zeros(space.shape) for _ in space.penalties]
-        self.M, self.V = np.zeros_like(data.targets), np.zeros_like(data.targets)
+        self.M = np.zeros_like(data.targets)
+        self.V = np.zeros_like(data.targets)
         self._weights = data.effective_weights()
         self._operator = TaskOperator(data)
         self._b = np.zeros(data.n_tasks)
 
     def resume(self, state: SplitState, needed: list[int]) -> None:
         """Go on from the end of another run."""
-        self.rho, self.rho_field = state.rho, state.rho_field
+        self.rho = state.rho
+        self.rho_field = state.rho_field
         self.Z = [self.space.working(state.Z[k]) for k in needed]
         self.U = [
             np.array(self.space.working(state.U[k])) for k in needed
         ]  # changed in place
-        self.M, self.V = state.M.copy(), state.V.copy()
+        self.M = state.M.copy()
+        self.V = state.V.copy()
 
     def begin_at(self, parts: np.ndarray, needed: list[int]) -> None:
         """Begin at given parts, with the multipliers that they would have at an optimum."""
@@ -497,11 +517,10 @@ class _SplitRun:
         self.M = self.data.shifted(z, self._best_intercept(z))
         slope = self.loss.gradient(self.M, self.data.targets, self._weights)
         self.V = slope / self.rho_field
-        pulled = (
-            self.rotation.pull(slope)
-            if self.space.rotated
-            else self.rotation.operator.adjoint(slope)
-        )
+        if self.space.rotated:
+            pulled = self.rotation.pull(slope)
+        else:
+            pulled = self.rotation.operator.adjoint(slope)
         self.U = [pulled / -self.rho for _ in needed]
 
     def until(self, tracker: Tracker) -> None:
@@ -509,7 +528,8 @@ class _SplitRun:
         balance_at = next_balance(0)
         for it in range(1, tracker.max_iter + 1):
             W, z = self._ridge_step()
-            Z, M = self.Z, self.M
+            Z = self.Z
+            M = self.M
             values = self._prox_step(W, z)
             if tracker.due(it) and self._check(tracker, it, values):
                 break
@@ -520,7 +540,9 @@ class _SplitRun:
     def _ridge_step(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Return the parts W_k and their predictions (intercepts included) nearest to Z - U and M - V."""
         A = [z - u for z, u in zip(self.Z, self.U, strict=True)]
-        a, target, b = total(A), self.M - self.V, None
+        a = total(A)
+        target = self.M - self.V
+        b = None
         if self.rotation.fit_intercept:  # the centred designs predict with mean zero
             b = self.data.spread(
                 self.rotation.data.sum_by_task(target) / self.rotation.data.sizes
@@ -541,7 +563,8 @@ class _SplitRun:
     def _prox_step(self, W: list[np.ndarray], z: np.ndarray) -> list[float]:
         """Update Z, U, M and V, over-relaxed; return the values of the penalties."""
         values = []
-        old, self.Z = self.Z, []
+        old = self.Z
+        self.Z = []
         for p, w, z_old, u in zip(self.space.penalties, W, old, self.U, strict=True):
             u += RELAXATION * w + (1.0 - RELAXATION) * z_old
             prox, value = p.prox_value(u, 1.0 / self.rho)
@@ -586,11 +609,9 @@ class _SplitRun:
         self.V /= factor
 
     def _scores(self, Z: np.ndarray) -> np.ndarray:
-        return (
-            self.rotation.scores(Z)
-            if self.space.rotated
-            else self.rotation.operator.forward(Z)
-        )
+        if self.space.rotated:
+            return self.rotation.scores(Z)
+        return self.rotation.operator.forward(Z)
 
     def _best_intercept(self, z: np.ndarray) -> np.ndarray:
         if self.rotation.fit_intercept:

@@ -45,7 +45,7 @@ from mtlrun.solvers.convex.subspace import (
     subspace_pays,
 )
 
-#: Up to so many labels a classification is a matter of milliseconds by any solver.
+#: Up to this many labels, any solver takes milliseconds for a classification.
 SMALL_LABELS = 2000
 
 _WITHOUT_BASES = {
@@ -65,7 +65,9 @@ def choose_solver(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> s
     if subspace_applies(data, loss, penalties) and subspace_pays(data):
         return "subspace"
     bases = rotation_bytes(decomposed(data, loss), invariant=_invariant(penalties))
-    return "admm" if memory.fits(bases) else "fista"
+    if memory.fits(bases):
+        return "admm"
+    return "fista"
 
 
 def solve_convex(
@@ -87,14 +89,15 @@ def solve_convex(
     rotation : Rotation, optional
         From `prepare` with `decomposed(data, loss)` and the same `fit_intercept`; only "admm" uses it.
     **options
-        `start`, `fit_intercept`, `tol`, `max_iter`, as of every solver.
+        `start`, `fit_intercept`, `tol`, `max_iter`, as for each solver.
 
     Raises
     ------
     ValueError
         If the solver does not apply to the problem.
     """
-    solver = choose_solver(data, loss, penalties) if solver == "auto" else solver
+    if solver == "auto":
+        solver = choose_solver(data, loss, penalties)
     if solver != "admm":
         return _WITHOUT_BASES[solver](data, loss, penalties, **options)
     solve = solve_split if loss.labels else solve_admm
@@ -103,7 +106,9 @@ def solve_convex(
 
 def decomposed(data: TaskData, loss: Loss) -> TaskData:
     """Return the data whose eigenbases "admm" uses: without weights and mask for losses on labels."""
-    return replace(data, weights=None, observed=None) if loss.labels else data
+    if loss.labels:
+        return replace(data, weights=None, observed=None)
+    return data
 
 
 def solver_bytes(
@@ -116,9 +121,9 @@ def solver_bytes(
         )
     if solver == "subspace":
         return subspace_bytes(data)
-    return (
-        GRAM_COPIES * gram_bytes(data) if gram_pays(data) and not loss.labels else 0.0
-    )
+    if gram_pays(data) and not loss.labels:
+        return GRAM_COPIES * gram_bytes(data)
+    return 0.0
 
 
 def _invariant(penalties: Sequence[Penalty]) -> bool:

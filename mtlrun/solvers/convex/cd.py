@@ -1,14 +1,23 @@
-"""Block coordinate descent for ``1/2 ||B - A W||^2 + alpha sum_j ||W_j||_2`` of a (k, T) matrix W.
+"""Block coordinate descent for the group lasso of a (k, T) coefficient matrix W.
 
-One column makes it a Lasso. `descend` works through a Gram matrix: ``Q = c - G W`` is kept up to date, so that a row
-that does not move costs T operations and one that moves k T. `descend_residual` works through the residuals, for sets
-with more features than their columns have entries: visiting a row costs T times the non-zeros of its column, so rows
-that are zero are left out of most epochs.
+The objective is::
 
-There A = X - ones means', and the means are never subtracted: with F = B - X W (up to a multiple of `ones` in every
-column) and s = ones'F, the residual is F - ones s' / |ones|^2, because the columns of A and B are orthogonal to `ones`.
+    1/2 ||B - A W||^2 + alpha sum_j ||W_j||_2
 
-Only the epochs are compiled, as plain loops: they take half a second to compile, array expressions take ten.
+where W_j is row j; with T = 1 it is a Lasso. There are two ways to minimize it:
+
+* `descend` uses the Gram matrix G = A'A and keeps Q = c - G W up to date, with c = A'B.
+  A row that does not move costs T operations, one that moves costs k T.
+* `descend_residual` keeps the residual, for more features than their columns have
+  entries. A visit costs T times the non-zeros of the column, so most epochs leave out
+  the rows that are zero.
+
+In `descend_residual`, A = X - ones means', and the means are never subtracted. Let
+F = B - X W, up to a multiple of `ones` in each column, and s = ones'F. Columns of A and B
+are orthogonal to `ones`, so the residual is F - ones s' / |ones|^2.
+
+Only the epochs are compiled, as plain loops. Plain loops compile in half a second, array
+expressions in ten.
 """
 
 from __future__ import annotations
@@ -20,7 +29,7 @@ import numpy as np
 from mtlrun.problem.taskdata import Design
 from mtlrun.utils.jit import summing as compiled
 
-#: Changes of iterates that an extrapolation combines.
+#: Number of changes of the iterates that an extrapolation combines.
 DEPTH = 5
 
 
@@ -33,7 +42,7 @@ def descend(
     target: float,
     max_epochs: int,
 ) -> int:
-    """Lower the function until its duality gap is at most `target`.
+    """Minimize the objective to a duality gap of at most `target`.
 
     Parameters
     ----------
@@ -44,18 +53,23 @@ def descend(
     square : float
         Squared norm of the residual at W.
     alpha : float
-        Positive.
+        Strength, positive.
     target : float
-        Absolute.
+        Absolute duality gap at which to stop.
     max_epochs : int
+        Maximum number of epochs.
 
     Returns
     -------
     int
-        Epochs done; fewer than allowed where the gap is small enough or no coefficient moves any more.
+        Number of epochs. It is below the maximum if the gap is small enough or no
+        coefficient moves any more.
     """
     used = np.flatnonzero(W.any(axis=1))
-    c = Q + G[:, used] @ W[used] if len(used) else Q.copy()
+    if len(used):
+        c = Q + G[:, used] @ W[used]
+    else:
+        c = Q.copy()
     energy = square + float(np.vdot(W, Q)) + float(np.vdot(W, c))
     return _until(G, W, Q, c, energy, alpha, np.array([target, 0.0]), max_epochs)[0]
 
@@ -71,37 +85,42 @@ def descend_all(
     *,
     by_entry: bool,
 ) -> tuple[int, float, float]:
-    """Lower the function of all features, or that with ``alpha sum_jt |W_jt|``, which is one problem per task.
+    """Minimize the objective over all features.
 
     Parameters
     ----------
     G, W, alpha, max_epochs
-        As of `descend`.
+        See `descend`.
     c : ndarray of shape (k, T)
         A'B.
     energy : ndarray of shape (T,)
         Squared norms of the columns of B.
     targets : (float, float)
-        The gap of every problem may be so large: absolute, and relative to its value.
+        Duality gaps at which to stop: absolute, and relative to the objective. The
+        larger one counts.
     by_entry : bool
+        Use the penalty ``alpha sum_jt |W_jt|`` instead: one problem per task.
 
     Returns
     -------
     epochs : int
-        The most of all problems.
+        Number of epochs; with `by_entry`, the maximum over the tasks.
     primal, dual : float
+        Objective and dual objective, summed over the problems.
     """
     used = np.flatnonzero(W.any(axis=1))
-    Q, stop = c - G[:, used] @ W[used], np.array(targets)
+    Q = c - G[:, used] @ W[used]
+    stop = np.array(targets)
     if not by_entry:
         return _until(G, W, Q, c, float(energy.sum()), alpha, stop, max_epochs)
     columns = [np.ascontiguousarray(array.T)[:, :, None] for array in (W, Q, c)]
     tasks = zip(*columns, energy.tolist(), strict=True)
-    found = [
-        _until(G, w, q, own, size, alpha, stop, max_epochs) for w, q, own, size in tasks
+    results = [
+        _until(G, w, q, n_used, size, alpha, stop, max_epochs)
+        for w, q, n_used, size in tasks
     ]
     W[:] = columns[0][:, :, 0].T
-    epochs, primal, dual = zip(*found, strict=True)
+    epochs, primal, dual = zip(*results, strict=True)
     return max(epochs), sum(primal), sum(dual)
 
 
@@ -113,31 +132,40 @@ def descend_tasks(
     tol: float,
     max_epochs: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve the Lassos of tasks with designs of their own from zero, all of them in one compiled loop.
+    """Solve one Lasso per task, each with its own design, in one compiled loop.
 
-    Every task takes the steps that `descend` takes for it alone.
+    Each task starts from zero and takes the same steps as in `descend`.
 
     Parameters
     ----------
     G : ndarray of shape (T, k, k)
+        Gram matrices.
     c : ndarray of shape (k, T)
+        Products of the design of each task with its targets.
     energy : ndarray of shape (T,)
+        Squared norms of the targets.
     alpha : float
-        Positive.
+        Strength, positive.
     tol : float
-        The gap of a task may be so large, relative to its energy.
+        Duality gap at which a task stops, relative to its energy.
     max_epochs : int
+        Maximum number of epochs of each task.
 
     Returns
     -------
     W : ndarray of shape (k, T)
+        Coefficients.
     epochs : ndarray of int, shape (T,)
+        Number of epochs of each task.
     """
     T, k, _ = G.shape
     c = np.ascontiguousarray(c.T)[:, :, None]
-    W, Q, past = np.zeros_like(c), c.copy(), np.zeros((T, 2, DEPTH + 1, k, 1))
+    W = np.zeros_like(c)
+    Q = c.copy()
+    past = np.zeros((T, 2, DEPTH + 1, k, 1))
     stop = np.column_stack([tol * energy, np.zeros(T)])
-    epochs, open_ = np.zeros(T, dtype=np.int64), np.arange(T)
+    epochs = np.zeros(T, dtype=np.int64)
+    open_ = np.arange(T)
     while True:
         done = np.minimum(DEPTH, max_epochs - epochs[open_])
         _epochs_of_tasks(G, W, Q, c, energy, alpha, stop, past, open_, done)
@@ -146,13 +174,13 @@ def descend_tasks(
         if not open_.size:
             return W[:, :, 0].T, epochs
         weights = _combinations(past[open_, 0, :, :, 0])[:, None, :]
-        new_W, new_Q = (
-            (weights @ past[open_, i, 1:, :, 0])[:, 0, :, None] for i in range(2)
-        )
-        better = _values(new_W, new_Q, c[open_], alpha) < _values(
-            W[open_], Q[open_], c[open_], alpha
-        )
-        W[open_[better]], Q[open_[better]] = new_W[better], new_Q[better]
+        new_W = (weights @ past[open_, 0, 1:, :, 0])[:, 0, :, None]
+        new_Q = (weights @ past[open_, 1, 1:, :, 0])[:, 0, :, None]
+        new_values = _values(new_W, new_Q, c[open_], alpha)
+        old_values = _values(W[open_], Q[open_], c[open_], alpha)
+        better = new_values < old_values
+        W[open_[better]] = new_W[better]
+        Q[open_[better]] = new_Q[better]
 
 
 @compiled
@@ -168,11 +196,16 @@ def _epochs_of_tasks(
     open_: np.ndarray,
     done: np.ndarray,
 ) -> None:
-    """Do the epochs that `done` allows each of the open tasks, and note there what `_epochs` returns."""
-    move, values = np.empty(1), np.empty(2)
+    """Run `_epochs` for each open task.
+
+    `done` holds the maximum numbers of epochs; the results overwrite it.
+    """
+    move = np.empty(1)
+    values = np.empty(2)
     for i in range(len(open_)):
         t = open_[i]
-        past[t, 0, 0], past[t, 1, 0] = W[t], Q[t]
+        past[t, 0, 0] = W[t]
+        past[t, 1, 0] = Q[t]
         done[i] = _epochs(
             G[t],
             W[t],
@@ -198,31 +231,32 @@ def _until(
     stop: np.ndarray,
     max_epochs: int,
 ) -> tuple[int, float, float]:
-    """Return the epochs done, the value of the function and that of its dual."""
-    past, move, epochs = np.empty((2, DEPTH + 1, *W.shape)), np.empty(W.shape[1]), 0
+    """Run epochs with extrapolation until the gap is small enough.
+
+    Returns
+    -------
+    epochs : int
+    primal, dual : float
+        Objective and dual objective at the end.
+    """
+    past = np.empty((2, DEPTH + 1, *W.shape))
+    move = np.empty(W.shape[1])
+    epochs = 0
     values = np.empty(2)
     while True:
-        past[0, 0], past[1, 0] = W, Q
-        done = _epochs(
-            G,
-            W,
-            Q,
-            c,
-            energy,
-            alpha,
-            stop,
-            past,
-            move,
-            values,
-            min(DEPTH, max_epochs - epochs),
-        )
+        past[0, 0] = W
+        past[1, 0] = Q
+        n_allowed = min(DEPTH, max_epochs - epochs)
+        done = _epochs(G, W, Q, c, energy, alpha, stop, past, move, values, n_allowed)
         epochs += abs(done)
         if done < DEPTH or epochs == max_epochs:
             return epochs, float(values[0]), float(values[1])
         weights = combination(past[0])
-        new_W, new_Q = (_combined(weights, iterates) for iterates in past)
+        new_W = _combined(weights, past[0])
+        new_Q = _combined(weights, past[1])
         if _value(new_W, new_Q, c, alpha) < _value(W, Q, c, alpha):
-            W[:], Q[:] = new_W, new_Q
+            W[:] = new_W
+            Q[:] = new_Q
 
 
 @compiled
@@ -237,11 +271,15 @@ def _epochs(
     past: np.ndarray,
     move: np.ndarray,
     values: np.ndarray,
-    most: int,
+    max_epochs: int,
 ) -> int:
-    """Minimise over every row up to `most` times; return how often, negative if the gap is small or nothing moved."""
+    """Minimize over each row in turn, in at most `max_epochs` epochs.
+
+    Returns the number of epochs, with a minus sign if the gap is small enough or nothing
+    moved. `values` receives the objective and the dual objective.
+    """
     k, T = W.shape
-    for epoch in range(1, most + 1):
+    for epoch in range(1, max_epochs + 1):
         moved = False
         for j in range(k):
             curvature = G[j, j]
@@ -252,7 +290,9 @@ def _epochs(
                 move[t] = Q[j, t] + curvature * W[j, t]
                 square += move[t] * move[t]
             norm = np.sqrt(square)
-            shrink = (1.0 - alpha / norm) / curvature if norm > alpha else 0.0
+            shrink = 0.0
+            if norm > alpha:
+                shrink = (1.0 - alpha / norm) / curvature
             changed = False
             for t in range(T):
                 new = shrink * move[t]
@@ -262,8 +302,9 @@ def _epochs(
             if not changed:
                 continue
             moved = True
-            # Numbers outside of the inner loops are read once: for all that is known, Q and G may overlap.
-            if T == 1:  # no loop within the loop
+            # Read numbers once, outside of the inner loops: the compiler has to assume
+            # that Q and G overlap. With T = 1 there is no loop within the loop.
+            if T == 1:
                 factor = move[0]
                 for i in range(k):
                     Q[i, 0] -= factor * G[j, i]
@@ -273,29 +314,39 @@ def _epochs(
                     for t in range(T):
                         Q[i, t] -= factor * move[t]
         # The dual point is the residual, scaled down until it is feasible.
-        largest, norms, along, linear = 0.0, 0.0, energy, 0.0
+        largest = 0.0
+        norms = 0.0
+        along = energy
+        linear = 0.0
         for j in range(k):
-            size, length = 0.0, 0.0
+            size = 0.0
+            length = 0.0
             for t in range(T):
-                w, q = W[j, t], Q[j, t]
-                past[0, epoch, j, t], past[1, epoch, j, t] = w, q
+                w = W[j, t]
+                q = Q[j, t]
+                past[0, epoch, j, t] = w
+                past[1, epoch, j, t] = q
                 size += q * q
                 length += w * w
                 along -= w * c[j, t]
                 linear += w * q
             largest = max(largest, size)
             norms += np.sqrt(length)
-        scale = min(1.0, alpha / np.sqrt(largest)) if largest > 0.0 else 1.0
+        scale = 1.0
+        if largest > 0.0:
+            scale = min(1.0, alpha / np.sqrt(largest))
         square = along - linear
         values[0] = 0.5 * square + alpha * norms
         values[1] = scale * along - 0.5 * scale * scale * square
         if not moved or values[0] - values[1] <= max(stop[0], stop[1] * values[0]):
             return -epoch
-    return most
+    return max_epochs
 
 
 def combination(past: np.ndarray) -> np.ndarray:
-    """Return the weights, of sum 1, for which the combination of the last changes is least.
+    """Return the weights of an extrapolation (Anderson acceleration).
+
+    The weights sum to 1 and minimize the norm of the combined last changes.
 
     Parameters
     ----------
@@ -305,7 +356,8 @@ def combination(past: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray of shape (DEPTH,)
-        Of the iterates from the second on; all on the last one if nothing changed.
+        Weights of all iterates but the first. The last one has weight 1 if nothing
+        changed.
     """
     changes = np.diff(past, axis=0).reshape(DEPTH, -1)
     M = changes @ changes.T
@@ -315,50 +367,52 @@ def combination(past: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         weights = np.eye(DEPTH)[-1]
     total = weights.sum()
-    return weights / total if np.isfinite(total) and total != 0.0 else np.eye(DEPTH)[-1]
+    if np.isfinite(total) and total != 0.0:
+        return weights / total
+    return np.eye(DEPTH)[-1]
 
 
 def _combinations(past: np.ndarray) -> np.ndarray:
-    """Return what `combination` does for iterates of several problems, (m, DEPTH + 1, k), as (m, DEPTH)."""
+    """Return the weights (m, DEPTH) for the iterates (m, DEPTH + 1, k) of m problems."""
     changes = np.diff(past, axis=1)
     M = changes @ changes.transpose(0, 2, 1)
     M += 1e-12 * np.trace(M, axis1=1, axis2=2)[:, None, None] * np.eye(DEPTH)
     try:
         weights = np.linalg.solve(M, np.ones((len(M), DEPTH, 1)))[:, :, 0]
     except np.linalg.LinAlgError:
-        return np.array([combination(one) for one in past])
+        return np.array([combination(iterates) for iterates in past])
     total = weights.sum(axis=1, keepdims=True)
     usable = np.isfinite(total) & (total != 0.0)
     return np.where(usable, weights / np.where(usable, total, 1.0), np.eye(DEPTH)[-1])
 
 
 def _values(W: np.ndarray, Q: np.ndarray, c: np.ndarray, alpha: float) -> np.ndarray:
-    """Return what `_value` does for problems of one column each, (m, k, 1), as (m,)."""
+    """Return `_value` for m problems of one column each, from arrays (m, k, 1)."""
     return np.asarray((alpha * np.abs(W) - 0.5 * W * (c + Q)).sum(axis=(1, 2)))
 
 
 def _combined(weights: np.ndarray, past: np.ndarray) -> np.ndarray:
-    """Return the iterates from the second on, weighted and summed."""
+    """Return the weighted sum of all iterates but the first."""
     return np.asarray(weights @ past[1:].reshape(DEPTH, -1)).reshape(past.shape[1:])
 
 
 def _value(W: np.ndarray, Q: np.ndarray, c: np.ndarray, alpha: float) -> float:
-    """Return the function without energy / 2."""
+    """Return the objective less energy / 2, from Q = c - G W."""
     norms = np.sqrt(np.einsum("jt,jt->j", W, W)).sum()
     return float(alpha * norms - 0.5 * np.vdot(W, c + Q))
 
 
 class DesignColumns(NamedTuple):
-    """Columns of A; the arrays of the kind that is not used are empty.
+    """Columns of A, either dense or compressed. The arrays of the other kind are empty.
 
     Attributes
     ----------
     dense : ndarray of shape (k, n)
-        One column after the other.
+        The columns, one per row of the array.
     values, rows, indptr : ndarray
-        Compressed columns.
+        The compressed columns.
     means : ndarray of shape (k,)
-        Zeros where nothing is subtracted.
+        Means to subtract from the columns, or zeros.
     total : float
         |ones|^2.
     squares : ndarray of shape (k,)
@@ -383,51 +437,65 @@ def descend_residual(
     target: float,
     max_epochs: int,
 ) -> int:
-    """Lower the function until its duality gap is at most `target`.
+    """Minimize the objective to a duality gap of at most `target`, through residuals.
 
     Parameters
     ----------
-    A : Columns
+    A : DesignColumns
     X : array or sparse array of shape (n, k)
-        The same columns, the means not subtracted.
+        The same columns without centering.
     W : ndarray of shape (k, T)
-        Changed in place.
+        Coefficients, changed in place.
     F : ndarray of shape (n, T); (T, n) for dense columns or one task
-        The residual at W; overwritten.
+        The residual at W, overwritten.
     alpha : float
-        Positive.
+        Strength, positive.
     target : float
-        Absolute; the gap is computed after every fifth epoch.
+        Absolute duality gap at which to stop. It is computed after every fifth epoch.
     max_epochs : int
+        Maximum number of epochs.
 
     Returns
     -------
     int
-        Epochs done; fewer than allowed where the gap is small enough or no coefficient moves any more.
+        Number of epochs. It is below the maximum if the gap is small enough or no
+        coefficient moves any more.
     """
     T = W.shape[1]
     by_task = F.shape[0] == T and (T == 1 or A.dense.size > 0)
-    s, move = np.zeros(T), np.zeros(T)
-    past = [np.empty((DEPTH + 1, *array.shape)) for array in (W, F, s)]
-    kept = 0
+    s = np.zeros(T)
+    move = np.zeros(T)
+    past_W = np.empty((DEPTH + 1, *W.shape))
+    past_F = np.empty((DEPTH + 1, *F.shape))
+    past_s = np.empty((DEPTH + 1, *s.shape))
+    n_changes = 0
     for epoch in range(1, max_epochs + 1):
-        if kept == 0:
-            for kind, array in zip(past, (W, F, s), strict=True):
-                kind[0] = array
-        between = 0 < kept < DEPTH - 1
-        if not _sweep(*A, W, F, s, alpha, move, between) and not between:
+        if n_changes == 0:
+            past_W[0] = W
+            past_F[0] = F
+            past_s[0] = s
+        # The first and the last epoch before an extrapolation visit all rows.
+        only_used = 0 < n_changes < DEPTH - 1
+        has_moved = _sweep(*A, W, F, s, alpha, move, only_used)
+        if not has_moved and not only_used:
             return epoch
-        kept += 1
-        for kind, array in zip(past, (W, F, s), strict=True):
-            kind[kept] = array
-        if kept < DEPTH:
+        n_changes += 1
+        past_W[n_changes] = W
+        past_F[n_changes] = F
+        past_s[n_changes] = s
+        if n_changes < DEPTH:
             continue
-        kept = 0
-        weights = combination(past[0])
-        new_W, new_F, new_s = (_combined(weights, kind) for kind in past)
+        n_changes = 0
+        weights = combination(past_W)
+        new_W = _combined(weights, past_W)
+        new_F = _combined(weights, past_F)
+        new_s = _combined(weights, past_s)
         if _objective(A, new_W, new_F, new_s, alpha) < _objective(A, W, F, s, alpha):
-            W[:], F[:], s[:] = new_W, new_F, new_s
-        if _residual_gap(A, X, W, F.T if by_task else F, s, alpha) <= target:
+            W[:] = new_W
+            F[:] = new_F
+            s[:] = new_s
+        residual = F.T if by_task else F
+        if _residual_gap(A, X, W, residual, s, alpha) <= target:
             return epoch
     return max_epochs
 
@@ -448,9 +516,10 @@ def _sweep(
     move: np.ndarray,
     only_used: bool,
 ) -> bool:
-    """Minimise over every row once, or over those that are not zero; return whether one moved."""
+    """Minimize over each row once, or over each non-zero row; return whether any moved."""
     k, T = W.shape
-    is_dense, any_moved = dense.shape[0] > 0, False
+    is_dense = dense.shape[0] > 0
+    any_moved = False
     for j in range(k):
         used = False
         for t in range(T):
@@ -458,7 +527,8 @@ def _sweep(
         curvature = squares[j]
         if curvature <= 0.0 or (only_used and not used):
             continue
-        # `move` holds the products of the column with the residual, then the change of the coefficients.
+        # `move` holds the products of the column with the residual, and later the
+        # changes of the coefficients.
         for t in range(T):
             move[t] = 0.0
         if is_dense:
@@ -474,7 +544,8 @@ def _sweep(
             move[0] = product
         else:
             for p in range(indptr[j], indptr[j + 1]):
-                value, row = values[p], rows[p]
+                value = values[p]
+                row = rows[p]
                 for t in range(T):
                     move[t] += value * F[row, t]
         square = 0.0
@@ -482,7 +553,9 @@ def _sweep(
             move[t] += curvature * W[j, t] - means[j] * s[t]
             square += move[t] * move[t]
         norm = np.sqrt(square)
-        shrink = (1.0 - alpha / norm) / curvature if norm > alpha else 0.0
+        shrink = 0.0
+        if norm > alpha:
+            shrink = (1.0 - alpha / norm) / curvature
         moved = False
         for t in range(T):
             new = shrink * move[t]
@@ -504,7 +577,8 @@ def _sweep(
                 F[0, rows[p]] -= values[p] * change
         else:
             for p in range(indptr[j], indptr[j + 1]):
-                value, row = values[p], rows[p]
+                value = values[p]
+                row = rows[p]
                 for t in range(T):
                     F[row, t] -= value * move[t]
     return any_moved
@@ -529,10 +603,15 @@ def _residual_gap(
     s: np.ndarray,
     alpha: float,
 ) -> float:
-    """Return the gap to the dual point that is the residual, scaled down until it is feasible; F is (n, T)."""
+    """Return the duality gap; the dual point is the residual, scaled to be feasible.
+
+    F has shape (n, T).
+    """
     Z = X.T @ F - np.outer(A.means, s)
     largest = float(np.linalg.norm(Z, axis=1).max(initial=0.0))
     square = _square(A, F, s)
-    scale = min(1.0, alpha / largest) if largest > 0.0 else 1.0
+    scale = 1.0
+    if largest > 0.0:
+        scale = min(1.0, alpha / largest)
     along = square + float(np.vdot(Z, W))
     return _objective(A, W, F, s, alpha) - scale * along + 0.5 * scale * scale * square

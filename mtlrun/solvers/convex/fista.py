@@ -1,8 +1,16 @@
-"""Accelerated proximal gradient (FISTA) for any smooth loss and any sum of penalties, stopped on the duality gap.
+"""Accelerated proximal gradient descent (FISTA) for smooth losses and sums of penalties.
 
-The smooth part of the objective has two forms with one interface: `FieldLoss` works on predictions and takes any smooth
-loss, `QuadraticLoss` is the squared loss through Gram matrices or an eigenbasis. Everything linear in W is kept as its
-*image* (the predictions, or X'X W), so that an extrapolated point needs no product of its own.
+The objective is::
+
+    f(W, b) + sum_k penalty_k(W_k),   W = sum_k W_k,
+    f(W, b) = sum_i w_i l((X W + b)_i, y_i)
+
+with one part W_k of the coefficients per penalty. The smooth part f has two forms with
+one interface: `FieldLoss` computes predictions and takes any smooth loss;
+`QuadraticLoss` is the squared loss through Gram matrices or an eigenbasis.
+
+Each point keeps its *image*, which is linear in W: the predictions X W, or X'X W. So an
+extrapolated point needs no matrix product. The iteration stops on the duality gap.
 """
 
 from __future__ import annotations
@@ -30,10 +38,11 @@ from mtlrun.problem.quadratic import Gram, Quadratic, confirm, gram_pays
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
 
-# The step is tried this much longer at every iteration, and shortened by _GROW until the descent condition holds.
+# Each iteration first multiplies the curvature by _SHRINK, for a longer step, and then by
+# _GROW until the descent condition holds.
 _SHRINK = 0.95
 _GROW = 1.6
-# The first curvature tried, relative to the bound K * curvature.
+# Initial curvature, relative to its global bound.
 _FIRST = 0.25
 
 
@@ -48,13 +57,24 @@ class Point(NamedTuple):
         """Return self + momentum * (self - previous)."""
         if momentum == 0.0:
             return self
-        return Point(
-            *(a + momentum * (a - c) for a, c in zip(self, previous, strict=True))
-        )
+        W = self.W + momentum * (self.W - previous.W)
+        image = self.image + momentum * (self.image - previous.image)
+        b = self.b + momentum * (self.b - previous.b)
+        return Point(W, image, b)
 
 
 class Gradient(NamedTuple):
-    """Gradient in W, in b, and in the predictions, with these (None for a `QuadraticLoss`)."""
+    """Gradient of the smooth part.
+
+    Attributes
+    ----------
+    W : ndarray of shape (d, T)
+    b : ndarray of shape (T,)
+    field : ndarray, optional
+        Gradient with respect to the predictions; None for a `QuadraticLoss`.
+    scores : ndarray, optional
+        The predictions; None for a `QuadraticLoss`.
+    """
 
     W: np.ndarray
     b: np.ndarray
@@ -63,14 +83,17 @@ class Gradient(NamedTuple):
 
 
 class _Smooth(ABC):
-    """sum_i w_i l((X W + b)_i, y_i) as a function of W and b; `curvature` is the Lipschitz constant of the gradient.
+    """The smooth part f(W, b) of the objective.
 
     Attributes
     ----------
     data : TaskData
-        Centred where the loss is squared and intercepts are fitted: then b stays zero here.
+        The data, centered if the loss is squared and intercepts are fitted. The
+        intercepts b then stay zero.
     with_b : bool
         Whether b is a variable.
+    curvature_b : float
+        Lipschitz constant of the gradient with respect to b.
     """
 
     data: TaskData
@@ -84,10 +107,22 @@ class _Smooth(ABC):
 
 
 class FieldLoss(_Smooth):
-    """Through predictions: any smooth loss, any data.
+    """The smooth part through predictions, for any smooth loss and any data.
 
-    Intercepts are variables, except for the squared loss. The columns are centred within
-    tasks for the squared loss, and for the others where they are far from zero.
+    Intercepts are variables, except for the squared loss. Columns are centered within
+    tasks for the squared loss, and for other losses if they are far from zero.
+
+    Parameters
+    ----------
+    data : TaskData
+    loss : Loss
+        A smooth loss.
+    fit_intercept : bool, default False
+
+    Raises
+    ------
+    ValueError
+        If the loss is not smooth.
     """
 
     def __init__(self, data: TaskData, loss: Loss, fit_intercept: bool = False) -> None:
@@ -97,17 +132,18 @@ class FieldLoss(_Smooth):
         self._centred: Centred | None = None
         if fit_intercept and (squared or is_far_from_zero(data)):
             self._centred = centre(data, targets=squared)
-        self.data = data if self._centred is None else self._centred.data
-        self.operator = (
-            TaskOperator(data) if self._centred is None else self._centred.operator
-        )
+        if self._centred is None:
+            self.data = data
+            self.operator = TaskOperator(data)
+        else:
+            self.data = self._centred.data
+            self.operator = self._centred.operator
         self.loss = loss
         self.with_b = fit_intercept and not squared
         self._weights = self.data.effective_weights()
         if self.with_b:
-            self.curvature_b = loss.curvature * float(
-                self.data.sum_by_task(self.data.full_weights()).max()
-            )
+            weights_by_task = self.data.sum_by_task(self.data.full_weights())
+            self.curvature_b = loss.curvature * float(weights_by_task.max())
 
     @cached_property
     def null(self) -> float:
@@ -118,10 +154,10 @@ class FieldLoss(_Smooth):
         return self.loss.curvature * self.operator.norm(self.data.weights) ** 2
 
     def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
-        """Return W, b (default zeros) with the image of W."""
-        return Point(
-            W, self.operator.forward(W), np.zeros(self.data.n_tasks) if b is None else b
-        )
+        """Return the point W, b; b defaults to zeros."""
+        if b is None:
+            b = np.zeros(self.data.n_tasks)
+        return Point(W, self.operator.forward(W), b)
 
     def value(self, at: Point) -> float:
         return self.loss.value(self._scores(at), self.data.targets, self._weights)
@@ -129,25 +165,33 @@ class FieldLoss(_Smooth):
     def gradient(self, at: Point) -> Gradient:
         scores = self._scores(at)
         field = self.loss.gradient(scores, self.data.targets, self._weights)
-        b = self.data.sum_by_task(field) if self.with_b else np.zeros(self.data.n_tasks)
+        if self.with_b:
+            b = self.data.sum_by_task(field)
+        else:
+            b = np.zeros(self.data.n_tasks)
         return Gradient(self.operator.adjoint(field), b, field, scores)
 
     def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
-        """Return value(new) - value(at) - <gradient(at), new - at> without cancellation where possible."""
+        """Return value(new) - value(at) - <gradient(at), new - at>.
+
+        For the squared loss this is a sum of squares, without cancellation.
+        """
         move = new.image - at.image
         if self.with_b:
             move = self.data.shifted(move, new.b - at.b)
         if isinstance(self.loss, SquaredLoss):
-            return (
-                0.5 * self.loss.scale * float(self.data.weighted(np.square(move)).sum())
-            )
+            square = float(self.data.weighted(np.square(move)).sum())
+            return 0.5 * self.loss.scale * square
         assert gradient.field is not None
         assert gradient.scores is not None
         value = self.loss.value(gradient.scores, self.data.targets, self._weights)
         return self.value(new) - value - float(np.vdot(gradient.field, move))
 
     def dual(self, at: Point, penalties: Sequence[Penalty]) -> float:
-        """Return the dual value at the feasible point made from the gradient at W (and the best b for it)."""
+        """Return the dual value at a feasible point: the scaled gradient at W.
+
+        Intercepts that are variables are optimized first.
+        """
         scores = self._scores(at)
         if self.with_b:
             b = optimal_intercept(self.data, self.loss, at.image, start=at.b)
@@ -163,11 +207,13 @@ class FieldLoss(_Smooth):
         )
 
     def intercept(self, at: Point) -> np.ndarray:
-        """Return the intercepts (T,) for the data as given."""
-        return at.b if self._centred is None else at.b + self._centred.intercept(at.W)
+        """Return the intercepts (T,) for the data before centering."""
+        if self._centred is None:
+            return at.b
+        return at.b + self._centred.intercept(at.W)
 
     def start_intercept(self, start: SolverResult) -> np.ndarray | None:
-        """Return the intercepts (T,) of another solution for the columns used here."""
+        """Return the intercepts (T,) of a solution, for the centered columns."""
         if not self.with_b:
             return None
         if self._centred is None:
@@ -175,11 +221,16 @@ class FieldLoss(_Smooth):
         return start.intercept - self._centred.intercept(start.W)
 
     def _scores(self, at: Point) -> np.ndarray:
-        return self.data.shifted(at.image, at.b) if self.with_b else at.image
+        if self.with_b:
+            return self.data.shifted(at.image, at.b)
+        return at.image
 
 
 class QuadraticLoss(_Smooth):
-    """`scale` times a `Quadratic`, as a function of its coordinates (r, T); intercepts are fitted by centring."""
+    """The squared loss: `scale` times a `Quadratic` of its coordinates (r, T).
+
+    Intercepts are fitted by centering.
+    """
 
     def __init__(self, form: Quadratic, scale: float) -> None:
         self.form = form
@@ -195,17 +246,16 @@ class QuadraticLoss(_Smooth):
         return self.scale * self.form.largest
 
     def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
-        return Point(
-            W, self.form.image(W), np.zeros(self.data.n_tasks) if b is None else b
-        )
+        if b is None:
+            b = np.zeros(self.data.n_tasks)
+        return Point(W, self.form.image(W), b)
 
     def value(self, at: Point) -> float:
         return self.scale * self.form.value(at.W, at.image)
 
     def gradient(self, at: Point) -> Gradient:
-        return Gradient(
-            self.scale * (at.image - self.form.cross), np.zeros(self.data.n_tasks)
-        )
+        gradient = self.scale * (at.image - self.form.cross)
+        return Gradient(gradient, np.zeros(self.data.n_tasks))
 
     def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
         return 0.5 * self.scale * float(np.vdot(new.W - at.W, new.image - at.image))
@@ -226,7 +276,16 @@ SmoothLoss = FieldLoss | QuadraticLoss
 def smooth_loss(
     data: TaskData, loss: Loss, fit_intercept: bool = False, *, sharp: bool = True
 ) -> SmoothLoss:
-    """Return the form of the loss that is cheaper on these data; `sharp` as for `Gram`.
+    """Return the form of the smooth part that is cheaper on these data.
+
+    Parameters
+    ----------
+    data : TaskData
+    loss : Loss
+        A smooth loss.
+    fit_intercept : bool, default False
+    sharp : bool, default True
+        See `mtlrun.problem.quadratic.Gram`.
 
     Raises
     ------
@@ -249,15 +308,17 @@ def solve_fista(
     max_iter: int = 20000,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise loss + penalties over parts W_1..W_K (and intercepts) by FISTA on all parts jointly.
+    """Minimize a smooth loss plus penalties by FISTA on all parts jointly.
 
-    ::
+    The objective is::
 
         sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k penalty_k(W_k)
 
-    Beck & Teboulle (2009) with backtracking on a local Lipschitz constant that may shrink again, and the gradient
-    restart of O'Donoghue & Candes (2015). The squared loss goes through Gram matrices where that is cheaper. Parts that
-    cannot be needed are left out (`needed_parts`).
+    This is the method of Beck and Teboulle (2009). Backtracking finds a local Lipschitz
+    constant, which may shrink again. The momentum restarts when it points uphill
+    (O'Donoghue and Candes, 2015). The squared loss uses Gram matrices where that is
+    cheaper. Parts that are zero at the solution are left out if the penalties imply it
+    (`needed_parts`).
 
     Parameters
     ----------
@@ -269,17 +330,20 @@ def solve_fista(
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
         Warm start.
     fit_intercept : bool, default False
-        Unpenalised intercepts: by centring for the squared loss, else as variables.
+        Fit unpenalized intercepts: by centering for the squared loss, as variables for
+        others.
     tol : float, default 1e-4
-        Relative duality gap to stop at.
+        Relative duality gap at which to stop.
     max_iter : int, default 20000
+        Maximum number of iterations.
     callback : callable, optional
-        Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
+        Called with (iteration, best primal, best dual) at each check of the gap. Stops
+        the run by returning True.
 
     Returns
     -------
     SolverResult
-        `info` has ``needed`` (positions of parts).
+        ``info["needed"]`` has the positions of the parts that were not left out.
 
     Raises
     ------
@@ -303,11 +367,14 @@ def solve_fista(
     smooth = smooth_loss(data, loss, fit_intercept)
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape)
-    first = start_parts(start, len(penalties), shape)
-    parts = (
-        np.zeros((len(needed), *shape)) if first is None else kept_parts(first, needed)
-    )
-    b = smooth.start_intercept(start) if isinstance(start, SolverResult) else None
+    all_parts = start_parts(start, len(penalties), shape)
+    if all_parts is None:
+        parts = np.zeros((len(needed), *shape))
+    else:
+        parts = kept_parts(all_parts, needed)
+    b = None
+    if isinstance(start, SolverResult):
+        b = smooth.start_intercept(start)
     tracker = Tracker(tol, max_iter, callback, null=smooth.null)
     run = ProximalRun(smooth, [penalties[k] for k in needed], parts, b)
     run.until(tracker)
@@ -330,20 +397,35 @@ def solve_fista(
 
 
 class ProximalRun:
-    """The iteration: `parts` and `at` (their sum) now, the same one step before.
+    """State of the iteration.
 
     Parameters
     ----------
     smooth : SmoothLoss
+        The smooth part of the objective.
     penalties : sequence of Penalty
+        One per part.
     parts : ndarray of shape (n_parts, d, T)
-        First iterate.
+        Initial parts.
     b : ndarray of shape (T,), optional
-        First intercepts.
+        Initial intercepts.
     adaptive : bool, default True
-        Backtrack on a local curvature; False: always the step of the global bound.
+        Backtrack on a local curvature. Otherwise, use the global bound.
     restart : bool, default True
-        Forget the momentum when it points uphill.
+        Restart the momentum when it points uphill.
+
+    Attributes
+    ----------
+    parts, at : ndarray of shape (n_parts, d, T), Point
+        The current iterate: the parts, and the point at their sum.
+    parts_before, before : ndarray of shape (n_parts, d, T), Point
+        The previous iterate.
+    bound : float
+        Lipschitz constant of the gradient with respect to all parts and b.
+    curvature : float
+        Current estimate of this constant; the step is its inverse.
+    b_units : float
+        Curvature with respect to b, relative to the one with respect to W.
     """
 
     def __init__(
@@ -360,74 +442,76 @@ class ProximalRun:
         self.penalties = penalties
         self.parts = self.parts_before = parts
         self.at = self.before = smooth.point(parts.sum(axis=0), b)
-        # Every part, and b in its own units, sees the whole residual, so curvatures add up.
-        blocks = len(penalties) + (1 if smooth.with_b else 0)
-        self.bound = (
-            blocks * smooth.curvature or 1.0
-        )  # designs that are zero have no curvature: any step will do
-        self.b_units = (
-            smooth.curvature_b / smooth.curvature if smooth.curvature > 0 else 1.0
-        )
-        self.curvature = _FIRST * self.bound if adaptive else self.bound
+        # Each part, and b in its own units, sees the whole residual: curvatures add up.
+        n_blocks = len(penalties) + int(smooth.with_b)
+        # A design of zeros has no curvature. Any step will do.
+        self.bound = n_blocks * smooth.curvature or 1.0
+        self.b_units = 1.0
+        if smooth.curvature > 0:
+            self.b_units = smooth.curvature_b / smooth.curvature
+        self.curvature = self.bound
+        if adaptive:
+            self.curvature = _FIRST * self.bound
         self.adaptive = adaptive
         self.restart = restart
         self._t = 1.0
 
     def until(self, tracker: Tracker) -> None:
-        """Iterate until the tracker says stop; it is given (parts, point)."""
-        for it in range(1, tracker.max_iter + 1):
+        """Iterate until the tracker stops the run; it keeps the best (parts, at)."""
+        for iteration in range(1, tracker.max_iter + 1):
             values = self.step()
-            if not tracker.due(it):
+            if not tracker.due(iteration):
                 continue
             primal = self.smooth.value(self.at) + sum(values)
-            if tracker.check(
-                it,
-                primal,
-                self.smooth.dual(self.at, self.penalties),
-                (self.parts, self.at),
-            ):
+            dual = self.smooth.dual(self.at, self.penalties)
+            if tracker.check(iteration, primal, dual, (self.parts, self.at)):
                 break
 
     def step(self) -> list[float]:
         """Make one iteration; return the values of the penalties."""
         momentum = self._next_momentum()
-        origin = (
-            self.parts + momentum * (self.parts - self.parts_before)
-            if momentum
-            else self.parts
-        )
+        origin = self.parts
+        if momentum:
+            origin = self.parts + momentum * (self.parts - self.parts_before)
         at = self.at.beyond(self.before, momentum)
         gradient = self.smooth.gradient(at)
         if self.adaptive:
             self.curvature *= _SHRINK
         while True:
             parts, new, values = self._proximal_step(origin, at, gradient)
-            if self.curvature >= self.bound or self._descends(
-                origin, at, gradient, parts, new
-            ):
+            if self.curvature >= self.bound:
+                break
+            if self._descends(origin, at, gradient, parts, new):
                 break
             self.curvature = min(self.curvature * _GROW, self.bound)
         if self.restart:
             self._restart_if_uphill(origin, at, parts, new)
-        self.parts_before, self.before = self.parts, self.at
-        self.parts, self.at = parts, new
+        self.parts_before = self.parts
+        self.before = self.at
+        self.parts = parts
+        self.at = new
         return values
 
     def _next_momentum(self) -> float:
         t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self._t**2))
-        momentum, self._t = (self._t - 1.0) / t, t
+        momentum = (self._t - 1.0) / t
+        self._t = t
         return float(momentum)
 
     def _proximal_step(
         self, origin: np.ndarray, at: Point, gradient: Gradient
     ) -> tuple[np.ndarray, Point, list[float]]:
+        """Return the new parts, the point at their sum, and the values of the penalties."""
         step = 1.0 / self.curvature
-        parts, values = np.empty_like(origin), []
+        parts = np.empty_like(origin)
+        values = []
         descent = step * gradient.W
-        for k, p in enumerate(self.penalties):
-            parts[k], value = p.prox_value(origin[k] - descent, step)
+        for k, penalty in enumerate(self.penalties):
+            parts[k], value = penalty.prox_value(origin[k] - descent, step)
             values.append(value)
-        b = at.b - gradient.b * (step / self.b_units) if self.smooth.with_b else at.b
+        b = at.b
+        if self.smooth.with_b:
+            b = at.b - gradient.b * (step / self.b_units)
         return parts, self.smooth.point(parts.sum(axis=0), b), values
 
     def _descends(
@@ -438,16 +522,16 @@ class ProximalRun:
         parts: np.ndarray,
         new: Point,
     ) -> bool:
-        """Whether the quadratic model with the present curvature is an upper bound at the new point."""
-        moved = parts - origin
-        square = float(np.vdot(moved, moved)) + self.b_units * float(
-            np.sum(np.square(new.b - at.b))
-        )
+        """Whether the quadratic model with this curvature bounds f at the new point."""
+        move = parts - origin
+        b_square = float(np.sum(np.square(new.b - at.b)))
+        square = float(np.vdot(move, move)) + self.b_units * b_square
         return self.smooth.excess(at, gradient, new) <= 0.5 * self.curvature * square
 
     def _restart_if_uphill(
         self, origin: np.ndarray, at: Point, parts: np.ndarray, new: Point
     ) -> None:
+        """Restart the momentum if the step and the gradient mapping form an acute angle."""
         slope = float(np.vdot(origin - parts, parts - self.parts))
         if self.smooth.with_b:
             slope += self.b_units * float(np.vdot(at.b - new.b, new.b - self.at.b))

@@ -26,7 +26,7 @@ from mtlrun.problem.objective import (
     null_objective,
 )
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import keeps_digits, take_back
+from mtlrun.problem.quadratic import keeps_digits, mark_unconverged
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, rotation_bytes
 from mtlrun.problem.taskdata import Design as DesignMatrix
@@ -43,15 +43,18 @@ from mtlrun.solvers.convex.cd import (
 _FIRST = 64
 #: Sets and gradients that a run is expected to need: if they cost more than the Gram matrix of all features (at most
 #: so many, 1 GB), that is computed at once, else as soon as they have cost as much.
-_SETS, _GRADIENTS, _LARGEST = 3, 4, 11_000
-#: Sets with so many times more features than a column has entries are solved through residuals.
+_SETS = 3
+_GRADIENTS = 4
+_LARGEST = 11_000
+#: Sets with this many times more features than a column has entries are solved through residuals.
 _WIDE = 4
-#: Up to so many features all are worked on at once.
+#: Up to this many features, all are worked on at once.
 _SMALL = 128
 #: Epochs on a set that are done in any case.
 _AT_LEAST = 10
 #: A set is solved to this part of its gap now, but not beyond this part of what is asked for in the end.
-_PROGRESS, _BEYOND = 0.1, 0.3
+_PROGRESS = 0.1
+_BEYOND = 0.3
 
 
 def cd_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
@@ -119,7 +122,9 @@ def solve_block_cd(
             "without missing targets or weights by task; choose another solver"
         )
     rows = isinstance(penalties[0], L21)
-    design = start.info.get("design") if isinstance(start, SolverResult) else None
+    design = None
+    if isinstance(start, SolverResult):
+        design = start.info.get("design")
     if not (
         isinstance(design, Design)
         and design.data is data
@@ -127,7 +132,10 @@ def solve_block_cd(
     ):
         design = Design(data, fit_intercept, 1 if rows else data.n_tasks)
     parts = start_parts(start, 1, (data.n_features, data.n_tasks))
-    W = np.zeros((data.n_features, data.n_tasks)) if parts is None else parts[0].copy()
+    if parts is None:
+        W = np.zeros((data.n_features, data.n_tasks))
+    else:
+        W = parts[0].copy()
     energy = loss.scale * float(design.energy.sum())
     null = null_objective(data, loss)
     tracker = Tracker(tol, max_iter, callback, null=null)
@@ -138,7 +146,7 @@ def solve_block_cd(
         tracker.best[np.newaxis], design.intercept(tracker.best), design=design
     )
     if result.converged and not keeps_digits(energy, tracker.gap.primal, tol, null):
-        take_back(result, design.row_gap(loss, penalties, tracker.best), tol)
+        mark_unconverged(result, design.row_gap(loss, penalties, tracker.best), tol)
     return result
 
 
@@ -159,15 +167,23 @@ class Design:
         self.data = data
         self.fit_intercept = fit_intercept
         self._centred = centre(data) if fit_intercept else None
-        moved = data if self._centred is None else self._centred.data
-        root = None if data.weights is None else np.sqrt(data.weights)
-        self._B = moved.targets if root is None else root[:, None] * moved.targets
+        if self._centred is None:
+            moved = data
+        else:
+            moved = self._centred.data
+        if data.weights is None:
+            root = None
+        else:
+            root = np.sqrt(data.weights)
+        if root is None:
+            self._B = moved.targets
+        else:
+            self._B = root[:, None] * moved.targets
         # A = X - ones means' where the means are not subtracted from X itself; ones = root.
-        self._means = (
-            None
-            if self._centred is None or self._centred.operator.shift is None
-            else self._centred.x_mean
-        )
+        if self._centred is None or self._centred.operator.shift is None:
+            self._means = None
+        else:
+            self._means = self._centred.x_mean
         self._ones = np.ones(data.n_rows) if root is None else root
         self._X = _scaled(moved.X, root)
         self.energy = np.einsum("ij,ij->j", self._B, self._B)
@@ -179,11 +195,10 @@ class Design:
         )
         if self._full is None:
             self._work = 0.0
-            self._X = (
-                sp.csc_array(self._X)
-                if sp.issparse(self._X)
-                else np.asfortranarray(self._X)
-            )
+            if sp.issparse(self._X):
+                self._X = sp.csc_array(self._X)
+            else:
+                self._X = np.asfortranarray(self._X)
         self.norms = self._column_norms()
 
     def solve(
@@ -227,8 +242,12 @@ class Design:
             min(max_epochs, max(_AT_LEAST, max_work / max(1.0, width * part.size)))
         )
         if residuals:
-            F, X = self._residual(W, tasks), self._X[:, chosen]
-            F = F if sp.issparse(X) and F.shape[1] > 1 else np.ascontiguousarray(F.T)
+            F = self._residual(W, tasks)
+            X = self._X[:, chosen]
+            if sp.issparse(X) and F.shape[1] > 1:
+                F = F
+            else:
+                F = np.ascontiguousarray(F.T)
             epochs = descend_residual(
                 self._columns(chosen, X), X, part, F, alpha, target, max_epochs
             )
@@ -296,11 +315,9 @@ class Design:
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,), zeros without."""
-        return (
-            np.zeros(W.shape[1])
-            if self._centred is None
-            else self._centred.intercept(W)
-        )
+        if self._centred is None:
+            return np.zeros(W.shape[1])
+        return self._centred.intercept(W)
 
     def _by_residuals(self, size: int) -> bool:
         return self._full is None and size > min(_WIDE * self._entries, _LARGEST)
@@ -309,18 +326,18 @@ class Design:
     def _entries(self) -> float:
         """Mean number of entries of a column."""
         n, d = self._X.shape
-        return self._X.nnz / d if sp.issparse(self._X) else n
+        if sp.issparse(self._X):
+            return self._X.nnz / d
+        return n
 
     def _gram_of(self, chosen: np.ndarray) -> np.ndarray:
         if self._full is None:
             self._spend(len(chosen) ** 2)
         if self._full is None:
             return self._gram(chosen)
-        return (
-            self._full
-            if len(chosen) == len(self._full)
-            else self._full[np.ix_(chosen, chosen)]
-        )
+        if len(chosen) == len(self._full):
+            return self._full
+        return self._full[np.ix_(chosen, chosen)]
 
     def _spend(self, work: float) -> None:
         """Count products of columns; compute all of the Gram matrix once as many have been."""
@@ -340,21 +357,26 @@ class Design:
         return self._B[:, tasks] - R
 
     def _columns(self, chosen: np.ndarray, X: DesignMatrix) -> DesignColumns:
-        means = np.zeros(len(chosen)) if self._means is None else self._means[chosen]
+        if self._means is None:
+            means = np.zeros(len(chosen))
+        else:
+            means = self._means[chosen]
         total = float(self._ones @ self._ones)
-        none, whole = np.empty(0), np.empty(0, dtype=np.int64)
+        none = np.empty(0)
+        no_columns = np.empty(0, dtype=np.int64)
         if not sp.issparse(X):
             dense = np.ascontiguousarray(X.T)
             return DesignColumns(
                 dense,
                 none,
-                whole.astype(np.int32),
-                whole,
+                no_columns.astype(np.int32),
+                no_columns,
                 means,
                 total,
                 self.norms[chosen] ** 2,
             )
-        rows, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
+        rows = X.indices.astype(np.int32, copy=False)
+        indptr = X.indptr.astype(np.int64)
         return DesignColumns(
             np.empty((0, 0)),
             X.data,
@@ -367,7 +389,9 @@ class Design:
 
     def _adjoint(self, R: np.ndarray) -> np.ndarray:
         Z = self._X.T @ R
-        return Z if self._means is None else Z - np.outer(self._means, self._ones @ R)
+        if self._means is None:
+            return Z
+        return Z - np.outer(self._means, self._ones @ R)
 
     def _gram(self, chosen: np.ndarray | slice) -> np.ndarray:
         X = self._X[:, chosen]
@@ -415,27 +439,32 @@ class _LassoIteration:
         self.scale = scale
         self.rows = rows
         self.max_work = max_work
-        self.groups = (
-            [slice(None)] if rows else [slice(t, t + 1) for t in range(W.shape[1])]
-        )
+        if rows:
+            self.groups = [slice(None)]
+        else:
+            self.groups = [slice(t, t + 1) for t in range(W.shape[1])]
 
     def until(self, tracker: Tracker) -> None:
         """Iterate until the tracker says stop."""
         if self.design.complete and len(self.W) <= _SMALL and not tracker.watched:
             self._at_once(tracker)
             return
-        epochs, work = 0, 0.0
+        epochs = 0
+        work = 0.0
         while True:
             Z, square, along = self.design.gradient(self.W)
             if self.rows:
-                square, along = square.sum(keepdims=True), along.sum(keepdims=True)
-            sizes, used = self._norms(Z), self._norms(self.W)
+                square = square.sum(keepdims=True)
+                along = along.sum(keepdims=True)
+            sizes = self._norms(Z)
+            used = self._norms(self.W)
             shrink = np.minimum(
                 1.0, self.alpha / np.maximum(sizes.max(axis=0), self.alpha)
             )
             primal = 0.5 * square + self.alpha * used.sum(axis=0)
             dual = np.maximum(shrink * along - 0.5 * shrink**2 * square, 0.0)
-            P, D = self.scale * float(primal.sum()), self.scale * float(dual.sum())
+            P = self.scale * float(primal.sum())
+            D = self.scale * float(dual.sum())
             before = self.W.copy()
             if tracker.check(epochs, P, D, before):
                 return
@@ -445,7 +474,8 @@ class _LassoIteration:
             gaps = primal - dual
             allowed_gap = tracker.tol * gap_scale(P, D, tracker.null)
             share = allowed_gap / (self.scale * len(self.groups))
-            most, open_groups = 0, np.flatnonzero(gaps > share)
+            max_done = 0
+            open_groups = np.flatnonzero(gaps > share)
             allowed = (self.max_work - work) / max(1, len(open_groups))
             for g in open_groups:
                 chosen, target = self._plan(
@@ -463,8 +493,9 @@ class _LassoIteration:
                     left,
                     allowed,
                 )
-                most, work = max(most, done), work + cost
-            epochs += most
+                max_done = max(max_done, done)
+                work = work + cost
+            epochs += max_done
             if np.array_equal(before, self.W):
                 tracker.message = "no coefficient moves any more: the gap is as small as floats make it"
                 return
@@ -472,19 +503,21 @@ class _LassoIteration:
     def _at_once(self, tracker: Tracker) -> None:
         """Solve with all features from the beginning, where choosing among them would cost more than they do."""
         size = float(len(self.W) * self.W.size)
-        most = int(min(tracker.max_iter, max(_AT_LEAST, self.max_work / size)))
+        max_epochs = int(min(tracker.max_iter, max(_AT_LEAST, self.max_work / size)))
         # With half of both, the gaps of single tasks add up to at most what is allowed.
-        part = 1.0 if self.rows else 0.5
+        part = 0.5
+        if self.rows:
+            part = 1.0
         least = NULL_SHARE * tracker.null / (self.scale * len(self.groups))
         targets = (part * tracker.tol * least, part * tracker.tol)
         epochs, primal, dual = self.design.descend_all(
-            self.W, self.alpha, targets, most, by_entry=not self.rows
+            self.W, self.alpha, targets, max_epochs, by_entry=not self.rows
         )
         if not tracker.check(
             epochs, self.scale * primal, self.scale * max(dual, 0.0), self.W
         ):
             tracker.message = f"stopped after {epochs * size:.1e} multiplications"
-            if epochs < most:
+            if epochs < max_epochs:
                 tracker.message = "no coefficient moves any more: the gap is as small as floats make it"
 
     def _plan(
@@ -497,14 +530,16 @@ class _LassoIteration:
     ) -> tuple[np.ndarray, float]:
         """Return the features of a group to work on and the gap to get to."""
         chosen = self._choose(tightness, shrink, used, gap)
-        # With the Gram matrix of all features those that do not move cost one task nothing: all of them, to the end.
+        # With the Gram matrix of all features, a task whose coefficients do not move costs nothing: keep all to the end.
         if self.design.complete and (not self.rows or 2 * len(chosen) > len(used)):
             return np.arange(len(used)), _BEYOND * share
         return chosen, max(_BEYOND * share, _PROGRESS * gap)
 
     def _norms(self, A: np.ndarray) -> np.ndarray:
         """Return the norms of the rows (d, 1), or the absolute values (d, T)."""
-        return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None] if self.rows else np.abs(A)
+        if self.rows:
+            return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None]
+        return np.abs(A)
 
     def _choose(
         self, tightness: np.ndarray, shrink: float, used: np.ndarray, gap: float
@@ -515,7 +550,8 @@ class _LassoIteration:
             distance = np.where(norms > 0, (1.0 - shrink * tightness) / norms, np.inf)
         distance[used] = -1.0
         possible = np.flatnonzero(distance <= np.sqrt(2.0 * gap) / self.alpha)
-        n_used, n_waiting = int(used.sum()), int(np.sum(tightness[~used] > 1.0))
+        n_used = int(used.sum())
+        n_waiting = int(np.sum(tightness[~used] > 1.0))
         size = max(_FIRST, n_used + min(n_used, 2 * n_waiting))
         if len(possible) <= size:
             return possible
@@ -526,12 +562,12 @@ def _scaled(X: DesignMatrix, root: np.ndarray | None) -> Any:
     """Return X, rows times `root`."""
     if root is None:
         return X
-    return (
-        sp.csr_array(sp.diags_array(root) @ X) if sp.issparse(X) else root[:, None] * X
-    )
+    if sp.issparse(X):
+        return sp.csr_array(sp.diags_array(root) @ X)
+    return root[:, None] * X
 
 
-#: ADMM is expected to take so many iterations.
+#: Number of iterations that ADMM is expected to take.
 _ITERATIONS = 50
 
 
@@ -582,11 +618,9 @@ def solve_lasso(
         )
     feasible = memory.fits(rotation_bytes(data))
     side = min(data.n_rows, data.n_features)
-    work = (
-        side**3 + _ITERATIONS * side * data.n_features * data.n_tasks
-        if feasible
-        else np.inf
-    )
+    work = np.inf
+    if feasible:
+        work = side**3 + _ITERATIONS * side * data.n_features * data.n_tasks
     first = solve_block_cd(
         data, loss, penalties, start=start, max_iter=max_iter, max_work=work, **options
     )
@@ -609,7 +643,11 @@ def _rotation(
     start: SolverResult | np.ndarray | None, data: TaskData, fit_intercept: bool
 ) -> Rotation | None:
     """Return the decomposition of the data that an earlier run has left."""
-    state = start.info.get("state") if isinstance(start, SolverResult) else None
+    state = None
+    if isinstance(start, SolverResult):
+        state = start.info.get("state")
     if not isinstance(state, AdmmState):
         return None
-    return state.rotation if state.rotation.belongs_to(data, fit_intercept) else None
+    if state.rotation.belongs_to(data, fit_intercept):
+        return state.rotation
+    return None

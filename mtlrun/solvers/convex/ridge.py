@@ -19,11 +19,13 @@ from mtlrun.problem.taskdata import TaskData, quotient
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: The direct solution takes about so many times the memory of the Gram matrix.
+#: The direct solution takes about this many times the memory of the Gram matrix.
 _GRAMS = 4
-_TOL, _MAX_ITER = 1e-12, 5000
+_TOL = 1e-12
+_MAX_ITER = 5000
 # Corrections in an accurate eigenbasis, and changes of the predictions that are none, relative to the targets.
-_REFINEMENTS, _STILL = 10, 1e-7
+_REFINEMENTS = 10
+_STILL = 1e-7
 
 
 class Ridge(NamedTuple):
@@ -54,10 +56,20 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     Ridge
     """
     centred = centre(data) if fit_intercept else None
-    operator = TaskOperator(data) if centred is None else centred.operator
-    targets = data.targets if centred is None else centred.data.targets
-    w = np.ones(data.n_rows) if data.weights is None else data.weights
-    n_iter, converged = 1, True
+    if centred is None:
+        operator = TaskOperator(data)
+    else:
+        operator = centred.operator
+    if centred is None:
+        targets = data.targets
+    else:
+        targets = centred.data.targets
+    if data.weights is None:
+        w = np.ones(data.n_rows)
+    else:
+        w = data.weights
+    n_iter = 1
+    converged = True
     if not _direct(data.n_rows, data.n_features, data.sparse):
         W, n_iter, converged = _iterate(data, operator, w, alpha, targets)
     elif (alpha == 0 or data.n_features > data.n_rows) and (
@@ -76,7 +88,10 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
             root
             * _solve_positive(operator.outer_gram(data.weights), alpha, root * targets)
         )
-    b = np.zeros(data.n_tasks) if centred is None else centred.intercept(W)
+    if centred is None:
+        b = np.zeros(data.n_tasks)
+    else:
+        b = centred.intercept(W)
     return Ridge(W, b, n_iter, converged)
 
 
@@ -88,18 +103,19 @@ def _accurate(
     if not is_graded(squares, squares):
         return None
     rotation = prepare(data, fit_intercept)
-    return rotation if rotation.graded else None
+    if rotation.graded:
+        return rotation
+    return None
 
 
 def _refine(
     rotation: Rotation, weights: Array, alpha: float, targets: Array
 ) -> tuple[Array, int, bool]:
     """Solve in an eigenbasis and correct by the residuals of the rows, until the predictions stay as they are."""
-    below, operator = rotation.squares + alpha, rotation.operator
-    W, size = (
-        np.zeros((rotation.data.n_features, rotation.data.n_tasks)),
-        float(np.linalg.norm(targets)),
-    )
+    below = rotation.squares + alpha
+    operator = rotation.operator
+    W = np.zeros((rotation.data.n_features, rotation.data.n_tasks))
+    size = float(np.linalg.norm(targets))
     for n_iter in range(1, _REFINEMENTS + 1):
         slope = rotation.rotate(
             operator.adjoint(weights * (targets - operator.forward(W))) - alpha * W
@@ -112,12 +128,10 @@ def _refine(
 
 
 def ridge_bytes(n_rows: int, n_features: int, sparse: bool) -> int:
-    """Return about what `solve_ridge` takes beside its arguments, its result and copies of the design."""
-    return (
-        _GRAMS * 8 * min(n_rows, n_features) ** 2
-        if _direct(n_rows, n_features, sparse)
-        else 0
-    )
+    """Return the approximate bytes of `solve_ridge` without its arguments, its result and copies of the design."""
+    if _direct(n_rows, n_features, sparse):
+        return _GRAMS * 8 * min(n_rows, n_features) ** 2
+    return 0
 
 
 def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
@@ -130,7 +144,10 @@ def _iterate(
 ) -> tuple[Array, int, bool]:
     """Solve (X'X + alpha I) W = X'y by products with X; with alpha = 0 the solution of least norm."""
     weights = w[:, np.newaxis]
-    diagonal = None if alpha == 0 else operator.squares(w) + alpha
+    if alpha == 0:
+        diagonal = None
+    else:
+        diagonal = operator.squares(w) + alpha
     solved = conjugate_gradients(
         lambda V: operator.adjoint(weights * operator.forward(V)) + alpha * V,
         operator.adjoint(weights * targets),

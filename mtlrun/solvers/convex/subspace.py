@@ -26,8 +26,9 @@ from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import Design, TaskData
 from mtlrun.utils.jit import summing
 
-# Eigenvalues of the Hessian that many times above its mean are deflated, at most so many.
-_OUTLIER, _DEFLATED = 4.0, 6
+# Eigenvalues of the Hessian this many times above its mean are deflated, at most this many.
+_OUTLIER = 4.0
+_DEFLATED = 6
 
 
 @dataclass
@@ -51,29 +52,33 @@ def _sparse_product(
     for i in range(len(indptr) - 1):
         row = out[i]
         row[:] = 0
-        p, end = indptr[i], indptr[i + 1]
+        p = indptr[i]
+        end = indptr[i + 1]
         while p + 8 <= end:
-            v0, v1, v2, v3 = values[p], values[p + 1], values[p + 2], values[p + 3]
-            v4, v5, v6, v7 = values[p + 4], values[p + 5], values[p + 6], values[p + 7]
-            b0, b1, b2, b3 = (
-                B[indices[p]],
-                B[indices[p + 1]],
-                B[indices[p + 2]],
-                B[indices[p + 3]],
-            )
-            b4, b5, b6, b7 = (
-                B[indices[p + 4]],
-                B[indices[p + 5]],
-                B[indices[p + 6]],
-                B[indices[p + 7]],
-            )
+            v0 = values[p]
+            v1 = values[p + 1]
+            v2 = values[p + 2]
+            v3 = values[p + 3]
+            v4 = values[p + 4]
+            v5 = values[p + 5]
+            v6 = values[p + 6]
+            v7 = values[p + 7]
+            b0 = B[indices[p]]
+            b1 = B[indices[p + 1]]
+            b2 = B[indices[p + 2]]
+            b3 = B[indices[p + 3]]
+            b4 = B[indices[p + 4]]
+            b5 = B[indices[p + 5]]
+            b6 = B[indices[p + 6]]
+            b7 = B[indices[p + 7]]
             for k in range(len(row)):
                 row[k] += (v0 * b0[k] + v1 * b1[k] + v2 * b2[k] + v3 * b3[k]) + (
                     v4 * b4[k] + v5 * b5[k] + v6 * b6[k] + v7 * b7[k]
                 )
             p += 8
         while p < end:
-            v0, b0 = values[p], B[indices[p]]
+            v0 = values[p]
+            b0 = B[indices[p]]
             for k in range(len(row)):
                 row[k] += v0 * b0[k]
             p += 1
@@ -113,21 +118,22 @@ class WideProblem:
         cls, data: TaskData, scale: float, lam: float, fit_intercept: bool
     ) -> WideProblem:
         """Return the problem in double precision."""
-        weights = np.ones(data.n_rows) if data.weights is None else data.weights
+        if data.weights is None:
+            weights = np.ones(data.n_rows)
+        else:
+            weights = data.weights
         root = np.sqrt(weights)
-        mean, y_mean = None, np.zeros(data.n_tasks)
+        mean = None
+        y_mean = np.zeros(data.n_tasks)
         if fit_intercept:
-            mean, y_mean = (
-                (data.X.T @ weights) / weights.sum(),
-                (weights @ data.targets) / weights.sum(),
-            )
+            mean = (data.X.T @ weights) / weights.sum()
+            y_mean = (weights @ data.targets) / weights.sum()
         plain = data.weights is None
         if data.sparse:
-            A = (
-                sp.csr_array(data.X)
-                if plain
-                else sp.csr_array(sp.diags_array(root) @ data.X)
-            )
+            if plain:
+                A = sp.csr_array(data.X)
+            else:
+                A = sp.csr_array(sp.diags_array(root) @ data.X)
             At = sp.csr_array(A.T)
         else:
             A = data.X if plain else root[:, None] * data.X
@@ -147,7 +153,10 @@ class WideProblem:
     def astype(self, dtype: DTypeLike) -> WideProblem:
         """Return the problem in another precision."""
         A = self.A.astype(dtype)
-        mean = None if self.mean is None else self.mean.astype(dtype)
+        if self.mean is None:
+            mean = None
+        else:
+            mean = self.mean.astype(dtype)
         At = self.At.astype(dtype) if sp.issparse(A) else A.T
         return replace(
             self,
@@ -162,12 +171,16 @@ class WideProblem:
     def forward(self, W: Array) -> Array:
         """Return A W."""
         R = _product(self.A, W)
-        return R if self.mean is None else R - self.root[:, None] * (self.mean @ W)
+        if self.mean is None:
+            return R
+        return R - self.root[:, None] * (self.mean @ W)
 
     def adjoint(self, R: Array) -> Array:
         """Return A'R."""
         Q = _product(self.At, R)
-        return Q if self.mean is None else Q - self.mean[:, None] * (self.root @ R)
+        if self.mean is None:
+            return Q
+        return Q - self.mean[:, None] * (self.root @ R)
 
     def hessian(self, W: Array) -> Array:
         """Return A'A W."""
@@ -175,7 +188,9 @@ class WideProblem:
 
     def intercept(self, W: Array) -> Array:
         """Return the best intercepts (T,) for coefficients."""
-        return self.y_mean if self.mean is None else self.y_mean - self.mean @ W
+        if self.mean is None:
+            return self.y_mean
+        return self.y_mean - self.mean @ W
 
     def _prepared(self) -> WideProblem:
         """Find the eigenvalues of A'A that stand out, by subspace iteration."""
@@ -198,11 +213,9 @@ class WideProblem:
             level = max(
                 trace - float(values[out].sum()), 1e-12 * max(trace, 1e-300)
             ) / max(min(self.A.shape), 1)
-        self.values, self.vectors, self.level = (
-            values[out],
-            np.ascontiguousarray(Q @ V[:, out]),
-            level,
-        )
+        self.values = values[out]
+        self.vectors = np.ascontiguousarray(Q @ V[:, out])
+        self.level = level
         return self
 
     def precondition(self, R: Array, mu: Array) -> Array:
@@ -215,8 +228,10 @@ class WideProblem:
         narrow = mu.astype(self.dtype)
         residual = R.copy()
         z = self.precondition(residual, mu)
-        p, rz = z, column_products(residual, z)
-        D, HD = np.zeros_like(R), np.zeros_like(R)
+        p = z
+        rz = column_products(residual, z)
+        D = np.zeros_like(R)
+        HD = np.zeros_like(R)
         for i in range(steps):
             Hp = self.hessian(p)
             curve = column_products(p, Hp) + mu * column_products(p, p)
@@ -289,30 +304,42 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Below this tolerance the large matrices are in double precision, whose products take twice as long.
 SINGLE = 1e-5
 # Conjugate gradient steps for directions of L, and for those of E where at least this part of the tasks are in it.
-_STEPS_L, _STEPS_E, _MANY = (3, 9), 4, 0.25
+_STEPS_L = (3, 9)
+_STEPS_E = 4
+_MANY = 0.25
 # Largest number of steps of the small problem, and of new singular vectors that enter L in one step.
-_SMALL_STEPS, _NEW = 300, 3
+_SMALL_STEPS = 300
+_NEW = 3
 # New directions with less than this part outside of the others are dropped: for bases and for columns of E.
-_FRESH, _PARALLEL = 2e-3, 1e-2
+_FRESH = 2e-3
+_PARALLEL = 1e-2
 # Seconds of an eigendecomposition per cube of the size, products X'XW of a run, operations per second in such products
 # and seconds of the rest: one core, measured on documents of the size of EUR-Lex.
-_EIGEN, _PRODUCTS, _SPARSE_RATE, _DENSE_RATE, _SETUP = 1.6e-10, 30, 3e10, 1.5e11, 2.0
+_EIGEN = 1.6e-10
+_PRODUCTS = 30
+_SPARSE_RATE = 3e10
+_DENSE_RATE = 1.5e11
+_SETUP = 2.0
 # Rounding of the single-precision objective, and steps without progress after which the precision is doubled.
-_NOISE, _PATIENCE = 1e-6, 3
+_NOISE = 1e-6
+_PATIENCE = 3
 
 
 def subspace_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
     """Whether `solve_subspace` takes a problem: squared loss, one design, weights by row at most, these penalties."""
     kinds = sorted(type(p).__name__ for p in penalties)
-    known = kinds in (["TraceNorm"], ["L12", "TraceNorm"]) and all(
+    is_supported = kinds in (["TraceNorm"], ["L12", "TraceNorm"]) and all(
         p.alpha > 0 for p in penalties
     )
-    return isinstance(loss, SquaredLoss) and data.uniform and known
+    return isinstance(loss, SquaredLoss) and data.uniform and is_supported
 
 
 def subspace_pays(data: TaskData) -> bool:
     """Whether `solve_subspace` is faster than the eigendecomposition that it does without, by a model of both."""
-    entries = data.X.nnz if data.sparse else data.n_rows * data.n_features
+    if data.sparse:
+        entries = data.X.nnz
+    else:
+        entries = data.n_rows * data.n_features
     rate = _SPARSE_RATE if data.sparse else _DENSE_RATE
     seconds = 4.0 * _PRODUCTS * entries * data.n_tasks / rate + _SETUP
     return _EIGEN * min(data.n_rows, data.n_features) ** 3 > seconds
@@ -320,7 +347,9 @@ def subspace_pays(data: TaskData) -> bool:
 
 def subspace_bytes(data: TaskData) -> float:
     """Return the bytes that `solve_subspace` takes for the design in both orders and both precisions."""
-    return 36.0 * data.X.nnz if data.sparse else 12.0 * data.n_rows * data.n_features
+    if data.sparse:
+        return 36.0 * data.X.nnz
+    return 12.0 * data.n_rows * data.n_features
 
 
 def solve_subspace(
@@ -384,12 +413,17 @@ def solve_subspace(
     data = data.with_targets(data.targets / size)
     unit = size * penalties[low].alpha
     scale = loss.scale * size / penalties[low].alpha
-    lam = np.inf if out is None else penalties[out].alpha / penalties[low].alpha
+    if out is None:
+        lam = np.inf
+    else:
+        lam = penalties[out].alpha / penalties[low].alpha
     exact = WideProblem.of(data, scale, lam, fit_intercept)
     work = exact if tol < SINGLE else exact.astype(np.float32)
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     parts = None if parts is None else parts / size
-    state = start.info.get("state") if isinstance(start, SolverResult) else None
+    state = None
+    if isinstance(start, SolverResult):
+        state = start.info.get("state")
     point = (
         state if isinstance(state, _Point) else _Point.of(parts, low, out, work.shape)
     ).seen_by(work)
@@ -425,13 +459,16 @@ def _descend(
     work: WideProblem, exact: WideProblem, point: _Point, unit: float, tracker: Tracker
 ) -> _Point:
     """Step until the gap in double precision is small enough; return the point of the best objective."""
-    primal, dual, careful, stalled, goal = np.inf, -np.inf, 0, 0, tracker.tol
+    primal = np.inf
+    dual = -np.inf
+    careful = 0
+    stalled = 0
+    goal = tracker.tol
     at = point.certify(work)
     for iteration in range(1, tracker.max_iter + 1):
-        primal, dual = (
-            min(primal, at.primal),
-            max(dual, at.dual),
-        )  # the best so far, in the precision of the work
+        # the best so far, in the precision of the work
+        primal = min(primal, at.primal)
+        dual = max(dual, at.dual)
         gap = relative_gap(primal, dual, null=tracker.null / unit)
         if work is not exact and (
             gap <= goal or stalled == _PATIENCE or iteration == tracker.max_iter
@@ -442,27 +479,29 @@ def _descend(
                 break
             goal /= 2
             if stalled == _PATIENCE or goal < _NOISE:
-                work, point, at, primal, dual = (
-                    exact,
-                    double,
-                    sure,
-                    sure.primal,
-                    sure.dual,
-                )
+                work = exact
+                point = double
+                at = sure
+                primal = sure.primal
+                dual = sure.dual
         elif work is exact and tracker.check(
             iteration, unit * at.primal, unit * at.dual, None
         ):
             break
         new = _step(work, point, at, gap, careful)
         after = new.certify(work)
-        noise = (
-            0.0
-            if work is exact
-            else _NOISE * gap_scale(at.primal, 0.0, tracker.null / unit)
-        )
-        stalled = stalled + 1 if after.primal > at.primal - noise else 0
+        if work is exact:
+            noise = 0.0
+        else:
+            noise = _NOISE * gap_scale(at.primal, 0.0, tracker.null / unit)
+        if after.primal > at.primal - noise:
+            stalled = stalled + 1
+        else:
+            stalled = 0
         if after.primal <= at.primal + noise:
-            point, at, careful = new, after, 0
+            point = new
+            at = after
+            careful = 0
         elif careful < _PATIENCE - 1:
             careful += 1
             point = point.without_history()
@@ -495,7 +534,9 @@ class _Point:
     ) -> _Point:
         """Return the point of a warm start, or zero, in double precision; `seen_by` makes its images."""
         d, T = shape
-        U, B, active = np.zeros((d, 0)), np.zeros((0, T)), np.zeros(0, dtype=int)
+        U = np.zeros((d, 0))
+        B = np.zeros((0, T))
+        active = np.zeros(0, dtype=int)
         E = U
         if parts is not None:
             U, B = _factors(parts[low])
@@ -516,9 +557,9 @@ class _Point:
 
     def certify(self, problem: WideProblem) -> Certificate:
         """Return the certificate of the point for a problem in its precision."""
-        penalty = (
-            float(np.linalg.svd(self.B, compute_uv=False).sum()) if len(self.B) else 0.0
-        )
+        penalty = 0.0
+        if len(self.B):
+            penalty = float(np.linalg.svd(self.B, compute_uv=False).sum())
         if len(self.active):
             penalty += problem.lam * float(
                 np.sqrt(column_products(self.E, self.E)).sum()
@@ -551,8 +592,8 @@ def _step(
 ) -> _Point:
     """Minimise the objective over new directions; `careful` is how often this step was taken back."""
     U, HU = _basis(problem, point, at, careful)
-    own = _directions(problem, point, at, U, HU, careful)
-    small = _Small.of(problem, point, at, U, HU, own)
+    directions = _directions(problem, point, at, U, HU, careful)
+    small = _Small.of(problem, point, at, U, HU, directions)
     steps = _SMALL_STEPS * 3**careful
     B, b, g, rho = small.minimise(
         point.rho, steps, min(1e-5, 0.05 * gap) * 0.1**careful
@@ -567,7 +608,7 @@ def _step(
         before=point.U,
         rho=rho,
     )
-    return own.moved(new, U, HU, b, g)
+    return directions.moved(new, U, HU, b, g)
 
 
 def _factors(W: Array) -> tuple[Array, Array]:
@@ -580,24 +621,25 @@ def _factors(W: Array) -> tuple[Array, Array]:
 def _basis(
     problem: WideProblem, point: _Point, at: Certificate, careful: int
 ) -> tuple[Array, Array]:
-    """Return an orthonormal basis for L that contains that of the point, and its image."""
-    sigma, right = at.sigma[::-1], at.right[:, ::-1]
+    """Return an orthonormal basis for L that contains the basis of the point, and its image."""
+    sigma = at.sigma[::-1]
+    right = at.right[:, ::-1]
     new = right[:, :_NEW][:, sigma[:_NEW] > 0.9].astype(problem.dtype)
-    found = [point.before]
+    columns = [point.before]
     if point.U.shape[1]:
         left, s, Vt = np.linalg.svd(point.B, full_matrices=False)
         residual = at.gradient @ Vt.T.astype(problem.dtype) - point.U @ left.astype(
             problem.dtype
         )
         mu = 1.0 / np.maximum(s, 1e-12) / problem.scale
-        found += [residual, problem.precondition(residual, mu)]
-        found += [
+        columns += [residual, problem.precondition(residual, mu)]
+        columns += [
             problem.solve(residual, mu, steps * (1 + careful))[0] for steps in _STEPS_L
         ]
     if new.shape[1]:
         g = at.gradient @ new
-        found += [g, problem.precondition(g, np.ones(new.shape[1]))]
-    N = np.concatenate([*found, problem.vectors], axis=1)
+        columns += [g, problem.precondition(g, np.ones(new.shape[1]))]
+    N = np.concatenate([*columns, problem.vectors], axis=1)
     N /= np.maximum(np.linalg.norm(N, axis=0), 1e-30)
     for _ in range(2):
         N -= point.U @ (point.U.T @ N)
@@ -608,7 +650,8 @@ def _basis(
     N -= point.U @ (point.U.T @ N)
     r = point.U.shape[1]
     U, R = np.linalg.qr(np.concatenate([point.U, N], axis=1))
-    U[:, :r] *= np.sign(np.diag(R)[:r])  # the first columns are those of the point
+    # The first columns are the columns of the point.
+    U[:, :r] *= np.sign(np.diag(R)[:r])
     U = np.ascontiguousarray(U)
     return U, problem.hessian(U)
 
@@ -622,7 +665,7 @@ class _Own:
     active : ndarray of shape (a,)
         Tasks.
     along, images : lists of 3 ndarrays of shape (d, a)
-        What is combined, with zeros where something is not needed, and its images.
+        The combined arrays, with zeros where one is not needed, and their images.
     mix : ndarray of shape (a, 3, 3)
         Combinations: direction k of task j is ``sum_i along[i][:, j] mix[j, i, k]``.
     M, gradient, K : ndarrays of shape (a, 3, 3), (a, 3), (a, p, 3)
@@ -652,9 +695,9 @@ class _Own:
             + self.images[2] * weights[:, 2]
             + HU @ change
         )
-        whole = self.b.astype(dtype) * weights[:, 0]
-        E = self.along[0] * weights[:, 0] + U @ whole + P
-        HE = self.images[0] * weights[:, 0] + HU @ whole + HP
+        shared = self.b.astype(dtype) * weights[:, 0]
+        E = self.along[0] * weights[:, 0] + U @ shared + P
+        HE = self.images[0] * weights[:, 0] + HU @ shared + HP
         kept = np.any(g != 0, axis=1) | np.any(b != 0, axis=0)
         E, HE, P, HP = (np.ascontiguousarray(A[:, kept]) for A in (E, HE, P, HP))
         return replace(point, active=self.active[kept], E=E, HE=HE, P=P, HP=HP)
@@ -692,7 +735,8 @@ def _directions(
     unit = (1.0 / np.maximum(np.sqrt(column_products(D, D)), 1e-300)).astype(
         problem.dtype
     )
-    along, images = [E, D * unit, P], [HE, HD * unit, HP]
+    along = [E, D * unit, P]
+    images = [HE, HD * unit, HP]
     b = np.zeros((U.shape[1], len(active)))
     for i, A in enumerate(along):
         raw = np.sqrt(column_products(A, A))
@@ -705,7 +749,8 @@ def _directions(
         )
         along[i][:, gone] = 0
         images[i][:, gone] = 0
-    N, M = np.zeros((len(active), 3, 3)), np.zeros((len(active), 3, 3))
+    N = np.zeros((len(active), 3, 3))
+    M = np.zeros((len(active), 3, 3))
     for i in range(3):
         for j in range(i + 1):
             N[:, i, j] = N[:, j, i] = column_products(along[i], along[j])
@@ -739,7 +784,7 @@ def _directions(
 def _orthonormal(N: Array) -> tuple[Array, Array]:
     """Return combinations (a, 3, 3) that make three vectors with Gram matrices N orthonormal, in their order.
 
-    What is zero, or nearly parallel to those before it, is left out. Also returns the first vector in the new ones.
+    Vectors that are zero, or nearly parallel to earlier ones, are left out. Also returns the first vector in the new ones.
     """
     size = np.sqrt(np.maximum(np.einsum("mii->mi", N), 0.0))
     inverse = np.divide(
@@ -805,32 +850,35 @@ class _Small:
         at: Certificate,
         U: Array,
         HU: Array,
-        own: _Own,
+        unshared: _Own,
     ) -> _Small:
         H = (U.T @ HU).astype(np.float64)
         w, turn = np.linalg.eigh(0.5 * (H + H.T))
         w = np.maximum(w, 1e-9 * max(float(w.max(initial=0.0)), 1e-300))
         B = np.zeros((len(w), problem.shape[1]))
         B[: len(point.B)] = point.B
-        K, M = turn.T @ own.K, own.M
+        K = turn.T @ unshared.K
+        M = unshared.M
         inside = np.einsum("mpa,p,mpb->mab", K, 1.0 / w, K)
         e, F = np.linalg.eigh(M - inside)
         M = inside + (F * np.maximum(e, 0.0)[:, None, :]) @ F.transpose(
             0, 2, 1
         )  # not indefinite by rounding
-        B, b, g = turn.T @ B, turn.T @ own.b, own.g
+        B = turn.T @ B
+        b = turn.T @ unshared.b
+        g = unshared.g
         gradient = turn.T @ (U.T @ at.gradient).astype(np.float64)
         R = gradient / problem.scale + w[:, None] * B
-        R[:, own.active] += w[:, None] * b + (K @ g[:, :, None])[:, :, 0].T
+        R[:, unshared.active] += w[:, None] * b + (K @ g[:, :, None])[:, :, 0].T
         C = (
-            own.gradient / problem.scale
-            + _times(K, (B[:, own.active] + b).T)
+            unshared.gradient / problem.scale
+            + _times(K, (B[:, unshared.active] + b).T)
             + np.einsum("mab,mb->ma", M, g)
         )
         return cls(
             problem.scale,
             problem.lam,
-            own.active,
+            unshared.active,
             turn,
             w,
             K,
@@ -841,24 +889,33 @@ class _Small:
             b,
             g,
             gradient,
-            own.gradient,
+            unshared.gradient,
         )
 
     def minimise(
         self, rho: float | None, steps: int, tol: float
     ) -> tuple[Array, Array, Array, float]:
         """Return B, b, g by relaxed ADMM, and its rho; it begins with the multipliers of the large problem."""
-        act, scale = self.active, self.scale
+        act = self.active
+        scale = self.scale
         usual = 1.0 / max(_size(self.B, self.b, self.g), 1e-2)
-        rho = usual if rho is None else min(max(rho, 1e-3 * usual), 1e3 * usual)
+        if rho is None:
+            rho = usual
+        else:
+            rho = min(max(rho, 1e-3 * usual), 1e3 * usual)
         free = np.ones(self.B.shape[1])
         free[act] = 0.5
-        ZB, Zb, Zg = self.B, self.b, self.g
-        UB, Ub = self.gradient / rho, self.gradient[:, act] / rho
+        ZB = self.B
+        Zb = self.b
+        Zg = self.g
+        UB = self.gradient / rho
+        Ub = self.gradient[:, act] / rho
         Ug = self.slopes / rho
         A, S = self._factors(rho, free)
         for it in range(1, steps + 1):
-            aB, ab, ag = ZB - UB, Zb - Ub, Zg - Ug
+            aB = ZB - UB
+            ab = Zb - Ub
+            ag = Zg - Ug
             right = scale * self.R + rho * aB
             both = aB[:, act] + ab
             right[:, act] = scale * self.R[:, act] + 0.5 * rho * both
@@ -873,7 +930,9 @@ class _Small:
             shift = 0.5 * (x[:, act] - both)
             xb = ab + shift
             x[:, act] = aB[:, act] + shift
-            oB, ob, og = ZB, Zb, Zg
+            oB = ZB
+            ob = Zb
+            og = Zg
             TB, tb, tg = (
                 1.6 * new - 0.6 * Z + u
                 for new, Z, u in ((x, ZB, UB), (xb, Zb, Ub), (g, Zg, Ug))
@@ -881,8 +940,11 @@ class _Small:
             ZB = _shrink_rows(TB, 1.0 / rho)
             norms = np.sqrt(np.sum(tb * tb, axis=0) + np.sum(tg * tg, axis=1))
             factor = np.maximum(0.0, 1.0 - self.lam / rho / np.maximum(norms, 1e-300))
-            Zb, Zg = tb * factor, tg * factor[:, None]
-            UB, Ub, Ug = TB - ZB, tb - Zb, tg - Zg
+            Zb = tb * factor
+            Zg = tg * factor[:, None]
+            UB = TB - ZB
+            Ub = tb - Zb
+            Ug = tg - Zg
             if it % 5 == 0:
                 primal = _size(x - ZB, xb - Zb, g - Zg) / max(_size(x, xb, g), 1e-300)
                 dual = _size(ZB - oB, Zb - ob, Zg - og) / max(_size(UB, Ub, Ug), 1e-300)
@@ -895,7 +957,9 @@ class _Small:
                     change = min(max(rho * change, 1e-4 * usual), 1e4 * usual) / rho
                     if not 1 / 1.5 < change < 1.5:
                         rho *= change
-                        UB, Ub, Ug = UB / change, Ub / change, Ug / change
+                        UB = UB / change
+                        Ub = Ub / change
+                        Ug = Ug / change
                         A, S = self._factors(rho, free)
         return self.turn @ ZB, self.turn @ Zb, Zg, rho
 

@@ -18,7 +18,7 @@ from mtlrun.problem.taskdata import TaskData, dense
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Standard deviations below this share of the mean are those of a constant column.
+#: Standard deviations below this share of the mean mark a constant column.
 CONSTANT = 1e-7
 #: Tasks within which a column has to vary before its slope gets a variance.
 VARYING_TASKS = 3
@@ -63,7 +63,7 @@ class Compressed:
     rest : ndarray of shape (T,)
         Squares that no coefficients of the task explain.
     n : ndarray of shape (T,)
-        Rows of every task; a weight of k counts as k rows.
+        Rows of each task; a weight of k counts as k rows.
     rows : float
         Rows that tell coefficients of the mean apart: `N`, or those of a design that all tasks share.
     variance : float
@@ -94,9 +94,11 @@ class Compressed:
     def task(self, t: int) -> tuple[Array, Array]:
         """Return the rows R (k, p) and targets z (k,) of task t."""
         for block in self.blocks:
-            place = np.flatnonzero(block.tasks == t)
-            if place.size:
-                return block.R[place[0] if len(block.R) > 1 else 0], block.z[place[0]]
+            positions = np.flatnonzero(block.tasks == t)
+            if positions.size:
+                return block.R[positions[0] if len(block.R) > 1 else 0], block.z[
+                    positions[0]
+                ]
         raise IndexError(f"no task {t}")
 
     def can_differ(self, intercept: bool) -> Array:
@@ -198,7 +200,7 @@ class Columns:
         if not intercept:
             size = np.sqrt(np.square(std) + np.square(mean))
             return cls(0.0 * mean, np.where(size > 0, size, 1.0), 0.0, False)
-        # A constant column says nothing beside the intercept: an infinite scale makes it zero.
+        # A constant column adds nothing to the intercept: an infinite scale makes it zero.
         return cls(mean, np.where(varies, std, np.inf), center, True)
 
     @property
@@ -209,18 +211,22 @@ class Columns:
     def apply(self, X: Array) -> Array:
         """Return standardised rows (n, p), the intercept in front."""
         scaled = (X - self.mean) / self.scale
-        return np.column_stack([np.ones(len(X)), scaled]) if self.intercept else scaled
+        if self.intercept:
+            return np.column_stack([np.ones(len(X)), scaled])
+        return scaled
 
     def back(self) -> Array:
         """Return the matrix (d + 1, p) that turns standardised coefficients into intercept and slopes in units of X.
 
         Without an intercept its first row is zero.
         """
-        d, first = len(self.mean), int(self.intercept)
+        d = len(self.mean)
+        first = int(self.intercept)
         L = np.zeros((d + 1, d + first))
         L[1:, first:] = np.diag(1.0 / self.scale)
         if first:
-            L[0, 0], L[0, 1:] = 1.0, -self.mean / self.scale
+            L[0, 1:] = -self.mean / self.scale
+            L[0, 0] = 1.0
         return L
 
 
@@ -234,20 +240,27 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
     columns = _columns(data, X, weights, intercept)
     y = data.targets - columns.center
     if data.uniform:
-        root = None if data.weights is None else np.sqrt(data.weights)[:, None]
+        if data.weights is None:
+            root = None
+        else:
+            root = np.sqrt(data.weights)[:, None]
         A = columns.apply(X)
         R, z, rest = _shared(*(a if root is None else root * a for a in (A, y)))
         total = float(data.n_rows if data.weights is None else data.weights.sum())
-        blocks, n, rows = (
-            [Block(np.arange(data.n_tasks), R, z)],
-            np.full(data.n_tasks, total),
-            total,
-        )
+        blocks = [Block(np.arange(data.n_tasks), R, z)]
+        n = np.full(data.n_tasks, total)
+        rows = total
     else:
         take = _taker(data, X, y, weights, columns)
         blocks, rest = _factorised(take, data.sizes, X.shape[1] + int(intercept))
-        n = data.sizes.astype(float) if weights is None else data.sum_by_task(weights)
-        rows = float(n.sum()) if data.offsets is not None else float(n.max())
+        if weights is None:
+            n = data.sizes.astype(float)
+        else:
+            n = data.sum_by_task(weights)
+        if data.offsets is not None:
+            rows = float(n.sum())
+        else:
+            rows = float(n.max())
     return Compressed(
         blocks, rest, n, rows, _variance(blocks, rest, n, columns.intercept)
     ), columns
@@ -258,13 +271,13 @@ def _columns(
 ) -> Columns:
     """Return means and scales over the rows of all tasks, the targets about their mean over all."""
     if weights is None:
-        w, center = np.full(len(X), 1.0 / len(X)), float(data.targets.mean())
+        w = np.full(len(X), 1.0 / len(X))
+        center = float(data.targets.mean())
     else:
-        w, center = (
-            weights if weights.ndim == 1 else weights.sum(axis=1),
-            float((weights * data.targets).sum()),
-        )
-        w, center = w / w.sum(), center / float(weights.sum())
+        w = weights if weights.ndim == 1 else weights.sum(axis=1)
+        center = float((weights * data.targets).sum())
+        w = w / w.sum()
+        center = center / float(weights.sum())
     mean = w @ X
     return Columns.of_moments(mean, w @ np.square(X - mean), center, intercept)
 
@@ -288,7 +301,8 @@ def _taker(
     data: TaskData, X: Array, y: Array, weights: Array | None, columns: Columns
 ) -> Callable[[Array, int], Array]:
     """Return a function (tasks, n) -> their rows [A y], padded with zeros to n."""
-    offsets, sizes = data.offsets, data.sizes
+    offsets = data.offsets
+    sizes = data.sizes
 
     def take(tasks: Array, n: int) -> Array:
         inside = np.arange(n) < sizes[tasks, None]
@@ -296,9 +310,10 @@ def _taker(
             rows = (offsets[tasks, None] + np.arange(n))[inside]
             entry: Any = rows
         else:  # a shared design with entries missing, or weights of their own
-            observed = (
-                np.ones(y.shape, dtype=bool) if data.observed is None else data.observed
-            )
+            if data.observed is None:
+                observed = np.ones(y.shape, dtype=bool)
+            else:
+                observed = data.observed
             rows = np.concatenate([np.flatnonzero(observed[:, t]) for t in tasks])
             entry = (rows, np.repeat(tasks, sizes[tasks]))
         flat = np.column_stack([columns.apply(X[rows]), y[entry]])
@@ -314,16 +329,17 @@ def _taker(
 def _factorised(
     take: Callable[[Array, int], Array], sizes: Array, p: int
 ) -> tuple[list[Block], Array]:
-    """Return blocks of tasks of about the same number of rows, and the rest of every task."""
+    """Return blocks of tasks of about the same number of rows, and the rest of each task."""
     rest = np.zeros(len(sizes))
     lengths = np.minimum(sizes, p)
-    most = int(lengths.max())
+    max_length = int(lengths.max())
     split = (
-        len(lengths) * float(most) ** 2 > _WASTE * np.square(lengths, dtype=float).sum()
+        len(lengths) * float(max_length) ** 2
+        > _WASTE * np.square(lengths, dtype=float).sum()
     )
     pieces: dict[int, list[Block]] = {}
     for tasks, n in by_length(sizes, p + 1, _BATCH):
-        k = min(1 << (n - 1).bit_length(), most) if split else most
+        k = min(1 << (n - 1).bit_length(), max_length) if split else max_length
         rows = take(tasks, n)
         if n > p:
             rows = np.asarray(np.linalg.qr(rows, mode="r"))
@@ -332,7 +348,7 @@ def _factorised(
         out = np.zeros((len(tasks), k, p + 1))
         out[:, : rows.shape[1]] = rows
         pieces.setdefault(k, []).append(Block(tasks, out[:, :, :p], out[:, :, p]))
-    return [_joined(found) for found in pieces.values()], rest
+    return [_joined(piece) for piece in pieces.values()], rest
 
 
 def by_length(sizes: Array, width: int, batch: int) -> list[tuple[Array, int]]:
@@ -341,13 +357,13 @@ def by_length(sizes: Array, width: int, batch: int) -> list[tuple[Array, int]]:
     A batch has at most `batch` numbers once all tasks are padded; tasks without rows are left out.
     """
     power = np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
-    found = []
+    batches = []
     for size in np.unique(power[sizes > 0]):
         mine = np.flatnonzero((power == size) & (sizes > 0))
         n = int(sizes[mine].max())
         step = max(1, batch // (n * width))
-        found += [(mine[i : i + step], n) for i in range(0, len(mine), step)]
-    return found
+        batches += [(mine[i : i + step], n) for i in range(0, len(mine), step)]
+    return batches
 
 
 def _joined(blocks: list[Block]) -> Block:
@@ -407,11 +423,14 @@ def of_statistics(
 
 def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
     """Return X'X (G, p, p), X'y (T, p) and y'y (T,) of standardised rows."""
-    w, one = s.weight, 1.0 / columns.scale
-    shift = (columns.mean - s.x_shift) * one  # of the columns that the sums are about
-    x = s.x * one
+    w = s.weight
+    inverse_scale = 1.0 / columns.scale
+    shift = (
+        columns.mean - s.x_shift
+    ) * inverse_scale  # of the columns that the sums are about
+    x = s.x * inverse_scale
     xx = (
-        s.xx * np.outer(one, one)
+        s.xx * np.outer(inverse_scale, inverse_scale)
         - x[:, :, None] * shift
         - shift[:, None] * x[:, None, :]
     )
@@ -419,7 +438,7 @@ def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
     moved = x - w[:, None] * shift
     up = s.y_shift - columns.center
     y, yy = s.y + w * up, s.yy + 2 * up * s.y + w * np.square(up)
-    xy = s.xy.T * one + up[:, None] * x - y[:, None] * shift
+    xy = s.xy.T * inverse_scale + up[:, None] * x - y[:, None] * shift
     if not columns.intercept:
         return xx, xy, yy
     G, d = x.shape
@@ -436,6 +455,9 @@ def _roots(S: Array, c: Array) -> tuple[Array, Array]:
     root = np.sqrt(np.where(kept, values, 0.0))
     k = max(int(kept.sum(axis=1).max()), 1)
     R = (root[:, :, None] * vectors.transpose(0, 2, 1))[:, p - k :]
-    inner = np.matmul(c[:, None, :], vectors)[:, 0] if len(S) > 1 else c @ vectors[0]
+    if len(S) > 1:
+        inner = np.matmul(c[:, None, :], vectors)[:, 0]
+    else:
+        inner = c @ vectors[0]
     z = np.where(kept, inner / np.where(kept, root, 1.0), 0.0)
     return np.ascontiguousarray(R), np.ascontiguousarray(z[:, p - k :])

@@ -15,10 +15,10 @@ from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.compress import Compressed, weighted
 from mtlrun.solvers.hierarchical.covariance import (
     CovarianceModel,
-    Factor,
-    Full,
-    Tied,
-    factored,
+    FactorCovariance,
+    FullCovariance,
+    GroupedVariances,
+    lbfgs,
     newton,
 )
 from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Targets that a variance parameter needs.
 TARGETS = 10.0
-#: A flat mean needs so many rows per column; with fewer it has a ridge prior.
+#: Rows per column that a flat mean needs; with fewer it has a ridge prior.
 ROWS_PER_MEAN = 3.0
 
 
@@ -59,14 +59,18 @@ class HierarchicalProblem:
 
     def marginal(self, random: Array | None = None) -> Marginal:
         """Return D with these random columns, by default all that may differ."""
-        shrunk = np.arange(int(self.intercept), self.data.p) if self.shrink else None
+        shrunk = None
+        if self.shrink:
+            shrunk = np.arange(int(self.intercept), self.data.p)
         return Marginal(
             self.data, self.random if random is None else random, self.method, shrunk
         )
 
-    def tied(self, m: Marginal, name: str) -> Tied:
+    def grouped_variances(self, m: Marginal, name: str) -> GroupedVariances:
         """Return the structure "none", "intercept", "scalar" or "diagonal" of the random columns of `m`."""
-        return covariance.tied(name, m.scale, (m.random == 0) & self.intercept)
+        return covariance.grouped_variances(
+            name, m.scale, (m.random == 0) & self.intercept
+        )
 
 
 class Result(CovarianceModel[Marginal, MarginalValue]):
@@ -84,7 +88,7 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
     ----------
     problem : HierarchicalProblem
     name : str
-        none, intercept, scalar, diagonal, full, factor (as many directions beside a diagonal as pay) or auto.
+        none, intercept, scalar, diagonal, full, factor (a diagonal plus as many directions as pay) or auto.
     """
     if problem.data.T == 1 or not len(problem.random):
         name = "none"  # a single task does not differ from its mean
@@ -92,7 +96,10 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
         return automatic(problem)
     if name == "factor":
         return grown(
-            problem, fit_covariance(problem, "diagonal"), covariance.MOST_RANK, forced=1
+            problem,
+            fit_covariance(problem, "diagonal"),
+            covariance.MAX_RANK,
+            n_forced=1,
         )
     if name == "full":
         return _full(problem, fit_covariance(problem, "diagonal"))
@@ -104,7 +111,7 @@ def _tied(problem: HierarchicalProblem, name: str) -> Result:
         m = problem.marginal(np.zeros(1 if name == "intercept" else 0, dtype=int))
     else:
         m = problem.marginal()
-    structure = problem.tied(m, name)
+    structure = problem.grouped_variances(m, name)
     return Result(
         name,
         m,
@@ -115,51 +122,57 @@ def _tied(problem: HierarchicalProblem, name: str) -> Result:
 
 def _full(problem: HierarchicalProblem, base: Result) -> Result:
     """Fit any covariance, from a diagonal one and from the identity where they end in different minima."""
-    m, structure = base.m, Full(base.m.scale)
+    m, structure = base.m, FullCovariance(base.m.scale)
     options: dict[str, Any] = {
         "kappa": base.fit.value.kappa,
         "tol": problem.tol,
         "max_iter": 10 * problem.max_iter,
     }
     fits = [
-        factored(m, structure, structure.of(theta), **options)
+        lbfgs(m, structure, structure.from_covariance(theta), **options)
         for theta in (base.fit.value.Theta, m.scale)
     ]
-    evaluations = sum(fit.evaluations for fit in fits)
+    n_evaluations = sum(fit.n_evaluations for fit in fits)
     best = min(fits, key=lambda fit: fit.value.criterion)
     return Result(
         "full",
         m,
         structure,
-        replace(best, evaluations=evaluations + base.fit.evaluations),
+        replace(best, n_evaluations=n_evaluations + base.fit.n_evaluations),
     )
 
 
 def grown(
-    problem: HierarchicalProblem, base: Result, most: int, forced: int = 0
+    problem: HierarchicalProblem, base: Result, max_rank: int, n_forced: int = 0
 ) -> Result:
-    """Add directions to a scalar or diagonal covariance while each pays (see `directed`)."""
+    """Add directions to a scalar or diagonal covariance (see `add_directions`)."""
     m = base.m
 
-    def gradient(now: Result) -> Array:
-        Theta = now.fit.value.Theta
-        return m(np.diag(Theta) if Theta.ndim == 1 else Theta, now.fit.value.kappa).G
+    def gradient(model: Result) -> Array:
+        Theta = model.fit.value.Theta
+        if Theta.ndim == 1:
+            Theta = np.diag(Theta)
+        return m(Theta, model.fit.value.kappa).G
 
-    def fit(now: Result, structure: Factor, x: Array) -> Result:
-        options: dict[str, Any] = {
-            "kappa": now.fit.value.kappa,
-            "tol": problem.tol,
-            "max_iter": 5 * problem.max_iter,
-        }
-        return Result(
-            f"{base.name}+{structure.rank}",
+    def fit(model: Result, structure: FactorCovariance, x: Array) -> Result:
+        covariance_fit = lbfgs(
             m,
             structure,
-            factored(m, structure, x, **options),
+            x,
+            kappa=model.fit.value.kappa,
+            tol=problem.tol,
+            max_iter=5 * problem.max_iter,
         )
+        return Result(f"{base.name}+{structure.rank}", m, structure, covariance_fit)
 
-    return covariance.directed(
-        base, gradient, fit, most, forced, length=0.5, least=1e-2
+    return covariance.add_directions(
+        base,
+        gradient,
+        fit,
+        max_rank=max_rank,
+        n_forced=n_forced,
+        initial_length=0.5,
+        min_std=1e-2,
     )
 
 
@@ -168,21 +181,26 @@ def automatic(problem: HierarchicalProblem) -> Result:
 
     A structure is tried where there are `TARGETS` targets per parameter.
     """
-    most = problem.data.N / TARGETS
+    max_parameters = problem.data.N / TARGETS
     level = problem.intercept and 0 in problem.random
     sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": len(problem.random)}
     tried = [
-        name for name, size in sizes.items() if size <= most or name == "intercept"
+        name
+        for name, size in sizes.items()
+        if size <= max_parameters or name == "intercept"
     ]
     if not level:
         tried = [name for name in tried if name != "intercept"] or ["scalar"]
-    found = {name: fit_covariance(problem, name) for name in tried}
-    best = min(found.values(), key=lambda result: result.aic)
-    base = found.get("scalar", best) if best.name == "intercept" else best
+    fits = {name: fit_covariance(problem, name) for name in tried}
+    best = min(fits.values(), key=lambda result: result.aic)
+    if best.name == "intercept":
+        base = fits.get("scalar", best)
+    else:
+        base = best
     p = len(base.m.random)
     rank = int(
         min(
-            (most - base.fit.parameters) / p,
+            (max_parameters - base.fit.n_free_parameters) / p,
             p // 2,
             problem.data.T // covariance.TASKS_PER_DIRECTION,
         )
@@ -190,7 +208,7 @@ def automatic(problem: HierarchicalProblem) -> Result:
     if base.name in ("scalar", "diagonal") and rank > 0:
         best = min(
             best,
-            grown(problem, base, min(rank, covariance.MOST_RANK)),
+            grown(problem, base, min(rank, covariance.MAX_RANK)),
             key=lambda result: result.aic,
         )
     return best
@@ -201,24 +219,32 @@ def automatic(problem: HierarchicalProblem) -> Result:
 # One or two standard deviations integrated instead of maximised: of few tasks a maximum says too little.
 
 #: Points per standard deviation, and the rise of the criterion at which the range ends.
-POINTS, RISE = 7, 16.0
-#: "auto": so many tasks, and columns, at most.
-FEW_TASKS, FEW_COLUMNS = 10, 256
+POINTS = 7
+RISE = 16.0
+#: Maximum numbers of tasks, and of columns, for "auto".
+FEW_TASKS = 10
+FEW_COLUMNS = 256
 # Standard deviations, in units of the structure, beyond which a range is not followed, and below which it begins at 0.
-_LARGEST, _SMALLEST = 1e3, 1e-2
+_LARGEST = 1e3
+_SMALLEST = 1e-2
 # Points of less weight are left out.
 _LIGHT = 1e-4
 
 
 def can_integrate(result: Result) -> bool:
     """Whether a model has one or two variances, which the rows say something about."""
-    return isinstance(result.structure, Tied) and 1 <= result.structure.size <= 2
+    return (
+        isinstance(result.structure, GroupedVariances)
+        and 1 <= result.structure.n_parameters <= 2
+    )
 
 
 def integrated(result: Result) -> Posterior:
     """Return the posterior with the standard deviations of `result` integrated out; `Sigma` and `s2` are means."""
-    m, structure, kappa = result.m, result.structure, result.fit.value.kappa
-    assert isinstance(structure, Tied)
+    m = result.m
+    structure = result.structure
+    kappa = result.fit.value.kappa
+    assert isinstance(structure, GroupedVariances)
     x = result.fit.x
 
     def at(roots: Array) -> MarginalValue:
@@ -281,7 +307,7 @@ def _axis(
 
 
 def _mixed(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
-    """Return the moments of a mixture of posteriors; the noise is that of a t distribution with nu degrees."""
+    """Return the moments of a mixture of posteriors; the noise follows a t distribution with nu degrees."""
     W = _mean(weights, [part.W for part in parts])
     mu = _mean(weights, [part.mu for part in parts])
     around = [
@@ -293,7 +319,8 @@ def _mixed(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
     wider = nu / (nu - 2) if nu > 4 else 2.0
     s2 = float(weights @ np.array([part.s2 for part in parts])) * wider
     Sigma = _mean(weights, [part.Sigma for part in parts])
-    explicit, new = _mean(weights, around), _mean(weights, news)
+    explicit = _mean(weights, around)
+    new = _mean(weights, news)
     return Posterior(
         W, mu, _mean(weights, means), Sigma, s2, parts[0].data, explicit, new
     )
@@ -325,8 +352,10 @@ def _outer(a: Array) -> Array:
 
 #: Degrees of freedom r that are tried, infinity before them, until they fit worse.
 DEGREES = (64.0, 32.0, 16.0, 8.0, 4.0, 3.0)
-# Halvings of a step, the longest one in log v, and the predicted gain below which a step lowers nothing but rounding.
-_HALVINGS, _LONGEST, _ROUNDING = 25, 2.0, 1e-5
+# Halvings of a step, the longest one in log v, and the predicted reduction below which a step lowers nothing but rounding.
+_HALVINGS = 25
+_LONGEST = 2.0
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -345,12 +374,12 @@ class OwnNoise:
         r; infinite where the noises do not differ.
     path : list of float
         F of the iterates for this r; it never rises.
-    gain : float
+    predicted_reduction : float
         By how much a further step would lower F, as its model says.
     converged : bool
     criterion : float
         Minus twice the logarithm of the likelihood, v integrated out.
-    evaluations : int
+    n_evaluations : int
     """
 
     result: Result
@@ -358,31 +387,34 @@ class OwnNoise:
     mean: Array
     degrees: float
     path: list[float]
-    gain: float
+    predicted_reduction: float
     converged: bool
     criterion: float
-    evaluations: int
+    n_evaluations: int
 
     @classmethod
     def none(cls, result: Result) -> OwnNoise:
         """Return a model whose tasks have one noise."""
-        fit, one = result.fit, np.ones(result.m.data.T)
+        fit = result.fit
+        ones = np.ones(result.m.data.T)
         return cls(
             result,
-            one,
-            one,
+            ones,
+            ones,
             np.inf,
             fit.path,
-            fit.gain,
+            fit.predicted_reduction,
             fit.converged,
             result.criterion,
-            fit.evaluations,
+            fit.n_evaluations,
         )
 
     @property
     def of_new_task(self) -> float:
         """Mean of v for a task without rows."""
-        return 1.0 if np.isinf(self.degrees) else self.degrees / (self.degrees - 2)
+        if np.isinf(self.degrees):
+            return 1.0
+        return self.degrees / (self.degrees - 2)
 
 
 def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
@@ -400,7 +432,7 @@ def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
         if last.criterion >= best.criterion:
             break
         best = last
-    return replace(best, evaluations=last.evaluations)
+    return replace(best, n_evaluations=last.n_evaluations)
 
 
 def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> OwnNoise:
@@ -408,31 +440,35 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
 
     Every step is one of Newton in log v, s2 profiled; the covariance is fitted again at every point.
     """
-    v, result, evaluations = start.v, start.result, start.evaluations
+    v = start.v
+    result = start.result
+    n_evaluations = start.n_evaluations
     if np.isinf(start.degrees):
         result = _again(problem, result, v)
-    path, gain, converged = [_objective(result, v, degrees)], np.inf, False
+    path = [_objective(result, v, degrees)]
+    reduction = np.inf
+    converged = False
     for _ in range(problem.max_iter):
         g, h, u = _slopes(result, v)
-        step, gain = _step(
+        step, reduction = _step(
             g + degrees * (1 - 1 / v), np.maximum(h, u) + degrees / v, u, result.m.nu
         )
-        gain += max(result.fit.gain, 0.0)
-        if gain < problem.tol:
+        reduction += max(result.fit.predicted_reduction, 0.0)
+        if reduction < problem.tol:
             converged = True
             break
-        found = None
+        accepted = None
         for k in range(_HALVINGS):
             new = v * np.exp(0.5**k * np.clip(step, -_LONGEST, _LONGEST))
             other = _again(problem, result, new)
-            evaluations += other.fit.evaluations
+            n_evaluations += other.fit.n_evaluations
             if _objective(other, new, degrees) < path[-1]:
-                found = new, other
+                accepted = new, other
                 break
-        if found is None:
-            converged = gain < _ROUNDING
+        if accepted is None:
+            converged = reduction < _ROUNDING
             break
-        v, result = found
+        v, result = accepted
         path.append(_objective(result, v, degrees))
     after = degrees + _slopes(result, v)[1]
     criterion = path[-1] + float(np.log(after / (4 * np.pi)).sum())
@@ -442,18 +478,19 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
         v * after / (after - 2),
         degrees,
         path,
-        gain,
+        reduction,
         converged,
         criterion,
-        evaluations,
+        n_evaluations,
     )
 
 
 def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
     """Fit the covariance again, of the same structure and from where it was, to rows divided by the roots of v."""
     m = replace(problem, data=weighted(problem.data, v)).marginal(result.m.random)
-    kappa, tol = result.fit.value.kappa, problem.tol
-    if isinstance(result.structure, Tied):
+    kappa = result.fit.value.kappa
+    tol = problem.tol
+    if isinstance(result.structure, GroupedVariances):
         start = result.fit.x
         fit = newton(
             m,
@@ -464,7 +501,7 @@ def _again(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
             max_iter=problem.max_iter,
         )
     else:
-        fit = factored(
+        fit = lbfgs(
             m,
             result.structure,
             result.fit.x,
@@ -485,12 +522,16 @@ def _objective(result: Result, v: Array, degrees: float) -> float:
 
 def _slopes(result: Result, v: Array) -> tuple[Array, Array, Array]:
     """Return for every task the derivative of D + n log v in log v, its expected second one, and squares / s2."""
-    m, value, data = result.m, result.fit.value, result.m.data
-    W, Theta = posterior_of(m, value).W, value.Theta
+    data = result.m.data
+    value = result.fit.value
+    m = result.m
+    W = posterior_of(m, value).W
+    Theta = value.Theta
     seen, second, mean = (np.empty(data.T) for _ in range(3))
     u = data.rest / value.s2
     for block, q in zip(data.blocks, value.Q, strict=True):
-        RJ, qj = block.R[:, :, m.random], q[:, :, m.random]
+        RJ = block.R[:, :, m.random]
+        qj = q[:, :, m.random]
         half, moved = (
             (qj * Theta, RJ * Theta) if Theta.ndim == 1 else (qj @ Theta, RJ @ Theta)
         )
@@ -510,6 +551,7 @@ def _step(g: Array, h: Array, u: Array, nu: float) -> tuple[Array, float]:
     The second part is how s2 follows when all noises move together. It is positive definite: h > u, and the u add up to
     no more than nu.
     """
-    by, against = g / h, u / h
+    by = g / h
+    against = u / h
     step = -(by + against * float(u @ by) / (nu - float(u @ against)))
     return step, -0.5 * float(g @ step)

@@ -31,7 +31,8 @@ from mtlrun.solvers.hierarchical.logistic import (
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Numbers drawn at a time; singular values below this, relative to the largest, are zero.
-_DRAWN, _ZERO = 1 << 23, 1e-9
+_DRAWN = 1 << 23
+_ZERO = 1e-9
 
 
 class SignificanceTest(NamedTuple):
@@ -54,21 +55,20 @@ class SignificanceTest(NamedTuple):
 class _Projected:
     """Rows without what the columns `own` explain task by task; pooled columns that are left are fixed effects."""
 
-    def __init__(self, data: Compressed, own: Array) -> None:
+    def __init__(self, data: Compressed, untested: Array) -> None:
         self.data = data
-        self.bases = [_basis(block.R[:, :, own]) for block in data.blocks]
-        rest = np.setdiff1d(np.arange(data.p), own)
+        self.bases = [_basis(block.R[:, :, untested]) for block in data.blocks]
+        rest = np.setdiff1d(np.arange(data.p), untested)
         X = [self.inside(k, block.R[:, :, rest]) for k, block in enumerate(data.blocks)]
         S = sum(
             block.copies * np.tensordot(x, x, ([0, 1], [0, 1]))
             for block, x in zip(data.blocks, X, strict=True)
         )
         values, vectors = np.linalg.eigh(np.asarray(S))
-        kept = (
-            values > _ZERO * max(values[-1], 1e-300)
-            if len(values)
-            else np.zeros(0, dtype=bool)
-        )
+        if len(values):
+            kept = values > _ZERO * max(values[-1], 1e-300)
+        else:
+            kept = np.zeros(0, dtype=bool)
         self.fixed = [x @ (vectors[:, kept] / np.sqrt(values[kept])) for x in X]
 
     def inside(self, k: int, B: Array) -> Array:
@@ -77,7 +77,7 @@ class _Projected:
         return B - U @ (U.transpose(0, 2, 1) @ B)
 
     def residuals(self, Z: list[Array]) -> list[Array]:
-        """Return targets (m, rows, any) of every block without own and fixed effects."""
+        """Return targets (m, rows, any) of each block without own and fixed effects."""
         inner = [self.inside(k, z) for k, z in enumerate(Z)]
         seen = sum(
             np.tensordot(_all(x, z), z, ([0, 1], [0, 1]))
@@ -87,11 +87,11 @@ class _Projected:
 
     def rank(self) -> float:
         """Return how many numbers own and fixed effects take."""
-        own = sum(
+        task_rank = sum(
             block.copies * float((np.square(U).sum(axis=1) > 0.5).sum())
             for block, U in zip(self.data.blocks, self.bases, strict=True)
         )
-        return own + self.fixed[0].shape[2]
+        return task_rank + self.fixed[0].shape[2]
 
 
 def _all(x: Array, z: Array) -> Array:
@@ -109,10 +109,10 @@ def _basis(R: Array) -> Array:
 
 
 def score_test(
-    data: Compressed, tested: Array, own: Array, draws: int = 999, seed: int = 0
+    data: Compressed, tested: Array, untested: Array, draws: int = 999, seed: int = 0
 ) -> SignificanceTest:
-    """Test whether the columns `tested` have one coefficient for all tasks, while those in `own` may differ."""
-    projected = _Projected(data, own)
+    """Test whether the columns `tested` have one coefficient for all tasks, while those in `untested` may differ."""
+    projected = _Projected(data, untested)
     Z = [
         projected.inside(k, block.R[:, :, tested])
         for k, block in enumerate(data.blocks)
@@ -144,7 +144,9 @@ def score_test(
     seen = float(
         statistic([block.z[:, :, None] for block in data.blocks], data.rest.sum())[0]
     )
-    rng, above, done = np.random.default_rng(seed), 0, 0
+    rng = np.random.default_rng(seed)
+    above = 0
+    done = 0
     size = max(
         1, min(draws, int(_DRAWN / max(sum(block.z.size for block in data.blocks), 1)))
     )
@@ -161,11 +163,9 @@ def score_test(
             ).sum()
         )
         done += m
-    return (
-        SignificanceTest(seen, (1 + above) / (draws + 1))
-        if np.isfinite(seen)
-        else SignificanceTest(seen, np.nan)
-    )
+    if np.isfinite(seen):
+        return SignificanceTest(seen, (1 + above) / (draws + 1))
+    return SignificanceTest(seen, np.nan)
 
 
 def _real(block: Block) -> Array:
@@ -173,10 +173,10 @@ def _real(block: Block) -> Array:
     return np.square(block.R).sum(axis=2) > 0
 
 
-def f_test(data: Compressed, tested: Array, own: Array) -> SignificanceTest:
+def f_test(data: Compressed, tested: Array, untested: Array) -> SignificanceTest:
     """Test the same hypothesis by sums of squares with and without a coefficient per task for the columns `tested`."""
     (small, d0), (large, d1) = (
-        _left(data, columns) for columns in (own, np.union1d(own, tested))
+        _left(data, columns) for columns in (untested, np.union1d(untested, tested))
     )
     if d1 <= 0 or d0 <= d1 or large <= 0:
         return SignificanceTest(np.nan, np.nan)
@@ -184,8 +184,8 @@ def f_test(data: Compressed, tested: Array, own: Array) -> SignificanceTest:
     return SignificanceTest(float(F), float(f_distribution.sf(F, d0 - d1, d1)))
 
 
-def _left(data: Compressed, own: Array) -> tuple[float, float]:
-    projected = _Projected(data, own)
+def _left(data: Compressed, untested: Array) -> tuple[float, float]:
+    projected = _Projected(data, untested)
     e = projected.residuals([block.z[:, :, None] for block in data.blocks])
     return float(
         data.rest.sum() + sum(np.square(r).sum() for r in e)
@@ -208,7 +208,7 @@ def ratio_test(
     if not draws:
         return SignificanceTest(statistic, half_chi2(statistic))
     rng = np.random.default_rng(seed)
-    more = 0
+    n_larger = 0
     for _ in range(draws):
         table = _simulated(small, rng)
         again = HierarchicalProblem(
@@ -219,12 +219,15 @@ def ratio_test(
             problem.shrink,
             1e-6,
         )
-        one = fit_covariance(again, "diagonal")
-        more += (
-            max(_without(again, one, tested).criterion - one.criterion, 0.0)
+        alternative = fit_covariance(again, "diagonal")
+        n_larger += (
+            max(
+                _without(again, alternative, tested).criterion - alternative.criterion,
+                0.0,
+            )
             >= statistic
         )
-    return SignificanceTest(statistic, (1 + more) / (draws + 1))
+    return SignificanceTest(statistic, (1 + n_larger) / (draws + 1))
 
 
 def ratio_tests(problem: HierarchicalProblem, columns: Array) -> list[SignificanceTest]:
@@ -239,7 +242,9 @@ def ratio_tests(problem: HierarchicalProblem, columns: Array) -> list[Significan
 
 def half_chi2(statistic: float) -> float:
     """Return the p-value of a likelihood ratio of one variance, which may not be negative."""
-    return float(0.5 * chi2.sf(statistic, 1)) if statistic > 0 else 1.0
+    if statistic > 0:
+        return float(0.5 * chi2.sf(statistic, 1))
+    return 1.0
 
 
 def holm(p: list[float], family: int | None = None) -> list[float]:
@@ -251,7 +256,8 @@ def holm(p: list[float], family: int | None = None) -> list[float]:
     values = np.array(p, dtype=float)
     n_tests = int(np.isfinite(values).sum())
     size = max(family or 0, n_tests)
-    out, last = np.full(len(values), np.nan), 0.0
+    out = np.full(len(values), np.nan)
+    last = 0.0
     for rank, i in enumerate(np.argsort(values, kind="stable")[:n_tests]):
         last = max(last, min(1.0, values[i] * (size - rank)))
         out[i] = last
@@ -262,8 +268,9 @@ def _without(problem: HierarchicalProblem, large: Result, tested: Array) -> Resu
     """Fit the diagonal without the variances of some columns, from the fit with them."""
     stay = np.flatnonzero(~np.isin(problem.random, tested))
     m = problem.marginal(problem.random[stay])
-    structure = problem.tied(m, "diagonal")
-    start, kappa = np.maximum(large.fit.x[stay], 1e-3), large.fit.value.kappa
+    structure = problem.grouped_variances(m, "diagonal")
+    start = np.maximum(large.fit.x[stay], 1e-3)
+    kappa = large.fit.value.kappa
     fit = newton(
         m,
         structure,
@@ -277,10 +284,13 @@ def _without(problem: HierarchicalProblem, large: Result, tested: Array) -> Resu
 
 def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
     """Draw compressed tasks of the same designs from a fitted model with a diagonal covariance."""
-    data, v, m = result.m.data, result.fit.value, result.m
+    data = result.m.data
+    v = result.fit.value
+    m = result.m
     W = np.repeat(v.mu[None], data.T, axis=0)
     W[:, m.random] += rng.normal(size=(data.T, len(m.random))) * np.sqrt(v.s2 * v.Theta)
-    blocks, rest = [], np.zeros(data.T)
+    blocks = []
+    rest = np.zeros(data.T)
     for block in data.blocks:
         real = np.broadcast_to(_real(block), block.z.shape)
         mean = np.matmul(
@@ -315,7 +325,7 @@ def test_of_all(problem: LogisticProblem) -> SignificanceTest:
 
 
 def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
-    """Test whether slopes differ, while levels may: a variance of levels against one of slopes beside it."""
+    """Test whether slopes differ when levels may: variances of levels and slopes against one of levels."""
     small = pooled(problem)
     if problem.intercept and 0 in problem.m.random:
         small = grown(problem, small, "intercept")
@@ -331,13 +341,13 @@ def tests_of_columns(
 
 
 def _judged(small: LaplaceFit, large: LaplaceFit) -> SignificanceTest:
-    """Compare a model with one that has one or two variances more."""
+    """Compare a model with a larger one, with one or two more variances."""
     if large.m.T == 1:
         return SignificanceTest(
             np.nan, np.nan
         )  # a single task does not differ from its mean
     ratio = max(small.criterion - large.criterion, 0.0)
-    if large.structure.size - small.structure.size != 2 or ratio == 0:
+    if large.structure.n_parameters - small.structure.n_parameters != 2 or ratio == 0:
         return SignificanceTest(ratio, half_chi2(ratio))
     return SignificanceTest(
         ratio, float(0.5 * chi2.sf(ratio, 1) + 0.25 * chi2.sf(ratio, 2))

@@ -39,11 +39,11 @@ from mtlrun.solvers.hierarchical.compress import (
 )
 from mtlrun.solvers.hierarchical.covariance import (
     CovarianceModel,
-    Factor,
+    FactorCovariance,
     Fit,
-    Full,
+    FullCovariance,
+    GroupedVariances,
     Structure,
-    Tied,
 )
 from mtlrun.solvers.hierarchical.label_posterior import (
     LabelPosterior,
@@ -60,13 +60,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _BATCH = 1 << 21
 #: Standard deviation, in log-odds, of a prior that says nothing.
 VAGUE = 100.0
-#: Prices of the mean and of the variance of the level, as shares of those of slopes.
+#: Prices of the mean and of the variance of the level, as shares of the prices of slopes.
 #: Classes may be rare, which is a matter of the mean; and levels of tasks differ by
 #: more than slopes per standard deviation do.
-LEVEL_MEAN_SHARE, LEVEL_VARIANCE_SHARE = 0.02, 0.2
+LEVEL_MEAN_SHARE = 0.02
+LEVEL_VARIANCE_SHARE = 0.2
 #: Newton steps for the modes (or for a model without tasks) and halvings of each; a mode is found when a step would
 #: gain less.
-_STEPS, _HALVINGS, _MODE = 100, 40, 1e-16
+_STEPS = 100
+_HALVINGS = 40
+_MODE = 1e-16
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ class Laplace:
     Attributes
     ----------
     prices : Prices
-    evaluations : int
+    n_evaluations : int
         Calls until now.
     """
 
@@ -182,18 +185,20 @@ class Laplace:
         random: Array,
         ridge: float | Prices = 0.0,
     ) -> None:
-        self.blocks, self.T, self.random = blocks, T, random
+        self.blocks = blocks
+        self.T = T
+        self.random = random
         self.p = blocks[0].X.shape[2]
         if isinstance(ridge, Prices):
             self.prices = ridge
         else:
             self.prices = Prices.equal(ridge, self.p)
-        whole = np.array_equal(random, np.arange(self.p))
+        is_full = np.array_equal(random, np.arange(self.p))
         self._Z = [
-            block.X if whole else np.ascontiguousarray(block.X[:, :, random])
+            block.X if is_full else np.ascontiguousarray(block.X[:, :, random])
             for block in blocks
         ]
-        self.evaluations = 0
+        self.n_evaluations = 0
 
     def with_random(self, random: Array) -> Laplace:
         """Return the criterion of the same rows with other random columns."""
@@ -219,13 +224,17 @@ class Laplace:
 
     def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
         """Return D and its gradient; `v` (T, q) is where the search for the modes starts."""
-        self.evaluations += 1
-        q, S = len(self.random), root(Theta)
+        self.n_evaluations += 1
+        q = len(self.random)
+        S = root(Theta)
         modes = np.zeros((self.T, q)) if v is None else v.copy()
         price_of_mean = self.prices.mean
         price_of_variance = self.prices.variance[self.random]
-        likelihood, G, squares = 0.0, np.diag(price_of_variance), np.zeros((q, q))
-        g_mu, information = 2 * price_of_mean * mu, np.diag(price_of_mean)
+        likelihood = 0.0
+        G = np.diag(price_of_variance)
+        squares = np.zeros((q, q))
+        g_mu = 2 * price_of_mean * mu
+        information = np.diag(price_of_mean)
         for block, Z in zip(self.blocks, self._Z, strict=True):
             part = _evaluated(block, Z, mu, S, modes[block.tasks], self.random)
             modes[block.tasks] = part.v
@@ -256,15 +265,17 @@ class Laplace:
         return full
 
     def alone(self, value: LaplaceValue) -> Array:
-        """Return the coefficients of every task without the others, (T, p); NaN for tasks whose rows do not suffice.
+        """Return the coefficients of each task without the others, (T, p); NaN for tasks whose rows do not suffice.
 
         Each has a prior of its own about the mean, so wide that it only matters where rows say nothing.
         """
         free = self.with_random(np.arange(self.p))
         vague = free(value.mu, np.full(self.p, VAGUE**2))
-        told: Array = np.less(free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE)
+        is_identified: Array = np.less(
+            free.predict_std(vague, np.eye(self.p)), 0.1 * VAGUE
+        )
         return np.where(
-            told.all(axis=1, keepdims=True), free.coefficients(vague), np.nan
+            is_identified.all(axis=1, keepdims=True), free.coefficients(vague), np.nan
         )
 
     def coefficients(self, value: LaplaceValue) -> Array:
@@ -273,7 +284,7 @@ class Laplace:
         W[:, self.random] += value.v @ root(value.Theta)
         return W
 
-    def deviations(self, value: LaplaceValue, L: Array) -> Array:
+    def predict_std(self, value: LaplaceValue, L: Array) -> Array:
         """Return the standard deviations of L w_t, (T, len(L)), given the variances."""
         S = root(value.Theta)
         full = self.covariance(value.Theta)
@@ -284,9 +295,9 @@ class Laplace:
         for block, Z in zip(self.blocks, self._Z, strict=True):
             B = _evaluated(block, Z, value.mu, S, value.v[block.tasks], self.random).B
             left = np.eye(self.p) - full @ B
-            own = full - full @ B @ full + left @ mean @ left.transpose(0, 2, 1)
+            covariances = full - full @ B @ full + left @ mean @ left.transpose(0, 2, 1)
             out[block.tasks] = np.sqrt(
-                np.maximum(np.einsum("kp,mpr,kr->mk", L, own, L), 0.0)
+                np.maximum(np.einsum("kp,mpr,kr->mk", L, covariances, L), 0.0)
             )
         return out
 
@@ -309,7 +320,8 @@ class Laplace:
 
     def leave_one_out(self, value: LaplaceValue) -> Array:
         """Return weighted sums of leave-one-out log losses by task, (T,)."""
-        S, common = root(value.Theta), self._covariances(value, [])
+        S = root(value.Theta)
+        common = self._covariances(value, [])
         sums = np.zeros(self.T)
         for block, Z in zip(self.blocks, self._Z, strict=True):
             part = _evaluated(
@@ -322,7 +334,8 @@ class Laplace:
 
     def separating_columns(self, intercept: bool) -> list[int]:
         """Return the columns of a direction that separates the classes."""
-        rows, labels = [], []
+        rows = []
+        labels = []
         for block in self.blocks:
             has_weight = np.broadcast_to(block.w > 0, block.y.shape)
             X = np.broadcast_to(block.X, (*block.y.shape, self.p))
@@ -351,10 +364,10 @@ def root(Theta: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Part:
-    """What the tasks of a block add to the sums, at their modes.
+    """Contributions of the tasks of a block to the sums, at their modes.
 
     The modes v and D; per task h and r (m, p), B (m, p, p) and eta (m, n). F (m, k, p)
-    with F'F = B is empty unless it was asked for.
+    with F'F = B is empty unless it was requested.
     """
 
     v: Array
@@ -386,11 +399,10 @@ def _evaluated(
     moved = W * (1 - 2 * expit(eta)) * (EM * E).sum(axis=2)
     r = _sums(X, moved - W * _times(EM, _sums(E, moved)))
     XWX = X.transpose(0, 2, 1) @ (W[:, :, None] * X)
-    XWE = (
-        XWX[:, :, random] @ S
-        if basis is None
-        else X.transpose(0, 2, 1) @ (W[:, :, None] * E)
-    )
+    if basis is None:
+        XWE = XWX[:, :, random] @ S
+    else:
+        XWE = X.transpose(0, 2, 1) @ (W[:, :, None] * E)
     B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
     F = np.zeros((len(B), 0, B.shape[2]))
     if rooted and X.shape[1] < X.shape[2]:
@@ -422,12 +434,14 @@ def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, .
     That is eta and the logarithms of the probabilities, their derivatives and the weights W in eta, all (m, n), and
     I + E'WE (m, k, k).
     """
-    eye, turned = np.eye(E.shape[2]), E.transpose(0, 2, 1)
+    eye = np.eye(E.shape[2])
+    turned = E.transpose(0, 2, 1)
     eta = base + _times(E, a)
     log_p = block.w * _log_probability(eta, block.y)
     for step_number in range(_STEPS + 1):
         p = expit(eta)
-        residual, W = block.w * (block.y - p), block.w * p * (1 - p)
+        residual = block.w * (block.y - p)
+        W = block.w * p * (1 - p)
         M = eye + turned @ (W[:, :, None] * E)
         slope = _sums(E, residual) - a
         step = np.linalg.solve(M, slope[:, :, None])[:, :, 0]
@@ -452,14 +466,14 @@ def _halved(
     for _ in range(_HALVINGS):
         new = a + length[:, None] * step
         eta = base + _times(E, new)
-        found = block.w * _log_probability(eta, block.y)
-        worse = found.sum(axis=1) - 0.5 * np.square(new).sum(
+        log_likelihood = block.w * _log_probability(eta, block.y)
+        worse = log_likelihood.sum(axis=1) - 0.5 * np.square(new).sum(
             axis=1
         ) < before - 1e-13 * (1 + np.abs(before))
         if not worse.any():
             break
         length[worse] *= 0.5
-    return new, eta, found, bool((length > 0.5**_HALVINGS).any())
+    return new, eta, log_likelihood, bool((length > 0.5**_HALVINGS).any())
 
 
 def _log_probability(eta: Array, y: Array) -> Array:
@@ -487,10 +501,10 @@ def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
     X = dense(data.X)
     if data.uniform:
         return _shared(columns.apply(X), data)
-    found = [_weighted(data, t) for t in range(data.n_tasks)]
-    sizes = np.array([len(y) for _, y, _ in found])
+    rows = [_weighted(data, t) for t in range(data.n_tasks)]
+    sizes = np.array([len(y) for _, y, _ in rows])
     return [
-        _padded(columns, tasks, found, n)
+        _padded(columns, tasks, rows, n)
         for tasks, n in by_length(sizes, X.shape[1] + 1, _BATCH)
     ]
 
@@ -498,18 +512,22 @@ def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
 def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
     """Return the rows of a task that have a weight, labels 0 and 1, and the weights."""
     X, y, w = data.task(t)
-    weights = np.ones(len(y)) if w is None else np.asarray(w, dtype=float)
+    if w is None:
+        weights = np.ones(len(y))
+    else:
+        weights = np.asarray(w, dtype=float)
     kept = weights > 0
     X = dense(X)
-    return (
-        (X, (y > 0).astype(float), weights)
-        if kept.all()
-        else (X[kept], (y[kept] > 0).astype(float), weights[kept])
-    )
+    if kept.all():
+        return (X, (y > 0).astype(float), weights)
+    return (X[kept], (y[kept] > 0).astype(float), weights[kept])
 
 
 def _padded(
-    columns: Columns, tasks: Array, found: list[tuple[Array, Array, Array]], n: int
+    columns: Columns,
+    tasks: Array,
+    rows_by_task: list[tuple[Array, Array, Array]],
+    n: int,
 ) -> PaddedRows:
     p = len(columns.mean) + int(columns.intercept)
     block = PaddedRows(
@@ -518,9 +536,13 @@ def _padded(
         np.zeros((len(tasks), n)),
         np.zeros((len(tasks), n)),
     )
-    for place, t in enumerate(tasks):
-        X, y, w = found[t]
-        block.X[place, : len(y)], block.y[place, : len(y)], block.w[place, : len(y)] = (
+    for position, t in enumerate(tasks):
+        X, y, w = rows_by_task[t]
+        (
+            block.X[position, : len(y)],
+            block.y[position, : len(y)],
+            block.w[position, : len(y)],
+        ) = (
             columns.apply(X),
             y,
             w,
@@ -530,11 +552,10 @@ def _padded(
 
 def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
     labels = np.ascontiguousarray(data.targets.T > 0).astype(float)
-    w = (
-        np.ones(len(A))
-        if data.weights is None
-        else np.asarray(data.weights, dtype=float)
-    )
+    if data.weights is None:
+        w = np.ones(len(A))
+    else:
+        w = np.asarray(data.weights, dtype=float)
     step = max(1, _BATCH // A.size)
     weights = np.broadcast_to(w, labels.shape)
     cuts = range(0, data.n_tasks, step)
@@ -557,11 +578,13 @@ INFORMATION = 10.0
 LARGEST = 50.0
 # Runs of L-BFGS, each in units of the information where the one before ended.
 _RUNS = 10
-# A root of a variance below this counts as zero, and one that is freed or starts is at least the other.
-_ZERO, _SMALL = 1e-3, 0.05
-# The predicted gain below which a step that lowers nothing is rounding, and the share
+# A root of a variance below this counts as zero; one that starts, or leaves zero, is at least the other.
+_ZERO = 1e-3
+_SMALL = 0.05
+# The predicted reduction below which a step that lowers nothing is rounding, and the share
 # of the criterion that is.
-_ROUNDING, _DIGITS = 1e-5, 1e-14
+_ROUNDING = 1e-5
+_DIGITS = 1e-14
 
 
 class LaplaceFit(CovarianceModel[Laplace, LaplaceValue]):
@@ -586,10 +609,13 @@ class LogisticProblem:
     tol: float = 1e-6
     max_iter: int = 200
 
-    def tied(self, name: str) -> tuple[Laplace, Tied]:
+    def grouped_variances(self, name: str) -> tuple[Laplace, GroupedVariances]:
         """Return the criterion and the structure "intercept", "scalar" or "diagonal"."""
-        random = np.zeros(1, dtype=int) if name == "intercept" else self.m.random
-        structure = covariance.tied(
+        if name == "intercept":
+            random = np.zeros(1, dtype=int)
+        else:
+            random = self.m.random
+        structure = covariance.grouped_variances(
             name, np.ones(len(random)), (random == 0) & self.intercept
         )
         return self.m.with_random(random), structure
@@ -613,28 +639,32 @@ def fit_logistic(problem: LogisticProblem, name: str) -> LaplaceFit:
         return grown(problem, fit, name)
     fit = grown(problem, grown(problem, fit, "scalar"), "diagonal")
     if name == "factor":
-        return directed(problem, fit, covariance.MOST_RANK, forced=1)
-    return full(problem, fit) if name == "full" else fit
+        return add_directions(problem, fit, covariance.MAX_RANK, n_forced=1)
+    if name == "full":
+        return full(problem, fit)
+    return fit
 
 
 def pooled(problem: LogisticProblem) -> LaplaceFit:
     """Fit one logistic model to the rows of all tasks, by Newton steps."""
     m = problem.m.with_random(np.zeros(0, dtype=int))
     value = m(np.zeros(m.p), np.zeros(0))
-    path, gain, converged = [value.criterion], np.inf, False
+    path = [value.criterion]
+    reduction = np.inf
+    converged = False
     for _ in range(_STEPS):
-        step, gain = _mean_step(value)
-        if gain < problem.tol:
+        step, reduction = _mean_step(value)
+        if reduction < problem.tol:
             converged = True
             break
-        better = _shorter(m, value, step)
+        better = _line_search(m, value, step)
         if better is None:
-            converged = gain < _ROUNDING
+            converged = reduction < _ROUNDING
             break
         value = better
         path.append(value.criterion)
-    fit = Fit(value, np.zeros(0), path, gain, converged, m.evaluations, 0)
-    return LaplaceFit("none", m, Tied(np.ones(0), np.zeros(0, int)), fit)
+    fit = Fit(value, np.zeros(0), path, reduction, converged, m.n_evaluations, 0)
+    return LaplaceFit("none", m, GroupedVariances(np.ones(0), np.zeros(0, int)), fit)
 
 
 def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
@@ -643,7 +673,7 @@ def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
     return step, -0.5 * float(step @ value.g_mu)
 
 
-def _shorter(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | None:
+def _line_search(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | None:
     """Return the first of shorter and shorter steps of mu that lowers D, None if none does."""
     for k in range(30):
         new = m(value.mu + 0.5**k * step, value.Theta, value.v)
@@ -654,16 +684,14 @@ def _shorter(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | Non
 
 def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
     """Fit a larger diagonal covariance from a smaller one, its variances moved by one step of the information."""
-    m, structure = problem.tied(name)
+    m, structure = problem.grouped_variances(name)
     theta = np.zeros(m.p)
     if len(base.m.random):
         theta[base.m.random] = np.asarray(base.fit.value.Theta)
     theta = theta[m.random]
     at = m(base.fit.value.mu, theta)
-    g, H = (
-        np.bincount(structure.groups, np.diag(at.G)),
-        structure.tie().T @ at.squares @ structure.tie(),
-    )
+    g = np.bincount(structure.groups, np.diag(at.G))
+    H = structure.indicator().T @ at.squares @ structure.indicator()
     now = np.bincount(structure.groups, theta) / np.bincount(structure.groups)
     u = now - g / np.maximum(np.diag(H), 1e-300)
     x = np.clip(np.sqrt(np.maximum(u, 0.0)), _SMALL, 1.0 + np.sqrt(now))
@@ -673,33 +701,42 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
 def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> LaplaceFit:
     """Fit the diagonal without the variance of a column, from the fit with it."""
     stay = np.flatnonzero(large.m.random != column)
-    m, structure = (
-        problem.m.with_random(large.m.random[stay]),
-        Tied(np.ones(len(stay)), np.arange(len(stay))),
-    )
+    m = problem.m.with_random(large.m.random[stay])
+    structure = GroupedVariances(np.ones(len(stay)), np.arange(len(stay)))
     return _minimised(problem, m, "diagonal", structure, large.fit.x[stay], large)
 
 
 def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Fit any covariance from a diagonal one."""
-    structure = Full(np.ones(len(base.m.random)))
+    structure = FullCovariance(np.ones(len(base.m.random)))
     return _minimised(
-        problem, base.m, "full", structure, structure.of(base.fit.value.Theta), base
+        problem,
+        base.m,
+        "full",
+        structure,
+        structure.from_covariance(base.fit.value.Theta),
+        base,
     )
 
 
-def directed(
-    problem: LogisticProblem, base: LaplaceFit, most: int, forced: int = 0
+def add_directions(
+    problem: LogisticProblem, base: LaplaceFit, max_rank: int, n_forced: int = 0
 ) -> LaplaceFit:
-    """Add directions to a diagonal while each pays (see `covariance.directed`)."""
+    """Add directions to a diagonal covariance (see `covariance.add_directions`)."""
 
-    def fit(now: LaplaceFit, structure: Factor, x: Array) -> LaplaceFit:
+    def fit(now: LaplaceFit, structure: FactorCovariance, x: Array) -> LaplaceFit:
         return _minimised(
             problem, base.m, f"{base.name}+{structure.rank}", structure, x, now
         )
 
-    return covariance.directed(
-        base, lambda now: now.fit.value.G, fit, most, forced, length=0.3, least=_SMALL
+    return covariance.add_directions(
+        base,
+        lambda now: now.fit.value.G,
+        fit,
+        max_rank=max_rank,
+        n_forced=n_forced,
+        initial_length=0.3,
+        min_std=_SMALL,
     )
 
 
@@ -711,29 +748,34 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     predicts well. So a structure other than the smallest is taken only if its
     leave-one-out log loss is clearly the lower one (see `predicts_better`).
     """
-    most = problem.information / INFORMATION
-    p, level = len(problem.m.random), problem.intercept and 0 in problem.m.random
-    sizes = (
-        {"intercept": 1, "scalar": 1 + level, "diagonal": p}
-        if level
-        else {"scalar": 1, "diagonal": p}
-    )
+    max_parameters = problem.information / INFORMATION
+    p = len(problem.m.random)
+    level = problem.intercept and 0 in problem.m.random
+    if level:
+        sizes = {"intercept": 1, "scalar": 1 + level, "diagonal": p}
+    else:
+        sizes = {"scalar": 1, "diagonal": p}
     tried: list[LaplaceFit] = []
     for name, size in sizes.items():
-        if tried and (size > most or size <= tried[-1].structure.size):
+        if tried and (
+            size > max_parameters or size <= tried[-1].structure.n_parameters
+        ):
             break
         tried.append(grown(problem, tried[-1] if tried else base, name))
     best = min(tried, key=lambda fit: fit.aic)
-    start = tried[min(1, len(tried) - 1)] if best.name == "intercept" else best
+    if best.name == "intercept":
+        start = tried[min(1, len(tried) - 1)]
+    else:
+        start = best
     rank = int(
         min(
-            (most - start.structure.size) / p,
+            (max_parameters - start.structure.n_parameters) / p,
             p // 2,
             problem.m.T // covariance.TASKS_PER_DIRECTION,
         )
     )
     if start.name in ("scalar", "diagonal") and rank > 0:
-        tried.append(directed(problem, start, min(rank, covariance.MOST_RANK)))
+        tried.append(add_directions(problem, start, min(rank, covariance.MAX_RANK)))
     smallest = tried[0]
     for fit in sorted(tried, key=lambda fit: fit.aic):
         if fit is smallest or predicts_better(fit, smallest):
@@ -765,12 +807,10 @@ class _LaplaceObjective:
     """D in (z, x): mu = center + unit z; keeps the best point."""
 
     def __init__(self, m: Laplace, structure: Structure, start: LaplaceValue) -> None:
-        self.m, self.structure, self.value, self.path = (
-            m,
-            structure,
-            start,
-            [start.criterion],
-        )
+        self.m = m
+        self.structure = structure
+        self.value = start
+        self.path = [start.criterion]
         self.v = start.v
         self.x = self.slope = np.zeros(0)
         self.rounding = 0.0
@@ -789,28 +829,28 @@ class _LaplaceObjective:
         slope = np.concatenate(
             [
                 self.unit.T @ value.g_mu,
-                self.structure.chain(zx[p:], self._inner(value.G)),
+                self.structure.gradient(zx[p:], self._inner(value.G)),
             ]
         )
         if value.criterion <= self.value.criterion + self.rounding or not len(self.x):
-            self.value, self.x, self.slope, self.v = (
-                value,
-                zx[p:].copy(),
-                slope,
-                value.v,
-            )
+            self.value = value
+            self.x = zx[p:].copy()
+            self.slope = slope
+            self.v = value.v
             self.path.append(value.criterion)
         return value.criterion, slope
 
     def moved(self, x: Array) -> None:
-        """Try other parameters of the structure, which may raise D by what is rounding."""
+        """Try other parameters of the structure, which may raise D by rounding error."""
         z = np.linalg.lstsq(self.unit, self.value.mu - self.center, rcond=None)[0]
         self.rounding = 1e-12 * (1 + abs(self.value.criterion))
         self(np.append(z, x))
         self.rounding = 0.0
 
     def _inner(self, G: Array) -> Array:
-        return np.diag(G) if isinstance(self.structure, Tied) else G
+        if isinstance(self.structure, GroupedVariances):
+            return np.diag(G)
+        return G
 
 
 def _minimised(
@@ -823,17 +863,19 @@ def _minimised(
 ) -> LaplaceFit:
     """Minimize D over mu and the parameters of a structure.
 
-    Zero is a stationary point of every square. Where the gradient in Theta itself says that a variance should not be
+    Zero is a stationary point of each square. Where the gradient in Theta itself says that a variance should not be
     zero it is freed, and L-BFGS starts again.
     """
-    before, p = m.evaluations, m.p
+    before = m.n_evaluations
+    p = m.p
     objective = _LaplaceObjective(
         m, structure, m(base.fit.value.mu, structure.theta(x))
     )
     objective.path.clear()
-    gain, converged = np.inf, False
-    bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.size
-    target = np.sqrt(problem.tol / (p + structure.size))
+    reduction = np.inf
+    converged = False
+    bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.n_parameters
+    target = np.sqrt(problem.tol / (p + structure.n_parameters))
     for _ in range(_RUNS):
         objective.units()
         options = {
@@ -855,28 +897,39 @@ def _minimised(
         slope = np.where(
             np.abs(np.append(np.zeros(p), x)) >= LARGEST, 0.0, objective.slope
         )
-        gain = 0.5 * float(slope @ run.hess_inv.matvec(slope))
+        reduction = 0.5 * float(slope @ run.hess_inv.matvec(slope))
         information = partial(_information, objective.value)
-        moved, more = covariance.freed(
-            structure, x, objective.value, information, (_ZERO, _SMALL, 1.0)
+        moved, escape_reduction = covariance.escape_boundary(
+            structure,
+            x,
+            objective.value,
+            information,
+            zero_std=_ZERO,
+            restart_std=_SMALL,
+            max_step=1.0,
         )
-        gain = max(gain, more)
-        # Of large weights, sums over rows have no digits for gains as small as the
+        reduction = max(reduction, escape_reduction)
+        # Of large weights, sums over rows have no digits for reductions as small as the
         # tolerance.
         tol = max(problem.tol, _DIGITS * abs(objective.value.criterion))
-        if gain < tol:
+        if reduction < tol:
             converged = True
             break
-        x = moved if more >= tol else x
-    evaluations = m.evaluations - before + base.fit.evaluations
-    # Of numbers that may not be negative those that are not zero are the degrees of freedom.
-    parameters = (
-        int(np.count_nonzero(x))
-        if isinstance(structure, Tied)
-        else structure.parameters
-    )
+        x = moved if escape_reduction >= tol else x
+    n_evaluations = m.n_evaluations - before + base.fit.n_evaluations
+    # With bounds at zero, the variances above zero are the degrees of freedom.
+    if isinstance(structure, GroupedVariances):
+        parameters = int(np.count_nonzero(x))
+    else:
+        parameters = structure.n_free_parameters
     fit = Fit(
-        objective.value, x, objective.path, gain, converged, evaluations, parameters
+        objective.value,
+        x,
+        objective.path,
+        reduction,
+        converged,
+        n_evaluations,
+        parameters,
     )
     return LaplaceFit(name, m, structure, fit)
 
@@ -884,9 +937,9 @@ def _minimised(
 def _without_zeros(objective: _LaplaceObjective, structure: Structure) -> Array:
     """Return x with small roots of variances at zero where that does not raise D but by rounding."""
     x = objective.x
-    if isinstance(structure, Full):
+    if isinstance(structure, FullCovariance):
         return x
-    roots = covariance.roots_of(structure, x)
+    roots = covariance.relative_stds(structure, x)
     small = (np.abs(roots) < _ZERO) & (roots != 0)
     if small.any():
         objective.moved(

@@ -26,10 +26,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Of the squares of one row, and of all rows of a table with few rows, this share counts as noise whatever the rows
 #: say: a perfect fit has a likelihood.
-_FLOOR, _FLOOR_FEW = 1e-9, 1e-6
+_FLOOR = 1e-9
+_FLOOR_FEW = 1e-6
 # Of targets that do not vary at all.
 _TINY = 1e-200
-# Eigenvalues of the pooled Gram matrix of the columns below this are those of collinear columns.
+# Eigenvalues of the pooled Gram matrix below this mark collinear columns.
 _COLLINEAR = 1e-10
 _ROUNDING = 4 * np.finfo(float).eps
 # Attempts to factorise a matrix, each with a hundred times as much of its trace on the
@@ -65,7 +66,7 @@ class MarginalValue:
     total : ndarray of shape (p,)
         Sum of h_t over all columns.
     Q : list of ndarray
-        Whitened rows V_t^-1/2 R_t of every block.
+        Whitened rows V_t^-1/2 R_t of each block.
     basis : ndarray of shape (p, f)
         mu is `basis` times numbers of which `inverse` is the covariance in units of s2.
     inverse, projected : ndarray of shape (f, f)
@@ -112,19 +113,27 @@ class Marginal:
         shrunk: Array | None = None,
     ) -> None:
         p = data.p
-        self.data, self.method = data, method
-        self.random = np.arange(p) if random is None else np.asarray(random, dtype=int)
-        self.shrunk = (
-            np.zeros(0, dtype=int) if shrunk is None else np.asarray(shrunk, dtype=int)
-        )
+        self.data = data
+        self.method = method
+        if random is None:
+            self.random = np.arange(p)
+        else:
+            self.random = np.asarray(random, dtype=int)
+        if shrunk is None:
+            self.shrunk = np.zeros(0, dtype=int)
+        else:
+            self.shrunk = np.asarray(shrunk, dtype=int)
         self._every = np.array_equal(self.random, np.arange(p))
-        self._frame = np.eye(p) if len(self.shrunk) else _pooled_basis(data)
+        if len(self.shrunk):
+            self._frame = np.eye(p)
+        else:
+            self._frame = _pooled_basis(data)
         flat = self._frame.shape[1] - len(self.shrunk)
         self.nu = max(data.N - (flat if method == "reml" else 0), 1.0)
         self._floor = data.variance * (
             _FLOOR_FEW * data.N if len(self.shrunk) else _FLOOR
         )
-        self.evaluations = 0
+        self.n_evaluations = 0
 
     # ------------------------------------------------------------------ value and gradient
 
@@ -137,8 +146,9 @@ class Marginal:
         kappa : float, optional
             Needed where there are shrunk columns.
         """
-        self.evaluations += 1
-        data, T = self.data, self.data.T
+        self.n_evaluations += 1
+        T = self.data.T
+        data = self.data
         found = [
             whitened(block, self._of_random(block.R), Theta) for block in data.blocks
         ]
@@ -158,7 +168,9 @@ class Marginal:
         inverse, logdet_mean = _inverse(SA + np.diag(prior))
         b = inverse @ Sa
         mu = basis @ b
-        h, total, squares = np.empty((T, len(self.random))), np.zeros(data.p), 0.0
+        h = np.empty((T, len(self.random)))
+        total = np.zeros(data.p)
+        squares = 0.0
         for block, (q, v, _) in zip(data.blocks, found, strict=True):
             residual = v - q @ mu
             squares += float(np.square(residual).sum())
@@ -191,7 +203,9 @@ class Marginal:
 
     def _of_random(self, A: Array) -> Array:
         """Return the random columns of (m, k, p)."""
-        return A if self._every else np.ascontiguousarray(A[:, :, self.random])
+        if self._every:
+            return A
+        return np.ascontiguousarray(A[:, :, self.random])
 
     def _basis(self, kappa: float | None) -> tuple[Array, Array]:
         """Return the columns in which mu is a number of variance s2 / prior; a prior of 0 is flat."""
@@ -201,21 +215,22 @@ class Marginal:
         if kappa is None:
             raise ValueError("a mean with a prior needs its variance kappa")
         scale = np.ones(self.data.p)
-        scale[self.shrunk], prior[self.shrunk] = np.sqrt(kappa), 1.0
+        scale[self.shrunk] = np.sqrt(kappa)
+        prior[self.shrunk] = 1.0
         return np.diag(scale), prior
 
     def _integrated(
         self, inverse: Array, SA: Array, prior: Array, logdet: float
     ) -> tuple[Array, float]:
-        """Return the covariance of what is integrated out, and what this adds to D."""
+        """Return the covariance of the coefficients integrated out, and their contribution to D."""
         if self.method == "reml":
             return inverse, logdet
         projected = np.zeros_like(inverse)
-        own = prior > 0
-        if not own.any():
+        has_prior = prior > 0
+        if not has_prior.any():
             return projected, 0.0
-        part, logdet = _inverse((SA + np.diag(prior))[np.ix_(own, own)])
-        projected[np.ix_(own, own)] = part
+        part, logdet = _inverse((SA + np.diag(prior))[np.ix_(has_prior, has_prior)])
+        projected[np.ix_(has_prior, has_prior)] = part
         return projected, logdet
 
     def _gradient(
@@ -229,11 +244,17 @@ class Marginal:
         diagonal: bool,
     ) -> tuple[Array, float]:
         p = len(self.random)
-        G = -np.square(h).sum(axis=0) / s2 if diagonal else -(h.T @ h) / s2
+        if diagonal:
+            G = -np.square(h).sum(axis=0) / s2
+        else:
+            G = -(h.T @ h) / s2
         some = bool(projected.any())
         for block, q, qf in zip(self.data.blocks, Q, QF, strict=True):
             qj = self._of_random(q)
-            left = qj - (qf @ projected @ qf.transpose(0, 2, 1)) @ qj if some else qj
+            if some:
+                left = qj - (qf @ projected @ qf.transpose(0, 2, 1)) @ qj
+            else:
+                left = qj
             flat, flat_left = (
                 a.reshape(a.shape[0] * a.shape[1], p) for a in (qj, left)
             )
@@ -257,33 +278,34 @@ class Marginal:
 
     # ------------------------------------------------------------------ second derivatives
 
-    def hessian(self, value: MarginalValue, tie: Array) -> tuple[Array, Array]:
+    def hessian(self, value: MarginalValue, indicator: Array) -> tuple[Array, Array]:
         """Return the exact and the expected Hessian of D, s2 profiled in both.
 
         Parameters
         ----------
         value : Value
             At a diagonal Theta.
-        tie : ndarray of shape (p_r, g)
-            Its diagonal is tie times the variances of g groups of columns. With shrunk columns kappa is one more.
+        indicator : ndarray of shape (p_r, g)
+            Its diagonal is indicator times the variances of g groups of columns. With shrunk columns kappa is one more.
         """
-        s2, h, g, extra = value.s2, value.h, tie.shape[1], len(self.shrunk) > 0
+        s2 = value.s2
+        h = value.h
+        g = indicator.shape[1]
+        extra = len(self.shrunk) > 0
         size = g + extra
         wide = len(self.random) > WIDE and g > 2
-        sums = _Sums(self, value, tie, wide)
+        sums = _Sums(self, value, indicator, wide)
         quadratic = sums.quadratic()
         slopes = (
             np.append(
-                tie.T @ np.square(h).sum(axis=0),
+                indicator.T @ np.square(h).sum(axis=0),
                 [np.square(value.total[self.shrunk]).sum()] * extra,
             )
             / s2
         )
-        traces = np.append(tie.T @ value.G, [value.g_kappa] * extra) + slopes
-        seen, mean = (
-            np.outer(slopes, slopes) / self.nu,
-            np.outer(traces, traces) / self.nu,
-        )
+        traces = np.append(indicator.T @ value.G, [value.g_kappa] * extra) + slopes
+        seen = np.outer(slopes, slopes) / self.nu
+        mean = np.outer(traces, traces) / self.nu
         if wide:
             average = quadratic / s2 - 0.5 * (seen + mean)
             return average, average
@@ -298,7 +320,7 @@ class Marginal:
 
     @property
     def scale(self) -> Array:
-        """A variance of every random column that one task would just notice, (p_r,)."""
+        """A variance of each random column that one task would just notice, (p_r,)."""
         return self._scales[self.random]
 
     @property
@@ -322,20 +344,20 @@ class _Sums:
     """Sums over tasks that the Hessian needs, in chunks of tasks."""
 
     def __init__(
-        self, marginal: Marginal, value: MarginalValue, tie: Array, wide: bool
+        self, marginal: Marginal, value: MarginalValue, indicator: Array, wide: bool
     ) -> None:
-        self.m, self.v, self.tie = marginal, value, tie
-        f, p = value.basis.shape[1], len(marginal.random)
-        self.weighted, self.squares, self.second = (
-            np.zeros((p, p)),
-            np.zeros((p, p)),
-            np.zeros((p, p)),
-        )
-        self.cross, self.third = (
-            np.zeros((p, f)),
-            np.zeros((0 if wide else tie.shape[1], f, f)),
-        )
-        self.some, self.wide = bool(value.projected.any()), wide
+        self.m = marginal
+        self.v = value
+        self.indicator = indicator
+        f = value.basis.shape[1]
+        p = len(marginal.random)
+        self.weighted = np.zeros((p, p))
+        self.squares = np.zeros((p, p))
+        self.second = np.zeros((p, p))
+        self.cross = np.zeros((p, f))
+        self.third = np.zeros((0 if wide else indicator.shape[1], f, f))
+        self.some = bool(value.projected.any())
+        self.wide = wide
         self.common: dict[str, Array] = {}
         if len(marginal.shrunk):
             self._start_common()
@@ -354,8 +376,10 @@ class _Sums:
                 yield 1.0, h[i : i + step], q[i : i + step]
 
     def _add(self, copies: float, h: Array, q: Array) -> None:
-        qj, qf = self.m._of_random(q), q @ self.v.basis
-        A, AF = qj.transpose(0, 2, 1) @ qj, qj.transpose(0, 2, 1) @ qf
+        qj = self.m._of_random(q)
+        qf = q @ self.v.basis
+        A = qj.transpose(0, 2, 1) @ qj
+        AF = qj.transpose(0, 2, 1) @ qf
         if len(q) == 1:
             self.weighted += A[0] * (h.T @ h)
             self.cross += h.sum(axis=0)[:, None] * AF[0]
@@ -368,26 +392,31 @@ class _Sums:
         if self.some:
             AB = AF @ self.v.projected
             self.second += copies * (A * (AB @ AF.transpose(0, 2, 1))).sum(axis=0)
-            for g in range(self.tie.shape[1]):
-                rows = AF[:, self.tie[:, g] > 0].reshape(-1, AF.shape[2])
+            for g in range(self.indicator.shape[1]):
+                rows = AF[:, self.indicator[:, g] > 0].reshape(-1, AF.shape[2])
                 self.third[g] += copies * (rows.T @ rows)
         if self.common:
             self._add_common(copies, h, q, qj)
 
     def quadratic(self) -> Array:
         """Return y' P V_j P V_k P y."""
-        tie, v = self.tie, self.v
-        inner = tie.T @ (self.weighted - self.cross @ v.inverse @ self.cross.T) @ tie
+        indicator = self.indicator
+        v = self.v
+        inner = (
+            indicator.T
+            @ (self.weighted - self.cross @ v.inverse @ self.cross.T)
+            @ indicator
+        )
         if not self.common:
             return np.asarray(inner)
         c = v.total[self.m.shrunk]
         return _bordered(
-            inner, self.common["seen"] @ tie, float(c @ self.common["exact"] @ c)
+            inner, self.common["seen"] @ indicator, float(c @ self.common["exact"] @ c)
         )
 
     def information(self) -> Array:
         """Return tr(P V_j P V_k)."""
-        info = self.tie.T @ (self.squares - 2 * self.second) @ self.tie
+        info = self.indicator.T @ (self.squares - 2 * self.second) @ self.indicator
         if self.some:
             inner = self.v.projected @ self.third
             info = info + np.tensordot(
@@ -397,14 +426,15 @@ class _Sums:
             return np.asarray(info)
         return _bordered(
             info,
-            self.common["border"] @ self.tie,
+            self.common["border"] @ self.indicator,
             float(np.square(self.common["P"]).sum()),
         )
 
     # The prior of the mean is a random effect of all tasks together, with the columns X_S.
 
     def _start_common(self) -> None:
-        m, v = self.m, self.v
+        m = self.m
+        v = self.v
         QF = [q @ v.basis for q in v.Q]
         AF = _pooled(m.data.blocks, v.Q, QF)[m.shrunk]
         p = len(m.random)
@@ -418,10 +448,8 @@ class _Sums:
         }
 
     def _add_common(self, copies: float, h: Array, q: Array, qj: Array) -> None:
-        A, AF = (
-            q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj,
-            (q @ self.v.basis).transpose(0, 2, 1) @ qj,
-        )
+        A = q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj
+        AF = (q @ self.v.basis).transpose(0, 2, 1) @ qj
         self.common["border"] += copies * np.square(A - self.common["left"] @ AF).sum(
             axis=(0, 1)
         )
@@ -440,7 +468,7 @@ def whitened(
     Theta: Array,
     invert: Callable[[Array], Array] = np.linalg.inv,
 ) -> tuple[Array, Array, Array]:
-    """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of every task of a block, (m,)."""
+    """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of each task of a block, (m,)."""
     k = RJ.shape[1]
     V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
     C = cholesky_of_one_plus(V)
@@ -448,11 +476,10 @@ def whitened(
     logdet = np.broadcast_to(
         2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z)
     )
-    z = (
-        block.z @ inverse[0].T
-        if len(inverse) == 1
-        else np.matmul(inverse, block.z[:, :, None])[:, :, 0]
-    )
+    if len(inverse) == 1:
+        z = block.z @ inverse[0].T
+    else:
+        z = np.matmul(inverse, block.z[:, :, None])[:, :, 0]
     return inverse @ block.R, z, logdet
 
 
@@ -484,7 +511,8 @@ def inverse_by_halves(C: Array) -> Array:
     k = C.shape[1]
     if k <= _SMALL:
         return np.linalg.inv(C)
-    h, inverse = k // 2, np.zeros_like(C)
+    h = k // 2
+    inverse = np.zeros_like(C)
     inverse[:, :h, :h], inverse[:, h:, h:] = (
         inverse_by_halves(C[:, :h, :h]),
         inverse_by_halves(C[:, h:, h:]),
@@ -509,7 +537,9 @@ def _pooled_basis(data: Compressed) -> Array:
     unit = np.sqrt(np.where(np.diag(S) > 0, np.diag(S), 1.0))
     values, vectors = np.linalg.eigh(S / np.outer(unit, unit))
     kept = values > _COLLINEAR * len(S)
-    return np.eye(len(S)) if kept.all() else (vectors / unit[:, None])[:, kept]
+    if kept.all():
+        return np.eye(len(S))
+    return (vectors / unit[:, None])[:, kept]
 
 
 def _inverse(M: Array) -> tuple[Array, float]:

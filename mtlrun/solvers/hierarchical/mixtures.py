@@ -22,27 +22,35 @@ from scipy.stats import invgamma
 from sklearn.cluster import KMeans
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
-from mtlrun.solvers.hierarchical.covariance import Tied
+from mtlrun.solvers.hierarchical.covariance import GroupedVariances
 from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Result
 from mtlrun.solvers.hierarchical.marginal import inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Degrees of freedom that are tried, infinity beside them; scales per distribution.
-DEGREES, SCALES = (10.0, 4.0, 2.0), 9
+#: Degrees of freedom to try, in addition to infinity; scales per distribution.
+DEGREES = (10.0, 4.0, 2.0)
+SCALES = 9
 #: Slope of the criterion at which the fit of a distribution ends, in units in which its curvature is about 2; the most
 #: parameters whose inverse Hessian is kept.
-GRADIENT, MOST_DENSE = 1e-3, 500
+GRADIENT = 1e-3
+MOST_DENSE = 500
 #: The predicted fall of the criterion below which the fit of a distribution counts as
 #: converged, and the searches, each with a smaller slope at its end, that are made for
 #: it.
-STUDENT_GAIN, SEARCHES = 1e-5, 3
+STUDENT_GAIN = 1e-5
+SEARCHES = 3
 #: Numbers of clusters that are tried, and tasks that each needs; no larger number is tried after so many that BIC finds
 #: worse than fewer.
-CLUSTERS, TASKS_PER_CLUSTER, WORSE = (2, 3, 4, 6), 3, 2
+CLUSTERS = (2, 3, 4, 6)
+TASKS_PER_CLUSTER = 3
+WORSE = 2
 #: Starts of EM, each of a few steps; the steps of the best of them, and the fall that ends these.
-STARTS, SHORT, STEPS, FALL = 3, 10, 100, 1e-2
+STARTS = 3
+SHORT = 10
+STEPS = 100
+FALL = 1e-2
 # The largest logarithm of a variance.
 _FAR = 300.0
 # A ridge of the means of clusters towards the common mean, as a share of the information of one task.
@@ -61,18 +69,18 @@ class Mixture:
     task_weights : ndarray of shape (T,)
         Student: the mean of 1 / s given the rows of a task, small for an outlier. Ones for clusters.
     labels : ndarray of int, shape (T,)
-        The likeliest cluster of every task; zeros for Student.
+        The most likely cluster of each task; zeros for Student.
     degrees : float
         Of freedom; infinite for clusters and where tasks are normal.
     path : list of float
         The criterion along the iterations.
-    gain : float
+    predicted_reduction : float
         Student: by how much a further step would lower the criterion, as the inverse
         Hessian says. Clusters: by how much the last step of EM lowered it, which the
         next one will not exceed.
     converged : bool
-        Whether the gain is below `STUDENT_GAIN`, or `FALL` for clusters.
-    evaluations : int
+        Whether `predicted_reduction` is below `STUDENT_GAIN`, or `FALL` for clusters.
+    n_evaluations : int
         Of the criterion, in all searches and for all numbers of clusters or degrees.
     """
 
@@ -82,9 +90,9 @@ class Mixture:
     labels: Array
     degrees: float
     path: list[float]
-    gain: float
+    predicted_reduction: float
     converged: bool
-    evaluations: int
+    n_evaluations: int
 
 
 # ---------------------------------------------------------------------- Student
@@ -93,16 +101,18 @@ class Mixture:
 def student(result: Result) -> Mixture:
     """Return the prior whose degrees of freedom fit best, from a normal fit of the same covariance structure."""
     bases = _bases(result)
-    degrees, best = np.inf, _Scales(result, np.ones(1), bases)
+    degrees = np.inf
+    best = _Scales(result, np.ones(1), bases)
     inverse = best.solve()
-    evaluations = best.evaluations
+    n_evaluations = best.n_evaluations
     for nu in DEGREES:  # from thin tails to heavy ones, until they fit worse
         heavier = _Scales(result, _quantiles(nu), bases, best.x)
         inverse = heavier.solve(inverse)
-        evaluations += heavier.evaluations
+        n_evaluations += heavier.n_evaluations
         if heavier.criterion >= best.criterion:
             break
-        degrees, best = nu, heavier
+        degrees = nu
+        best = heavier
     weights = best.responsibility @ (1.0 / best.scales)
     return Mixture(
         best.posterior(),
@@ -111,9 +121,9 @@ def student(result: Result) -> Mixture:
         np.zeros(len(weights), dtype=int),
         degrees,
         best.path,
-        best.gain,
-        best.gain < STUDENT_GAIN,
-        evaluations,
+        best.predicted_reduction,
+        best.predicted_reduction < STUDENT_GAIN,
+        n_evaluations,
     )
 
 
@@ -134,20 +144,35 @@ class _Scales:
         bases: list[_Basis] | None,
         x: Array | None = None,
     ) -> None:
-        self.result, self.m, self.scales, self.bases = result, result.m, scales, bases
+        self.result = result
+        self.m = result.m
+        self.scales = scales
+        self.bases = bases
         v = result.fit.value
-        self.frame = v.basis if v.kappa is None else np.eye(len(v.mu))
-        self.kappa = None if v.kappa is None else max(v.kappa, 1e-6 * result.m.middle)
+        if v.kappa is None:
+            self.frame = v.basis
+        else:
+            self.frame = np.eye(len(v.mu))
+        if v.kappa is None:
+            self.kappa = None
+        else:
+            self.kappa = max(v.kappa, 1e-6 * result.m.middle)
         self.cut = self.frame.shape[1]
         # The mean in standard errors of the normal fit, and s2 in units of its noise.
         self.s2 = v.s2
-        inverse = v.inverse if v.kappa is None else v.basis @ v.inverse @ v.basis.T
+        if v.kappa is None:
+            inverse = v.inverse
+        else:
+            inverse = v.basis @ v.inverse @ v.basis.T
         self.unit = np.sqrt(np.maximum(np.diag(inverse), 1e-12) * v.s2)
         start = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
-        self.x = np.concatenate([start, [0.0], result.fit.x]) if x is None else x
-        self.criterion = self.gain = np.inf
+        if x is None:
+            self.x = np.concatenate([start, [0.0], result.fit.x])
+        else:
+            self.x = x
+        self.criterion = self.predicted_reduction = np.inf
         self.path: list[float] = []
-        self.evaluations = 0
+        self.n_evaluations = 0
 
     def solve(self, inverse: Array | None = None) -> Array | None:
         """Minimise the criterion by BFGS, from the inverse Hessian of another distribution on; return that at the end.
@@ -160,7 +185,7 @@ class _Scales:
 
         def scaled(z: Array) -> tuple[float, Array]:
             value, slope = self(z * units)
-            self.evaluations += 1
+            self.n_evaluations += 1
             if not self.path or value < self.path[-1]:
                 self.path.append(value)
             return value, slope * units
@@ -168,7 +193,7 @@ class _Scales:
         z = self.x / units
         for number in range(SEARCHES):
             z, inverse = self._search(scaled, z, inverse, GRADIENT * 0.1**number)
-            if self.gain < STUDENT_GAIN:
+            if self.predicted_reduction < STUDENT_GAIN:
                 break
         self.x = z * units
         self.criterion = self(self.x)[0]
@@ -186,12 +211,14 @@ class _Scales:
         if len(z) > MOST_DENSE:
             options: dict[str, Any] = {"maxiter": 500, "ftol": 0.0, "gtol": gradient}
             run = minimize(criterion, z, jac=True, method="L-BFGS-B", options=options)
-            self.gain = 0.5 * float(run.jac @ run.hess_inv.matvec(run.jac))
+            self.predicted_reduction = 0.5 * float(
+                run.jac @ run.hess_inv.matvec(run.jac)
+            )
             return run.x, None
         start = 0.5 * np.eye(len(z)) if inverse is None else inverse
         options = {"maxiter": 200, "gtol": gradient, "hess_inv0": start}
         run = minimize(criterion, z, jac=True, method="BFGS", options=options)
-        self.gain = 0.5 * float(run.jac @ run.hess_inv @ run.jac)
+        self.predicted_reduction = 0.5 * float(run.jac @ run.hess_inv @ run.jac)
         return run.x, _positive(run.hess_inv)
 
     def _unpacked(self, x: Array) -> tuple[Array, float, Array]:
@@ -201,10 +228,14 @@ class _Scales:
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """Return the criterion and its gradient."""
-        data, m, K = self.m.data, self.m, len(self.scales)
+        data = self.m.data
+        m = self.m
+        K = len(self.scales)
         mu, s2, roots = self._unpacked(x)
         Theta = self.result.structure.theta(roots)
-        total, g_mu, g_s2 = 0.0, np.zeros(data.p), 0.0
+        total = 0.0
+        g_mu = np.zeros(data.p)
+        g_s2 = 0.0
         G = np.zeros(
             (len(m.random), len(m.random)) if self.bases is None else len(roots)
         )
@@ -215,8 +246,10 @@ class _Scales:
                 part = _Spectrum(block, m.random, Theta, mu, self.scales)
             else:
                 part = _Corrected(self.bases[number], np.square(roots), mu, self.scales)
-            n, rest = data.n[block.tasks], data.rest[block.tasks]
-            quadratic, logdet = part.quadratic + rest[:, None], part.logdet
+            n = data.n[block.tasks]
+            rest = data.rest[block.tasks]
+            quadratic = part.quadratic + rest[:, None]
+            logdet = part.logdet
             density = -0.5 * (
                 n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2
             ) - np.log(K)
@@ -236,18 +269,21 @@ class _Scales:
         if self.bases is not None:
             slope = 2 * roots * G
         else:
-            slope = self.result.structure.chain(
+            slope = self.result.structure.gradient(
                 roots, np.diag(G) if Theta.ndim == 1 else G
             )
         return total, np.concatenate([(self.frame.T @ g_mu) * self.unit, [g_s2], slope])
 
     def posterior(self) -> Posterior:
         """Return means and covariances of the coefficients at the last point."""
-        data, m = self.m.data, self.m
+        data = self.m.data
+        m = self.m
         mu, s2, roots = self._unpacked(self.x)
         Theta = np.zeros((data.p, data.p))
-        found = self.result.structure.theta(roots)
-        Theta[np.ix_(m.random, m.random)] = np.diag(found) if found.ndim == 1 else found
+        random_part = self.result.structure.theta(roots)
+        if random_part.ndim == 1:
+            random_part = np.diag(random_part)
+        Theta[np.ix_(m.random, m.random)] = random_part
         components = [_Component(data, mu, s, Theta, s2) for s in self.scales]
         prior = 0.0 if self.kappa is None else 1.0 / self.kappa
         return _mixed(
@@ -258,12 +294,13 @@ class _Scales:
 def _positive(matrix: Array) -> Array | None:
     """Return the symmetric part of a matrix, None where it is not positive definite by more than rounding."""
     symmetric = np.asarray((matrix + matrix.T) / 2)
-    ends = (
-        np.linalg.eigvalsh(symmetric)[[0, -1]]
-        if np.isfinite(symmetric).all()
-        else np.zeros(2)
-    )
-    return symmetric if ends[0] > 1e-12 * ends[1] else None
+    if np.isfinite(symmetric).all():
+        ends = np.linalg.eigvalsh(symmetric)[[0, -1]]
+    else:
+        ends = np.zeros(2)
+    if ends[0] > 1e-12 * ends[1]:
+        return symmetric
+    return None
 
 
 class _Spectrum:
@@ -282,7 +319,8 @@ class _Spectrum:
         values, U = np.linalg.eigh(
             (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
         )
-        self.scales, self.random = scales, random
+        self.scales = scales
+        self.random = random
         self.R = U.transpose(0, 2, 1) @ block.R
         residual = block.z - block.R @ mu
         self.e = np.matmul(residual[:, None, :], U)[:, 0]
@@ -326,7 +364,7 @@ class _Basis:
     R, z : ndarray of shape (m or 1, k, p), (m, k)
         U' R and U' z.
     groups : tuple of int
-        Which variance is that of the many columns, and which that of the single one.
+        Position of the variance of the many columns, and of the single column.
     """
 
     values: Array
@@ -341,27 +379,35 @@ def _bases(result: Result) -> list[_Basis] | None:
 
     None for any other Theta: its eigenvectors depend on its parameters.
     """
-    structure, random = result.structure, result.m.random
-    if not isinstance(structure, Tied) or structure.size > 2:
+    structure = result.structure
+    random = result.m.random
+    if not isinstance(structure, GroupedVariances) or structure.n_parameters > 2:
         return None
     sizes = np.bincount(structure.groups)
-    if structure.size == 2 and sizes.min() > 1:
+    if structure.n_parameters == 2 and sizes.min() > 1:
         return None
-    one = (
-        int(sizes.argmin()) if structure.size == 2 else 1
-    )  # without one, no column has this number
-    found = []
+    # With one group of columns, no column belongs to group 1.
+    single_group = 1
+    if structure.n_parameters == 2:
+        single_group = int(sizes.argmin())
+    bases = []
     for block in result.m.data.blocks:
         RJ = block.R[:, :, random] * np.sqrt(structure.unit)
-        many = RJ[:, :, structure.groups != one]
+        many = RJ[:, :, structure.groups != single_group]
         values, U = np.linalg.eigh(many @ many.transpose(0, 2, 1))
         back = U.transpose(0, 2, 1)
-        single = (back @ RJ[:, :, structure.groups == one]).sum(axis=2)
+        single = (back @ RJ[:, :, structure.groups == single_group]).sum(axis=2)
         z = np.matmul(block.z[:, None, :], U)[:, 0]
-        found.append(
-            _Basis(np.maximum(values, 0.0), single, back @ block.R, z, (1 - one, one))
+        bases.append(
+            _Basis(
+                np.maximum(values, 0.0),
+                single,
+                back @ block.R,
+                z,
+                (1 - single_group, single_group),
+            )
         )
-    return found
+    return bases
 
 
 class _Corrected:
@@ -373,13 +419,18 @@ class _Corrected:
     def __init__(
         self, basis: _Basis, variances: Array, mu: Array, scales: Array
     ) -> None:
-        self.basis, self.scales, self.size = basis, scales, len(variances)
-        many, one = basis.groups
-        a = scales * (variances[one] if one < len(variances) else 0.0)
-        D = (
-            1.0 + (scales * variances[many])[:, None] * basis.values[:, None, :]
-        )  # (m or 1, K, k)
-        self.inverse, single = 1.0 / D, basis.single[:, None, :]
+        self.basis = basis
+        self.scales = scales
+        self.n_variances = len(variances)
+        many_group, single_group = basis.groups
+        single_variance = 0.0
+        if single_group < len(variances):
+            single_variance = variances[single_group]
+        a = scales * single_variance
+        # Shape (m or 1, K, k).
+        D = 1.0 + (scales * variances[many_group])[:, None] * basis.values[:, None, :]
+        self.inverse = 1.0 / D
+        single = basis.single[:, None, :]
         e = (basis.z - basis.R @ mu)[:, None, :] * self.inverse
         self.alpha = (np.square(single) * self.inverse).sum(axis=2)
         grown = 1.0 + a * self.alpha
@@ -400,7 +451,8 @@ class _Corrected:
 
     def gradient(self, r: Array, s2: float) -> Array:
         """Return the derivative of the criterion in the variances, (1,) or (2,)."""
-        basis, weights = self.basis, r * self.scales
+        basis = self.basis
+        weights = r * self.scales
         values = basis.values[:, None, :]
         inner = self.inverse - self.share[:, :, None] * np.square(
             basis.single[:, None, :] * self.inverse
@@ -413,7 +465,7 @@ class _Corrected:
         )
         both = [float((weights * part).sum()) for part in (of_many, of_one)]
         ordered = sorted(zip(basis.groups, both, strict=True))
-        return np.array([slope for _, slope in ordered])[: self.size]
+        return np.array([slope for _, slope in ordered])[: self.n_variances]
 
 
 # ---------------------------------------------------------------------- clusters
@@ -425,19 +477,23 @@ def clusters(result: Result) -> Mixture | None:
     Their number is chosen by BIC. As the mean of a normal distribution, the means of
     clusters need three rows per column.
     """
-    start, data = result.posterior(), result.m.data
-    one = _clustered(result, start, 1)
-    evaluations = len(one.path)
-    best, lowest, worse = None, one.bic, 0
+    start = result.posterior()
+    data = result.m.data
+    single = _clustered(result, start, 1)
+    n_evaluations = len(single.path)
+    best = None
+    lowest = single.bic
+    worse = 0
     for K in CLUSTERS:
         has_few_rows = K * data.p * ROWS_PER_MEAN > data.N
         if K * TASKS_PER_CLUSTER > data.T or has_few_rows or worse == WORSE:
             break
-        found = _clustered(result, start, K, lowest)
-        evaluations += len(found.path)
-        worse = 0 if found.bic < lowest else worse + 1
-        if found.bic < lowest:
-            best, lowest = found, found.bic
+        candidate = _clustered(result, start, K, lowest)
+        n_evaluations += len(candidate.path)
+        worse = 0 if candidate.bic < lowest else worse + 1
+        if candidate.bic < lowest:
+            best = candidate
+            lowest = candidate.bic
     if best is None:
         return None
     return Mixture(
@@ -449,7 +505,7 @@ def clusters(result: Result) -> Mixture | None:
         best.path,
         max(best.fall, 0.0),
         best.fall < FALL,
-        evaluations,
+        n_evaluations,
     )
 
 
@@ -475,18 +531,18 @@ class _EM:
     """EM of K normal distributions of coefficients with one diagonal covariance."""
 
     def __init__(self, result: Result, start: Posterior, K: int, seed: int) -> None:
-        self.data, self.K = result.m.data, K
+        self.data = result.m.data
+        self.K = K
         v = result.fit.value
-        self.mean, self.random = start.mu, result.m.random
+        self.mean = start.mu
+        self.random = result.m.random
         self.unit = np.zeros(self.data.p)
         self.unit[self.random] = result.m.scale
         theta = np.zeros(self.data.p)
         theta[self.random] = v.Theta if v.Theta.ndim == 1 else np.diag(v.Theta)
         # Clusters explain some of how tasks differ; one of them is the normal model.
-        self.theta, self.s2 = (
-            (0.5 if K > 1 else 1.0) * np.maximum(theta, 1e-6 * self.unit),
-            v.s2,
-        )
+        self.theta = (0.5 if K > 1 else 1.0) * np.maximum(theta, 1e-6 * self.unit)
+        self.s2 = v.s2
         labels = np.zeros(self.data.T, dtype=int)
         if K > 1:
             labels = _starting_labels(start, self.unit, K, seed)
@@ -525,7 +581,8 @@ class _EM:
         )
         self.pi = self.responsibility.mean(axis=0) + 1e-12
         self.mu = self._means(parts, _RIDGE * diagonal / data.T + 1e-12)
-        density, h = np.empty((data.T, self.K)), np.empty((data.T, self.K, data.p))
+        density = np.empty((data.T, self.K))
+        h = np.empty((data.T, self.K, data.p))
         quadratic = np.empty((data.T, self.K))
         for block, q, v, logdet in parts:
             e = v[:, None, :] - self.mu @ q.transpose(0, 2, 1)
@@ -556,9 +613,11 @@ class _EM:
 
     def _means(self, parts: list[Any], ridge: Array) -> Array:
         p = self.data.p
-        M, a = np.zeros((self.K, p, p)), np.zeros((self.K, p))
+        M = np.zeros((self.K, p, p))
+        a = np.zeros((self.K, p))
         for block, q, v, _ in parts:
-            r, A = self.responsibility[block.tasks], q.transpose(0, 2, 1) @ q
+            r = self.responsibility[block.tasks]
+            A = q.transpose(0, 2, 1) @ q
             if len(q) == 1:
                 M += r.sum(axis=0)[:, None, None] * A
                 a += (r.T @ v) @ q[0]
@@ -615,9 +674,9 @@ def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
 
 
 def _log_of_sums(logs: Array) -> Array:
-    """Return log(sum(exp)) of every row; scipy's takes ten times as long on matrices as small as these."""
-    most = logs.max(axis=1)
-    return np.asarray(most + np.log(np.exp(logs - most[:, None]).sum(axis=1)))
+    """Return log(sum(exp)) of each row; scipy's function takes ten times as long on matrices this small."""
+    largest = logs.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1)))
 
 
 class _Component:
@@ -626,7 +685,9 @@ class _Component:
     def __init__(
         self, data: Compressed, mu: Array, scale: float, Theta: Array, s2: float
     ) -> None:
-        self.mu, self.Theta, self.s2 = mu, scale * Theta, s2
+        self.mu = mu
+        self.Theta = scale * Theta
+        self.s2 = s2
         self.W = np.repeat(mu[None], data.T, axis=0)
         self.A = np.empty((data.T, data.p, data.p))
         for block in data.blocks:
@@ -650,12 +711,14 @@ def _mixed(
     shares: Array | None = None,
 ) -> Posterior:
     """Return the moments of a mixture; `common` is how the mean of all is estimated, None where each has its own."""
-    shares = np.full(len(components), 1 / len(components)) if shares is None else shares
+    if shares is None:
+        shares = np.full(len(components), 1 / len(components))
     W = np.asarray(sum(r[:, k, None] * part.W for k, part in enumerate(components)))
     mu = np.asarray(
         sum(share * part.mu for share, part in zip(shares, components, strict=True))
     )
-    explicit, eye = np.zeros((data.T, data.p, data.p)), np.eye(data.p)
+    explicit = np.zeros((data.T, data.p, data.p))
+    eye = np.eye(data.p)
     of_mean = [
         _mean_covariance(components, r, s2, common, k) for k in range(len(components))
     ]

@@ -36,9 +36,9 @@ class Posterior:
         Variance of the noise.
     data : Compressed
     explicit : ndarray of shape (T, p, p) or None
-        Covariances of the tasks where they are not those of a single set of variances.
+        Covariances of the tasks if they differ from the ones of a single set of variances.
     new : ndarray of shape (p, p) or None
-        Likewise that of a new task.
+        The same for a new task.
     v : ndarray of shape (T,) or None
         Where tasks have noises of their own, these in units of s2; `data` are then divided by their roots.
     v_rows : ndarray of shape (T,) or None
@@ -61,13 +61,18 @@ class Posterior:
 
     def noises(self) -> Array:
         """Return the variances of the noise of all tasks, and of a new task at the end, (T + 1,)."""
-        v = np.ones(len(self.W)) if self.v_rows is None else self.v_rows
+        if self.v_rows is None:
+            v = np.ones(len(self.W))
+        else:
+            v = self.v_rows
         return self.s2 * np.append(v, self.v_new)
 
     def covariance(self, t: int) -> Array:
         """Return the covariance of the coefficients of task t, (p, p); t = -1 is a task without rows."""
         if t < 0:
-            return self.mean_covariance + self.Sigma if self.new is None else self.new
+            if self.new is None:
+                return self.mean_covariance + self.Sigma
+            return self.new
         if self.explicit is not None:
             return np.asarray(self.explicit[t])
         R, _ = self.data.task(t)
@@ -76,7 +81,7 @@ class Posterior:
         try:
             gain = np.linalg.solve(V + np.eye(len(R)), half)  # V^-1 R Theta
         except np.linalg.LinAlgError:
-            # The one is lost in rounding beside a large Theta.
+            # The 1 is lost in rounding if Theta is large.
             C = cholesky_of_one_plus(V[None])[0]
             gain = cho_solve((C, True), half)
         left = np.eye(len(self.mu)) - gain.T @ R
@@ -90,8 +95,8 @@ class Posterior:
             np.maximum(np.einsum("ij,ij->i", A @ self.covariance(t), A), 0.0)
         )
 
-    def deviations(self, L: Array) -> Array:
-        """Return the standard deviations of L w_t of every task, (T, len(L))."""
+    def predict_std(self, L: Array) -> Array:
+        """Return the standard deviations of L w_t for each task, (T, len(L))."""
         return np.sqrt(np.array([self.variances(L, t) for t in range(len(self.W))]))
 
 
@@ -118,7 +123,7 @@ class Shares:
         Share that the differences of tasks explain beyond it.
     noise : float
     columns : ndarray of shape (p,)
-        What the differences in every coefficient contribute to `tasks`.
+        Contribution of the differences in each coefficient to `tasks`.
     """
 
     mean: float
@@ -129,7 +134,8 @@ class Shares:
 
 def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
     """Return shares of the variance of the targets over all rows."""
-    data, noise = posterior.data, posterior.s2
+    data = posterior.data
+    noise = posterior.s2
     if posterior.v is not None:
         noise = float(data.n @ posterior.noises()[:-1]) / data.N
         data = weighted(data, 1 / posterior.v)
@@ -140,7 +146,10 @@ def shares(
     moments: Array, mu: Array, Sigma: Array, noise: float, intercept: bool
 ) -> Shares:
     """Return shares of a variance for the mean of x x' over all rows, the mean and covariance of w_t, and the noise."""
-    spread = moments - np.outer(moments[0], moments[0]) if intercept else moments
+    if intercept:
+        spread = moments - np.outer(moments[0], moments[0])
+    else:
+        spread = moments
     fixed = float(mu @ spread @ mu)
     columns = (Sigma * moments).sum(axis=1)
     total = max(fixed + float(columns.sum()) + noise, np.finfo(float).tiny)

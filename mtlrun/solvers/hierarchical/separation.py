@@ -16,7 +16,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Numbers in a table, and columns, at most, for which a linear program is solved, or
 #: one per column.
-MAX_ENTRIES, MAX_COLUMNS = 5_000_000, 50
+MAX_ENTRIES = 5_000_000
+MAX_COLUMNS = 50
 # Sums of s_i x_i'b below this, with b and the columns of order one, are rounding.
 _ROUNDING = 1e-7
 
@@ -66,14 +67,15 @@ def _separates(x: Array, sign: Array, intercept: bool) -> bool:
         return same_sign and bool(products.any())
     if np.ptp(x) <= _ROUNDING:
         return False
-    low, high = x[sign < 0], x[sign > 0]
+    low = x[sign < 0]
+    high = x[sign > 0]
     return bool(low.max() <= high.min() or high.max() <= low.min())
 
 
 def _has_direction(rows: Array) -> bool:
     if not rows.shape[1]:
         return False
-    found = linprog(
+    solution = linprog(
         -rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1.0, 1.0)
     )
-    return bool(found.status == 0 and -found.fun > _ROUNDING * len(rows))
+    return bool(solution.status == 0 and -solution.fun > _ROUNDING * len(rows))

@@ -28,7 +28,10 @@ from mtlrun.solvers.hierarchical.smooth_fit import (
 )
 from mtlrun.solvers.hierarchical.smooth_marginal import SmoothMarginal
 from mtlrun.solvers.hierarchical.smooth_parts import content_keys
-from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
+from mtlrun.solvers.hierarchical.smooth_posterior import (
+    SmoothPosterior,
+    VarianceUncertainty,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -68,7 +71,9 @@ class SmoothFit:
     variances : VarianceFit
     posterior : SmoothPosterior
     leave_one_out : ndarray of shape (N,)
-        Prediction of every target from all others, at these variances.
+        Prediction of each target from all others, at these variances.
+    leave_one_out_std : ndarray of shape (N,)
+        Standard deviation of its error, as the model expects it.
     estimation_rows : ndarray of int
         Rows that the variances were estimated from.
     n_evaluations : int
@@ -77,6 +82,7 @@ class SmoothFit:
     variances: VarianceFit
     posterior: SmoothPosterior
     leave_one_out: Array
+    leave_one_out_std: Array
     estimation_rows: Array
     n_evaluations: int
 
@@ -101,12 +107,20 @@ def fit_smooth(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     )
     n_evaluations = marginal.n_evaluations
     solution = fit.value
+    uncertainty = VarianceUncertainty.fit(marginal, solution)
     if subset is not data:
         marginal = SmoothMarginal(BlockList(data))
         solution = marginal.solve(fit.theta)
-    posterior, diagonal = SmoothPosterior.fit(marginal, solution)
-    errors = posterior.a / np.maximum(diagonal, 1e-12)
-    return SmoothFit(fit, posterior, data.target - errors, index, n_evaluations)
+    posterior, diagonal = SmoothPosterior.fit(marginal, solution, uncertainty)
+    diagonal = np.maximum(diagonal, 1e-12)
+    return SmoothFit(
+        variances=fit,
+        posterior=posterior,
+        leave_one_out=data.target - posterior.a / diagonal,
+        leave_one_out_std=np.sqrt(posterior.s2 / diagonal),
+        estimation_rows=index,
+        n_evaluations=n_evaluations,
+    )
 
 
 def smooth_prior(data: SmoothData, options: SmoothOptions) -> VariancePrior:

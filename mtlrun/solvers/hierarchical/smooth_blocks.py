@@ -59,8 +59,8 @@ class OwnSums:
 class CurvatureSums:
     """Sums over the tasks of a block that the second derivatives in theta need.
 
-    K is the number of own parts that were asked for, r the number of columns of U, and
-    c the number of common features that were asked for.
+    K is the number of requested own parts, r the number of columns of U, and
+    c the number of requested common features.
 
     Attributes
     ----------
@@ -92,6 +92,12 @@ class CurvatureSums:
         )
 
 
+def product_without_zeros(left: Array, right: Array) -> Array:
+    """Return left @ right for a matrix `right` in which rows may be zero."""
+    support = np.flatnonzero(right.any(axis=1))
+    return np.asarray(left[..., support] @ right[support])
+
+
 @dataclass
 class KernelBlock:
     """Tasks of about the same number of rows, with exact kernels.
@@ -101,7 +107,7 @@ class KernelBlock:
     tasks : ndarray of int, shape (b,)
         Positions of the tasks.
     index : ndarray of int, shape (b, n)
-        Position of every row in the arrays of the model; -1 for padding.
+        Position of each row in the arrays of the model; -1 for padding.
     kernels : ndarray of shape (K, b, n, n)
     rows : ndarray of shape (b, n, m + 2)
         C = [A 1 y].
@@ -117,16 +123,22 @@ class KernelBlock:
     inverse: Array = field(init=False, repr=False)
     solved: Array = field(init=False, repr=False)
 
-    def factorize(self, theta: Array) -> tuple[float, Array]:
-        """Set B^-1 and B^-1 C for theta (K,); return log|B| and C' B^-1 C."""
+    def factorize(
+        self, theta: Array, columns: Array | None = None
+    ) -> tuple[float, Array]:
+        """Set B^-1 and B^-1 C for theta (K,); return log|B| and C' B^-1 C.
+
+        With `columns` C has only these columns, here and in what is computed later.
+        """
         B = np.tensordot(theta, self.kernels, 1)
         diagonal = np.arange(B.shape[1])
         B[:, diagonal, diagonal] += self.noise
         factor = np.linalg.cholesky(B)
         logdet = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum()
         self.inverse = np.linalg.inv(B)
-        self.solved = self.inverse @ self.rows
-        flat = self.rows.reshape(-1, self.rows.shape[2])
+        rows = self.rows if columns is None else self.rows[:, :, columns]
+        self.solved = self.inverse @ rows
+        flat = rows.reshape(-1, rows.shape[2])
         return float(logdet), flat.T @ self.solved.reshape(flat.shape)
 
     def own_sums(self, U: Array, a: Array) -> OwnSums:
@@ -134,7 +146,7 @@ class KernelBlock:
 
         U (m + 2, r) and a (m + 2,) are coefficients of B^-1 C.
         """
-        u = self.solved @ U
+        u = product_without_zeros(self.solved, U)
         P = self.inverse - u @ u.transpose(0, 2, 1)
         v = self.solved @ a
         traces = np.tensordot(self.kernels, P, ([1, 2, 3], [0, 1, 2]))
@@ -150,25 +162,23 @@ class KernelBlock:
         positions of own parts.
         """
         kernels = self.kernels[parts]
-        u = self.solved @ U
-        projected = self.solved @ PA
+        u = product_without_zeros(self.solved, U)
+        projected = product_without_zeros(self.solved, PA)
         images = np.matmul(kernels, (self.solved @ a)[:, :, None])[:, :, :, 0]
         solved_images = np.matmul(self.inverse, images[..., None])[..., 0]
         solved_kernels = self.inverse @ kernels
         kernel_u = kernels @ u
         solved_u = self.inverse @ kernel_u
         n_parts = len(parts)
-        pairs = np.empty((n_parts, n_parts))
-        for k in range(n_parts):
-            for j in range(n_parts):
-                pairs[k, j] = np.vdot(
-                    solved_kernels[k], solved_kernels[j].transpose(0, 2, 1)
-                ) - 2 * np.vdot(kernel_u[k], solved_u[j])
+        transposed = np.ascontiguousarray(solved_kernels.swapaxes(2, 3))
+        pairs = solved_kernels.reshape(n_parts, -1) @ transposed.reshape(n_parts, -1).T
+        pairs -= 2 * kernel_u.reshape(n_parts, -1) @ solved_u.reshape(n_parts, -1).T
         inner = np.einsum("bnr,kbns->krs", u, kernel_u, optimize=True)
         common = np.empty((n_parts, projected.shape[2]))
         for k in range(n_parts):
             product = kernels[k] @ projected
-            common[k] = np.einsum("bnm,bnm->m", projected, product)
+            product *= projected
+            common[k] = product.sum(axis=(0, 1))
         products = np.einsum("kbn,jbn->kj", images, solved_images)
         linear = np.einsum("bnm,kbn->mk", self.solved[:, :, :-1], images, optimize=True)
         return CurvatureSums(pairs, inner, common, products, linear)
@@ -227,10 +237,10 @@ class FeatureBlock:
     ----------
     tasks : ndarray of int, shape (1,)
     positions : ndarray of int, shape (n,)
-        Position of every row in the arrays of the model.
+        Position of each row in the arrays of the model.
     features : ndarray of shape (n, q)
     groups : ndarray of int, shape (q,)
-        Own part of every feature.
+        Own part of each feature.
     n_parts : int
         Number K of own parts.
     rows : ndarray of shape (n, m + 2)
@@ -250,29 +260,47 @@ class FeatureBlock:
     solved_gram: Array = field(init=False, repr=False)
     #: L^-1 S with L L' = I + S F'WF S, S the roots of theta of the features.
     root: Array = field(init=False, repr=False)
+    #: Columns of C that the last factorization used.
+    columns: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.columns = np.arange(self.rows.shape[1])
         self._sum_products()
 
     def _sum_products(self) -> None:
         joint = np.hstack([self.features, self.rows])
         self.gram = joint.T @ (joint / self.noise[:, None])
 
-    def factorize(self, theta: Array) -> tuple[float, Array]:
-        """Set [F C]' B^-1 [F C] for theta (K,); return log|B| and C' B^-1 C."""
+    def factorize(
+        self, theta: Array, columns: Array | None = None
+    ) -> tuple[float, Array]:
+        """Set [F C]' B^-1 [F C] for theta (K,); return log|B| and C' B^-1 C.
+
+        With `columns` C has only these columns, here and in what is computed later.
+        """
         q = self.features.shape[1]
+        gram = self.gram
+        self.columns = np.arange(self.rows.shape[1])
+        if columns is not None:
+            self.columns = columns
+            used = np.concatenate([np.arange(q), q + columns])
+            gram = gram[np.ix_(used, used)]
+        if q == 0:
+            self.root = np.zeros((0, 0))
+            self.solved_gram = gram
+            return float(np.log(self.noise).sum()), gram
         scale = np.sqrt(theta)[self.groups]
-        M = scale[:, None] * self.gram[:q, :q] * scale
+        M = scale[:, None] * gram[:q, :q] * scale
         M[np.diag_indices(q)] += 1.0
         factor = np.linalg.cholesky(M)
         self.root = solve_triangular(factor, np.diag(scale), lower=True)
-        half = self.root @ self.gram[:q]
-        self.solved_gram = self.gram - half.T @ half
+        half = self.root @ gram[:q]
+        self.solved_gram = gram - half.T @ half
         logdet = np.log(self.noise).sum() + 2 * np.log(np.diag(factor)).sum()
         return float(logdet), self.solved_gram[q:, q:]
 
     def _sum_by_part(self, values: Array) -> Array:
-        """Return sums of values (q, ...) over the features of every part, (K, ...)."""
+        """Return sums of values (q, ...) over the features of each part, (K, ...)."""
         out = np.zeros((self.n_parts, *values.shape[1:]))
         np.add.at(out, self.groups, values)
         return out
@@ -312,7 +340,7 @@ class FeatureBlock:
 
     def applied(self, coefficients: Array) -> Array:
         """Return B^-1 C coefficients for the rows, (n, ...)."""
-        return self.solve(self.rows @ coefficients)
+        return self.solve(self.rows[:, self.columns] @ coefficients)
 
     def solve(self, values: Array) -> Array:
         """Return B^-1 values, values of shape (n, ...)."""
@@ -333,7 +361,7 @@ class FeatureBlock:
 
     def image(self, values: Array) -> Array:
         """Return C' B^-1 values, (m + 2,)."""
-        return np.asarray(self.rows.T @ self.solve(values))
+        return np.asarray(self.rows[:, self.columns].T @ self.solve(values))
 
     def common_sums(self, values: Array) -> Array:
         """Return A' values, (m,)."""
@@ -358,10 +386,10 @@ class SmoothData:
     design : SmoothDesign
     rows : SmoothRows of n rows
     codes : ndarray of int, shape (n,)
-        Position of the task of every row, in ascending order.
+        Position of the task of each row, in ascending order.
     target : ndarray of shape (n,)
     noise : ndarray of shape (n,)
-        Variance of the noise of every row in units of s2.
+        Variance of the noise of each row in units of s2.
     """
 
     design: SmoothDesign
@@ -383,7 +411,7 @@ class SmoothData:
 
     @property
     def sizes(self) -> Array:
-        """Number of rows of every task, (T,)."""
+        """Number of rows of each task, (T,)."""
         return np.bincount(self.codes)
 
 
@@ -410,6 +438,9 @@ class BlockList:
         sizes = self.data.sizes
         makers: list[Callable[[], Block]] = []
         is_large = sizes > MAX_EXACT_ROWS
+        if not len(self.data.design.own):
+            # Without own parts B is the noise: sums of products say everything.
+            is_large[:] = True
         for task in np.flatnonzero(is_large):
             makers.append(partial(self._feature_block, int(task)))
         small = np.flatnonzero(~is_large)
@@ -440,7 +471,7 @@ class BlockList:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the blocks of a pass are those of the pass before."""
+        """Whether the blocks are kept between passes."""
         return self.n_bytes <= MAX_KEPT_BYTES
 
     def _matrix(self, index: Array) -> Array:

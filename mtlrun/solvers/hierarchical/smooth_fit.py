@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Variance of every part at the start, in units of the noise variance.
+#: Variance of each part at the start, in units of the noise variance.
 START = 0.1
 #: A search whose steps are predicted to lower F by less than this is given up if ten
 #: such steps would not reach the best point.
@@ -94,8 +94,12 @@ class Criterion(Protocol):
     def __call__(self, theta: Array) -> Any:
         """Return a `Value`."""
 
-    def solve(self, theta: Array) -> Any:
-        """Return a `CriterionSolution`, which costs less."""
+    def solve(self, theta: Array, needs_gradient: Array | None = None) -> Any:
+        """Return a `CriterionSolution`, which costs less.
+
+        The gradient made of it may lack parts whose variance is zero, but not those
+        that `needs_gradient`.
+        """
 
     def differentiate(self, solution: Any) -> Any:
         """Return the `Value` of the solution found last."""
@@ -144,7 +148,7 @@ class VarianceFit:
     objective : float
         F.
     path : list of float
-        F of every accepted point; it never rises.
+        F of each accepted point; it never rises.
     predicted_reduction : float
         By how much a further step, or adding a part, would lower F, as the quadratic
         model says. Parts whose addition was tried in vain do not count.
@@ -185,7 +189,7 @@ def fit_variances(
     tol : float
         Ends when a step is predicted to lower F by less.
     max_iter : int
-        Newton steps of every search.
+        Newton steps of each search.
     is_forced_zero : ndarray of bool, optional
         Parts that are left out.
     start : ndarray, optional
@@ -230,21 +234,44 @@ class _VarianceSearch:
         self.has_stalled = False
         # Parts whose addition to the best point was tried in vain.
         self._rejected: set[int] = set()
+        # The last value with second derivatives, its parts and the derivatives.
+        self._last: tuple[Any, Array, tuple[Array, Array]] | None = None
         # Steps and the changes of the gradient of F along them.
         self._differences: list[tuple[Array, Array]] = []
 
     def identify(self, allowed: Array) -> None:
         """Find out about which variances the rows say something."""
         value = self.criterion(np.where(allowed, START, 0.0))
-        expected = self.criterion.curvature(value)[0]
-        self.is_identified = allowed & (np.diag(expected) * START**2 > MIN_CURVATURE)
+        parts = np.flatnonzero(allowed)
+        expected = self._curvature(value, parts)[0]
+        self.is_identified[parts] = np.diag(expected) * START**2 > MIN_CURVATURE
+
+    def _curvature(self, value: Any, parts: Array) -> tuple[Array, Array]:
+        """Return second derivatives; a repeated call costs nothing."""
+        if self._last is not None:
+            last_value, last_parts, derivatives = self._last
+            if last_value is value and np.array_equal(last_parts, parts):
+                return derivatives
+        derivatives = self.criterion.curvature(value, parts)
+        self._last = (value, parts, derivatives)
+        return derivatives
+
+    def _solve(self, theta: Array) -> Any:
+        """Evaluate F without the features of parts that stay at zero."""
+        return self.criterion.solve(theta, needs_gradient=self.prior.rate == 0)
+
+    def _start(self, theta: Array) -> Any:
+        """Return the value at theta; at the point evaluated last, without work."""
+        if self._last is not None and np.array_equal(self._last[0].theta, theta):
+            return self._last[0]
+        return self.criterion.differentiate(self._solve(theta))
 
     def _objective(self, value: Any) -> float:
         return float(value.criterion + self.prior.value(value.theta))
 
     def descend(self, theta: Array) -> bool:
         """Take Newton steps from theta; return True if the end is kept as better."""
-        value = self.criterion(theta)
+        value = self._start(theta)
         objective = self._objective(value)
         path = [objective]
         reduction = np.inf
@@ -295,7 +322,7 @@ class _VarianceSearch:
             return step, 0.0
         theta = value.theta[free]
         gradient = (value.gradient + self.prior.gradient(value.theta))[free]
-        expected, exact = self.criterion.curvature(value, free)
+        expected, exact = self._curvature(value, free)
         step[free], reduction = minimize_model(expected, gradient, theta)
         if reduction >= NEAR:
             return step, reduction
@@ -342,7 +369,7 @@ class _VarianceSearch:
         for halving in range(MAX_HALVINGS):
             theta = np.clip(value.theta + 0.5**halving * step, 0.0, MAX_THETA)
             theta[(self.prior.rate > 0) & (theta < SMALL_THETA)] = 0.0
-            new = self.criterion.solve(theta)
+            new = self._solve(theta)
             new_objective = self._objective(new)
             if new_objective < objective:
                 return self.criterion.differentiate(new), new_objective
@@ -362,7 +389,7 @@ class _VarianceSearch:
         """Leave a part out if that lowers F."""
         theta = self.best.theta.copy()
         theta[part] = 0.0
-        without = self._objective(self.criterion.solve(theta))
+        without = self._objective(self._solve(theta))
         return without < self.objective + DROP_SLACK and self.descend(theta)
 
     def _add(self, part: int) -> bool:
@@ -372,7 +399,7 @@ class _VarianceSearch:
             return False
         trial = self.best.theta.copy()
         trial[part] = theta
-        within = self._objective(self.criterion.solve(trial))
+        within = self._objective(self._solve(trial))
         is_better = within < self.objective + DROP_SLACK and self.descend(trial)
         if not is_better:
             self._rejected.add(part)
@@ -380,10 +407,11 @@ class _VarianceSearch:
 
     def _addition(self, part: int) -> tuple[float, float]:
         """Return the variance at which a part would enter, and the fall of F."""
+        diagonal = self._expected_diagonal()
         slope = float(self.best.gradient[part] + self.prior.precision[part])
         if slope >= 0:
             return 0.0, 0.0
-        curvature = max(float(self._expected_diagonal()[part]), 1e-300)
+        curvature = max(float(diagonal[part]), 1e-300)
         theta = min(-slope / curvature, MAX_THETA)
         rate = float(self.prior.rate[part])
         # Along the model slope t + curvature t^2 / 2 + 2 rate sqrt(t).
@@ -395,8 +423,9 @@ class _VarianceSearch:
             self.best = self.criterion(self.best.theta)
             zero = np.flatnonzero((self.best.theta == 0) & self.is_identified)
             self._diagonal = np.zeros(len(self.best.theta))
-            expected = self.criterion.curvature(self.best, zero)[0]
-            self._diagonal[zero] = np.diag(expected)
+            if len(zero):
+                expected = self.criterion.curvature(self.best, zero)[0]
+                self._diagonal[zero] = np.diag(expected)
         return self._diagonal
 
     def result(self) -> VarianceFit:

@@ -124,7 +124,8 @@ class LabelMarginal:
 
     def _full_step(self, theta: Array) -> tuple[Array, Array, SmoothSolution]:
         """Return eta and K^-1 eta at the mode of the model of numbers in the blocks."""
-        solution = self.marginal.solve(theta)
+        none = np.zeros(len(theta), dtype=bool)
+        solution = self.marginal.solve(theta, needs_gradient=none)
         a = self.marginal.rows_of(solution)
         data = self.blocks.data
         return data.target - data.noise * a, a, solution
@@ -169,11 +170,14 @@ class LabelMarginal:
         """Evaluate D and its gradient at theta (J + K,)."""
         return self.differentiate(self.solve(theta))
 
-    def solve(self, theta: Array) -> LabelSolution:
-        """Evaluate D at theta (J + K,), without its gradient."""
+    def solve(self, theta: Array, needs_gradient: Array | None = None) -> LabelSolution:
+        """Evaluate D at theta (J + K,), without its gradient.
+
+        `needs_gradient` as of `SmoothMarginal.solve`.
+        """
         self.n_evaluations += 1
         self.find_mode(theta)
-        gaussian = self.marginal.solve(theta)
+        gaussian = self.marginal.solve(theta, needs_gradient)
         a = self.marginal.rows_of(gaussian)
         fit = float(a @ self._eta) - 2 * self._log_likelihood(self._eta)
         information = 1 / self.blocks.data.noise
@@ -242,5 +246,12 @@ def fit_smooth_labels(data: SmoothData, options: SmoothOptions) -> SmoothFit:
     solution = criterion.marginal.solve(fit.theta)
     posterior, diagonal = SmoothPosterior.fit(criterion.marginal, solution)
     target = criterion.blocks.data.target
-    leave_one_out = target - posterior.a / np.maximum(diagonal, 1e-12)
-    return SmoothFit(fit, posterior, leave_one_out, index, n_evaluations)
+    diagonal = np.maximum(diagonal, 1e-12)
+    return SmoothFit(
+        variances=fit,
+        posterior=posterior,
+        leave_one_out=target - posterior.a / diagonal,
+        leave_one_out_std=1 / np.sqrt(diagonal),
+        estimation_rows=index,
+        n_evaluations=n_evaluations,
+    )

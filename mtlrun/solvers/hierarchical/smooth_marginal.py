@@ -39,7 +39,8 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import dtrtri
 
 from mtlrun.solvers.hierarchical.smooth_blocks import BlockList
 
@@ -66,9 +67,12 @@ class SmoothSolution:
     mu, s2, f : float
     rest : float
         H_yy - H_1y^2 / f, which is nu s2 but for the smallest noise.
+    groups : ndarray of int, shape (m,)
+        Part of each feature that the solution uses.
     G : ndarray of shape (m + 2, m + 2)
-    U : ndarray of shape (m + 2, m + 1)
-        Coefficients of B^-1 [A 1 y] for U, B^-1 - U U' = P.
+    U : ndarray of shape (m + 2, r)
+        Coefficients of B^-1 [A 1 y] for U, B^-1 - U U' = P; r is 1 plus the number of
+        features whose variance is not zero.
     a : ndarray of shape (m + 2,)
         Coefficients of B^-1 [A 1 y] for a = P y.
     logdet : float
@@ -81,10 +85,16 @@ class SmoothSolution:
     s2: float
     rest: float
     f: float
+    groups: Array
     G: Array
     U: Array
     a: Array
     logdet: float
+
+    @property
+    def m(self) -> int:
+        """Number of features."""
+        return len(self.groups)
 
 
 @dataclass(frozen=True)
@@ -94,13 +104,17 @@ class SmoothValue(SmoothSolution):
     Attributes
     ----------
     gradient : ndarray of shape (J + K,)
+        NaN for parts whose features the solution does not use.
     traces, squares : ndarray of shape (J + K,)
         tr(P V_i), and a'V_i a / s2.
+    GU : ndarray of shape (m, r)
+        First m rows of G U.
     """
 
     gradient: Array
     traces: Array
     squares: Array
+    GU: Array
 
 
 class SmoothMarginal:
@@ -133,12 +147,13 @@ class SmoothMarginal:
         self.mean_precision = mean_precision
         design = blocks.data.design
         self.groups = design.groups
-        self.m = len(self.groups)
         self.n_common = len(design.common)
         self.n_own = len(design.own)
         self.n_rows = len(blocks.data.codes)
         self.nu = max(self.n_rows - 1, 1)
         self.n_evaluations = 0
+        # Columns of [A 1 y] that the last evaluation used.
+        self._columns = np.arange(len(self.groups) + 2)
 
     def __call__(self, theta: Array) -> SmoothValue:
         """Evaluate D and its gradient at theta (J + K,)."""
@@ -146,14 +161,21 @@ class SmoothMarginal:
 
     def differentiate(self, solution: SmoothSolution) -> SmoothValue:
         """Return D with its gradient at the theta evaluated last."""
-        traces, squares = self._first_order(solution)
+        GU = self._image_of(solution.U, solution.G)
+        traces, squares = self._first_order(solution, GU)
         squares = squares * self._precision(solution)
         return SmoothValue(
             **vars(solution),
             gradient=traces - squares,
             traces=traces,
             squares=squares,
+            GU=GU,
         )
+
+    def _image_of(self, U: Array, G: Array) -> Array:
+        """Return the first m rows of G U, without the zeros in U."""
+        support = np.flatnonzero(U.any(axis=1))
+        return np.asarray(G[:-2, support] @ U[support])
 
     def _precision(self, solution: SmoothSolution) -> float:
         """Return the derivative of nu log s2 in nu s2, about 1 / s2."""
@@ -161,23 +183,42 @@ class SmoothMarginal:
             return 1.0
         return solution.rest / (self.nu * solution.s2**2)
 
-    def solve(self, theta: Array) -> SmoothSolution:
-        """Evaluate D at theta (J + K,), without its gradient."""
+    def solve(
+        self, theta: Array, needs_gradient: Array | None = None
+    ) -> SmoothSolution:
+        """Evaluate D at theta (J + K,), without its gradient.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (J + K,)
+        needs_gradient : ndarray of bool, shape (J + K,), optional
+            Parts whose derivatives are of interest although their variance is zero;
+            the features of the others are left out, which changes nothing else.
+            Default: all.
+        """
         self.n_evaluations += 1
-        m = self.m
+        is_used = np.ones(len(theta), dtype=bool)
+        if needs_gradient is not None:
+            is_used = (theta > 0) | needs_gradient
+        columns = np.flatnonzero(is_used[self.groups])
+        groups = self.groups[columns]
+        m = len(groups)
+        columns = np.append(columns, len(self.groups) + np.arange(2))
+        self._columns = columns
         G = np.zeros((m + 2, m + 2))
         logdet = 0.0
         for block in self.blocks:
-            block_logdet, products = block.factorize(theta[self.n_common :])
+            block_logdet, products = block.factorize(theta[self.n_common :], columns)
             logdet += block_logdet
             G += products
 
-        scale = np.sqrt(theta[: self.n_common])[self.groups]
-        M = scale[:, None] * G[:m, :m] * scale
-        M[np.diag_indices(m)] += 1.0
-        L = cholesky(M, lower=True)
-        R = solve_triangular(L, scale[:, None] * G[:m], lower=True)
-        H = G[m:, m:] - R[:, m:].T @ R[:, m:]
+        # Features of parts whose variance is zero have no share in V.
+        scale = np.sqrt(theta[: self.n_common])[groups]
+        active = np.flatnonzero(scale > 0)
+        T, logdet_M = self._inverse_root(G, scale, active)
+        logdet += logdet_M
+        R = T @ G[active, m:]
+        H = G[m:, m:] - R.T @ R
         f = float(H[0, 0] + self.mean_precision)
         mu = float(H[0, 1] / f)
         rest = max(float(H[1, 1] - H[0, 1] ** 2 / f), 0.0)
@@ -186,20 +227,19 @@ class SmoothMarginal:
         if not self.knows_noise:
             s2 = float(np.hypot(rest, NOISE_FLOOR * self.n_rows)) / self.nu
             fit = self.nu * np.log(s2)
-        logdet += 2 * np.log(np.diag(L)).sum() + np.log(f)
+        logdet += np.log(f)
 
         # Coefficients of B^-1 [A 1 y]: first V^-1 = B^-1 - U U', then the mean.
-        T = solve_triangular(L, np.diag(scale), lower=True)
         ones = np.zeros(m + 2)
-        ones[:m] = -T.T @ R[:, m]
+        ones[active] = -T.T @ R[:, 0]
         ones[m] = 1.0
         a = np.zeros(m + 2)
-        a[:m] = -T.T @ R[:, m + 1]
+        a[active] = -T.T @ R[:, 1]
         a[m + 1] = 1.0
         a = a - mu * ones
-        U = np.zeros((m + 2, m + 1))
-        U[:m, :m] = T.T
-        U[:, m] = ones / np.sqrt(f)
+        U = np.zeros((m + 2, len(active) + 1))
+        U[active, :-1] = T.T
+        U[:, -1] = ones / np.sqrt(f)
 
         return SmoothSolution(
             theta=theta,
@@ -208,20 +248,42 @@ class SmoothMarginal:
             s2=s2,
             rest=rest,
             f=f,
+            groups=groups,
             G=G,
             U=U,
             a=a,
             logdet=float(logdet),
         )
 
-    def _first_order(self, solution: SmoothSolution) -> tuple[Array, Array]:
-        """Return tr(P V_i) and a'V_i a for all parts."""
-        m, G, U, a = self.m, solution.G, solution.U, solution.a
-        diagonal = np.diag(G)[:m] - np.square(G[:m] @ U).sum(axis=1)
-        traces = np.bincount(self.groups, diagonal, self.n_common)
-        squares = np.bincount(self.groups, np.square(G[:m] @ a), self.n_common)
+    def _inverse_root(
+        self, G: Array, scale: Array, active: Array
+    ) -> tuple[Array, float]:
+        """Return T = L^-1 S for the active features, and log|M| (M = L L')."""
+        if not len(active):
+            return np.zeros((0, 0)), 0.0
+        s = scale[active]
+        M = s[:, None] * G[np.ix_(active, active)] * s
+        M[np.diag_indices(len(active))] += 1.0
+        L = cholesky(M, lower=True)
+        inverse, _ = dtrtri(L, lower=True)
+        return inverse * s, float(2 * np.log(np.diag(L)).sum())
+
+    def _first_order(self, solution: SmoothSolution, GU: Array) -> tuple[Array, Array]:
+        """Return tr(P V_i) and a'V_i a for all parts; GU are the first m rows of G U."""
+        m = solution.m
+        groups = solution.groups
+        G = solution.G
+        a = solution.a
+        diagonal = np.diag(G)[:m] - np.square(GU).sum(axis=1)
+        # Sums of no features are integers.
+        traces = np.bincount(groups, diagonal, self.n_common).astype(float)
+        squares = np.bincount(groups, np.square(G[:m] @ a), self.n_common).astype(float)
+        is_left_out = np.isin(np.arange(self.n_common), groups, invert=True)
+        is_left_out &= np.isin(np.arange(self.n_common), self.groups)
+        traces[is_left_out] = np.nan
         if not self.n_own:
             return traces, squares
+        U = solution.U
         sums = reduce(add, (block.own_sums(U, a) for block in self._factorized()))
         return (
             np.concatenate([traces, sums.traces]),
@@ -254,12 +316,13 @@ class SmoothMarginal:
         chosen = np.arange(n_parts) if parts is None else parts
         common_parts = chosen[chosen < self.n_common]
         own_parts = chosen[chosen >= self.n_common] - self.n_common
-        m, G, a = self.m, value.G, value.a
-        columns = np.flatnonzero(np.isin(self.groups, common_parts))
-        # P A = B^-1 [A 1 y] projection for the features of these parts.
-        projection = np.eye(m + 2)[:, columns] - value.U @ (value.U.T @ G[:, columns])
-        C = G[columns] @ projection
-        indicator = (self.groups[columns, None] == common_parts).astype(float)
+        G = value.G
+        a = value.a
+        columns = np.flatnonzero(np.isin(value.groups, common_parts))
+        # A'P A for the features of these parts; P A = B^-1 [A 1 y] projection.
+        GU = value.GU[columns]
+        C = G[np.ix_(columns, columns)] - GU @ GU.T
+        indicator = (value.groups[columns, None] == common_parts).astype(float)
         weighted = (G[columns] @ a)[:, None] * indicator
 
         traces = np.zeros((len(chosen), len(chosen)))
@@ -270,6 +333,8 @@ class SmoothMarginal:
         quadratic[common, common] = weighted.T @ C @ weighted
         if len(own_parts):
             U = self._informative(value)
+            projection = -value.U @ GU.T
+            projection[columns, np.arange(len(columns))] += 1.0
             sums = reduce(
                 add,
                 (
@@ -298,8 +363,8 @@ class SmoothMarginal:
 
     def _informative(self, value: SmoothValue) -> Array:
         """Return the columns of U about whose directions the rows say something."""
-        m = self.m
-        scale = np.sqrt(value.theta[: self.n_common])[self.groups]
+        m = value.m
+        scale = np.sqrt(value.theta[: self.n_common])[value.groups]
         active = np.flatnonzero(scale > 0)
         inner = scale[active, None] * value.G[np.ix_(active, active)] * scale[active]
         eigenvalues, vectors = np.linalg.eigh(inner)
@@ -318,7 +383,7 @@ class SmoothMarginal:
         diagonal = np.empty(self.n_rows)
         for block in self.blocks:
             if not self.blocks.is_kept:
-                block.factorize(value.theta[self.n_common :])
+                block.factorize(value.theta[self.n_common :], self._columns)
             positions = block.positions
             a[positions] = block.applied(value.a)
             removed = np.square(block.applied(value.U)).sum(axis=1)
@@ -330,13 +395,13 @@ class SmoothMarginal:
         a = np.empty(self.n_rows)
         for block in self.blocks:
             if not self.blocks.is_kept:
-                block.factorize(solution.theta[self.n_common :])
+                block.factorize(solution.theta[self.n_common :], self._columns)
             a[block.positions] = block.applied(solution.a)
         return a
 
     def apply_projection(self, value: SmoothValue, values: Array) -> Array:
         """Return P values, for values of all rows."""
-        inside = np.zeros(self.m + 2)
+        inside = np.zeros(value.m + 2)
         for block in self._factorized():
             inside += block.image(values[block.positions])
         coefficients = value.U @ (value.U.T @ inside)
@@ -348,8 +413,8 @@ class SmoothMarginal:
 
     def bilinear(self, left: Array, right: Array) -> Array:
         """Return left' V_i right for all parts and values of all rows."""
-        left_sums = np.zeros(self.m)
-        right_sums = np.zeros(self.m)
+        left_sums = np.zeros(len(self.groups))
+        right_sums = np.zeros(len(self.groups))
         own = np.zeros(self.n_own)
         for block in self._factorized():
             x = left[block.positions]
@@ -361,9 +426,12 @@ class SmoothMarginal:
         return np.concatenate([common, own])
 
     def spread(self, value: SmoothSolution) -> Array:
-        """Return the covariance of (u, mu) given y and theta, in units of s2."""
-        m = self.m
-        scale = np.sqrt(value.theta[: self.n_common])[self.groups]
+        """Return the covariance of (u, mu) given y and theta, in units of s2.
+
+        `value` must use the features of all parts.
+        """
+        m = value.m
+        scale = np.sqrt(value.theta[: self.n_common])[value.groups]
         scale = np.append(scale, 1.0)
         precision = scale[:, None] * value.G[: m + 1, : m + 1] * scale
         precision[np.arange(m), np.arange(m)] += 1.0

@@ -298,7 +298,7 @@ class TaskPart(Protocol):
 
 @dataclass(frozen=True)
 class LevelPart:
-    """A level of every task."""
+    """A level of each task."""
 
     name: str = "level"
 
@@ -317,7 +317,7 @@ class LevelPart:
 
 @dataclass(frozen=True)
 class SlopesPart:
-    """Slopes of every task, with the same variance for all standardized columns."""
+    """Slopes of each task, with the same variance for all standardized columns."""
 
     name: str = "slopes"
 
@@ -373,7 +373,7 @@ class AdditivePart:
         return np.ones(len(rows))
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
-        """Return Nystroem's features of every column at its knots."""
+        """Return Nystroem's features of each column at its knots."""
         return np.hstack([feature_map(rows) for feature_map in self.maps])
 
 
@@ -428,7 +428,7 @@ class SmoothDesign:
 
     @property
     def groups(self) -> Array:
-        """Position of the part of every common feature, (m,)."""
+        """Position of the part of each common feature, (m,)."""
         sizes = [part.n_features for part in self.common]
         return np.repeat(np.arange(len(sizes)), np.array(sizes, dtype=int))
 

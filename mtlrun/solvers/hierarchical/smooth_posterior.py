@@ -10,6 +10,15 @@ covariance of (u, mu)::
 A task without rows has k = 0: the common function, and the variance between tasks. A
 new target has s2 more. Averages over several rows, for curves of one column, use the
 same formulas with averaged F and k.
+
+The variances are estimates, rough ones where there are few tasks. So a new target with
+the variance v is given a t distribution with Satterthwaite's degrees of freedom,
+2 / Var(log v), by the delta method; C is the covariance of the estimates::
+
+    Var(log v) = 2 / nu + g'C g,   g_i = -q_i / nu + (dv / dtheta_i) / v
+
+The derivative of v for own part k with w = B_t^-1 k is k_k(x, x) - 2 k_k'w + w'K_k w,
+since predictions minimize v; common parts are taken as known.
 """
 
 from __future__ import annotations
@@ -26,10 +35,56 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
     FeatureBlock,
     SmoothData,
 )
-from mtlrun.solvers.hierarchical.smooth_marginal import SmoothMarginal, SmoothSolution
+from mtlrun.solvers.hierarchical.smooth_marginal import (
+    SmoothMarginal,
+    SmoothSolution,
+    SmoothValue,
+)
 from mtlrun.solvers.hierarchical.smooth_parts import SmoothRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+#: A t distribution of fewer degrees of freedom has a variance that says little.
+MIN_DEGREES = 4.0
+#: Eigenvalues of scaled second derivatives below this do not identify a variance.
+MIN_CURVATURE = 1e-8
+
+
+@dataclass(frozen=True)
+class VarianceUncertainty:
+    """How well the variances are known.
+
+    Attributes
+    ----------
+    covariance : ndarray of shape (J + K, J + K)
+        Of the estimates of theta; zero for parts without variance.
+    noise_gradient : ndarray of shape (J + K,)
+        Derivative of log s2 in theta.
+    nu : int
+        Degrees of freedom of s2.
+    """
+
+    covariance: Array
+    noise_gradient: Array
+    nu: int
+
+    @classmethod
+    def fit(cls, marginal: SmoothMarginal, value: SmoothValue) -> VarianceUncertainty:
+        """Return it from the expected second derivatives at the estimates."""
+        n_parts = len(value.theta)
+        covariance = np.zeros((n_parts, n_parts))
+        free = np.flatnonzero(value.theta > 0)
+        if len(free):
+            expected = marginal.curvature(value, free)[0]
+            # Where the rows say nothing, the standard error is a thousand times theta.
+            least = np.square(1e-3 / value.theta[free])
+            scale = 1 / np.sqrt(np.maximum(np.diag(expected), least))
+            eigenvalues, vectors = np.linalg.eigh(expected * np.outer(scale, scale))
+            size = np.sqrt(np.maximum(eigenvalues, MIN_CURVATURE))
+            root = scale[:, None] * vectors / size
+            # D is minus twice the log-likelihood.
+            covariance[np.ix_(free, free)] = 2 * root @ root.T
+        return cls(covariance, -value.squares / marginal.nu, marginal.nu)
 
 
 @dataclass(frozen=True)
@@ -51,6 +106,8 @@ class SmoothPosterior:
         P y.
     spread : ndarray of shape (m + 1, m + 1)
         Covariance of (u, mu) in units of s2.
+    uncertainty : VarianceUncertainty or None
+        None for a model of labels.
     """
 
     data: SmoothData
@@ -60,14 +117,19 @@ class SmoothPosterior:
     u: Array
     a: Array
     spread: Array
+    uncertainty: VarianceUncertainty | None = None
 
     @classmethod
     def fit(
-        cls, marginal: SmoothMarginal, solution: SmoothSolution
+        cls,
+        marginal: SmoothMarginal,
+        solution: SmoothSolution,
+        uncertainty: VarianceUncertainty | None = None,
     ) -> tuple[SmoothPosterior, Array]:
         """Return the posterior, and the diagonal of P for all rows.
 
-        The blocks must be as `solution` left them.
+        The solution must use the features of all parts, and the blocks must be as it
+        left them.
         """
         a, diagonal = marginal.weights_of_rows(solution)
         posterior = cls(
@@ -76,9 +138,10 @@ class SmoothPosterior:
             s2=solution.s2,
             mu=solution.mu,
             # S^2 A'a, without the cancellation.
-            u=-solution.a[: marginal.m],
+            u=-solution.a[: solution.m],
             a=a,
             spread=marginal.spread(solution),
+            uncertainty=uncertainty,
         )
         return posterior, diagonal
 
@@ -176,6 +239,47 @@ class SmoothPosterior:
         variance += ((contrast @ self.spread) * contrast).sum(axis=1)
         return mean, np.maximum(variance, 0.0) * self.s2
 
+    def target_variance(self, rows: SmoothRows, task: int) -> tuple[Array, Array]:
+        """Return mean and variance of new targets of a task, of weight 1, (n,).
+
+        The new target has a t distribution, whose degrees of freedom say how well the
+        variances are known.
+        """
+        mean, variance = self.moments(rows, task)
+        variance = variance + self.s2
+        known = self.uncertainty
+        if known is None:
+            return mean, variance
+        gradient = np.tile(known.noise_gradient, (len(rows), 1))
+        slopes = self._own_slopes(rows, task)
+        gradient[:, self.n_common :] += slopes * (self.s2 / variance)[:, None]
+        log_variance = ((gradient @ known.covariance) * gradient).sum(axis=1)
+        degrees = np.maximum(2 / (log_variance + 2 / known.nu), MIN_DEGREES)
+        return mean, variance * degrees / (degrees - 2)
+
+    def _own_slopes(self, rows: SmoothRows, task: int) -> Array:
+        """Return derivatives of variances in the theta of own parts, (n, K)."""
+        design = self.data.design
+        if not len(design.own):
+            return np.zeros((len(rows), 0))
+        slopes = design.own_diagonals(rows).T
+        own = self.task_rows(task)
+        if not len(own.codes):
+            return slopes
+        block = make_block(own)
+        if isinstance(block, FeatureBlock):
+            # So many rows say what the functions of the task are.
+            return np.zeros(slopes.shape)
+        block.factorize(self.own_theta)
+        inside = np.flatnonzero(block.is_row[0])
+        kernels = design.own_kernels(rows, own.rows.take(block.positions))
+        inverse = block.inverse[0][np.ix_(inside, inside)]
+        w = np.tensordot(self.own_theta, kernels, 1) @ inverse
+        for k, kernel in enumerate(kernels):
+            between = block.kernels[k, 0][np.ix_(inside, inside)]
+            slopes[:, k] += ((w @ between - 2 * kernel) * w).sum(axis=1)
+        return np.maximum(slopes, 0.0)
+
     def _missed_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
         """Return the prior variance of averages that the common features miss."""
         n = len(rows) // n_averaged
@@ -200,7 +304,7 @@ class SmoothPosterior:
         return np.asarray(self.own_theta @ kernels)
 
     def part_variances(self) -> Array:
-        """Return the expected variance of every part over the rows of training.
+        """Return the expected variance of each part over the rows of training.
 
         For part i this is s2 theta_i (mean K(x, x) - mean K(x, x')) over rows x, x'.
         """

@@ -46,11 +46,10 @@ class Kernel(ABC):
         if not self.normalise:
             return K
         left = _inverse_roots(self._diagonal(products.X, products.left))
-        right = (
-            left
-            if products.same
-            else _inverse_roots(self._diagonal(products.Z, products.right))
-        )
+        if products.same:
+            right = left
+        else:
+            right = _inverse_roots(self._diagonal(products.Z, products.right))
         K *= left[:, None]
         K *= right
         return K
@@ -81,12 +80,17 @@ class InnerProducts:
 
     def __init__(self, X: Design, Z: Design = None) -> None:
         # Sparse, with duplicate entries summed: norms of rows would take them one by one.
-        X = as_design(X) if is_sparse(X) else X
+        if is_sparse(X):
+            X = as_design(X)
         Z = as_design(Z) if is_sparse(Z) else Z
         self.same = Z is None
-        self.X, self.Z = X, X if Z is None else Z
+        self.X = X
+        self.Z = X if Z is None else Z
         self.left = np.asarray(row_norms(X, squared=True))
-        self.right = self.left if Z is None else np.asarray(row_norms(Z, squared=True))
+        if Z is None:
+            self.right = self.left
+        else:
+            self.right = np.asarray(row_norms(Z, squared=True))
 
     @cached_property
     def inner(self) -> np.ndarray:
@@ -284,7 +288,9 @@ class MeanKernel(Kernel):
     @property
     def members(self) -> tuple[Kernel, ...]:
         """The kernels that are averaged."""
-        return tuple(default_kernels()) if self.kernels is None else self.kernels
+        if self.kernels is None:
+            return tuple(default_kernels())
+        return self.kernels
 
 
 #: Kernels by name, with the parameter that may stand in brackets.
@@ -309,12 +315,18 @@ def make_kernel(spec: str | Kernel) -> Kernel:
     """
     if isinstance(spec, Kernel):
         return spec
-    match = _SPEC.fullmatch(spec) if isinstance(spec, str) else None
+    match = None
+    if isinstance(spec, str):
+        match = _SPEC.fullmatch(spec)
     name = match[1] if match else spec
     family, parameter = _FAMILIES.get(name, (None, None)) if match else (None, None)
     if family is None or (match and match[2] and not parameter):
-        near = suggest(name, _FAMILIES, n=1) if isinstance(name, str) else []
-        hint = f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
+        near = []
+        if isinstance(name, str):
+            near = suggest(name, _FAMILIES, n=1)
+        hint = ""
+        if near and near[0] != name:
+            hint = f"; did you mean {near[0]!r}?"
         raise ValueError(
             "a kernel must be 'linear', 'polynomial(degree)', 'gaussian(spread)', 'mean' or a Kernel, "
             f"got {spec!r}{hint}"

@@ -48,7 +48,7 @@ def ascend(
     dual : ndarray of shape (n,)
         Feasible; changed in place.
     images : ndarray of shape (M, n)
-        K^m dual of every kernel; kept up to date.
+        K^m dual of each kernel; kept up to date.
     tol : float
         Largest violation of the optimality conditions to stop at.
     max_steps : int
@@ -61,27 +61,36 @@ def ascend(
     """
     M, n = images.shape
     start = dual.copy()
-    upper, lower = np.where(y > 0, costs, 0.0), np.where(y > 0, 0.0, -costs)
-    gain, diagonal = y.copy(), np.zeros(n)
-    rows, known = np.empty((n, n)), np.zeros(n, dtype=np.bool_)
+    upper = np.where(y > 0, costs, 0.0)
+    lower = np.where(y > 0, 0.0, -costs)
+    gain = y.copy()
+    diagonal = np.zeros(n)
+    rows = np.empty((n, n))
+    is_formed = np.zeros(n, dtype=np.bool_)
     for m in range(M):
         if theta[m] != 0.0:
             gain -= theta[m] * images[m]
             for i in range(n):
                 diagonal[i] += theta[m] * stack[m, i, i]
-    best, worst, steps = np.inf, -np.inf, 0
+    best = np.inf
+    worst = -np.inf
+    steps = 0
     while steps < max_steps:
-        i, best, worst = -1, -np.inf, np.inf
+        i = -1
+        best = -np.inf
+        worst = np.inf
         for k in range(n):
             if dual[k] < upper[k] and gain[k] > best:
-                i, best = k, gain[k]
+                i = k
+                best = gain[k]
             if dual[k] > lower[k] and gain[k] < worst:
                 worst = gain[k]
         if best - worst <= tol:
             break
-        _form(stack, theta, i, rows, known)
+        _form(stack, theta, i, rows, is_formed)
         first = rows[i]
-        j, most = -1, -1.0
+        j = -1
+        max_rise = -1.0
         for k in range(n):
             slope = best - gain[k]
             if slope > 0.0 and dual[k] > lower[k]:
@@ -90,12 +99,14 @@ def ascend(
                     * slope
                     / max(diagonal[i] + diagonal[k] - 2.0 * first[k], _FLAT)
                 )
-                if rise > most:
-                    j, most = k, rise
-        _form(stack, theta, j, rows, known)
+                if rise > max_rise:
+                    j = k
+                    max_rise = rise
+        _form(stack, theta, j, rows, is_formed)
         second = rows[j]
         step = (best - gain[j]) / max(diagonal[i] + diagonal[j] - 2.0 * first[j], _FLAT)
-        room, left = upper[i] - dual[i], dual[j] - lower[j]
+        room = upper[i] - dual[i]
+        left = dual[j] - lower[j]
         step = min(step, room, left)
         # Bounds are met exactly: a point that is short of its bound by rounding would be chosen again and again.
         dual[i] = upper[i] if step == room else dual[i] + step
@@ -109,12 +120,16 @@ def ascend(
 
 @summing
 def _form(
-    stack: np.ndarray, theta: np.ndarray, i: int, rows: np.ndarray, known: np.ndarray
+    stack: np.ndarray,
+    theta: np.ndarray,
+    i: int,
+    rows: np.ndarray,
+    is_formed: np.ndarray,
 ) -> None:
     """Make row i of the summed kernel matrix, once."""
-    if known[i]:
+    if is_formed[i]:
         return
-    known[i] = True
+    is_formed[i] = True
     row = rows[i]
     row[:] = 0.0
     for m in range(len(theta)):
@@ -131,24 +146,22 @@ def _add_images(stack: np.ndarray, change: np.ndarray, images: np.ndarray) -> No
     moved = np.flatnonzero(change)
     full = len(moved) - len(moved) % 4
     for m in range(len(images)):
-        K, image = stack[m], images[m]
+        K = stack[m]
+        image = images[m]
         for at in range(0, full, 4):
-            a, b, c, d = (
-                K[moved[at]],
-                K[moved[at + 1]],
-                K[moved[at + 2]],
-                K[moved[at + 3]],
-            )
-            p, q, r, s = (
-                change[moved[at]],
-                change[moved[at + 1]],
-                change[moved[at + 2]],
-                change[moved[at + 3]],
-            )
+            a = K[moved[at]]
+            b = K[moved[at + 1]]
+            c = K[moved[at + 2]]
+            d = K[moved[at + 3]]
+            p = change[moved[at]]
+            q = change[moved[at + 1]]
+            r = change[moved[at + 2]]
+            s = change[moved[at + 3]]
             for k in range(len(image)):
                 image[k] += (p * a[k] + q * b[k]) + (r * c[k] + s * d[k])
         for at in range(full, len(moved)):
-            a, p = K[moved[at]], change[moved[at]]
+            a = K[moved[at]]
+            p = change[moved[at]]
             for k in range(len(image)):
                 image[k] += p * a[k]
 
@@ -157,11 +170,14 @@ def _add_images(stack: np.ndarray, change: np.ndarray, images: np.ndarray) -> No
 
 # Violation of the optimality conditions to stop at: first (LIBSVM's default), the smallest tried, and by what it is
 # multiplied when a machine is not accurate.
-_LOOSE, _TIGHT, _REDUCE = 1e-3, 1e-10, 0.1
+_LOOSE = 1e-3
+_TIGHT = 1e-10
+_REDUCE = 0.1
 # Up to this relative difference, the middle of the optimal intercepts is taken, not the lowest.
 _ROUNDING = 1e-12
 # Steps of one machine at most: this many, or this many per row.
-_STEPS, _STEPS_PER_ROW = 10_000_000, 100
+_STEPS = 10_000_000
+_STEPS_PER_ROW = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +190,7 @@ class SvmPoint:
     dual : ndarray of shape (n,)
         alpha_i y_i.
     images : ndarray of shape (M, n)
-        K^m dual of every kernel.
+        K^m dual of each kernel.
     intercept : float
     total : float
         Sum of alpha.
@@ -195,7 +211,7 @@ class SvmPoint:
 
 
 class GramStore:
-    """Kernel matrices of all tasks: those that fit into memory are kept, the others computed when needed.
+    """Kernel matrices of all tasks. The ones that fit into memory are kept, the others computed when needed.
 
     Parameters
     ----------
@@ -219,7 +235,8 @@ class GramStore:
         X = self.designs[t]
         if id(X) in self._kept:
             return self._kept[id(X)]
-        n, kinds = X.shape[0], len(self.kernels)
+        n = X.shape[0]
+        kinds = len(self.kernels)
         require(
             2 * 8 * kinds * n**2,
             f"a stack of {kinds} kernel matrices of {n} rows",
@@ -306,7 +323,8 @@ class SvmTasks:
         return last
 
     def _solve(self, t: int, theta: np.ndarray) -> SvmPoint:
-        y, C = self.labels[t], self.costs[t]
+        y = self.labels[t]
+        C = self.costs[t]
         if np.all(y == y[0]):
             nothing = np.zeros(self.n_kernels)
             images = np.zeros((self.n_kernels, len(y)))
@@ -316,7 +334,8 @@ class SvmTasks:
         stack = self.grams[t]
         if not theta.any():
             return self._without_kernel(t, stack)
-        dual, images = np.zeros(len(y)), np.zeros((self.n_kernels, len(y)))
+        dual = np.zeros(len(y))
+        images = np.zeros((self.n_kernels, len(y)))
         if t in self._start:
             dual, images = (values.copy() for values in self._start[t])
         self._start[t] = dual, images
@@ -345,17 +364,21 @@ class SvmTasks:
         total = float(dual @ y)
         scores = theta @ images
         best = _best_intercept(scores, y, C)
-        hinge, least = _hinge(scores, b, y, C), _hinge(scores, best, y, C)
+        hinge = _hinge(scores, b, y, C)
+        least = _hinge(scores, best, y, C)
         if hinge > least * (1.0 + _ROUNDING):
-            hinge, b = least, best
+            hinge = least
+            b = best
         return SvmPoint(
             theta, dual, images, b, total, slope, total + smooth, hinge - smooth
         )
 
     def _without_kernel(self, t: int, stack: np.ndarray) -> SvmPoint:
         """Return the machine without any kernel: a constant, with any feasible alpha."""
-        y, C = self.labels[t], self.costs[t]
-        positive, negative = C[y > 0].sum(), C[y < 0].sum()
+        y = self.labels[t]
+        C = self.costs[t]
+        positive = C[y > 0].sum()
+        negative = C[y < 0].sum()
         total = min(positive, negative)
         dual = np.where(y > 0, C * (total / positive), -C * (total / negative))
         images = stack @ dual

@@ -48,7 +48,10 @@ class Coupling:
         self.lam = lam if n_tasks > 1 else 0.0
         self.flows = None
         if 0 < self.lam < np.inf:
-            self.flows = Flows(n_tasks, n_kernels) if flows is None else flows
+            if flows is None:
+                self.flows = Flows(n_tasks, n_kernels)
+            else:
+                self.flows = flows
 
     def step(
         self, theta: np.ndarray, slopes: np.ndarray, curvature: np.ndarray, tol: float
@@ -87,15 +90,18 @@ class Coupling:
 
     def value(self, theta: np.ndarray) -> float:
         """Return lam * sum of the distances."""
-        return 0.0 if self.flows is None else self.lam * pair_distances(theta)
+        if self.flows is None:
+            return 0.0
+        return self.lam * pair_distances(theta)
 
 
 # A step that does not descend is repeated with this many times the curvature.
 _BACKTRACK = 2.0
 # Smallest decrease required, relative to curvature * ||step||^2.
 _DECREASE = 1e-3
-# A task's curvature estimate is kept within these multiples of that of all tasks.
-_FLATTER, _STEEPER = 1e-2, 1e3
+# A task's curvature estimate is kept within these multiples of the estimate for all tasks.
+_FLATTER = 1e-2
+_STEEPER = 1e3
 # The smallest curvature relative to the slope: where all alpha are at their bounds, J_t is linear, and the projection
 # of a step of any length would leave the simplex ball by rounding.
 _FLATTEST = 1e-6
@@ -147,17 +153,17 @@ def solve_group_mkl(
     max_iter: int = 500,
     callback: Callback | None = None,
 ) -> MklResult:
-    """Minimise over the kernel weights theta_t of every task, in the simplex ball {theta >= 0, sum(theta) <= 1}::
+    """Minimize over the kernel weights theta_t of each task, in the simplex ball {theta >= 0, sum(theta) <= 1}::
 
         F(theta) = sum_t J_t(theta_t) + lam sum_{s<t} ||theta_s - theta_t||_2
         J_t(theta_t) = max_alpha 1'alpha - 1/2 sum_m theta_t^m alpha'Y_t K_t^m Y_t alpha,  0 <= alpha <= C, alpha'y = 0
 
     F is convex and J_t has the gradient q_t^m = -1/2 alpha'Y K^m Y alpha. Proximal gradient: the first curvature of a
-    step is that of the last one, task by task (Barzilai and Borwein; the SpaRSA method of Wright, Nowak and Figueiredo
+    step is the one of the last move, task by task (Barzilai and Borwein; the SpaRSA method of Wright, Nowak and Figueiredo
     2009), raised until F decreases; the prox of the pairs and the simplex balls is by consensus ADMM
     (`mtlrun.solvers.pairwise`), whose flows are carried over.
 
-    The certificate is rigorous: the primal value is that of the machines at (theta, alpha, b), not their dual value;
+    The certificate is rigorous: the primal value belongs to the machines at (theta, alpha, b), not their dual value;
     the lower bound is sum_t 1'alpha_t + min(0, min_m (q_t + div p_t)^m) with flows p_st of norm at most lam.
 
     Parameters
@@ -187,7 +193,8 @@ def solve_group_mkl(
     points = [tasks.solve(t, theta[t]) for t in range(tasks.n_tasks)]
     slopes = _slopes(points)
     curvature = _first_curvature(slopes, start)
-    pull, inner = np.zeros_like(theta), _INNER
+    pull = np.zeros_like(theta)
+    inner = _INNER
     for it in range(1, max_iter + 1):
         primal = _primal(points, coupling, theta)
         if it > 1 and tracker.check(
@@ -212,7 +219,9 @@ def solve_group_mkl(
             inner *= 0.1
         new_slopes = _slopes(new_points)
         curvature = _curvature(curvature, new - theta, new_slopes - slopes, new_slopes)
-        theta, points, slopes = new, new_points, new_slopes
+        theta = new
+        points = new_points
+        slopes = new_slopes
     return _finish(tasks, coupling, tracker, {"curvature": curvature})
 
 
@@ -229,7 +238,7 @@ def _least_curvature(slopes: np.ndarray) -> np.ndarray:
 def _curvature(
     last: np.ndarray, moved: np.ndarray, changed: np.ndarray, slopes: np.ndarray
 ) -> np.ndarray:
-    """Estimate the curvature of every J_t along its last move, (T, 1); that of all tasks where one has not moved."""
+    """Estimate the curvature of each J_t along its last move, (T, 1); the estimate for all tasks if t has not moved."""
     least = _least_curvature(slopes)
     gains = np.maximum(np.sum(moved * changed, axis=1, keepdims=True), 0.0)
     squares = np.sum(moved * moved, axis=1, keepdims=True)
@@ -258,7 +267,7 @@ def solve_alternating(
     earlier theta comes back (`info["cycle"]` then holds the objective values that repeat) or the gap is closed. The
     inner consensus ADMM is the correct one: the printed updates (12) and (14) to (17) diverge.
 
-    Parameters and return value are those of `solve_group_mkl`; `theta` is the last iterate, whatever its objective.
+    Parameters and return value are as in `solve_group_mkl`; `theta` is the last iterate, whatever its objective.
     """
     coupling, theta = _begin(tasks, lam, start)
     tracker = Tracker(tol, max_iter, callback, null=tasks.null)
@@ -267,7 +276,8 @@ def solve_alternating(
     bound = -np.inf
     while True:
         points = [tasks.solve(t, theta[t]) for t in range(tasks.n_tasks)]
-        slopes, primal = _slopes(points), _primal(points, coupling, theta)
+        slopes = _slopes(points)
+        primal = _primal(points, coupling, theta)
         new, pull = coupling.step(
             theta,
             slopes,

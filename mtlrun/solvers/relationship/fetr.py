@@ -202,14 +202,13 @@ class FetrProblem:
         for name, value in (("eta", eta), ("rho", rho)):
             if not 0 < value < np.inf:
                 raise ValueError(f"{name} must be positive and finite, got {value!r}")
-        self.eta, self.rho, self.lower, self.upper = (
-            float(eta),
-            float(rho),
-            float(lower),
-            float(upper),
-        )
+        self.eta = float(eta)
+        self.rho = float(rho)
+        self.lower = float(lower)
+        self.upper = float(upper)
         self.form = Gram(data, fit_intercept)
-        self.d, self.m = data.n_features, data.n_tasks
+        self.d = data.n_features
+        self.m = data.n_tasks
 
     @property
     def energy(self) -> float:
@@ -261,7 +260,7 @@ class FetrProblem:
 
 
 def fetr_bytes(data: TaskData) -> int:
-    """Return what `solve_fetr` takes: Gram matrices, precision matrices, and those of earlier rounds."""
+    """Return the bytes of `solve_fetr`: Gram matrices, precision matrices, and the matrices of earlier rounds."""
     rounds = 4 * (_DEPTH + 1) + 12
     return GRAM_COPIES * gram_bytes(data) + 8 * rounds * (
         data.n_features**2 + data.n_tasks**2
@@ -326,7 +325,7 @@ def solve_fetr(
     -------
     SolverResult
         `stop_crit` is the larger of the two fractions; `objective` has the value after
-        every accepted round. `info`: ``state`` (`FetrState`), ``w_iterations`` (of every
+        every accepted round. `info`: ``state`` (`FetrState`), ``w_iterations`` (of each
         W-step), ``undone`` (extrapolations), ``residual`` (of the equations for W,
         relative to X'y), and ``rate``, the gain of a further round divided by the gain of
         the last one (None unless `estimate_rate`). The problem is not convex: there is no duality
@@ -341,22 +340,23 @@ def solve_fetr(
     """
     problem = FetrProblem(data, eta, rho, lower, upper, fit_intercept)
     run = _FetrIteration(problem, w_solver, fudge, accelerate and fudge is None)
-    message, converged, rounds = f"stopped after max_iter={max_iter} rounds", False, 0
+    message = f"stopped after max_iter={max_iter} rounds"
+    converged = False
+    rounds = 0
     for rounds in range(1, max_iter + 1):
         if not run.step(tol):
             continue
         if run.plain and run.criterion <= tol:
-            message, converged = (
-                f"a round gains a fraction of {run.criterion:.1e} <= tol {tol:g}",
-                True,
-            )
+            message = f"a round gains a fraction of {run.criterion:.1e} <= tol {tol:g}"
+            converged = True
             break
         if callback is not None and callback(rounds, run.objective[-1], run.state):
             message = "stopped by the callback"
             break
     criterion = run.criterion
     rate = run.estimate_rate() if converged and estimate_rate else None
-    W, system = run.state.W, problem.system(run.state.feature, run.state.task)
+    W = run.state.W
+    system = problem.system(run.state.feature, run.state.task)
     return SolverResult(
         parts=W[np.newaxis],
         intercept=problem.form.intercept(W),
@@ -381,7 +381,9 @@ class _FetrIteration:
     def __init__(
         self, problem: FetrProblem, w_solver: str, fudge: float | None, accelerate: bool
     ) -> None:
-        self.problem, self.w_solver, self.fudge = problem, w_solver, fudge
+        self.problem = problem
+        self.w_solver = w_solver
+        self.fudge = fudge
         self.state = problem.start()
         self.feature, self.task = self.state.feature, self.state.task
         self.plain = True  # whether the round starts from the state itself
@@ -389,7 +391,9 @@ class _FetrIteration:
         self.objective: list[float] = []
         self.w_iterations: list[int] = []
         self.undone = 0
-        self._extrapolation = _Extrapolation(problem) if accelerate else None
+        self._extrapolation: _Extrapolation | None = None
+        if accelerate:
+            self._extrapolation = _Extrapolation(problem)
 
     def step(self, tol: float) -> bool:
         """Make one round; return whether it was accepted."""
@@ -403,7 +407,8 @@ class _FetrIteration:
         feature = self._precision(feature_moment(W, system.task_precision), p.m)
         task = self._precision(task_moment(W, feature.matrix), p.d)
         new = FetrState(W, feature, task)
-        fit, prior = p.fit_term(W), p.prior(new)
+        fit = p.fit_term(W)
+        prior = p.prior(new)
         if not self._accept(fit + prior, fit, p.energy + abs(fit) + abs(prior)):
             self._restart(self.state)
             return False
@@ -466,7 +471,9 @@ class _FetrIteration:
             )
 
     def _restart(self, state: FetrState) -> None:
-        self.feature, self.task, self.plain = state.feature, state.task, True
+        self.feature = state.feature
+        self.task = state.task
+        self.plain = True
         if self._extrapolation is not None:
             self._extrapolation.clear()
 
@@ -475,11 +482,9 @@ class _Extrapolation:
     """Anderson's method for the map from the precision matrices before a round to those after it, in logarithms."""
 
     def __init__(self, problem: FetrProblem) -> None:
-        self._d, self._m, self._box = (
-            problem.d,
-            problem.m,
-            (problem.lower, problem.upper),
-        )
+        self._d = problem.d
+        self._m = problem.m
+        self._box = (problem.lower, problem.upper)
         self.clear()
 
     def clear(self) -> None:
@@ -521,7 +526,7 @@ _SQUARES = 8
 _RANK = 1e-14
 
 
-def covariance_root(W: np.ndarray, what: str) -> np.ndarray:
+def covariance_root(W: np.ndarray, name: str) -> np.ndarray:
     """Return (W W')^{1/2} / tr((W W')^{1/2}), or I / size where W is zero.
 
     Like `root_covariance` without eps, from the singular vectors of W alone.
@@ -529,12 +534,12 @@ def covariance_root(W: np.ndarray, what: str) -> np.ndarray:
     Raises
     ------
     MemoryLimitError
-        If it would not fit into memory; `what` is the name of the rows of W.
+        If it would not fit into memory; `name` is the name of the rows of W.
     """
     size = len(W)
     require(
         2 * 8 * size**2,
-        f"the covariance of {size} {what}",
+        f"the covariance of {size} {name}",
         "Use the coefficients: their singular vectors are its own.",
     )
     U, sigma, _ = np.linalg.svd(W, full_matrices=False)
@@ -627,10 +632,14 @@ def solve_alternating(
     form = Gram(
         data, fit_intercept
     )  # the system has the loss without 1/2: its weights are doubled
-    d, T = data.n_features, data.n_tasks
-    D, W = Precision.scalar(size, 1.0 / size), np.zeros((d, T))
+    d = data.n_features
+    T = data.n_tasks
+    D = Precision.scalar(size, 1.0 / size)
+    W = np.zeros((d, T))
     objective: list[float] = []
-    decrease, converged, it = np.inf, False, 0
+    decrease = np.inf
+    converged = False
+    it = 0
     for it in range(1, max_iter + 1):
         inverse = D.covariance
         S1, S2 = (np.eye(d), inverse) if over == "tasks" else (inverse, np.eye(T))

@@ -21,8 +21,9 @@ from mtlrun.solvers.relationship.fetr import (
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
 Layer = tuple[np.ndarray, np.ndarray]
-# Early stopping holds every so many-th row out, and waits so many epochs for a lower error on them.
-_HELD_OUT, _PATIENCE = 10, 10
+# Early stopping holds out one row in this many, and waits this many epochs for a lower error on them.
+_HELD_OUT = 10
+_PATIENCE = 10
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class TrainedNetwork:
     layers : list of (weights, biases)
         The last one has an output per task; a rectifier follows each of the others.
     objective : list of float
-        Mean of the objective over the batches of every epoch.
+        Mean of the objective over the batches of each epoch.
     feature, task : Precision or None
         Of the rows (hidden units) and columns (tasks) of the last weights, with a prior.
     """
@@ -106,7 +107,7 @@ def train_network(
     Parameters
     ----------
     data : TaskData
-        Any layout, without weights other than those of missing targets; a sparse X is made dense.
+        Any layout, without weights except for missing targets; a sparse X is made dense.
     hidden : tuple of int
         Units of the hidden layers.
     prior : Prior, optional
@@ -134,12 +135,17 @@ def train_network(
     parameters = _first_parameters(
         torch, [data.n_features, *hidden, data.n_tasks], generator
     )
-    penalty = None if prior is None else _Penalty(torch, prior, parameters[-2])
-    rows, held = torch.arange(data.n_rows), torch.arange(0)
+    if prior is None:
+        penalty = None
+    else:
+        penalty = _Penalty(torch, prior, parameters[-2])
+    rows = torch.arange(data.n_rows)
+    held = torch.arange(0)
     if early_stopping and groups is not None:
         if len(np.unique(groups)) > 1:
             kept, left_out = _held_out_groups(data, groups, seed)
-            rows, held = torch.from_numpy(kept), torch.from_numpy(left_out)
+            rows = torch.from_numpy(kept)
+            held = torch.from_numpy(left_out)
     elif early_stopping and data.n_rows > 1:
         held, rows = torch.randperm(data.n_rows, generator=generator).tensor_split(
             [-(-data.n_rows // _HELD_OUT)]
@@ -149,9 +155,11 @@ def train_network(
         optimizer, epochs * -(-len(rows) // batch_size)
     )
     history: list[float] = []
-    best, least = TrainedNetwork([]), np.inf
+    best = TrainedNetwork([])
+    least = np.inf
     for _ in range(epochs):
-        order, total = rows[torch.randperm(len(rows), generator=generator)], 0.0
+        order = rows[torch.randperm(len(rows), generator=generator)]
+        total = 0.0
         for batch in order.split(batch_size):
             loss = batches.loss(parameters, batch) * (data.n_rows / len(batch))
             if penalty is not None:
@@ -173,21 +181,23 @@ def train_network(
             len(held)
             and (error := float(batches.loss(parameters, held).detach())) < least
         ):
-            best, least = _network(parameters, history[:], penalty), error
+            best = _network(parameters, history[:], penalty)
+            least = error
         elif len(held) and len(history) - len(best.objective) >= _PATIENCE:
             break
-    return (
-        replace(best, objective=history)
-        if best.layers
-        else _network(parameters, history, penalty)
-    )
+    if best.layers:
+        return replace(best, objective=history)
+    return _network(parameters, history, penalty)
 
 
 def _held_out_groups(
     data: TaskData, groups: Any, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to train on, and those of groups that hold about a tenth of all."""
-    tasks = None if data.shared else np.repeat(np.arange(data.n_tasks), data.sizes)
+    """Return the rows to train on, and the rows of groups that hold about a tenth of all."""
+    if data.shared:
+        tasks = None
+    else:
+        tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
     strata = strata_of(data.targets, tasks, labels=False)
     return group_split(groups, strata, data.targets, 1 - 1 / _HELD_OUT, seed)
 
@@ -221,16 +231,16 @@ class _Batches:
         X = dense(data.X)
         self._X = torch.from_numpy(X.astype(np.float32))
         self._y = torch.from_numpy(data.targets.astype(np.float32))
-        self._observed = (
-            None
-            if data.observed is None
-            else torch.from_numpy(data.observed.astype(np.float32))
-        )
-        self._task = (
-            None
-            if data.shared
-            else torch.from_numpy(np.repeat(np.arange(data.n_tasks), data.sizes))
-        )
+        if data.observed is None:
+            self._observed = None
+        else:
+            self._observed = torch.from_numpy(data.observed.astype(np.float32))
+        if data.shared:
+            self._task = None
+        else:
+            self._task = torch.from_numpy(
+                np.repeat(np.arange(data.n_tasks), data.sizes)
+            )
         self.count = int(data.sizes.sum())
 
     def loss(self, parameters: list[Any], rows: np.ndarray) -> Any:
@@ -242,23 +252,21 @@ class _Batches:
         if self._task is not None:
             out = out.gather(1, self._task[rows][:, None])[:, 0]
         error = (out - self._y[rows]).square()
-        return (
-            error.sum()
-            if self._observed is None
-            else (error * self._observed[rows]).sum()
-        )
+        if self._observed is None:
+            return error.sum()
+        return (error * self._observed[rows]).sum()
 
 
 class _Penalty:
     """The relationship prior of the last weights W (h, T), with its precision matrices."""
 
     def __init__(self, torch: ModuleType, prior: Prior, W: Any) -> None:
-        self._torch, self._prior, self._W = torch, prior, W
-        one = min(max(1.0, prior.lower), prior.upper)
-        self.feature, self.task = (
-            Precision.scalar(W.shape[0], one),
-            Precision.scalar(W.shape[1], one),
-        )
+        self._torch = torch
+        self._prior = prior
+        self._W = W
+        start = min(max(1.0, prior.lower), prior.upper)
+        self.feature = Precision.scalar(W.shape[0], start)
+        self.task = Precision.scalar(W.shape[1], start)
         self._tensors()
 
     def value(self) -> Any:
@@ -270,7 +278,8 @@ class _Penalty:
 
     def update(self) -> None:
         """Replace both matrices by their minimisers."""
-        W, p = self._W.detach().numpy().astype(np.float64), self._prior
+        W = self._W.detach().numpy().astype(np.float64)
+        p = self._prior
         self.feature = exact_precision(
             feature_moment(W, self.task.matrix), W.shape[1], p.lower, p.upper
         )

@@ -29,7 +29,7 @@ class CoupledSystem:
     Attributes
     ----------
     gram : ndarray of shape (d, d) or (T, d, d)
-        X'X of a shared design, else X_t'X_t of every task.
+        X'X of a shared design, else X_t'X_t of each task.
     cross : ndarray of shape (d, T)
         X_t'y_t.
     feature_precision : ndarray of shape (d, d)
@@ -68,25 +68,26 @@ class CoupledSystem:
         return self.cross - self.apply(W)
 
     def relative(self, residual: np.ndarray) -> float:
-        """Return the Frobenius norm of a residual relative to that of `cross`; 0 when both are zero."""
-        size, scale = float(np.linalg.norm(residual)), float(np.linalg.norm(self.cross))
-        return size / scale if scale > 0 else size
+        """Return the Frobenius norm of a residual relative to the norm of `cross`; 0 if both are zero."""
+        size = float(np.linalg.norm(residual))
+        scale = float(np.linalg.norm(self.cross))
+        if scale > 0:
+            return size / scale
+        return size
 
     @cached_property
     def spectrum(self) -> tuple[float, float]:
-        """A lower and an upper bound of the eigenvalues, from those of the Gram matrices (all tasks), S1 and S2."""
+        """Bounds of the eigenvalues, from the eigenvalues of the Gram matrices (all tasks), S1 and S2."""
         values = np.linalg.eigvalsh(self.gram)
-        s1, s2 = (
-            np.linalg.eigvalsh(self.feature_precision),
-            np.linalg.eigvalsh(self.task_precision),
-        )
+        s1 = np.linalg.eigvalsh(self.feature_precision)
+        s2 = np.linalg.eigvalsh(self.task_precision)
         low = max(float(values.min()), 0.0) + self.eta + self.rho * float(s1[0] * s2[0])
         return low, float(values.max()) + self.eta + self.rho * float(s1[-1] * s2[-1])
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver of a `CoupledSystem` returns.
+    """The result of a solver of a `CoupledSystem`.
 
     Attributes
     ----------
@@ -120,8 +121,8 @@ def solve_closed(system: CoupledSystem) -> Solution:
         If the matrix would not fit into memory.
     """
     d, T = system.cross.shape
-    what = f"the matrix of the closed form for {d} features and {T} tasks"
-    require(closed_form_bytes(d, T), what, "Use w_solver='auto'.")
+    matrix_name = f"the matrix of the closed form for {d} features and {T} tasks"
+    require(closed_form_bytes(d, T), matrix_name, "Use w_solver='auto'.")
     # Entry (t, i, s, j) couples feature i of task t with feature j of task s.
     matrix = system.rho * np.einsum(
         "ts,ij->tisj", system.task_precision, system.feature_precision
@@ -161,7 +162,10 @@ def solve_gradient(
     """
     low, high = system.spectrum if spectrum is None else spectrum
     step = 2.0 / (low + high)
-    W = np.zeros_like(system.cross) if start is None else start.copy()
+    if start is None:
+        W = np.zeros_like(system.cross)
+    else:
+        W = start.copy()
     for it in range(max_iter + 1):
         R = system.residual(W)
         if system.relative(R) <= tol or it == max_iter:
@@ -173,7 +177,7 @@ def solve_gradient(
 def box_spectrum(
     system: CoupledSystem, lower: float, upper: float
 ) -> tuple[float, float]:
-    """Return the paper's bounds of the eigenvalues: those of the Gram matrices + eta + rho {lower, upper}^2."""
+    """Return the paper's bounds: the eigenvalues of the Gram matrices + eta + rho {lower, upper}^2."""
     values = np.linalg.eigvalsh(system.gram)
     base = max(float(values.min()), 0.0), float(values.max())
     return base[0] + system.eta + system.rho * lower**2, base[
@@ -212,11 +216,10 @@ def solve_cg(
             dtype=np.float64,
         )
 
-    inverse = (
-        None
-        if system.shared
-        else on_vectors(_inverse(system, system.gram.mean(axis=0)))
-    )
+    if system.shared:
+        inverse = None
+    else:
+        inverse = on_vectors(_inverse(system, system.gram.mean(axis=0)))
     steps: list[None] = []
     W, _ = cg(
         on_vectors(system.apply),
@@ -452,11 +455,10 @@ def _solve_shifted(
     """Solve (T + shifts_j I) x_j = r_j by L D L' factors of all columns at once, into R."""
     pivots = diagonal[:, np.newaxis] + shifts
     work = np.empty_like(shifts)
-    multiply, subtract, divide = (
-        np.multiply,
-        np.subtract,
-        np.divide,
-    )  # small systems spend their time on such lookups
+    # small systems spend their time on such lookups
+    multiply = np.multiply
+    subtract = np.subtract
+    divide = np.divide
     pivot = pivots[0]
     for square, below in zip((off * off).tolist(), pivots[1:], strict=True):
         divide(square, pivot, work)

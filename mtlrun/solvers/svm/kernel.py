@@ -25,7 +25,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Rows with more non-zeros than that make LIBSVM's own products of rows slower than a matrix made beforehand.
 _FEW_ENTRIES = 32
 # Changes of the set of free support vectors that `polish` solves for, and margins that count as violated.
-_ROUNDS, _SLACK = 60, 1e-10
+_ROUNDS = 60
+_SLACK = 1e-10
 
 
 def kernel_bytes(n: int) -> float:
@@ -34,7 +35,7 @@ def kernel_bytes(n: int) -> float:
 
 
 def matrix_pays(entries: float) -> bool:
-    """Return whether a kernel matrix, where it fits, is faster than LIBSVM's products of rows of so many non-zeros."""
+    """Return whether a kernel matrix that fits is faster than LIBSVM's products of rows of this many non-zeros."""
     return entries > _FEW_ENTRIES
 
 
@@ -49,7 +50,7 @@ def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
     Returns
     -------
     csr_array of shape (N, r * d), or of the columns that have entries where these are too many
-        With two copies of every row when all tasks are equally similar.
+        With two copies of each row when all tasks are equally similar.
     """
     F = coupling.factor()
     blocks = [
@@ -68,7 +69,9 @@ def augmented_features(designs: Sequence[Any], coupling: TaskCoupling) -> Any:
 
 def stored(X: Design) -> Any:
     """Return a design that is an array or a sparse matrix: the features of strings are written out."""
-    return X.tocsr() if isinstance(X, StringDesign) else X
+    if isinstance(X, StringDesign):
+        return X.tocsr()
+    return X
 
 
 def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
@@ -89,11 +92,10 @@ def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
         else:
             rows = sp.csr_array(sp.vstack(X, format="csr"))
             narrow = rows.shape[1] <= rows.shape[0]
-            K = (
-                (dense := rows.toarray()) @ dense.T
-                if narrow
-                else (rows @ rows.T).toarray()
-            )
+            if narrow:
+                K = (dense := rows.toarray()) @ dense.T
+            else:
+                K = (rows @ rows.T).toarray()
     for t, M in enumerate(coupling.matrix):
         K[slice(*np.searchsorted(owner, [t, t + 1]))] *= M[owner]
     return K
@@ -127,11 +129,13 @@ def run_libsvm(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # whoever calls says more
         model.fit(Z, y, sample_weight=cost)
-    alpha, dual = np.zeros(len(y)), model.dual_coef_
+    alpha = np.zeros(len(y))
+    dual = model.dual_coef_
     alpha[model.support_] = np.abs(
         (dual.toarray() if sp.issparse(dual) else dual).ravel()
     )
-    n_iter, done = int(np.max(model.n_iter_)), model.fit_status_ == 0
+    n_iter = int(np.max(model.n_iter_))
+    done = model.fit_status_ == 0
     return alpha, float(model.intercept_[0]), n_iter, done
 
 
@@ -213,34 +217,42 @@ def polish(
         Support vectors off their bounds that are solved for.
     """
     owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
-    rows = (
-        sp.vstack(designs, format="csr")
-        if sp.issparse(designs[0])
-        else np.concatenate(designs)
-    )
-    low, high = alpha <= 1e-9 * cost, alpha >= (1 - 1e-9) * cost
+    if sp.issparse(designs[0]):
+        rows = sp.vstack(designs, format="csr")
+    else:
+        rows = np.concatenate(designs)
+    low = alpha <= 1e-9 * cost
+    high = alpha >= (1 - 1e-9) * cost
     best = None
     for _ in range(_ROUNDS):
         free = np.flatnonzero(~(low | high))
         if len(free) > max_free or (fit_intercept and not len(free)):
             break
-        found, b, labels = np.where(high, cost, 0.0), 0.0, y[free]
+        polished = np.where(high, cost, 0.0)
+        b = 0.0
+        labels = y[free]
         if len(free):
             products = rows[free] @ rows[free].T
-            products = products.toarray() if sp.issparse(products) else products
+            if sp.issparse(products):
+                products = products.toarray()
             system = coupling.part(owner[free]) * products * np.outer(labels, labels)
             right = (
                 1.0
-                - certify_kernel(designs, coupling, y, cost, found, 0.0).margins[free]
+                - certify_kernel(designs, coupling, y, cost, polished, 0.0).margins[
+                    free
+                ]
             )
             if fit_intercept:
                 system = np.block([[system, labels[:, None]], [labels, np.zeros(1)]])
-                right = np.append(right, -float(found @ y))
+                right = np.append(right, -float(polished @ y))
             solved = lstsq(system, right, check_finite=False)[0]
-            found[free] = solved[: len(free)]
+            polished[free] = solved[: len(free)]
             b = float(solved[-1]) if fit_intercept else 0.0
-        below, above = found < 0, found > cost
-        point = certify_kernel(designs, coupling, y, cost, np.clip(found, 0.0, cost), b)
+        below = polished < 0
+        above = polished > cost
+        point = certify_kernel(
+            designs, coupling, y, cost, np.clip(polished, 0.0, cost), b
+        )
         feasible = not fit_intercept or abs(float(point.alpha @ y)) <= 1e-9 * float(
             cost.max()
         )
@@ -251,7 +263,8 @@ def polish(
         )
         if not (below.any() or above.any() or wrong.any()):
             break
-        low, high = (low & ~wrong) | below, (high & ~wrong) | above
+        low = (low & ~wrong) | below
+        high = (high & ~wrong) | above
     return best
 
 
@@ -264,12 +277,15 @@ def polish(
 
 # Rows whose largest gain is noted together.
 _BLOCK = 64
-# Up to so many features a row of the kernel is made faster than it is read from memory.
+# Up to this many features, computing a row of the kernel is faster than reading it from memory.
 _NARROW = 16
 # Variables of a part: twice as many as are free, between these; without parts steps pause this often per variable. A
 # part is left after so many steps per variable, or when its largest violation has fallen by this factor.
-_LEAST, _MOST, _PAUSE = 1000, 4000, 4
-_VISITS, _FALL = 100, 0.1
+_LEAST = 1000
+_MOST = 4000
+_PAUSE = 4
+_VISITS = 100
+_FALL = 0.1
 
 
 class _Kernel(NamedTuple):
@@ -286,7 +302,7 @@ class _Kernel(NamedTuple):
     down, places, starts : ndarray
         The same, feature by feature.
     offsets : ndarray of shape (T + 1,)
-        First row of every task.
+        First row of each task.
     owner : ndarray of shape (n,)
     mixing : ndarray of shape (T, T)
         M, or empty when it is `share` off its diagonal `own`.
@@ -432,7 +448,9 @@ def solve_without_intercept(
     kernel = _make_kernel(parts, coupling, owner[used], y[used] / root, whole)
     cache = _make_cache(kernel, len(root), cache_size)
     state = _State(np.zeros(len(root)), cost[used] * root, -1.0 / root, root)
-    done, fresh, stalled = 0, True, False
+    done = 0
+    fresh = True
+    stalled = False
     while True:
         primal, excess, violation = state.judge()
         primal += rest
@@ -440,13 +458,15 @@ def solve_without_intercept(
         if near and not fresh:
             state.gradient = -1.0 / root
             _update(kernel, cache, state.gradient, state.alpha)
-            fresh, stalled = True, False
+            fresh = True
+            stalled = False
             continue
         tracker.exhausted = violation <= tol or stalled
         if tracker.check_gap(done, primal, excess):
             break
         steps, stalled = _improve(kernel, cache, state, coupling, max_iter - done)
-        done, fresh = done + steps, steps == 0
+        done = done + steps
+        fresh = steps == 0
     alpha[used] = np.where(
         state.alpha >= state.cap, cost[used], np.minimum(state.alpha / root, cost[used])
     )
@@ -465,7 +485,7 @@ def solve_without_intercept(
 
 
 def greedy_bytes(n: int, cache_size: float) -> float:
-    """Return the memory for n variables that is needed beside the kernel: a part of them, and the cache."""
+    """Return the bytes for n variables besides the kernel: a part of the variables, and the cache."""
     return 3 * 8.0 * min(n, _MOST) ** 2 + min(8.0 * float(n) ** 2, cache_size * 2**20)
 
 
@@ -484,8 +504,10 @@ def _make_kernel(
     whole: bool,
 ) -> _Kernel:
     """Return the kernel of rows that are multiplied by their factors."""
-    flat, count = np.empty(0), np.zeros(1, dtype=np.int64)
-    matrix, dense = np.empty((0, 0)), np.empty((0, 0))
+    flat = np.empty(0)
+    count = np.zeros(1, dtype=np.int64)
+    matrix = np.empty((0, 0))
+    dense = np.empty((0, 0))
     by_row = by_feature = (flat, np.empty(0, dtype=np.int32), count)
     if whole:
         matrix = kernel_matrix(designs, coupling)
@@ -497,13 +519,17 @@ def _make_kernel(
     else:
         rows = sp.csr_array(sp.vstack([stored(X) for X in designs], format="csr"))
         rows.data = rows.data * np.repeat(factor, np.diff(rows.indptr))
-        by_row, by_feature = _arrays(rows), _arrays(rows.tocsc())
+        by_row = _arrays(rows)
+        by_feature = _arrays(rows.tocsc())
     offsets = np.searchsorted(owner, np.arange(len(designs) + 1))
-    mixing, own, share = np.empty((0, 0)), 1.0, 0.0
+    mixing = np.empty((0, 0))
+    own = 1.0
+    share = 0.0
     if coupling.common is None:
         mixing = np.require(coupling.matrix, np.float64, ["C", "A", "W"])
     else:
-        own, share = sum(coupling.common), coupling.common[1]
+        own = sum(coupling.common)
+        share = coupling.common[1]
     return _Kernel(
         matrix,
         dense,
@@ -530,7 +556,8 @@ def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
     slots = 1
     if not kernel.whole.size and not 0 < len(kernel.dense) <= _NARROW:
         slots = max(1, min(n, int(megabytes * 2**20 / (8 * max(n, 1)))))
-    times, clock = np.zeros(slots, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    times = np.zeros(slots, dtype=np.int64)
+    clock = np.zeros(1, dtype=np.int64)
     return _Cache(
         np.empty((slots, n)), np.full(n, -1), np.full(slots, -1), times, clock
     )
@@ -540,11 +567,13 @@ def _improve(
     kernel: _Kernel, cache: _Cache, s: _State, coupling: TaskCoupling, max_steps: int
 ) -> tuple[int, bool]:
     """Solve for a part of the variables; return the steps taken and whether none changes anything any more."""
-    n, free = len(s.alpha), int(s.free.sum())
+    n = len(s.alpha)
+    free = int(s.free.sum())
     if (
         2 * free > _MOST
     ):  # no part holds the free variables: steps among all, each with a row of the kernel
-        limit, before = _FALL * s.violation / s.root, s.alpha.copy()
+        limit = _FALL * s.violation / s.root
+        before = s.alpha.copy()
         steps = _climb(
             kernel,
             cache,
@@ -556,11 +585,9 @@ def _improve(
         )
         return steps, np.array_equal(before, s.alpha)
     chosen = _choose(s, min(max(_LEAST, 2 * free), n))
-    alpha, cap, gradient = (
-        s.alpha[chosen].copy(),
-        s.cap[chosen],
-        s.gradient[chosen].copy(),
-    )
+    alpha = s.alpha[chosen].copy()
+    cap = s.cap[chosen]
+    gradient = s.gradient[chosen].copy()
     wanted = min(_VISITS * len(chosen), max_steps)
     limit = (
         _FALL
@@ -622,18 +649,24 @@ def _find(
     gradient: np.ndarray, alpha: np.ndarray, cap: np.ndarray, best: np.ndarray
 ) -> tuple[int, float]:
     """Return the variable whose step gains most and the step; -1 if none gains."""
-    block, top = -1, 0.0
+    block = -1
+    top = 0.0
     for k in range(len(best)):
         if best[k] > top:
-            block, top = k, best[k]
-    found, step, top = -1, 0.0, 0.0
+            block = k
+            top = best[k]
+    index = -1
+    step = 0.0
+    top = 0.0
     if block >= 0:
         for j in range(block * _BLOCK, min(len(gradient), (block + 1) * _BLOCK)):
             moved = min(max(alpha[j] - gradient[j], 0.0), cap[j]) - alpha[j]
             gain = -moved * (gradient[j] + 0.5 * moved)
             if gain > top:
-                found, step, top = j, moved, gain
-    return found, step
+                index = j
+                step = moved
+                top = gain
+    return index, step
 
 
 @inner
@@ -674,7 +707,12 @@ def _row(kernel: _Kernel, s: _Cache, i: int) -> np.ndarray:
                     out[places[k]] += value * down[k]
         t = owner[i]
         for u in range(len(offsets) - 1):
-            mixed = mixing[t, u] if len(mixing) else own if t == u else share
+            if len(mixing):
+                mixed = mixing[t, u]
+            elif t == u:
+                mixed = own
+            else:
+                mixed = share
             for j in range(offsets[u], offsets[u + 1]):
                 out[j] *= mixed
     s.used[place] = s.clock[0]

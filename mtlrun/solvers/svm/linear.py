@@ -60,9 +60,11 @@ def check_problem(data: TaskData, coupling: TaskCoupling, loss: str, C: float) -
 
 
 def costs(data: TaskData, C: float) -> Array:
-    """Return C times the weight of every entry, a field."""
+    """Return C times the weight of each entry, a field."""
     weights = data.effective_weights()
-    return np.full(data.targets.shape, float(C)) if weights is None else C * weights
+    if weights is None:
+        return np.full(data.targets.shape, float(C))
+    return C * weights
 
 
 def start_alpha(start: Array | None, cap: Array, loss: str) -> Array:
@@ -80,7 +82,10 @@ def start_alpha(start: Array | None, cap: Array, loss: str) -> Array:
         raise ValueError(
             f"start must be finite dual variables of shape {cap.shape}, got shape {alpha.shape}"
         )
-    upper = np.where(cap > 0, np.inf, 0.0) if loss == "squared_hinge" else cap
+    if loss == "squared_hinge":
+        upper = np.where(cap > 0, np.inf, 0.0)
+    else:
+        upper = cap
     return np.clip(alpha, 0.0, upper)
 
 
@@ -91,7 +96,10 @@ def svm_result(
 
     `info` has ``alpha`` (a field) and ``seconds`` (of the certificates).
     """
-    intercept = W[-1].copy() if fit_intercept else np.zeros(W.shape[1])
+    if fit_intercept:
+        intercept = W[-1].copy()
+    else:
+        intercept = np.zeros(W.shape[1])
     parts = (W[:-1] if fit_intercept else W)[np.newaxis]
     result = tracker.result(parts, intercept, alpha=alpha, seconds=tracker.seconds)
     result.n_iter = max(1, result.n_iter)
@@ -128,7 +136,8 @@ def climb(X: Design, p: Problem, s: State, free: Array, coupling: TaskCoupling) 
     """
     task = p.task[free]
     K, margin = _kernel(X, p, s, free, task, coupling)
-    cap, a = p.cap[free], s.alpha[free].copy()
+    cap = p.cap[free]
+    a = s.alpha[free].copy()
     if p.loss != HINGE:
         K[np.diag_indices_from(K)] += 1 / (2 * cap)
         margin = margin + a / (2 * cap)
@@ -168,7 +177,8 @@ def _kernel(
     rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
     y = p.y[free]
     products = rows @ rows.T
-    products = products.toarray() if is_sparse(products) else products
+    if is_sparse(products):
+        products = products.toarray()
     K = coupling.part(task) * (products + p.rows.bias**2) * np.outer(y, y)
     margin = np.empty(len(free))
     width = rows.shape[1]
@@ -277,16 +287,18 @@ def solve_block_dcd(
         raise ValueError(
             f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}"
         )
-    fast = (form, step) == ("block", "exact") if fast is None else fast
+    if fast is None:
+        fast = (form, step) == ("block", "exact")
     null = C * null_objective(data, SVM_LOSSES[loss])
     tracker = Tracker(tol, max_iter, callback, null=null)
     bias = 1.0 if fit_intercept else 0.0
     problem, state = _prepare(data, coupling, loss, C, bias, start, step, seed, form)
     sweep = block_sweeps if form == "block" else example_sweeps
     _ascend(data.X, coupling, problem, state, tracker, sweep, fast)
-    alpha = (
-        state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
-    )
+    if data.shared:
+        alpha = state.alpha.reshape(data.targets.shape[::-1]).T
+    else:
+        alpha = state.alpha
     return svm_result(
         tracker, coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha)
     )
@@ -306,7 +318,8 @@ def _ascend(
         np.count_nonzero(p.cap)
     )  # integers would make numba compile the sweeps once more
     s.limits[2] = _BOLDNESS if fast else 1.0
-    eps, work = min(1.0, max(0.1, 10 * tracker.tol**0.5)), 0.0
+    eps = min(1.0, max(0.1, 10 * tracker.tol**0.5))
+    work = 0.0
     rebuild(p, s)
     primal, gap = certify(p, s)
     while not tracker.check_gap(int(np.ceil(work / size)), primal, gap):
@@ -357,31 +370,43 @@ def _prepare(
     form: str,
 ) -> tuple[Problem, State]:
     """Lay the data out for compiled code, entries task by task."""
-    n_tasks, n_rows = data.n_tasks, data.n_rows
+    n_tasks = data.n_tasks
+    n_rows = data.n_rows
     cap = costs(data, C)
     alpha = start_alpha(start, cap, loss)
     row = np.arange(n_rows, dtype=np.int32)
     if data.shared:
-        offsets, row = np.arange(n_tasks + 1) * n_rows, np.tile(row, n_tasks)
+        offsets = np.arange(n_tasks + 1) * n_rows
+        row = np.tile(row, n_tasks)
         y, cap, alpha = (
             np.ascontiguousarray(field.T).ravel()
             for field in (data.targets, cap, alpha)
         )
     else:
         offsets = np.asarray(data.offsets, dtype=np.int64)
-        y, alpha = np.require(data.targets, requirements=["C", "W"]), alpha.copy()
+        y = np.require(data.targets, requirements=["C", "W"])
+        alpha = alpha.copy()
     task = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(offsets))
     rows = make_rows(data.X, bias)
     width = data.n_features + (bias != 0)
-    own = (
+    own_products = (
         coupling.diagonal.copy()
     )  # contiguous: the sweeps are compiled for no other array
     curvature = _squared_norms(data.X, rows, width)[row]
     if step == "exact":
-        curvature *= own[task]
-    share = None if coupling.common is None else coupling.common[1]
-    blocks, row_cost = form == "block", _row_cost(rows, n_rows)
-    entered = 0 if n_tasks == 1 else 3 + n_tasks if share is None else 4
+        curvature *= own_products[task]
+    if coupling.common is None:
+        share = None
+    else:
+        share = coupling.common[1]
+    blocks = form == "block"
+    row_cost = _row_cost(rows, n_rows)
+    if n_tasks == 1:
+        entered = 0
+    else:
+        entered = 4
+        if share is None:
+            entered = 3 + n_tasks
     problem = Problem(
         rows=rows,
         loss=_CODES[loss],
@@ -392,15 +417,15 @@ def _prepare(
         cap=cap,
         curvature=curvature,
         matrix=coupling.matrix if share is None else np.zeros((0, 0)),
-        own=own,
+        own=own_products,
         common=share is not None,
         share=share or 0.0,
         mixing=np.ones((n_tasks, 1)) if blocks else coupling.matrix,
-        gain=own if blocks else np.ones(n_tasks),
+        gain=own_products if blocks else np.ones(n_tasks),
         row_cost=row_cost,
         entry_cost=width
         * entered
-        / (2.0 * row_cost),  # its numbers are read in order, those of rows are not
+        / (2.0 * row_cost),  # its numbers are read in order, unlike the rows
     )
     V = np.zeros((n_tasks, width))
     alone = n_tasks == 1  # M = 1: w is V, and nothing comes from other tasks
@@ -476,18 +501,20 @@ class SmallProblem:
         self, data: TaskData, coupling: TaskCoupling, C: float, fit_intercept: bool
     ) -> None:
         self.coupling = coupling
-        self.shared_shape = data.targets.shape if data.shared else None
+        self.shared_shape: tuple[int, ...] | None = None
+        if data.shared:
+            self.shared_shape = data.targets.shape
         field = costs(data, C)
         self.used = (field.T if data.shared else field).ravel() > 0
         self.cap = (field.T if data.shared else field).ravel()[self.used]
         design = dense(data.X)
-        self.X, counts = [], []
+        self.X = []
+        counts = []
         for t in range(data.n_tasks):
-            rows = (
-                slice(None)
-                if data.offsets is None
-                else slice(data.offsets[t], data.offsets[t + 1])
-            )
+            if data.offsets is None:
+                rows = slice(None)
+            else:
+                rows = slice(data.offsets[t], data.offsets[t + 1])
             c, y = (
                 (field[:, t], data.targets[:, t])
                 if data.shared
@@ -519,7 +546,8 @@ class SmallProblem:
         Returns the Cholesky factor and the scale. Where rounding leaves the matrix indefinite (features of 1e10 beside
         an intercept), the diagonal is raised until it is not: the factor is for directions only.
         """
-        T, D = len(self.X), self.width
+        T = len(self.X)
+        D = self.width
         H = np.kron(self.coupling.inverse, np.eye(D))
         for t, (X, q) in enumerate(
             zip(self.X, np.split(weights, self.cuts), strict=True)
@@ -528,15 +556,16 @@ class SmallProblem:
         scale = 1.0 / np.sqrt(np.diagonal(H))
         H *= scale
         H *= scale[:, None]
-        raised, more = 0.0, len(H) * np.finfo(np.float64).eps
+        raised = 0.0
+        jitter = len(H) * np.finfo(np.float64).eps
         while True:
             try:
                 return cho_factor(H, lower=True, check_finite=False), scale
             except LinAlgError:
                 if raised > 1.0:
                     raise
-                H[np.diag_indices_from(H)] += more - raised
-                raised, more = more, 100.0 * more
+                H[np.diag_indices_from(H)] += jitter - raised
+                raised, jitter = jitter, 100.0 * jitter
 
     def solve(self, factor: tuple[tuple[Array, bool], Array], V: Array) -> Array:
         """Solve with a factor for a right-hand side (T, D)."""
@@ -549,11 +578,9 @@ class SmallProblem:
         """Put dual variables back into the layout of the targets."""
         full = np.zeros(len(self.used))
         full[self.used] = alpha
-        return (
-            full
-            if self.shared_shape is None
-            else np.ascontiguousarray(full.reshape(self.shared_shape[::-1]).T)
-        )
+        if self.shared_shape is None:
+            return full
+        return np.ascontiguousarray(full.reshape(self.shared_shape[::-1]).T)
 
 
 def solve_svm_newton(
@@ -580,8 +607,8 @@ def solve_svm_newton(
     if loss == "hinge":
         W, alpha = _interior_point(problem, tracker)
     else:
-        given = start_alpha(start, costs(data, C), loss)
-        alpha = (given.T if data.shared else given).ravel()[problem.used]
+        start_values = start_alpha(start, costs(data, C), loss)
+        alpha = (start_values.T if data.shared else start_values).ravel()[problem.used]
         W, alpha = _newton(problem, tracker, loss, problem.coefficients(alpha))
     tracker.settle(tol)
     return svm_result(tracker, W.T, fit_intercept, problem.field(alpha))
@@ -602,7 +629,8 @@ def _newton(
         )
 
     z = p.margins(W)
-    primal, iteration = value(W, z), 0
+    primal = value(W, z)
+    iteration = 0
     while True:
         alpha = -loss.gradient(z, ones, p.cap)
         gradient = p.coupling.inverse @ W - p.sums(alpha)
@@ -612,7 +640,8 @@ def _newton(
         iteration += 1
         step = -p.solve(p.factor(loss.hessian(z, ones, p.cap)), gradient)
         slope = float(np.sum(step * gradient))
-        moved, length = p.margins(step), 1.0
+        moved = p.margins(step)
+        length = 1.0
         while (
             value(W + length * step, z + length * moved)
             > primal + 1e-4 * length * slope
@@ -621,9 +650,11 @@ def _newton(
             if (
                 length < 1e-9
             ):  # floats cannot tell the values apart any more; the full step still helps the gradient
-                length, tracker.exhausted = 1.0, True
+                length = 1.0
+                tracker.exhausted = True
                 break
-        W, z = W + length * step, z + length * moved
+        W = W + length * step
+        z = z + length * moved
         primal = value(W, z)
 
 
@@ -636,10 +667,12 @@ def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
     s and r are the multipliers of the bounds 0 and cap. Mehrotra's predictor and corrector, with one factor. At the
     end the support vectors that complementarity suggests are solved for exactly.
     """
-    alpha, ones = 0.5 * p.cap, np.ones(len(p.cap))
+    alpha = 0.5 * p.cap
+    ones = np.ones(len(p.cap))
     point = certify_kernel(p.X, p.coupling, ones, p.cap, alpha, 0.0)
     s = r = np.mean(np.abs(point.margins - 1.0) * p.cap) / alpha
-    iteration, best = 0, np.inf
+    iteration = 0
+    best = np.inf
     while not tracker.check_gap(iteration, point.primal, point.gap):
         if tracker.gap.relative <= _SETS_KNOWN:
             sets = np.where(
@@ -657,13 +690,16 @@ def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
                 max_free=SMALL_FREE,
             )
             if exact is not None and exact.gap < point.gap:
-                point, tracker.exhausted = exact, True
+                point = exact
+                tracker.exhausted = True
                 continue
         tracker.exhausted = tracker.gap.relative < 1e-6 and point.gap > 0.9 * best
         best = min(best, point.gap)
         iteration += 1
         step, d_alpha, d_s, d_r = _central_step(p, alpha, s, r, point.margins)
-        alpha, s, r = alpha + step * d_alpha, s + step * d_s, r + step * d_r
+        alpha = alpha + step * d_alpha
+        s = s + step * d_s
+        r = r + step * d_r
         point = certify_kernel(p.X, p.coupling, ones, p.cap, alpha, 0.0)
     return point.W, point.alpha
 
@@ -680,7 +716,8 @@ def _central_step(
     def direction(
         target: float, bend_s: Array | float, bend_r: Array | float
     ) -> tuple[Array, Array, Array]:
-        to_s, to_r = (target - bend_s) / alpha - s, (target + bend_r) / room - r
+        to_s = (target - bend_s) / alpha - s
+        to_r = (target + bend_r) / room - r
         rhs = to_s - to_r - residual
         dW = p.solve(factor, p.sums(weights * rhs))
         d_alpha = weights * (rhs - p.margins(dW))

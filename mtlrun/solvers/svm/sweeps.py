@@ -27,12 +27,14 @@ from mtlrun.features.rows import (
 )
 from mtlrun.utils.jit import compiled, inner
 
-HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
+HINGE = 0
+SQUARED_HINGE = 1
+LOGISTIC = 2
 _MAX_PASSES = 10
 
 
 class Problem(NamedTuple):
-    """What does not change; arrays over entries have shape (E,).
+    """The constants of a problem; arrays over entries have shape (E,).
 
     Attributes
     ----------
@@ -42,9 +44,9 @@ class Problem(NamedTuple):
     task, row : ndarray of int32
         Of every entry.
     y, cap : ndarray
-        Labels, and C times the weight of every entry; 0 leaves an entry out.
+        Labels, and C times the weight of each entry; 0 leaves an entry out.
     curvature : ndarray
-        What the step divides by: M_tt ||x||^2, or what a variant puts in its place.
+        Divisor of the step: M_tt ||x||^2, or the one of a variant.
     matrix : ndarray of shape (T, T)
         M; empty where `common` says it all.
     own : ndarray of shape (T,)
@@ -80,7 +82,7 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the sweeps change.
+    """The state that the sweeps change.
 
     Attributes
     ----------
@@ -91,9 +93,9 @@ class State(NamedTuple):
     w : ndarray of shape (1, D)
         Coefficients of the task at hand; V itself if there is one task.
     rest : ndarray of shape (D,)
-        What of them does not come from the task's own row of V; empty if there is one task.
+        The part that does not come from the task's own row of V; empty if there is one task.
     active : ndarray of shape (E,), int32
-        The entries of every task, active ones first.
+        The entries of each task, active ones first.
     n_active : ndarray of shape (T,), int64
     limits : ndarray of shape (3,)
         Entries at a bound are left out when their gradient is above the first or below the second. The third is the
@@ -127,9 +129,13 @@ def random_below(random: np.ndarray, n: int) -> np.int64:
 @inner
 def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
     """Return alpha = cap / (1 + exp(-u)) for the root u of u + z + q (cap / (1 + exp(-u)) - alpha)."""
-    low, high = -z - q * (cap - alpha), -z + q * alpha
+    low = -z - q * (cap - alpha)
+    high = -z + q * alpha
     share = alpha / cap
-    u = np.log(share / (1.0 - share)) if 0.0 < share < 1.0 else low
+    if 0.0 < share < 1.0:
+        u = np.log(share / (1.0 - share))
+    else:
+        u = low
     if not low < u < high:
         u = 0.5 * (low + high)
     for _ in range(60):
@@ -145,7 +151,9 @@ def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
         if abs(new - u) <= 1e-14 * (1.0 + abs(u)):
             break
         u = new
-    return cap / (1.0 + np.exp(-u)) if u > -700.0 else 0.0
+    if u > -700.0:
+        return cap / (1.0 + np.exp(-u))
+    return 0.0
 
 
 @inner
@@ -197,7 +205,10 @@ def _enter(
     t: int,
 ) -> None:
     """Set w and rest for task t."""
-    matrix, common, share, own = p.matrix, p.common, p.share, p.own[t]
+    matrix = p.matrix
+    common = p.common
+    share = p.share
+    own_share = p.own[t]
     for j in range(len(rest)):
         rest[j] = share * (total[j] - V[t, j]) if common else 0.0
     for k in range(len(matrix)):
@@ -205,12 +216,12 @@ def _enter(
             for j in range(len(rest)):
                 rest[j] += matrix[t, k] * V[k, j]
     for j in range(len(rest)):
-        w[0, j] = rest[j] + own * V[t, j]
+        w[0, j] = rest[j] + own_share * V[t, j]
 
 
 @inner
 def _leave(
-    own: float,
+    own_share: float,
     V: np.ndarray,
     total: np.ndarray,
     w: np.ndarray,
@@ -219,7 +230,7 @@ def _leave(
 ) -> None:
     """Take what w has gained back into V and total."""
     for j in range(len(rest)):
-        new = (w[0, j] - rest[j]) / own
+        new = (w[0, j] - rest[j]) / own_share
         total[j] += new - V[t, j]
         V[t, j] = new
 
@@ -239,15 +250,20 @@ def _visit(
     _, loss, _, task, row, ys, caps, curvatures, _, _, _, _, mixing, gain, _, _ = p
     alphas, _, _, _, _, _, _, limits, random = s
     columns, values = storage(p.rows)
-    upper, lower = limits[0], limits[1]
-    k, changes, top, bottom = 0, 0, -np.inf, np.inf
+    upper = limits[0]
+    lower = limits[1]
+    k = 0
+    changes = 0
+    top = -np.inf
+    bottom = np.inf
     seen[2] += n
     while k < n:
         j = k + random_below(random, n - k)
         e = active[j]
         active[j] = active[k]
         active[k] = e
-        i, t = int(row[e]), int(task[e])
+        i = int(row[e])
+        t = int(task[e])
         low, high = bounds(kind, indptr, i)
         if kind == STRINGS:
             high = expand(
@@ -261,7 +277,8 @@ def _visit(
                 )
                 z += mixing[t, r] * (part + bias * W[r, -1])
         z *= ys[e]
-        alpha, cap = alphas[e], caps[e]
+        alpha = alphas[e]
+        cap = caps[e]
         new, g = dual_step(loss, alpha, cap, z, curvatures[e])
         if is_stuck(loss, alpha, cap, g, upper, lower):
             n -= 1
@@ -307,13 +324,17 @@ def block_sweeps(
     changes : float
         Variables changed.
     """
-    offsets, own, entry_cost = p.offsets, p.own, p.entry_cost
+    offsets = p.offsets
+    own_share = p.own
+    entry_cost = p.entry_cost
     _, V, total, w, rest, entries, n_active, limits, random = s
-    order = np.arange(len(own))
+    order = np.arange(len(own_share))
     seen = np.zeros(4)
-    here, spread = -1, np.inf
+    here = -1
+    spread = np.inf
     while seen[2] < max_work:
-        high, low = -np.inf, np.inf
+        high = -np.inf
+        low = np.inf
         for k in range(len(order)):
             j = k + random_below(random, len(order) - k)
             t = order[j]
@@ -323,7 +344,7 @@ def block_sweeps(
                 continue
             if t != here:
                 if here >= 0:
-                    _leave(own[here], V, total, w, rest, here)
+                    _leave(own_share[here], V, total, w, rest, here)
                 _enter(p, V, total, w, rest, t)
                 here = t
                 seen[2] += entry_cost
@@ -332,7 +353,8 @@ def block_sweeps(
                 active = entries[offsets[t] : offsets[t + 1]]
                 n_active[t] = _visit(p, s, w, active, n_active[t], seen)
                 if visit == 0:
-                    high, low = max(high, seen[0]), min(low, seen[1])
+                    high = max(high, seen[0])
+                    low = min(low, seen[1])
                 if seen[0] - seen[1] <= eps:
                     break
         spread = high - low
@@ -340,7 +362,7 @@ def block_sweeps(
         if spread <= eps:
             break
     if here >= 0:
-        _leave(own[here], V, total, w, rest, here)
+        _leave(own_share[here], V, total, w, rest, here)
     return spread, seen[2], seen[3]
 
 
@@ -351,7 +373,8 @@ def example_sweeps(
     entries = np.concatenate(
         [s.active[a : a + n] for a, n in zip(p.offsets[:-1], s.n_active, strict=True)]
     )
-    n, seen = len(entries), np.zeros(4)
+    n = len(entries)
+    seen = np.zeros(4)
     spread = np.inf if n else -np.inf
     while seen[2] < max_work and n > 0:
         n = _visit(p, s, s.V, entries, n, seen)
@@ -377,7 +400,8 @@ def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float,
     a = alpha / cap
     # log(1 + exp(-z)) and log(1 + exp(z)), minus the logarithms of the probabilities of error and success
     up = np.log1p(np.exp(-abs(z)))
-    wrong, right = up + max(z, 0.0), up + max(-z, 0.0)
+    wrong = up + max(z, 0.0)
+    right = up + max(-z, 0.0)
     gap = 0.0
     if a > 0.0:
         gap += a * (np.log(a) + wrong)
@@ -399,10 +423,13 @@ def _add_rows(p: Problem, alphas: np.ndarray, V: np.ndarray) -> None:
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
         p.rows
     )
-    task, row, ys = p.task, p.row, p.y
+    task = p.task
+    row = p.row
+    ys = p.y
     for e in range(len(alphas)):
         if alphas[e] != 0.0:
-            i, t = int(row[e]), int(task[e])
+            i = int(row[e])
+            t = int(task[e])
             low, high = bounds(kind, indptr, i)
             if kind == STRINGS:
                 high = expand(
@@ -438,18 +465,23 @@ def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
     )
     _, loss, offsets, _, row, ys, caps, _, _, _, _, _, _, _, _, _ = p
     alphas, V, total, w, rest, active, n_active, limits, _ = s
-    upper, lower = limits[0], limits[1]
-    gap, losses, penalty = 0.0, 0.0, 0.0
+    upper = limits[0]
+    lower = limits[1]
+    gap = 0.0
+    losses = 0.0
+    penalty = 0.0
     for t in range(len(n_active)):
         _enter(p, V, total, w, rest, t)
         for j in range(V.shape[1]):
             penalty += V[t, j] * w[0, j]
         n = offsets[t]
         for e in range(offsets[t], offsets[t + 1]):
-            alpha, cap = alphas[e], caps[e]
+            alpha = alphas[e]
+            cap = caps[e]
             if cap <= 0.0:
                 continue
-            i, z = int(row[e]), 0.0
+            i = int(row[e])
+            z = 0.0
             if not flat:
                 low, high = bounds(kind, indptr, i)
                 if kind == STRINGS:

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.engine.record import PACKED, PREDICTIONS, Record, Records, pack
+from mtlrun.engine.packed import PACKED, pack
+from mtlrun.engine.record import Record, Records
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.report.build import FILES, build_report
@@ -33,17 +34,11 @@ def rewritten(path, **fields):
 
 
 def packed(output):
-    """Leave only the run folder, with its cells and their test scores in it; return it."""
+    """Leave only the run folder, with its cells in it; return it."""
     stored = Records(output)
     keys = [path.stem for path in stored.cells_folder.glob("*.json")]
-    (output / RUN / PACKED).write_bytes(
-        pack((key, stored.load(key).line()) for key in keys)
-    )
-    scores = {
-        path.stem: np.load(path)["scores"] for path in stored.cells_folder.glob("*.npz")
-    }
-    if scores:
-        np.savez_compressed(output / RUN / PREDICTIONS, **scores)
+    content = pack(stored.load(key).content() for key in keys)
+    (output / RUN / PACKED).write_bytes(content)
     shutil.rmtree(stored.cells_folder)
     return output / RUN
 
@@ -89,11 +84,12 @@ def test_a_merged_report_is_that_of_one_machine(halves, form):
         else second
     )
     assert merge(first / RUN, other) == Merged(copied=3)
-    assert {p.name for p in (first / "cells").glob("*.*")} >= {
-        p.name for p in (whole / "cells").iterdir()
-    }
-    (npz,) = (first / "cells").glob("*.npz")
-    assert np.load(npz)["scores"].tolist() == [0, 1, 2]
+    there = {path.name for path in (whole / "cells").glob("*.json")}
+    assert {path.name for path in (first / "cells").glob("*.json")} >= there
+    scores = [np.load(path)["scores"] for path in (first / "cells").glob("*.npz")]
+    # A packed run has the tests on its scores, and no scores.
+    expected = [] if form == "a published run" else [[0, 1, 2]]
+    assert [values.tolist() for values in scores] == expected
     if form != "a folder of runs":
         runs = json.loads((first / RUN / "provenance.json").read_text())["runs"]
         assert [entry["cpu"] for entry in runs] == ["second", "first"], (
@@ -156,7 +152,7 @@ def test_only_folders_of_runs_are_merged(halves, tmp_path, lacking):
     assert not lacking(
         refused.value,
         str(empty),
-        "cells.jsonl.gz",
+        PACKED,
         "cells/",
         "<output>/<paper>/<artefact>/<profile>",
     )

@@ -1,4 +1,4 @@
-"""What is known about a method: on its class, and as the registry keeps it. Standard library only."""
+"""Metadata of a method: on its class, and in the registry. Standard library only."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Scale:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodFacts:
-    """What a class says about its method, and the registry keeps.
+class SharedMetadata:
+    """Metadata that a class declares and the registry keeps.
 
     Attributes
     ----------
@@ -103,8 +103,8 @@ class MethodFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts(MethodFacts):
-    """What a class says about its method (attribute `facts`) beside its docstring and parameters.
+class MethodMetadata(SharedMetadata):
+    """Metadata that a class declares (attribute `metadata`) in addition to docstring and parameters.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Facts(MethodFacts):
         ``search(scale)`` returns the grid of `mtlrun compare` for a data set of that `Scale`; default: `default_grid`.
     """
 
-    # A class says these; those of other packages are not known without importing them.
+    # A class declares these; for other packages they are unknown without an import.
     cite: Sequence[str] = field()
     complexity: str = field()
     default_grid: dict[str, Sequence[Any]] = field()
@@ -120,25 +120,25 @@ class Facts(MethodFacts):
 
 
 @dataclass(frozen=True)
-class MethodInfo(MethodFacts):
-    """Facts about a method that need none of its code: those of `MethodFacts`, and these.
+class MethodInfo(SharedMetadata):
+    """Metadata of a method in the registry, available without importing its code.
 
     Attributes
     ----------
     name : str
-        Name in the registry, that of the class.
+        Name in the registry, equal to the name of the class.
     class_path : str
         ``package.module:Class``.
     summary : str
         First line of its docstring.
     objective : str
-        What is minimized, in plain text.
+        The objective that is minimized, in plain text.
     kind : {"regressor", "classifier"}
         Regressors accept labels -1/+1 as numbers; their predictions are then scores.
     designs : list of str
         Of shared, ragged, masked (a shared design with missing targets).
     parameters : dict
-        Name of every constructor parameter -> ``{"default", "keyword_only", "rule"}``, the rule as
+        Name of each constructor parameter -> ``{"default", "keyword_only", "rule"}``, the rule as
         `mtlrun.estimators.params.Rule.plain`, None where only the class can check it.
     zero_from : str
         Method of the class that returns the strength from which on all coefficients are zero, empty for none.
@@ -172,7 +172,7 @@ class MethodInfo(MethodFacts):
             f"{key}: {', '.join(map(_plain, values))}"
             for key, values in self.default_grid.items()
         )
-        found = [
+        entries = [
             ("Same model as", self.alias_of),
             ("Minimizes", self.objective),
             ("Kind", self.kind + (f", and {classifier.name}" if classifier else "")),
@@ -195,11 +195,13 @@ class MethodInfo(MethodFacts):
                 f"{self.source} ({', '.join(self.cite)})" if self.cite else self.source,
             ),
         ]
-        return [(key, text) for key, text in found if text]
+        return [(key, text) for key, text in entries if text]
 
 
 def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 @functools.cache

@@ -1,0 +1,169 @@
+"""Columns of a table as a user names them: names, patterns, and files with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from mtlrun.data.files import data_file
+from mtlrun.data.formats.arff import read_labels
+from mtlrun.data.frames import column_name, several
+from mtlrun.data.names import quoted_list, separated
+from mtlrun.data.table import Table
+from mtlrun.errors import DataError, UnknownNameError, counted
+
+
+def target_columns(
+    table: Table,
+    target: str | None = None,
+    targets: str | Sequence[str] = (),
+    last: int | None = None,
+    labels: Path | None = None,
+    drop: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return the columns to predict, which may be named in one of four ways.
+
+    Parameters
+    ----------
+    table : Table
+    target : str, optional
+        One column.
+    targets : str or sequence of str
+        Columns; ``y*`` stands for all columns that match.
+    last : int, optional
+        Number of columns, at the end of the table.
+    labels : Path, optional
+        Mulan's list of labels.
+    drop : sequence of str
+        Columns that are not targets, although a list of labels, a pattern or the format of the file names them.
+
+    Raises
+    ------
+    UnknownNameError
+        For a name or pattern without a column.
+    DataError
+        For more than one way, a number that leaves no feature, or a list of labels of another table.
+    """
+    if sum(bool(way) for way in (target, targets, last, labels)) > 1:
+        raise DataError(
+            "the targets are named more than once",
+            "Give only one of --target, --targets, --targets-last and --labels.",
+        )
+    if last is not None:
+        if not 0 < last < len(table.columns):
+            text = f"{table.name}: {last} targets of {counted(len(table.columns), 'column')}"
+            raise DataError(
+                text, "--targets-last takes a number that leaves columns as features."
+            )
+        return tuple(name for name in table.columns[-last:] if name not in drop)
+    if labels is not None:
+        return tuple(name for name in _listed_labels(table, labels) if name not in drop)
+    if target:
+        return (column_name(target),)
+    named = several(targets)
+    left = (
+        name for name in matching(named, table) if name not in drop or name in named
+    )
+    return tuple(left) or (
+        tuple(t for t in table.default_targets if t not in drop)
+        if drop and not named
+        else ()
+    )
+
+
+def label_list(
+    data: Any, labels: str | Path | None, *, other: bool
+) -> tuple[Any, Path | None]:
+    """Return a table and Mulan's list of its labels, given as a pair or as a file of the same name.
+
+    Parameters
+    ----------
+    data : data frame, path, or pair of paths in any order
+    labels : path, optional
+    other : bool
+        Whether the targets are named in another way, so that no list is looked for.
+
+    Raises
+    ------
+    DataError
+        For a pair without an .xml file, or with a second list.
+    """
+    if isinstance(data, list | tuple) and all(
+        isinstance(item, str | Path) for item in data
+    ):
+        lists = [Path(item) for item in data if Path(item).suffix.lower() == ".xml"]
+        tables = [item for item in data if Path(item).suffix.lower() != ".xml"]
+        if len(tables) != 1 or len(lists) > 1 or (lists and labels):
+            text = f"{counted(len(tables), 'table')} and {counted(len(lists) + bool(labels), 'list')} of labels"
+            raise DataError(
+                text,
+                "Give one table, and for Mulan's format one .xml file of its labels.",
+            )
+        data = tables[0]
+        labels = lists[0] if lists else labels
+    if labels is None and not other and isinstance(data, str | Path):
+        stem, arff, _ = Path(data).name.partition(".arff")
+        beside = Path(data).with_name(f"{stem}.xml")
+        if arff and beside.is_file():
+            labels = beside
+    return data, None if labels is None else Path(labels)
+
+
+def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
+    names = several(read_labels(data_file(path)[0]))
+    available = set(table.columns)
+    for name in names:
+        if name not in available:
+            raise UnknownNameError(
+                f"label of {path}, as a column of {table.name},", name, table.columns
+            )
+    return tuple(names)
+
+
+def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:
+    """Return the columns that are named, each once.
+
+    A text is the name of a column, else a pattern (``y*``, ``y?`` and ``y[12]`` stand
+    for the columns that match), else several of these with commas between them. Names
+    that contain commas are quoted there: ``"Oil, kg",x``.
+
+    Raises
+    ------
+    UnknownNameError
+        For a pattern, or a part of a list, that matches nothing. A plain name is
+        returned as it is.
+    """
+    result: dict[str, None] = {}
+    for text in names:
+        parts = separated(text, table.columns)
+        if parts == [text]:
+            result |= dict.fromkeys(_matching(text, table))
+            continue
+        for part in parts:
+            columns = _matching(part, table)
+            if columns == [part] and part not in table.columns:
+                raise _no_column(part, table)
+            result |= dict.fromkeys(columns)
+    return tuple(result)
+
+
+def _matching(name: str, table: Table) -> list[str]:
+    if name in table.columns or not set(name) & set("*?["):
+        return [name]
+    columns = [column for column in table.columns if fnmatchcase(column, name)]
+    if not columns:
+        raise _no_column(name, table)
+    return columns
+
+
+def _no_column(name: str, table: Table) -> UnknownNameError:
+    error = UnknownNameError(
+        "column", name, table.columns, f"{table.name} has no column {name!r}"
+    )
+    with_commas = [column for column in table.columns if "," in column]
+    if with_commas:
+        example = quoted_list(with_commas[:1])
+        error.remedy = f"{error.remedy} Quote names with commas: {example}"
+    return error

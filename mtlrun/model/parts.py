@@ -1,0 +1,69 @@
+"""Sentences about the parts of a fitted smooth model: what explains the target?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtlrun.engine.evaluation import innermost
+from mtlrun.errors import counted, listed
+from mtlrun.model.curves import variances_line
+from mtlrun.model.files import Model, load_model, read_facts
+
+#: Targets on the same rows whose parts are tested; of more, the first ones.
+MAX_TESTED_TARGETS = 3
+
+
+def part_lines(model: Model) -> list[str]:
+    """Return the shares of the parts in the variance, and a likelihood-ratio test each.
+
+    Empty for a model without parts.
+    """
+    shares = variances_line(model)
+    if shares is None:
+        return []
+    estimator = innermost(model.estimator)
+    lines = [shares]
+    mixture = getattr(estimator, "mixture_", None)
+    if mixture is not None:
+        texts = [f"{name} {np.mean(weight):.0%}" for name, weight in mixture.items()]
+        lines.append(f"mixed predictions, mean weights: {', '.join(texts)}")
+    if not hasattr(estimator, "part_tests"):
+        return lines
+    names = dict(
+        zip(estimator.tasks_.tolist(), map(str, model.about["tasks"]), strict=True)
+    )
+    tested = list(names)[:MAX_TESTED_TARGETS]
+    for test in estimator.part_tests():
+        if test.task is None:
+            lines.append(test.sentence)
+        elif test.task in tested:
+            lines.append(f"{names[test.task]}: {test.sentence}")
+    return lines
+
+
+def saved_part_lines(folder: Path) -> list[str]:
+    """Return `part_lines` of the model in a folder, which is loaded if it has parts."""
+    if "Smooth" not in json.dumps(read_facts(folder)["estimator"]):
+        return []
+    return part_lines(load_model(folder))
+
+
+def model_lines(model: Model) -> list[str]:
+    """Return what a model is, what it was trained on, and sentences about its parts."""
+    about = model.about
+    inputs: Mapping[str, Any] = about["input"]
+    tasks = [str(task) for task in about["tasks"]]
+    names = [str(name) for name in inputs.get("names") or []]
+    estimator = innermost(model.estimator)
+    lines = [
+        f"method: {type(estimator).__name__} ({about['task_type']})",
+        f"tasks: {counted(len(tasks), 'task')} ({listed(tasks)})",
+    ]
+    features = counted(int(inputs["n_features"]), "feature")
+    lines.append(f"features: {features}" + (f" ({listed(names)})" if names else ""))
+    return [*lines, *part_lines(model)]

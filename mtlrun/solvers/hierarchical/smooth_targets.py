@@ -1,0 +1,633 @@
+"""Smooth models of several targets on the same rows.
+
+Row i has the targets y_i1 ... y_iT. There are up to three predictions of each target:
+
+    targets     y_ij = mu_j + f_j(x_i) + e_ij: every target by a model of its own
+    components  the same for every principal component of the standardized targets,
+                rotated back
+    forest      random forests
+
+f_j is a sum of the common parts of `smooth_parts`, with variances by restricted
+likelihood. The predictions of target j are mixed with weights that are not negative and
+sum to one, and minimize the squared errors of rows that a prediction has not seen:
+leave-one-out errors, and out-of-bag errors of the forests.
+
+Components borrow strength: directions in which the targets vary together have less
+noise than single targets. Where that does not help, their weight is zero.
+
+Missing targets are filled with the predictions of "targets" before components and a
+forest of all targets are fitted. They do not count in the mixture.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import RandomForestRegressor
+
+from mtlrun.solvers.hierarchical.smooth import SmoothOptions, fit_smooth, standardized
+from mtlrun.solvers.hierarchical.smooth_blocks import SmoothData
+from mtlrun.solvers.hierarchical.smooth_parts import (
+    SmoothDesign,
+    SmoothRows,
+    content_keys,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+TARGETS = "targets"
+COMPONENTS = "components"
+FOREST = "forest"
+#: Predictions that can be mixed.
+TARGET_PARTS = (TARGETS, COMPONENTS, FOREST)
+#: Components with less variance than this share of the first are left out.
+MIN_COMPONENT = 1e-10
+#: Trees of a forest, their rows per leaf and the share of columns tried for a split.
+N_TREES = 150
+MIN_LEAF_ROWS = 3
+COLUMN_SHARE = 0.5
+#: With fewer rows there is no forest.
+MIN_FOREST_ROWS = 10
+#: A set of predictions replaces a smaller one if its error is lower by this share.
+MIX_SLACK = 1e-9
+#: Decimal places of the standardized numbers that a forest sees.
+FOREST_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class TargetData:
+    """Rows that all targets share.
+
+    Attributes
+    ----------
+    design : SmoothDesign
+        Without parts of single tasks.
+    rows : SmoothRows of n rows
+    targets : ndarray of shape (n, T)
+        NaN where missing.
+    weights : ndarray of shape (n, T)
+        Not zero where a target is observed.
+    """
+
+    design: SmoothDesign
+    rows: SmoothRows
+    targets: Array
+    weights: Array
+
+    @property
+    def is_observed(self) -> Array:
+        """Whether a target is observed, (n, T)."""
+        return np.isfinite(self.targets)
+
+    def output(self, j: int) -> tuple[SmoothData, float, float]:
+        """Return the rows of one target, standardized, with its center and unit."""
+        index = np.flatnonzero(self.is_observed[:, j])
+        weights = self.weights[index, j]
+        numbers = SmoothData(
+            self.design,
+            self.rows.take(index),
+            np.zeros(len(index), dtype=int),
+            self.targets[index, j],
+            weights.mean() / weights,
+        )
+        return standardized(numbers)
+
+    def features(self) -> Array:
+        """Return the features of the rows and a column of ones, (n, m + 1)."""
+        return features_and_ones(self.design, self.rows)
+
+
+@dataclass(frozen=True)
+class TargetFunctions:
+    """Functions of q outputs, each fitted alone, on the same features.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (q, J)
+        Variances of the parts in units of s2.
+    s2 : ndarray of shape (q,)
+        Variance of the noise of a row of weight 1, in units of the standardized output.
+    center, unit : ndarray of shape (q,)
+        An output is center + unit times the standardized one.
+    coefficients : ndarray of shape (m + 1, q)
+        Of the features and a column of ones, in units of the outputs.
+    grams : tuple of ndarray of shape (m + 1, m + 1)
+        Weighted products of the features and ones: one for all outputs, or one each.
+    groups : ndarray of int, shape (m,)
+        Part of each feature.
+    """
+
+    theta: Array
+    s2: Array
+    center: Array
+    unit: Array
+    coefficients: Array
+    grams: tuple[Array, ...]
+    groups: Array
+
+    @property
+    def n_outputs(self) -> int:
+        """Number q of outputs."""
+        return len(self.s2)
+
+    def part_variances(self, features: Array) -> Array:
+        """Return expected variances of the parts over rows, (q, J)."""
+        n_parts = self.theta.shape[1]
+        spread = np.bincount(self.groups, features[:, :-1].var(axis=0), n_parts)
+        return np.asarray(self.noise[:, None] * self.theta * spread)
+
+    @property
+    def noise(self) -> Array:
+        """Variance of the noise of each output, (q,)."""
+        return np.asarray(self.s2 * self.unit**2)
+
+    def mean(self, features: Array) -> Array:
+        """Return predictions (n, q) for features and ones (n, m + 1)."""
+        return np.asarray(features @ self.coefficients)
+
+    def variance(self, features: Array, missed: Array) -> Array:
+        """Return variances of the functions, without noise, (n, q).
+
+        Parameters
+        ----------
+        features : ndarray of shape (n, m + 1)
+        missed : ndarray of shape (n, J)
+            Variances of the parts that the features miss, in units of theta.
+        """
+        variance = np.empty((len(features), self.n_outputs))
+        m = len(self.groups)
+        diagonal = np.arange(m)
+        for j in range(self.n_outputs):
+            gram = self.grams[j if len(self.grams) > 1 else 0]
+            scale = np.append(np.sqrt(self.theta[j])[self.groups], 1.0)
+            precision = scale[:, None] * gram * scale
+            precision[diagonal, diagonal] += 1.0
+            scaled = features * scale
+            spread = np.linalg.solve(precision, scaled.T).T
+            inside = (spread * scaled).sum(axis=1) + missed @ self.theta[j]
+            variance[:, j] = np.maximum(inside, 0.0) * self.noise[j]
+        return variance
+
+
+@dataclass(frozen=True)
+class OutputFits:
+    """What fits of several outputs return.
+
+    Attributes
+    ----------
+    functions : TargetFunctions
+    leave_one_out : ndarray of shape (n, q)
+        Predictions of each output from the other rows; NaN where it is missing.
+    deviation : ndarray of shape (n, q)
+        Standard deviations of the leave-one-out errors, as the models expect them.
+    objective : float
+        Sum of minus twice the log-likelihoods and log priors.
+    start : float
+        The same sum where the searches started.
+    gap : float
+        Largest reduction that a further step would bring.
+    n_evaluations : int
+    converged : bool
+    """
+
+    functions: TargetFunctions
+    leave_one_out: Array
+    deviation: Array
+    objective: float
+    start: float
+    gap: float
+    n_evaluations: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Forests:
+    """One random forest for all targets, or one for each.
+
+    Attributes
+    ----------
+    members : tuple of RandomForestRegressor
+        Fitted to standardized targets.
+    columns : ndarray of int, shape (p,)
+        Order of the standardized columns in the forests.
+    targets : ndarray of int, shape (T,)
+        Position of the target of each output.
+    center, unit : ndarray of shape (T,)
+    """
+
+    members: tuple[RandomForestRegressor, ...]
+    columns: Array
+    targets: Array
+    center: Array
+    unit: Array
+
+    def predict(self, rows: SmoothRows) -> Array:
+        """Return predictions (n, T)."""
+        z = np.round(rows.z[:, self.columns], FOREST_DIGITS)
+        outputs = [forest.predict(z).reshape(len(z), -1) for forest in self.members]
+        standard = np.empty((len(z), len(self.targets)))
+        standard[:, self.targets] = np.hstack(outputs)
+        return np.asarray(self.center + self.unit * standard)
+
+
+@dataclass(frozen=True)
+class SmoothTargets:
+    """A fitted model of several targets.
+
+    Attributes
+    ----------
+    design : SmoothDesign
+    targets : TargetFunctions
+        Of every target alone.
+    components : TargetFunctions or None
+        Of the principal components.
+    rotation : ndarray of shape (n_components, T)
+        Components times the rotation, plus `center`, are targets.
+    center : ndarray of shape (T,)
+    forests : Forests or None
+    mixture : ndarray of shape (n_predictions, T)
+        Weights of the predictions: targets, components where there are some, forests
+        where there are some.
+    calibration : ndarray of shape (T,)
+        Factor on variances, by which leave-one-out errors have the variance expected.
+    """
+
+    design: SmoothDesign
+    targets: TargetFunctions
+    components: TargetFunctions | None
+    rotation: Array
+    center: Array
+    forests: Forests | None
+    mixture: Array
+    calibration: Array
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the predictions in the mixture."""
+        names = [TARGETS]
+        if self.components is not None:
+            names.append(COMPONENTS)
+        if self.forests is not None:
+            names.append(FOREST)
+        return names
+
+    def mean(self, rows: SmoothRows) -> Array:
+        """Return predictions of all targets, (n, T)."""
+        features = features_and_ones(self.design, rows)
+        predictions = [self.targets.mean(features)]
+        if self.components is not None:
+            scores = self.components.mean(features)
+            predictions.append(self.center + scores @ self.rotation)
+        if self.forests is not None:
+            predictions.append(self.forests.predict(rows))
+        return mixed(predictions, self.mixture)
+
+    def variance(
+        self, rows: SmoothRows, *, has_noise: bool = True, n_averaged: int = 1
+    ) -> Array:
+        """Return variances of new targets (n, T).
+
+        Parameters
+        ----------
+        rows : SmoothRows of n * n_averaged rows
+        has_noise : bool
+            Whether the noise of a row of weight 1 is in them.
+        n_averaged : int
+            Consecutive rows whose function values are averaged.
+        """
+        n = len(rows) // n_averaged
+        features = (
+            features_and_ones(self.design, rows).reshape(n, n_averaged, -1).mean(axis=1)
+        )
+        missed = np.empty((n, len(self.design.common)))
+        for k, part in enumerate(self.design.common):
+            unseen = part.unseen_variance(rows).reshape(n, n_averaged)
+            missed[:, k] = unseen.mean(axis=1)
+        variances = [self.targets.variance(features, missed)]
+        if has_noise:
+            variances[0] += self.targets.noise
+        if self.components is not None:
+            scores = self.components.variance(features, missed)
+            if has_noise:
+                scores += self.components.noise
+            variances.append(scores @ np.square(self.rotation))
+        return self.calibration * mixed(
+            variances, smooth_share(self.mixture, variances)
+        )
+
+
+def features_and_ones(design: SmoothDesign, rows: SmoothRows) -> Array:
+    """Return the features of rows and a column of ones, (n, m + 1)."""
+    return np.hstack([design.common_features(rows), np.ones((len(rows), 1))])
+
+
+def mixed(predictions: Sequence[Array], weights: Array) -> Array:
+    """Return sums of predictions (n, T) with weights (n_predictions, T)."""
+    total = np.zeros(predictions[0].shape)
+    for prediction, weight in zip(predictions, weights, strict=True):
+        # What has no weight may be missing.
+        total += np.where(weight > 0, weight * prediction, 0.0)
+    return total
+
+
+def smooth_share(mixture: Array, variances: Sequence[Array]) -> Array:
+    """Return the weights of the smooth predictions, which have variances.
+
+    A forest has none: it gets the mean variance of the others, and the variance of
+    "targets" where they have no weight.
+    """
+    weights = mixture[: len(variances)].copy()
+    total = weights.sum(axis=0)
+    weights[0, total <= 0] = 1.0
+    return np.asarray(weights / np.where(total > 0, total, 1.0))
+
+
+# ---------------------------------------------------------------------- fit
+
+
+@dataclass(frozen=True)
+class TargetsFit:
+    """A fitted model of several targets with its certificate.
+
+    Attributes
+    ----------
+    model : SmoothTargets
+    fits : tuple of OutputFits
+        Of the targets, and of the components where there are some.
+    leave_one_out : ndarray of shape (n, T)
+        Mixed predictions of rows from the others; NaN where a target is missing.
+    """
+
+    model: SmoothTargets
+    fits: tuple[OutputFits, ...]
+    leave_one_out: Array
+
+
+def fit_targets(
+    data: TargetData,
+    options: SmoothOptions,
+    parts: Sequence[str],
+    *,
+    has_joint_forest: bool = True,
+) -> TargetsFit:
+    """Fit a model of several targets.
+
+    Parameters
+    ----------
+    data : TargetData
+    options : SmoothOptions
+    parts : sequence of str
+        Some of `TARGET_PARTS`. "targets" is fitted in any case, but it has no weight
+        where it is not named and another prediction is there.
+    has_joint_forest : bool
+        Whether one forest predicts all targets; else every target has its own.
+    """
+    alone = fit_outputs(data, options)
+    fits = [alone]
+    names = [TARGETS]
+    held_out = [alone.leave_one_out]
+    center = np.zeros(data.targets.shape[1])
+    rotation = np.zeros((0, len(center)))
+    components = None
+    is_needed = COMPONENTS in parts or (FOREST in parts and has_joint_forest)
+    filled = data.targets
+    if is_needed and not data.is_observed.all():
+        predicted = alone.functions.mean(data.features())
+        filled = np.where(data.is_observed, data.targets, predicted)
+    row_weights = data.weights.mean(axis=1)
+    if COMPONENTS in parts:
+        center, rotation, scores = principal_components(filled, row_weights)
+        if len(rotation):
+            weights = np.repeat(row_weights[:, None], len(rotation), axis=1)
+            rotated = fit_outputs(
+                replace(data, targets=scores, weights=weights), options
+            )
+            fits.append(rotated)
+            names.append(COMPONENTS)
+            components = rotated.functions
+            held_out.append(center + rotated.leave_one_out @ rotation)
+    forests = None
+    if FOREST in parts and len(filled) >= MIN_FOREST_ROWS and data.rows.z.shape[1]:
+        targets = filled if has_joint_forest else data.targets
+        forests, out_of_bag = fit_forests(
+            data.rows, targets, row_weights, options.seed, is_joint=has_joint_forest
+        )
+        names.append(FOREST)
+        held_out.append(out_of_bag)
+
+    is_mixed = np.array([name in parts for name in names])
+    if not is_mixed.any():
+        is_mixed[0] = True
+    mixture = mix(held_out, data, is_mixed)
+    leave_one_out = mixed(held_out, mixture)
+    leave_one_out[~data.is_observed] = np.nan
+
+    expected = [np.square(alone.deviation)]
+    if components is not None:
+        expected.append(np.square(fits[1].deviation) @ np.square(rotation))
+    variance = mixed(expected, smooth_share(mixture, expected))
+    squared = np.square(data.targets - leave_one_out)
+    ratio = squared / np.maximum(variance, 1e-300)
+    is_counted = data.is_observed & (variance > 0)
+    counts = np.maximum(is_counted.sum(axis=0), 1)
+    calibration = np.where(is_counted, ratio, 0.0).sum(axis=0) / counts
+    calibration[~is_counted.any(axis=0)] = 1.0
+
+    model = SmoothTargets(
+        design=data.design,
+        targets=alone.functions,
+        components=components,
+        rotation=rotation,
+        center=center,
+        forests=forests,
+        mixture=mixture,
+        calibration=calibration,
+    )
+    return TargetsFit(model, tuple(fits), leave_one_out)
+
+
+def fit_outputs(data: TargetData, options: SmoothOptions) -> OutputFits:
+    """Fit every column of the targets alone."""
+    n, n_outputs = data.targets.shape
+    groups = data.design.groups
+    theta = np.empty((n_outputs, len(data.design.common)))
+    s2 = np.empty(n_outputs)
+    center = np.empty(n_outputs)
+    unit = np.empty(n_outputs)
+    coefficients = np.empty((len(groups) + 1, n_outputs))
+    leave_one_out = np.full((n, n_outputs), np.nan)
+    deviation = np.full((n, n_outputs), np.nan)
+    objective = 0.0
+    start = 0.0
+    gap = 0.0
+    n_evaluations = 0
+    converged = True
+    for j in range(n_outputs):
+        index = np.flatnonzero(data.is_observed[:, j])
+        numbers, center[j], unit[j] = data.output(j)
+        fit = fit_smooth(numbers, options)
+        posterior = fit.posterior
+        theta[j] = posterior.theta
+        s2[j] = posterior.s2
+        coefficients[:-1, j] = unit[j] * posterior.u
+        coefficients[-1, j] = center[j] + unit[j] * posterior.mu
+        leave_one_out[index, j] = center[j] + unit[j] * fit.leave_one_out
+        deviation[index, j] = unit[j] * fit.leave_one_out_std
+        objective += fit.variances.objective
+        start += fit.variances.path[0]
+        gap = max(gap, fit.variances.predicted_reduction)
+        n_evaluations += fit.n_evaluations
+        converged &= fit.variances.converged
+    functions = TargetFunctions(
+        theta, s2, center, unit, coefficients, _grams(data), groups
+    )
+    return OutputFits(
+        functions,
+        leave_one_out,
+        deviation,
+        objective,
+        start,
+        gap,
+        n_evaluations,
+        converged,
+    )
+
+
+def _grams(data: TargetData) -> tuple[Array, ...]:
+    """Return products of the features and ones, once if all outputs have the same."""
+    features = data.features()
+    weights = np.where(data.is_observed, data.weights, 0.0)
+    weights = weights * data.is_observed.sum(axis=0) / weights.sum(axis=0)
+    if (weights == weights[:, :1]).all():
+        weights = weights[:, :1]
+    return tuple((features.T * column) @ features for column in weights.T)
+
+
+def principal_components(Y: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Return center (T,), rotation (q, T) and scores (n, q) of standardized targets.
+
+    Scores times the rotation, plus the center, are the targets.
+    """
+    total = weights.sum()
+    center = weights @ Y / total
+    unit = np.sqrt(weights @ np.square(Y - center) / total)
+    # Constant targets have no part in the components.
+    is_constant = unit <= 1e-12 * np.maximum(np.abs(center), 1e-300)
+    unit = np.where(is_constant, 0.0, unit)
+    standard = (Y - center) / np.where(is_constant, np.inf, unit)
+    covariance = (standard.T * weights) @ standard / total
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    kept = eigenvalues > MIN_COMPONENT * max(eigenvalues[-1], 1e-300)
+    vectors = vectors[:, kept][:, ::-1]
+    return center, vectors.T * unit, standard @ vectors
+
+
+def fit_forests(
+    rows: SmoothRows, targets: Array, weights: Array, seed: int, *, is_joint: bool
+) -> tuple[Forests, Array]:
+    """Return random forests and their out-of-bag predictions (n, T).
+
+    The random numbers of a forest belong to positions, and rounding decides between
+    equally good splits. So rows, columns and targets are sorted by their content, and
+    rounded.
+    """
+    n, n_targets = targets.shape
+    is_observed = np.isfinite(targets)
+    mean = np.nanmean(targets, axis=0)
+    unit = np.nanstd(targets, axis=0)
+    unit = np.where(unit > 1e-12 * np.maximum(np.abs(mean), 1e-300), unit, 1.0)
+    standard = np.where(is_observed, (targets - mean) / unit, 0.0)
+    keys = content_keys(np.hstack([rows.z, standard]), None, seed)
+    order = np.argsort(keys, kind="stable")
+    standard = np.round(standard[order], FOREST_DIGITS)
+    z = np.round(rows.z[order], FOREST_DIGITS)
+    columns = np.lexsort(z[::-1])
+    z = z[:, columns]
+    row_weights = np.round(weights[order] / weights.mean(), FOREST_DIGITS)
+    is_observed = is_observed[order]
+    groups = [np.lexsort(standard[::-1])]
+    if not is_joint:
+        groups = [np.array([target]) for target in range(n_targets)]
+    out_of_bag = np.full((n, n_targets), np.nan)
+    members = []
+    for group in groups:
+        is_row = is_observed[:, group].all(axis=1)
+        forest = RandomForestRegressor(
+            N_TREES,
+            min_samples_leaf=MIN_LEAF_ROWS,
+            max_features=COLUMN_SHARE,
+            oob_score=True,
+            random_state=seed,
+            n_jobs=1,
+        )
+        outputs = standard[np.ix_(is_row, group)]
+        if len(group) == 1:
+            outputs = outputs[:, 0]
+        with warnings.catch_warnings():
+            # Rows that all trees have seen, and scores of constant targets.
+            warnings.simplefilter("ignore")
+            forest.fit(z[is_row], outputs, sample_weight=row_weights[is_row])
+        predicted = forest.oob_prediction_.reshape(int(is_row.sum()), -1)
+        # Predictions of training rows are of no use in a saved model.
+        del forest.oob_prediction_
+        members.append(forest)
+        positions = np.ix_(order[is_row], group)
+        out_of_bag[positions] = mean[group] + unit[group] * predicted
+    targets_of_outputs = np.concatenate(groups)
+    forests = Forests(tuple(members), columns, targets_of_outputs, mean, unit)
+    return forests, out_of_bag
+
+
+def mix(predictions: Sequence[Array], data: TargetData, is_mixed: Array) -> Array:
+    """Return weights of held-out predictions that minimize the squared errors.
+
+    Parameters
+    ----------
+    predictions : sequence of ndarray of shape (n, T)
+    data : TargetData
+    is_mixed : ndarray of bool, shape (n_predictions,)
+        Which predictions may have weight.
+
+    Returns
+    -------
+    ndarray of shape (n_predictions, T)
+        Not negative; every column sums to one.
+    """
+    members = np.flatnonzero(is_mixed).tolist()
+    weights = np.zeros((len(predictions), data.targets.shape[1]))
+    for j in range(weights.shape[1]):
+        index = np.flatnonzero(data.is_observed[:, j])
+        columns = np.column_stack([predictions[k][index, j] for k in members])
+        weights[members, j] = convex_weights(
+            columns, data.targets[index, j], data.weights[index, j]
+        )
+    return weights
+
+
+def convex_weights(columns: Array, y: Array, weights: Array) -> Array:
+    """Return weights >= 0 with sum 1 whose mixture of columns (n, k) is nearest to y.
+
+    All sets of columns are tried, smaller ones first: there are at most seven.
+    """
+    k = columns.shape[1]
+    errors = np.sqrt(weights)[:, None] * (columns - y[:, None])
+    best = np.full(k, 1.0 / k)
+    lowest = np.inf
+    for size in range(1, k + 1):
+        for members in combinations(range(k), size):
+            first = errors[:, members[0]]
+            others = errors[:, members[1:]] - first[:, None]
+            # |first + others b|^2 is smallest; the first weight is 1 - sum of b.
+            b = np.linalg.lstsq(others, -first, rcond=None)[0]
+            found = np.append(1 - b.sum(), b)
+            error = float(np.square(first + others @ b).sum())
+            if (found >= 0).all() and error < lowest * (1 - MIX_SLACK):
+                lowest = error
+                best = np.zeros(k)
+                best[list(members)] = found
+    return best

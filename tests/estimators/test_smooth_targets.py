@@ -1,0 +1,276 @@
+"""Smooth models of several targets on the same rows."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mtlrun.estimators import SmoothIndependent, SmoothMTL, SmoothPooled
+from mtlrun.solvers.hierarchical import smooth_targets
+from mtlrun.solvers.hierarchical.smooth_targets import (
+    TARGET_PARTS,
+    convex_weights,
+    principal_components,
+)
+
+QUICK = {"n_centers": 20}
+
+
+def rows_and_targets(n=60, n_targets=4, noise=0.3, seed=0):
+    """Return rows and targets that are mixtures of two functions of the columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    functions = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
+    loadings = rng.normal(size=(2, n_targets))
+    return X, functions @ loadings + noise * rng.normal(size=(n, n_targets))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y = rows_and_targets()
+    return SmoothMTL(**QUICK).fit(X, Y), X, Y
+
+
+def same_model(model, fitted, X=None, columns=None):
+    """Assert that a model has the predictions of the fitted one for all rows."""
+    expected, rows, _ = fitted
+    mean, std = model.predict(rows if X is None else X, return_std=True)
+    columns = np.arange(mean.shape[1]) if columns is None else columns
+    wanted_mean, wanted_std = expected.predict(rows, return_std=True)
+    assert_allclose(mean[:, columns], wanted_mean, atol=1e-7)
+    assert_allclose(std[:, columns], wanted_std, atol=1e-7)
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+def test_mixing_weights_are_the_best_of_a_grid():
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(0.5, 2.0, size=40)
+    grid = np.linspace(0, 1, 41)
+    for _ in range(5):
+        y = rng.normal(size=40)
+        columns = y[:, None] + rng.normal(size=(40, 3)) * [0.5, 1.0, 2.0]
+        found = convex_weights(columns, y, weights)
+        assert (found >= 0).all()
+        assert_allclose(found.sum(), 1.0)
+
+        def error(mixture, columns=columns, y=y):
+            return float(weights @ np.square(columns @ mixture - y))
+
+        points = [(a, b, 1 - a - b) for a, b in product(grid, grid) if a + b <= 1]
+        assert error(found) <= min(error(np.array(point)) for point in points) + 1e-9
+
+
+def test_components_rotate_back_to_the_targets():
+    _, Y = rows_and_targets()
+    Y[:, 2] = 5.0
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=len(Y))
+    center, rotation, scores = principal_components(Y, weights)
+    assert len(rotation) == 3
+    assert_allclose(center + scores @ rotation, Y, atol=1e-12)
+    covariance = (scores.T * weights) @ scores
+    assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-9)
+
+
+def test_leave_one_out_errors_of_targets_are_those_of_fits_without_the_row():
+    X, Y = rows_and_targets(n=30, n_targets=2)
+    parts = {"target_parts": ("targets",), "common_parts": ("linear",)}
+    model = SmoothMTL(**parts).fit(X, Y)
+    design = np.column_stack([X - X.mean(axis=0), np.ones(30)])
+    std = X.std(axis=0)
+    for j in range(2):
+        ratio = model.variances_["linear"][j] / model._targets.targets.noise[j]
+        penalty = np.append(len(std) * std**2 / ratio, 0.0)
+        hat = design @ np.linalg.solve(design.T @ design + np.diag(penalty), design.T)
+        expected = Y[:, j] - (Y[:, j] - hat @ Y[:, j]) / (1 - np.diag(hat))
+        assert_allclose(model.loo_[:, j], expected, atol=1e-6)
+
+
+# ---------------------------------------------------------------------- invariances
+
+
+def test_the_order_of_rows_columns_and_targets_does_not_matter(fitted):
+    _, X, Y = fitted
+    rng = np.random.default_rng(3)
+    rows = rng.permutation(len(X))
+    same_model(SmoothMTL(**QUICK).fit(X[rows], Y[rows]), fitted)
+    columns = rng.permutation(X.shape[1])
+    model = SmoothMTL(**QUICK).fit(X[:, columns], Y)
+    same_model(model, fitted, X[:, columns])
+    targets = rng.permutation(Y.shape[1])
+    model = SmoothMTL(**QUICK).fit(X, Y[:, targets])
+    same_model(model, fitted, columns=np.argsort(targets))
+
+
+def test_units_of_columns_and_targets_do_not_matter(fitted):
+    expected, X, Y = fitted
+    moved = X * [1.0, 100.0, 1e-3] + 7.0
+    same_model(SmoothMTL(**QUICK).fit(moved, Y), fitted, moved)
+    scale = np.array([1.0, 10.0, 1e4, 1e-4])
+    model = SmoothMTL(**QUICK).fit(X, scale * Y + 3.0)
+    assert_allclose(model.predict(X), scale * expected.predict(X) + 3.0, rtol=1e-5)
+
+
+def test_a_constant_factor_on_all_weights_changes_nothing():
+    X, Y = rows_and_targets()
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, size=len(X))
+    expected = SmoothMTL(**QUICK).fit(X, Y, sample_weight=weights)
+    for others in (1e3 * weights, np.tile(weights[:, None], 4)):
+        model = SmoothMTL(**QUICK).fit(X, Y, sample_weight=others)
+        same_model(model, (expected, X, Y))
+
+
+def test_rows_of_weight_zero_and_without_targets_are_left_out():
+    X, Y = rows_and_targets()
+    kept = np.arange(len(X)) % 5 > 0
+    expected = SmoothMTL(**QUICK).fit(X[kept], Y[kept])
+    wrong = np.where(kept[:, None], Y, 1e3)
+    model = SmoothMTL(**QUICK).fit(X, wrong, sample_weight=kept.astype(float))
+    same_model(model, (expected, X, Y))
+    assert np.isnan(model.loo_[~kept]).all()
+    missing = np.where(kept[:, None], Y, np.nan)
+    model = SmoothMTL(**QUICK).fit(X, missing)
+    same_model(model, (expected, X, Y))
+    assert_allclose(model.loo_[kept], expected.loo_, atol=1e-7)
+
+
+# ---------------------------------------------------------------------- results
+
+
+def test_components_and_forests_are_mixed_with_the_targets(fitted):
+    model, X, Y = fitted
+    assert list(model.mixture_) == list(TARGET_PARTS)
+    assert_allclose(sum(model.mixture_.values()), 1.0)
+    assert model.mixture_["components"].max() > 0
+    for parts in (("targets",), ("forest",), ("targets", "components")):
+        other = SmoothMTL(target_parts=parts, **QUICK).fit(X, Y)
+        used = [name for name, weight in other.mixture_.items() if weight.any()]
+        assert set(used) <= set(parts)
+        # The mixture is the best for errors of rows that it has not seen.
+        errors = np.square(other.loo_ - Y).mean(axis=0)
+        assert (np.square(model.loo_ - Y).mean(axis=0) <= errors + 1e-9).all()
+
+
+def test_noisy_targets_borrow_strength_from_each_other():
+    X, Y = rows_and_targets(n=80, n_targets=8, noise=1.0)
+    new_X, _ = rows_and_targets(n=500, n_targets=8, seed=9)
+    loadings = np.random.default_rng(0)
+    loadings.normal(size=(80, 3))
+    truth = np.column_stack([np.sin(new_X[:, 0]), new_X[:, 1]])
+    truth = truth @ loadings.normal(size=(2, 8))
+    errors = []
+    for parts in (("targets",), ("targets", "components")):
+        model = SmoothMTL(target_parts=parts, **QUICK).fit(X, Y)
+        errors.append(np.mean(np.square(model.predict(new_X) - truth)))
+    assert errors[1] < 0.9 * errors[0]
+
+
+def test_missing_targets_are_predicted_from_the_observed_ones():
+    X, Y = rows_and_targets(n=80)
+    holes = Y.copy()
+    holes[np.random.default_rng(4).random(Y.shape) < 0.3] = np.nan
+    model = SmoothMTL(**QUICK).fit(X, holes)
+    assert (np.isnan(model.loo_) == np.isnan(holes)).all()
+    explained = 1 - np.square(model.predict(X) - Y).mean(axis=0) / Y.var(axis=0)
+    assert (explained > 0.5).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 10])
+def test_few_rows_and_a_constant_target_are_fitted(n):
+    X, Y = rows_and_targets(n=n)
+    Y[:, 3] = 4.0
+    model = SmoothMTL(**QUICK).fit(X, Y)
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std >= 0).all()
+    assert_allclose(mean[:, 3], 4.0)
+
+
+def test_one_column_of_targets_is_one_task():
+    X, Y = rows_and_targets()
+    wide = SmoothMTL(**QUICK).fit(X, Y[:, :1])
+    long = SmoothMTL(**QUICK).fit(X, Y[:, 0])
+    assert_allclose(wide.predict(X)[:, 0], long.predict(X), atol=1e-9)
+    assert not hasattr(wide, "mixture_")
+
+
+def test_constant_columns_leave_the_means():
+    _, Y = rows_and_targets()
+    model = SmoothMTL(**QUICK).fit(np.ones((len(Y), 2)), Y)
+    assert_allclose(model.predict(np.ones((1, 2)))[0], Y.mean(axis=0), atol=1e-9)
+    assert list(model.mixture_) == ["targets", "components"]
+
+
+def test_intervals_hold_about_as_many_targets_as_promised():
+    X, Y = rows_and_targets(n=150, noise=0.5)
+    model = SmoothMTL(**QUICK).fit(X[:75], Y[:75])
+    mean, std = model.predict(X[75:], return_std=True)
+    share = np.mean(np.abs(mean - Y[75:]) < 1.96 * std)
+    assert 0.9 < share < 0.99
+
+
+def test_task_ids_pick_targets_and_unknown_ones_get_the_mean(fitted):
+    _, X, Y = fitted
+    model = SmoothMTL(unseen="mean", **QUICK).fit(X, Y)
+    mean, std = model.predict(X[:2], return_std=True)
+    picked, deviation = model.predict(X[:2], task_id=[3, 99], return_std=True)
+    assert_allclose(picked, [mean[0, 3], mean[1].mean()])
+    assert_allclose(deviation[0], std[0, 3])
+    assert deviation[1] >= np.sqrt(mean[1].var())
+
+
+def test_parts_are_tested_and_drawn_for_every_target(fitted):
+    model, X, _ = fitted
+    tests = model.part_tests()
+    assert [test.task for test in tests] == np.repeat(range(4), 4).tolist()
+    assert all(test.part in model.variances_ for test in tests)
+    curve = model.partial_dependence(0, task=1)
+    assert curve.mean.shape == curve.std.shape == curve.values.shape
+    assert (curve.std < model.predict(X, return_std=True)[1][:, 1].max()).all()
+    with pytest.raises(ValueError, match="targets"):
+        model.partial_dependence(0)
+
+
+def test_every_target_has_variances_that_add_up_with_the_noise(fitted):
+    model, _, Y = fitted
+    total = sum(model.variance_shares_.values())
+    assert_allclose(total, np.ones(Y.shape[1]))
+    assert model.noise_variance_.shape == (Y.shape[1],)
+
+
+def test_levels_are_shared_by_no_target_and_known_to_all():
+    X, Y = rows_and_targets(n=90, noise=0.1)
+    group = np.arange(90) % 6
+    shift = np.linspace(-3, 3, 6)
+    Y = Y + shift[group][:, None]
+    table = np.column_stack([X, group])
+    model = SmoothMTL(levels=(3,), **QUICK).fit(table, Y)
+    assert (model.variances_["levels of 3"] > 1).all()
+    unknown = table[:1].copy()
+    unknown[0, 3] = 17
+    std = model.predict(np.vstack([table[:1], unknown]), return_std=True)[1]
+    assert (std[1] > 2 * std[0]).all()
+
+
+def test_the_independent_baseline_fits_every_target_alone():
+    X, Y = rows_and_targets()
+    model = SmoothIndependent(**QUICK).fit(X, Y)
+    assert list(model.mixture_) == ["targets", "forest"]
+    changed = Y.copy()
+    changed[:, 1:] = np.random.default_rng(5).normal(size=(len(X), 3))
+    other = SmoothIndependent(**QUICK).fit(X, changed)
+    assert_allclose(other.predict(X)[:, 0], model.predict(X)[:, 0], atol=1e-9)
+
+
+def test_the_pooled_baseline_has_one_function_for_all_targets():
+    X, Y = rows_and_targets()
+    predicted = SmoothPooled(**QUICK).fit(X, Y).predict(X)
+    assert_allclose(np.ptp(predicted - predicted[:1], axis=1), 0, atol=1e-9)
+
+
+def test_small_forests_are_left_out(monkeypatch):
+    X, Y = rows_and_targets(n=20)
+    monkeypatch.setattr(smooth_targets, "MIN_FOREST_ROWS", 21)
+    assert "forest" not in SmoothMTL(**QUICK).fit(X, Y).mixture_
