@@ -17,6 +17,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 from mtlrun.errors import UnknownNameError, UserError, shorten
 from mtlrun.stats import critical_difference
 from mtlrun.tables.figures import (
+    Drawing,
+    Dumbbell,
+    DumbbellPanel,
     Figure,
     Forest,
     HeatMap,
@@ -74,6 +77,13 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
 HEADING_INCHES = 0.3
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
+#: Dumbbells: panels beside each other, inches of their width (one alone is wider), of a
+#: row, of what lies around the rows of a panel, and of a letter of the labels.
+PANELS_PER_ROW, PAIR_INCHES, ALONE_INCHES = 2, 2.3, 3.6
+ROW_INCHES, AROUND_ROWS, PAIR_LETTER = 0.2, 0.75, 0.07
+#: Published numbers are rings in the first colour; ours agree in the second or do not
+#: in the third. Their shapes differ, too.
+RING_COLOUR, AGREES_COLOUR, DIFFERS_COLOUR = "#1c2126", COLOURS[0], COLOURS[3]
 FORMATS = (".svg", ".png", ".pdf")
 #: What leaves the date out of a file.
 NO_DATE: dict[str, dict[str, None]] = {
@@ -150,10 +160,14 @@ def _no_formulas(canvas: Canvas) -> None:
         text.set_parse_math(False)
 
 
-def _canvas(figure: Figure | RankDiagram | Forest) -> Any:
+def _canvas(figure: Drawing) -> Any:
     if isinstance(figure, Forest):
         return draw_forest(figure).figure
-    return draw_ranks(figure) if isinstance(figure, RankDiagram) else draw(figure)
+    if isinstance(figure, RankDiagram):
+        return draw_ranks(figure)
+    if isinstance(figure, Dumbbell):
+        return draw_dumbbell(figure)
+    return draw(figure)
 
 
 def _saved(canvas: Canvas, form: str) -> bytes:
@@ -169,13 +183,13 @@ def _saved(canvas: Canvas, form: str) -> bytes:
     )
 
 
-def svg(figure: Figure | RankDiagram | Forest) -> str:
+def svg(figure: Drawing) -> str:
     """Return a figure as SVG."""
     return _saved(_canvas(figure), "svg").decode()
 
 
 def write_drawing(
-    figure: Figure | RankDiagram,
+    figure: Drawing,
     path: Path,
     write: Callable[[Path, bytes], None] = write_atomic,
 ) -> None:
@@ -335,6 +349,97 @@ def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
     return axes
 
 
+def draw_dumbbell(figure: Dumbbell) -> Canvas:
+    """Draw published numbers joined to ours: two panels beside each other, one legend below."""
+    panels = figure.panels
+    n_columns = min(len(panels), PANELS_PER_ROW)
+    n_rows = -(-len(panels) // n_columns)
+    longest = max(len(pair.label) for pair in figure.pairs)
+    across = ALONE_INCHES if n_columns == 1 else PAIR_INCHES * n_columns
+    heights = []
+    for first in range(0, len(panels), n_columns):
+        n_pairs = max(len(p.pairs) for p in panels[first : first + n_columns])
+        heights.append(AROUND_ROWS + ROW_INCHES * n_pairs)
+    with mpl.rc_context(STYLE):
+        size = (across + PAIR_LETTER * longest + 0.3, sum(heights) + 0.7)
+        canvas = Canvas(figsize=size, layout="constrained")
+        grid = canvas.subplots(
+            n_rows, n_columns, squeeze=False, height_ratios=heights
+        ).ravel()
+        for place, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
+            labels = [pair.label for pair in panel.pairs]
+            left = panels[place - 1] if place % n_columns else None
+            repeated = left is not None and labels == [p.label for p in left.pairs]
+            _draw_pairs(axes, panel, [] if repeated else labels)
+        for axes in grid[len(panels) :]:
+            axes.remove()
+        canvas.suptitle(figure.title, fontsize=10)
+        handles: dict[str, Any] = {}
+        for axes in canvas.axes:
+            for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
+                handles.setdefault(text, handle)
+        # Named groups of two keep the legend as narrow as the panels.
+        canvas.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=2,
+            frameon=False,
+        )
+        _no_formulas(canvas)
+    return canvas
+
+
+def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None:
+    """Draw the pairs of a panel, the first on top; `labels` is empty if they stand elsewhere."""
+    for place, pair in enumerate(panel.pairs):
+        if pair.ours is not None:
+            ends = [pair.published, pair.ours]
+            axes.plot(ends, [place, place], color="#9aa5b1", linewidth=2, zorder=1)
+            colour, marker, size, text = (
+                (AGREES_COLOUR, "o", 4.5, "ours, within tolerance")
+                if pair.agrees
+                else (DIFFERS_COLOUR, "D", 4.5, "ours, out of tolerance")
+            )
+            axes.errorbar(
+                pair.ours,
+                place,
+                xerr=pair.std or None,
+                color=colour,
+                marker=marker,
+                markersize=size,
+                elinewidth=0.8,
+                linestyle="none",
+                label=text,
+                zorder=2,
+            )
+        axes.plot(
+            pair.published,
+            place,
+            color=RING_COLOUR,
+            marker="o",
+            markersize=8,
+            markerfacecolor="none",
+            markeredgewidth=1.1,
+            linestyle="none",
+            label="published",
+            zorder=3,
+        )
+    axes.set_ylim(len(panel.pairs) - 0.4, -0.6)
+    axes.set_yticks(range(len(panel.pairs)))
+    axes.set_yticklabels(labels or [""] * len(panel.pairs), parse_math=False)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelsize=8)
+    if panel.log:
+        _set_log(axes, "x")
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5, min_n_ticks=3))
+        axes.ticklabel_format(axis="x", style="plain", useOffset=False)
+    if panel.axis != panel.title:
+        axes.set_xlabel(panel.axis, fontsize=8)
+    axes.set_title(panel.title, fontsize=9)
+
+
 def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     """Return the largest groups of sorted ranks that differ by less than `difference`: first and last place."""
     groups: list[tuple[int, int]] = []
@@ -474,13 +579,11 @@ def _draw_curve(
         axes.fill_between(
             x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0
         )
-    if curve.points == "hollow":
-        marker["markerfacecolor"] = "none"
     axes.errorbar(
         x,
         curve.y,
         yerr=curve.spread if any(curve.spread) else None,
-        label=curve.label if curve.points != "hollow" else None,
+        label=curve.label,
         color=colour,
         linestyle="none" if curve.points else line,
         linewidth=width,

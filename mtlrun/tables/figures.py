@@ -37,8 +37,8 @@ class Line:
         Number of the colour and marker; None: the place of the curve in its panel.
     published : bool
         Read from the paper and not computed here: drawn thin, pale and dashed.
-    points : {"", "filled", "hollow"}
-        Draw points of this kind without a line.
+    points : {"", "filled"}
+        Draw points without a line.
     smooth : bool
         A function at many values: drawn as a line without markers.
     background : bool
@@ -53,7 +53,7 @@ class Line:
     high: list[float] = field(default_factory=list)
     place: int | None = None
     published: bool = False
-    points: Literal["", "filled", "hollow"] = ""
+    points: Literal["", "filled"] = ""
     smooth: bool = False
     background: bool = False
 
@@ -182,13 +182,6 @@ class Figure:
         parts = [f"{self.title}: {shown}"]
         if axes:
             parts[0] += f" against {', '.join(axes)}"
-        if any(
-            c.points == "hollow"
-            for p in self.panels
-            if isinstance(p, Panel)
-            for c in p.curves
-        ):
-            parts.append("hollow: out of tolerance")
         if any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels):
             parts.append("dotted: equal numbers")
         return "; ".join(parts)
@@ -286,6 +279,104 @@ class Forest:
         )
         margin = 0.05 * (high - low) or 1.0
         return low - margin, high + margin
+
+
+@dataclass(frozen=True)
+class PublishedPair:
+    """A number of a paper and ours.
+
+    Attributes
+    ----------
+    label : str
+        Method, or whatever distinguishes the numbers of a panel.
+    published : float
+        As printed, in the units of the panel.
+    ours : float or None
+        In the same units; None if it was not computed.
+    std : float
+        Standard deviation of ours; 0 if unknown.
+    agrees : bool
+        Whether ours is within the tolerance of the published number.
+    """
+
+    label: str
+    published: float
+    ours: float | None
+    std: float = 0.0
+    agrees: bool = False
+
+
+@dataclass
+class DumbbellPanel:
+    """Pairs of one quantity on one horizontal axis.
+
+    Attributes
+    ----------
+    title : str
+    axis : str
+        Quantity and unit.
+    pairs : list of PublishedPair
+        From the top.
+    """
+
+    title: str
+    axis: str
+    pairs: list[PublishedPair]
+
+    @property
+    def values(self) -> list[float]:
+        """All numbers of the panel."""
+        ours = [pair.ours for pair in self.pairs if pair.ours is not None]
+        return [pair.published for pair in self.pairs] + ours
+
+    @property
+    def log(self) -> bool:
+        """Whether the axis is logarithmic."""
+        low = min(self.values)
+        return low > 0 and max(self.values) >= LOG_SPAN_PARAMETER * low
+
+
+@dataclass
+class Dumbbell:
+    """A table of a paper: each published number joined to ours, a panel per row or column.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, without its ending.
+    title : str
+    panels : list of DumbbellPanel
+    """
+
+    name: str
+    title: str
+    panels: list[DumbbellPanel]
+
+    @property
+    def pairs(self) -> list[PublishedPair]:
+        """The pairs of all panels."""
+        return [pair for panel in self.panels for pair in panel.pairs]
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, and how many numbers agree, in one line."""
+        computed = [pair for pair in self.pairs if pair.ours is not None]
+        agreeing = sum(pair.agrees for pair in computed)
+        text = (
+            f"{self.title}: each published number (ring) joined to ours; "
+            f"{agreeing} of {len(computed)} agree within tolerance (disc), "
+            f"{len(computed) - agreeing} do not (diamond)"
+        )
+        missing = len(self.pairs) - len(computed)
+        if missing:
+            text += f"; {missing} not computed"
+        if any(pair.std for pair in computed):
+            text += "; line through ours: standard deviation"
+        return text
+
+
+#: What `mtlrun.tables.drawing` draws.
+Drawing = Figure | RankDiagram | Forest | Dumbbell
 
 
 def file_name(*parts: str) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from mtlrun.engine.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
-from mtlrun.tables.figures import Figure, Forest, RankDiagram
+from mtlrun.tables.figures import Drawing
 from mtlrun.tables.report_table import (
     Column,
     Section,
@@ -48,7 +48,7 @@ def html_page(
     title: str,
     summary: Sequence[str],
     sections: Sequence[Section],
-    drawings: Sequence[Figure | Forest] = (),
+    drawings: Sequence[Drawing] = (),
     *,
     tones: Mapping[str, str] | None = None,
 ) -> str:
@@ -59,7 +59,7 @@ def html_page(
     title : str
     summary : sequence of str
     sections : sequence of Section
-    drawings : sequence of Figure or Forest
+    drawings : sequence of Figure, Forest, RankDiagram or Dumbbell
         Set before the sections.
     tones : mapping of str to str, optional
         CSS classes of words in the columns `BADGE_COLUMNS`. Default: `STATUS_TONES`.
@@ -134,9 +134,7 @@ def render(made: jinja2.Environment, template: str, **content: object) -> str:
     return html + "\n"
 
 
-def images(
-    drawings: Sequence[Figure | RankDiagram | Forest],
-) -> list[tuple[str, str]]:
+def images(drawings: Sequence[Drawing]) -> list[tuple[str, str]]:
     """Return the caption of each figure, and the figure as the address of an image."""
     if not drawings:
         return []

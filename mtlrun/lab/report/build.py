@@ -61,7 +61,7 @@ from mtlrun.lab.report.sections import (
 )
 from mtlrun.lab.report.statistics import comparison_section, group_section
 from mtlrun.tables import page
-from mtlrun.tables.figures import Figure, Forest, RankDiagram
+from mtlrun.tables.figures import Drawing
 from mtlrun.tables.report_table import (
     ReportTable,
     Section,
@@ -102,7 +102,7 @@ class Report:
         With their verdicts under all readings.
     sections : list of Section
         Everything below the table, empty ones left out.
-    figures : list of Figure or RankDiagram
+    figures : list of Figure, RankDiagram or Dumbbell
         Drawn by `mtlrun.tables.drawing`.
     measured : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
@@ -117,7 +117,7 @@ class Report:
     main: JudgedRun
     claims: list[ClaimVerdict]
     sections: list[Section]
-    figures: list[Figure | RankDiagram] = field(default_factory=list)
+    figures: list[Drawing] = field(default_factory=list)
     measured: list[Section] = field(default_factory=list)
     readings: list[JudgedRun] = field(default_factory=list)
     tables: list[Section] = field(default_factory=list)
@@ -345,7 +345,7 @@ def build_report(folder: Path) -> Report:
         main,
         claims,
         [section for section in sections if not section.empty],
-        run_figures(run, main.rows, main.references),
+        run_figures(main, tables),
         measured,
         others,
         tables,
@@ -566,7 +566,7 @@ def html_report(report: Report) -> str:
     paths = (
         [] if run.config.get("sweep") else path_figures(run)
     )  # there is one per value of an axis
-    figures: list[Figure | RankDiagram | Forest] = [
+    figures: list[Drawing] = [
         *report.figures,
         *rank_diagrams(run, report.rows),
     ]
@@ -656,5 +656,5 @@ def is_written(report: Report, folder: Path) -> bool:
     return there and read_text_file(written) == render(report, "md")
 
 
-def _figure_path(folder: Path, figure: Figure | RankDiagram) -> Path:
+def _figure_path(folder: Path, figure: Drawing) -> Path:
     return Path(folder) / FIGURES / f"{figure.name}.svg"

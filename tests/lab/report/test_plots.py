@@ -15,7 +15,6 @@ from mtlrun.lab.report.cells import read_run
 from mtlrun.lab.report.figures import (
     measured_ranks,
     path_figures,
-    printed_figures,
     rank_diagrams,
 )
 from mtlrun.lab.report.plots import plot
@@ -177,33 +176,6 @@ def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has
         in text
     )
     assert "Different for alpha: split (kfold, folds 10), metrics [auc]." in text
-
-
-def test_printed_numbers_lie_over_ours_and_hollow_points_are_out_of_tolerance(maker):
-    maker.fill()
-    printed = {"One Norm": 0.7005, "APG-RMTL": 0.9, "LADM-DC-RMTL-10%": 0.7205}
-    maker.config["reference"] = [
-        {"dataset": "alpha", "method": method, "quantity": "auc", "value": value}
-        for method, value in printed.items()
-    ]
-    report = build_report(maker.write())
-    (figure,) = printed_figures(report.run, report.references)
-    (panel,) = figure.panels
-    assert panel.diagonal
-    points = {
-        (curve.label, curve.points): (curve.x, curve.y)
-        for curve in panel.curves
-        if curve.y
-    }
-    assert points["APG-RMTL", "hollow"] == ([0.9], [pytest.approx(0.7105)])
-    assert points["One Norm", "filled"][0] == [0.7005]
-    assert len(points) == 3
-    assert all(method in svg(figure) for method in printed)
-    maker.config["reference"].pop()
-    report = build_report(maker.write())
-    assert printed_figures(report.run, report.references) == [], (
-        "two points make no figure"
-    )
 
 
 def test_a_trivial_baseline_does_not_stretch_the_axis_of_gains():
