@@ -12,11 +12,13 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import Rectangle, Wedge
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
 from mtlrun.stats import critical_difference
 from mtlrun.tables.figures import (
+    SQUARES,
     Drawing,
     Dumbbell,
     DumbbellPanel,
@@ -26,6 +28,7 @@ from mtlrun.tables.figures import (
     Line,
     Panel,
     RankDiagram,
+    Strip,
     are_numbers,
 )
 from mtlrun.tables.ranking import Ranking
@@ -84,6 +87,31 @@ ROW_INCHES, AROUND_ROWS, PAIR_LETTER = 0.2, 0.75, 0.07
 #: Published numbers are rings in the first colour; ours agree in the second or do not
 #: in the third. Their shapes differ, too.
 RING_COLOUR, AGREES_COLOUR, DIFFERS_COLOUR = "#1c2126", COLOURS[0], COLOURS[3]
+#: Strips: inches of a square with its gap, squares of a line, and inches of a title, of a
+#: line of the legend and of the margin.
+SQUARE_INCHES, SQUARES_PER_LINE = 0.22, 24
+STRIP_TITLE, STRIP_LEGEND, STRIP_MARGIN = 0.26, 0.26, 0.1
+#: Colour of the squares of a kind, and of the sign in it; the signs differ as well.
+SQUARE_COLOURS = {
+    "holds": ("#0072B2", "#ffffff"),
+    "partly": ("#9fd2f0", "#000000"),
+    "depends": ("#F0E442", "#000000"),
+    "undecided": ("#d9dee3", "#000000"),
+    "fails": ("#D55E00", "#000000"),
+    "untested": ("#ffffff", "#5b6570"),
+}
+#: Lines of a sign, in shares of the square from its upper left corner.
+SQUARE_SIGNS: dict[str, list[list[tuple[float, float]]]] = {
+    "holds": [[(0.22, 0.55), (0.42, 0.75), (0.78, 0.27)]],
+    "depends": [
+        [(0.2, 0.5), (0.8, 0.5)],
+        [(0.5, 0.2), (0.5, 0.8)],
+        [(0.2, 0.85), (0.8, 0.85)],
+    ],
+    "undecided": [[(0.28, 0.4), (0.72, 0.4)], [(0.28, 0.62), (0.72, 0.62)]],
+    "fails": [[(0.26, 0.26), (0.74, 0.74)], [(0.26, 0.74), (0.74, 0.26)]],
+    "untested": [[(0.5, 0.46), (0.5, 0.54)]],
+}
 FORMATS = (".svg", ".png", ".pdf")
 #: What leaves the date out of a file.
 NO_DATE: dict[str, dict[str, None]] = {
@@ -167,6 +195,8 @@ def _canvas(figure: Drawing) -> Any:
         return draw_ranks(figure)
     if isinstance(figure, Dumbbell):
         return draw_dumbbell(figure)
+    if isinstance(figure, Strip):
+        return draw_strip(figure)
     return draw(figure)
 
 
@@ -438,6 +468,73 @@ def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None
     if panel.axis != panel.title:
         axes.set_xlabel(panel.axis, fontsize=8)
     axes.set_title(panel.title, fontsize=9)
+
+
+def draw_strip(figure: Strip) -> Canvas:
+    """Draw a square per claim in the order of `SQUARES`, a title per paper and a legend."""
+    n_lines = [-(-len(row.squares) // SQUARES_PER_LINE) for row in figure.rows]
+    shown = {kind for row in figure.rows for kind in row.counts}
+    kinds = [kind for kind in SQUARES if kind in shown]
+    legend_lines = -(-len(kinds) // 2)
+    width = SQUARE_INCHES * SQUARES_PER_LINE + 2 * STRIP_MARGIN
+    height = (
+        STRIP_TITLE * (1 + len(figure.rows))
+        + SQUARE_INCHES * sum(n_lines)
+        + STRIP_LEGEND * legend_lines
+        + 4 * STRIP_MARGIN
+    )
+    with mpl.rc_context(STYLE):
+        canvas = Canvas(figsize=(width, height))
+        axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0))
+        axes.set_axis_off()
+        # The axes are measured in inches from the upper left corner.
+        axes.set(xlim=(0.0, width), ylim=(height, 0.0))
+        axes.text(width / 2, 0.2, figure.title, fontsize=10, ha="center")
+        top = STRIP_TITLE + STRIP_MARGIN
+        for row, lines in zip(figure.rows, n_lines, strict=True):
+            axes.text(STRIP_MARGIN, top + 0.17, row.title, fontsize=9)
+            top += STRIP_TITLE
+            order = list(SQUARES)
+            squares = sorted(row.squares, key=lambda square: order.index(square[0]))
+            for place, (kind, name) in enumerate(squares):
+                line, column = divmod(place, SQUARES_PER_LINE)
+                at = (
+                    STRIP_MARGIN + SQUARE_INCHES * column,
+                    top + SQUARE_INCHES * line,
+                )
+                _draw_square(axes, at, kind, f"{kind}-{name}")
+            top += SQUARE_INCHES * lines
+        top += 2 * STRIP_MARGIN
+        for place, kind in enumerate(kinds):
+            column, line = divmod(place, legend_lines)
+            left = STRIP_MARGIN + column * width / 2
+            upper = top + STRIP_LEGEND * line
+            _draw_square(axes, (left, upper), kind)
+            text = left + SQUARE_INCHES + 0.08
+            axes.text(text, upper + 0.15, SQUARES[kind], fontsize=9)
+        _no_formulas(canvas)
+    return canvas
+
+
+def _draw_square(
+    axes: Axes, corner: tuple[float, float], kind: str, name: str | None = None
+) -> None:
+    """Draw a square with the sign of its kind; `name` becomes the id of its shape in the file."""
+    size = 0.86 * SQUARE_INCHES
+    fill, ink = SQUARE_COLOURS[kind]
+    square = Rectangle(corner, size, size, facecolor=fill, edgecolor="#5b6570")
+    square.set(linewidth=0.6, gid=name)
+    axes.add_patch(square)
+    left, top = corner
+    if kind == "partly":
+        center = (left + size / 2, top + size / 2)
+        axes.add_patch(Wedge(center, 0.3 * size, 90, 270, facecolor=ink))
+        ring = Wedge(center, 0.3 * size, 0, 360, facecolor="none", edgecolor=ink)
+        axes.add_patch(ring)
+    for line in SQUARE_SIGNS.get(kind, []):
+        x = [left + size * across for across, _ in line]
+        y = [top + size * down for _, down in line]
+        axes.plot(x, y, color=ink, linewidth=1.4, solid_capstyle="round")
 
 
 def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:

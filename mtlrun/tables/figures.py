@@ -375,8 +375,66 @@ class Dumbbell:
         return text
 
 
+#: Kinds of squares of a strip, in their order, with their words.
+SQUARES = {
+    "holds": "holds",
+    "partly": "holds in part",
+    "depends": "depends on the interpretation",
+    "undecided": "undecided",
+    "fails": "does not hold",
+    "untested": "not tested here",
+}
+
+
+@dataclass
+class StripRow:
+    """The squares of one paper.
+
+    Attributes
+    ----------
+    title : str
+    squares : list of (str, str)
+        Kind, a key of `SQUARES`, and id of each claim.
+    """
+
+    title: str
+    squares: list[tuple[str, str]]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many claims there are of each kind that occurs, in the order of `SQUARES`."""
+        kinds = [kind for kind, _ in self.squares]
+        return {kind: kinds.count(kind) for kind in SQUARES if kind in kinds}
+
+    @property
+    def sentence(self) -> str:
+        """The counts in words."""
+        parts = [f"{SQUARES[kind]}: {count}" for kind, count in self.counts.items()]
+        return f"{self.title} ({', '.join(parts)})"
+
+
+@dataclass
+class Strip:
+    """Verdicts at a glance: a line of squares per paper, one square per claim.
+
+    Attributes
+    ----------
+    name, title : str
+    rows : list of StripRow
+    """
+
+    name: str
+    title: str
+    rows: list[StripRow]
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, with all counts, in one line."""
+        return f"{self.title}: {'; '.join(row.sentence for row in self.rows)}"
+
+
 #: What `mtlrun.tables.drawing` draws.
-Drawing = Figure | RankDiagram | Forest | Dumbbell
+Drawing = Figure | RankDiagram | Forest | Dumbbell | Strip
 
 
 def file_name(*parts: str) -> str:

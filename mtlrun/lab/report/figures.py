@@ -14,7 +14,7 @@ from mtlrun.lab.report.checks import Verdict
 from mtlrun.lab.report.interpretations import JudgedRun
 from mtlrun.lab.report.printed import (
     PrintedNumber,
-    methods_in_columns,
+    printed_axes,
     sweep_quantities,
     sweep_settings,
 )
@@ -78,7 +78,7 @@ def dumbbells(judged: JudgedRun, tables: Sequence[Section]) -> list[Dumbbell]:
     The methods of a table are the lines of a panel, and the other axis makes the
     panels: a panel shows which methods the paper and we put first.
     """
-    by_columns = methods_in_columns(judged)
+    by_columns = printed_axes(judged)[1] == "method"
     figures = []
     for table in tables:
         grid = table.grids[0]

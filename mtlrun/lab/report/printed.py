@@ -68,9 +68,10 @@ class PrintedNumber(Styled):
     std: float | None = None
 
 
-def methods_in_columns(judged: JudgedRun) -> bool:
-    """Whether the columns of the printed tables are methods, and not the rows."""
-    return _Layout.of(judged).columns == "method"
+def printed_axes(judged: JudgedRun) -> tuple[str, str]:
+    """Return what the rows and the columns of the printed tables stand for."""
+    layout = _Layout.of(judged)
+    return layout._axis_name(layout.rows), layout._axis_name(layout.columns)
 
 
 def printed_tables(judged: JudgedRun) -> list[Section]:
