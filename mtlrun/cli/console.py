@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -48,7 +48,7 @@ def messages() -> Console:
     return _console(sys.stderr)
 
 
-def say(text: str, *, error: bool = False) -> None:
+def say(text: str, *, error: bool = False, style: str | None = None) -> None:
     """Print a text without markup or wrapping.
 
     Control characters, which could rewrite the screen, are escaped.
@@ -59,12 +59,15 @@ def say(text: str, *, error: bool = False) -> None:
     error : bool, default False
         Print to stderr. This call drops a message that cannot be written there; hints
         and progress that are written in other ways still end the command, with code 2.
+    style : str, optional
+        Color on a terminal. Default: that of the terminal.
     """
+    options: dict[str, Any] = {"soft_wrap": True, "markup": False, "highlight": False}
     if not error:
-        output().print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+        output().print(sanitize(text), style=style, **options)
         return
     with contextlib.suppress(OSError):
-        messages().print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+        messages().print(sanitize(text), style=style, **options)
 
 
 def say_json(value: object) -> None:

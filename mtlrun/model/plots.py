@@ -13,16 +13,18 @@ import numpy as np
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UserError
+from mtlrun.model.baseline import search_panels
 from mtlrun.model.curves import curve_panels, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
+    OWN_TABLE,
     Model,
     finished,
     load_model,
     read_facts,
     transformed_names,
 )
-from mtlrun.tables.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
+from mtlrun.tables.figures import Figure, HeatMap, Line, Panel
 from mtlrun.tables.report_table import Column, ReportTable, number
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
@@ -30,8 +32,6 @@ from mtlrun.utils.text import sanitize
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
-#: Start of the id of a data set that is a table of the user.
-OWN_TABLE = "own-"
 KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
 #: Columns whose coefficients are drawn with intervals: those in which tasks differ most; and half the length of these.
 MOST_COLUMNS, HALF = 4, 1.96
@@ -308,12 +308,7 @@ def _paths(folder: Path) -> list[Panel]:
             f"{folder}: no search over the values of a parameter chose this model",
             "Give it a grid.",
         )
-    panels = []
-    for name in grid:
-        scores = best_scores(found, name)
-        if len(scores) > 1:
-            curve = Line("cross-validated", list(scores), list(scores.values()))
-            panels.append(path_panel(str(found["metric"]), name, [curve]))
+    panels = search_panels(found)
     if not panels:
         raise UserError(
             f"{folder}: the values of the search are not numbers",

@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 def html_page(
     title: str,
-    summary: Sequence[str],
+    summary: Sequence[str | Styled],
     sections: Sequence[Section],
     drawings: Sequence[Drawing] = (),
     *,
@@ -57,19 +57,25 @@ def html_page(
     Parameters
     ----------
     title : str
-    summary : sequence of str
+    summary : sequence of str or Styled
+        Lines of the outcome; a tone, a key of `tones`, makes a line a badge.
     sections : sequence of Section
     drawings : sequence of Figure, Forest, RankDiagram or Dumbbell
         Set before the sections.
     tones : mapping of str to str, optional
         CSS classes of words in the columns `BADGE_COLUMNS`. Default: `STATUS_TONES`.
     """
-    items = tuple((STATUS_TONES if tones is None else tones).items())
+    classes = STATUS_TONES if tones is None else tones
+    items = tuple(classes.items())
+    lines = []
+    for line in summary:
+        tone = tone_of(line.tone, classes) if isinstance(line, Styled) else ""
+        lines.append((str(line), tone))
     return render(
         _environment(items),
         "page.html",
         title=title,
-        summary=summary,
+        summary=lines,
         figures=images(drawings),
         sections=sections,
     )
