@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     from mtlrun.data.cards import Card, FileSpec
     from mtlrun.lab.spec import Experiment
+
+#: Columns of a line of sentences, on wider terminals too.
+MAX_PROSE = 100
 
 
 def interactive(stream: TextIO) -> bool:
@@ -68,6 +72,33 @@ def say(text: str, *, error: bool = False, style: str | None = None) -> None:
         return
     with contextlib.suppress(OSError):
         messages().print(sanitize(text), style=style, **options)
+
+
+def say_prose(text: str) -> None:
+    """Print sentences: broken between words on a terminal, on one line in a file or a pipe."""
+    console = output()
+    for line in prose_lines(text, console):
+        say(line)
+
+
+def prose_lines(text: str, console: Console) -> list[str]:
+    """Return the lines of sentences on a console.
+
+    A file or a pipe, which can be searched, gets one line. On a terminal lines end
+    between words, at the width of the console or `MAX_PROSE` columns; paths are never
+    broken, and further lines are indented by two columns more than the first.
+    """
+    width = min(console.width, MAX_PROSE)
+    if not console.is_terminal or len(text) <= width:
+        return [text]
+    indent = text[: len(text) - len(text.lstrip())]
+    return textwrap.wrap(
+        text,
+        width,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def say_json(value: object) -> None:
