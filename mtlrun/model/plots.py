@@ -33,6 +33,11 @@ from mtlrun.utils.text import sanitize
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
 KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
+#: Tasks that are named below their coefficients, and tasks that are named beside their
+#: points: those that pooling moved most.
+MAX_NAMED, MAX_NAMED_POINTS = 40, 8
+#: Names beside points are at least this share of the axis apart.
+NAME_GAP = 0.06
 #: Columns whose coefficients are drawn with intervals: those in which tasks differ most; and half the length of these.
 MOST_COLUMNS, HALF = 4, 1.96
 
@@ -230,6 +235,7 @@ def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
 def _intervals(model: Model) -> list[Panel]:
     """Return a panel per column: the tasks in the order of their coefficients, with intervals, and the mean of all."""
     found, columns = _estimates(model)
+    tasks = _task_names(model)
     panels = []
     for j in columns:
         order = np.argsort(found.pooled[:, j], kind="stable")
@@ -250,10 +256,17 @@ def _intervals(model: Model) -> list[Panel]:
             low=[mean - half] * 2,
             high=[mean + half] * 2,
         )
-        panels.append(
-            Panel(found.names[j], False, [own, common], axis="tasks by coefficient")
-        )
+        panel = Panel(found.names[j], False, [own, common], axis="tasks by coefficient")
+        if len(tasks) == len(order) <= MAX_NAMED:
+            panel.x_names = [tasks[t] for t in order]
+            panel.axis = "task"
+        panels.append(panel)
     return panels
+
+
+def _task_names(model: Model) -> list[str]:
+    """Return the names of the tasks as in the user's table."""
+    return [str(task) for task in (model.facts or {}).get("tasks", ())]
 
 
 def _shrinkage(folder: Path, model: Model) -> list[Panel]:
@@ -264,6 +277,7 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             "HierarchicalMTL does.",
         )
     found, columns = _estimates(model)
+    tasks = _task_names(model)
     panels = []
     for j in columns:
         known = np.flatnonzero(np.isfinite(found.alone[:, j]))
@@ -276,6 +290,12 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             (HALF * found.std[known, j]).tolist(),
             points="filled",
         )
+        if len(tasks) == len(found.pooled):
+            moved = np.abs(found.alone[known, j] - found.pooled[known, j])
+            named = _apart(found.alone[known, j], np.argsort(-moved, kind="stable"))
+            points.names = [
+                tasks[t] if place in named else "" for place, t in enumerate(known)
+            ]
         axis = f"{found.names[j]}: separate per task"
         panels.append(
             Panel(
@@ -291,6 +311,16 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
         text = f"{folder}: no two tasks have enough rows for coefficients of their own"
         raise UserError(text, "Try --kind coefficients.")
     return panels
+
+
+def _apart(x: np.ndarray, order: np.ndarray) -> list[int]:
+    """Return the first points of an order whose names do not run into each other."""
+    gap = NAME_GAP * np.ptp(x)
+    named: list[int] = []
+    for place in order.tolist():
+        if all(abs(x[place] - x[other]) > gap for other in named):
+            named.append(place)
+    return named[:MAX_NAMED_POINTS]
 
 
 def _paths(folder: Path) -> list[Panel]:

@@ -80,6 +80,8 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
 HEADING_INCHES = 0.3
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
+#: Letters of a name beside a point.
+LONGEST_POINT_NAME = 16
 #: Dumbbells: panels beside each other, inches of their width (one alone is wider), of a
 #: row, of what lies around the rows of a panel, and of a letter of the labels.
 PANELS_PER_ROW, PAIR_INCHES, ALONE_INCHES = 2, 2.3, 3.6
@@ -601,6 +603,14 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
             "va": "bottom",
         }
         axes.text(at, 1.01, text, transform=axes.get_xaxis_transform(), **place_of_text)
+    if panel.x_names:
+        axes.set_xticks(
+            range(1, len(panel.x_names) + 1),
+            [sanitize(shorten(name, LONGEST_LABEL)) for name in panel.x_names],
+            rotation=90,
+            fontsize=_name_points(panel.x_names),
+            parse_math=False,
+        )
     if panel.limits is not None:
         axes.set_ylim(panel.limits)
     axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
@@ -688,6 +698,22 @@ def _draw_curve(
         capsize=2,
         **marker,
     )
+    _name_of_points(axes, curve)
+
+
+def _name_of_points(axes: Axes, curve: Line) -> None:
+    """Write the names of points beside them, slanted so that those of neighbors stay apart."""
+    for x, y, name in zip(curve.x, curve.y, curve.names, strict=False):
+        if name:
+            axes.annotate(
+                sanitize(shorten(name, LONGEST_POINT_NAME)),
+                (x, y),
+                xytext=(2, 3),
+                textcoords="offset points",
+                rotation=50,
+                fontsize=6.5,
+                parse_math=False,
+            )
 
 
 def _name_points(names: Sequence[str]) -> float:

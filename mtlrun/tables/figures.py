@@ -43,6 +43,8 @@ class Line:
         A function at many values: drawn as a line without markers.
     background : bool
         One of many curves behind the others: drawn thin and gray, without markers.
+    names : list of str
+        What the points are, written beside them, "" for those without a name; empty for none.
     """
 
     label: str
@@ -56,6 +58,7 @@ class Line:
     points: Literal["", "filled"] = ""
     smooth: bool = False
     background: bool = False
+    names: list[str] = field(default_factory=list)
 
     def drawable(self, x_log: bool, y_log: bool) -> Line:
         """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
@@ -83,6 +86,7 @@ class Line:
             spread=kept(self.spread),
             low=kept(self.low),
             high=kept(self.high),
+            names=kept(self.names),
         )
 
 
@@ -109,6 +113,8 @@ class Panel:
         Whether both axes show the same quantity: the line of equal values is drawn.
     limits : tuple of float or None
         Ends of the vertical axis; None: those of the curves.
+    x_names : list of str
+        Names of the values 1, 2, ... of the horizontal axis; empty for numbers.
     """
 
     quantity: str
@@ -120,6 +126,7 @@ class Panel:
     title: str = ""
     diagonal: bool = False
     limits: tuple[float, float] | None = None
+    x_names: list[str] = field(default_factory=list)
 
 
 @dataclass
