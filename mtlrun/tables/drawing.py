@@ -18,6 +18,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 from mtlrun.errors import UnknownNameError, UserError, shorten
 from mtlrun.stats import critical_difference
 from mtlrun.tables.figures import (
+    MAX_NAMES,
     SQUARES,
     Drawing,
     Dumbbell,
@@ -65,9 +66,9 @@ SHORT_LOG = 30
 PALE, PALE_SHARE = 0.62, 0.5
 #: Colour of curves behind the others, and width of curves without markers.
 BACKGROUND, SMOOTH_WIDTH = "#b0b0b0", 1.8
-#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; matrices with more rows or columns have no names
-#: beside them, and those with more columns no numbers.
-COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 40, 10
+#: Heat maps: a color bar of fewer than 50 colors is drawn as shapes. Around a center,
+#: blue is above it, as in the pictures of the guide.
+COLOURS_OF_MAP, SEQUENTIAL, DIVERGING = 41, "viridis", "RdBu"
 #: Inches of a row or column of a matrix, of a column and a row with numbers, and of what lies around it.
 MAP_STEP, NUMBER_STEPS, MAP_EDGE, MAP_HEAD = 0.17, (0.42, 0.2), 1.2, 0.5
 #: Names of many rows are set smaller: this over their number, in points, but not below the second.
@@ -730,13 +731,9 @@ def _names_length(names: Sequence[str]) -> float:
     )
 
 
-def _has_numbers(panel: HeatMap) -> bool:
-    return len(panel.columns) <= MAX_NUMBERS and len(panel.rows) <= MAX_NAMES
-
-
 def _map_steps(panel: HeatMap) -> tuple[float, float]:
     """Return the inches of a column and of a row of a matrix."""
-    return NUMBER_STEPS if _has_numbers(panel) else (MAP_STEP, MAP_STEP)
+    return NUMBER_STEPS if panel.has_numbers else (MAP_STEP, MAP_STEP)
 
 
 def _map_size(panel: HeatMap) -> tuple[float, float]:
@@ -753,9 +750,9 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     if panel.centre is not None:
         reach = max(high - panel.centre, panel.centre - low) or 1.0
         low, high = panel.centre - reach, panel.centre + reach
-    colours = mpl.colormaps["viridis" if panel.centre is None else "RdBu_r"].resampled(
-        COLOURS_OF_MAP
-    )
+    colours = mpl.colormaps[
+        SEQUENTIAL if panel.centre is None else DIVERGING
+    ].resampled(COLOURS_OF_MAP)
     values = [[float("nan") if v is None else v for v in row] for row in panel.values]
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
@@ -776,7 +773,7 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
             fontsize=size,
             parse_math=False,
         )
-    if _has_numbers(panel):
+    if panel.has_numbers:
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 if math.isnan(value):

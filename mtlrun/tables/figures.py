@@ -15,6 +15,9 @@ from mtlrun.tables.ranking import Ranking
 
 #: Bytes of the name of a file without its ending.
 LONGEST_NAME = 200
+#: Matrices with more rows or columns have no names beside them, and those with more
+#: columns no numbers.
+MAX_NAMES, MAX_NUMBERS = 40, 10
 #: An axis of values of a parameter that span this factor is logarithmic.
 LOG_SPAN_PARAMETER = 50
 
@@ -153,6 +156,11 @@ class HeatMap:
         """What the panel shows."""
         return self.title
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there is room for numbers in the cells."""
+        return len(self.columns) <= MAX_NUMBERS and len(self.rows) <= MAX_NAMES
+
 
 @dataclass
 class Figure:
@@ -224,7 +232,8 @@ class RankDiagram:
     @property
     def caption(self) -> str:
         """What the figure shows, in one line."""
-        return f"Average ranks by {self.title} (1 is best); bars: not separated by Nemenyi's test at 0.05"
+        what = f": {self.heading}" if self.heading else f" by {self.title}"
+        return f"Average ranks{what} (1 is best); bars: not separated by Nemenyi's test at 0.05"
 
 
 #: What is that many times as far from zero as the median does not stretch the axis of a forest.

@@ -29,6 +29,7 @@ from mtlrun.lab.report.checks import CLAIM_SOURCES, NUMBERS, Verdict, said
 from mtlrun.lab.report.claims import ClaimVerdict, tests_section
 from mtlrun.lab.report.figures import (
     FIGURES,
+    matrix_sections,
     path_figures,
     published_line,
     rank_diagrams,
@@ -337,6 +338,7 @@ def build_report(folder: Path) -> Report:
     claims = over_readings(main, others)
     tables = printed_tables(main)
     measured = [*measurement_sections(run), *map(group_section, main.groups)]
+    measured += matrix_sections(run)
     sections = [
         readings_section(main, others, claims),
         *measured,

@@ -35,7 +35,7 @@ from mtlrun.tables.figures import (
 )
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.ranking import Ranking
-from mtlrun.tables.report_table import Section
+from mtlrun.tables.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import as_list
 
 #: Where figures lie in the folder of a run.
@@ -378,14 +378,35 @@ def matrix_figures(run: Run) -> list[Figure]:
             )
             for name, m in stored.items()
         ]
-        figures.append(
-            Figure(
-                file_name(dataset, method, "matrices"),
-                f"{run.title_of(dataset)}: {method}",
-                maps,
-            )
-        )
+        name = file_name(dataset, method, "matrices")
+        figures.append(Figure(name, _title(run, dataset, method), maps))
     return figures
+
+
+def matrix_sections(run: Run) -> list[Section]:
+    """Return the small matrices of the figures as tables, for readers who cannot see or enlarge the colors."""
+    sections = []
+    for figure in matrix_figures(run):
+        for panel in figure.panels:
+            if not isinstance(panel, HeatMap) or not panel.has_numbers:
+                continue
+            table = ReportTable(
+                [Column(""), *(Column(c, "gain") for c in panel.columns)]
+            )
+            table.rows = [
+                [head, *values]
+                for head, values in zip(panel.rows, panel.values, strict=True)
+            ]
+            title = f"Numbers of the figure: {figure.title}, {panel.title}"
+            sections.append(Section(title, grids=[table]))
+    return sections
+
+
+def _title(run: Run, dataset: str, method: str) -> str:
+    """Return the title of a figure of an analysis: its data and its method, where there are data."""
+    if run.has_data(dataset):
+        return f"{run.title_of(dataset)}: {method}"
+    return f"{method[:1].upper()}{method[1:]}"
 
 
 # ---------------------------------------------------------------- parameter searches and ranks
@@ -469,7 +490,7 @@ def measured_ranks(run: Run) -> list[RankDiagram]:
             )
             for one in stored
         ]
-        heading = f"{run.title_of(dataset)}: {method}"
+        heading = _title(run, dataset, method)
         figures.append(
             RankDiagram(file_name(dataset, method, "ranks"), rankings, heading)
         )
