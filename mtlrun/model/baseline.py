@@ -1,9 +1,10 @@
-"""A trained model beside a baseline, the mean of each task: scores, warnings, tables, and its search."""
+"""Compare a trained model with the mean of each task: scores, warnings, tables, and its search."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mtlrun.tables.figures import Line, Panel, best_scores, path_panel
 from mtlrun.tables.quantities import spoken
 from mtlrun.tables.report_table import Column, ReportTable
 
-#: What every score is compared with.
+#: The baseline of every score.
 BASELINE = "mean of the task"
 #: Scores of the mean of the task by definition; others depend on the data.
 BASELINE_SCORES = {
@@ -29,7 +30,9 @@ BASELINE_SCORES = {
 #: Shares of a class are at least that far from 0 and 1, so that odds are finite.
 SMALLEST_SHARE = 1e-6
 #: Words of the comparison with the baseline, and their CSS classes.
-BETTER, EQUAL, WORSE = "better", "equal", "worse"
+BETTER = "better"
+EQUAL = "equal"
+WORSE = "worse"
 COMPARISON_TONES = {BETTER: "good", EQUAL: "none", WORSE: "bad"}
 BASELINE_LINE = (
     f"The baseline predicts the {BASELINE} in the training rows, for labels the share "
@@ -80,7 +83,10 @@ def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:
 
 
 def _task_means(train: Dataset) -> np.ndarray:
-    """Return the weighted mean target of each task, (n_tasks,); that of all rows for tasks without any."""
+    """Return the weighted mean target of each task, (n_tasks,).
+
+    Tasks without rows get the mean of all rows.
+    """
     y = np.asarray(train.y, dtype=float)
     weights = np.asarray(train.source.get(WEIGHT, np.ones(len(y))), dtype=float)
     if y.ndim == 2:
@@ -90,16 +96,17 @@ def _task_means(train: Dataset) -> np.ndarray:
         tasks = np.asarray(train.task_id)
     else:
         tasks = np.zeros(len(y), dtype=int)
-    known = ~np.isnan(y)
-    tasks, weights, y = tasks[known], weights[known], y[known]
+    is_known = ~np.isnan(y)
+    tasks = tasks[is_known]
+    weights = weights[is_known]
     totals = np.bincount(tasks, weights, train.n_tasks)
-    sums = np.bincount(tasks, weights * y, train.n_tasks)
+    sums = np.bincount(tasks, weights * y[is_known], train.n_tasks)
     overall = sums.sum() / totals.sum()
     return np.divide(sums, totals, out=np.full(len(sums), overall), where=totals > 0)
 
 
 def compare_with_baseline(name: str, score: float, baseline: float) -> str:
-    """Return whether a score is better than that of a baseline, equal or worse; "" if one is not a number."""
+    """Return whether a score is better than a baseline, equal or worse; "" without two numbers."""
     if not (math.isfinite(score) and math.isfinite(baseline)):
         return ""
     if math.isclose(score, baseline, rel_tol=1e-9, abs_tol=1e-12):
@@ -108,61 +115,105 @@ def compare_with_baseline(name: str, score: float, baseline: float) -> str:
     return BETTER if is_better else WORSE
 
 
+@dataclass(frozen=True)
+class ComparedScore:
+    """A score of a trained model and the score of its baseline.
+
+    Attributes
+    ----------
+    name : str
+        Metric and rows in words.
+    score : float
+    baseline : float or None
+        None where it is unknown.
+    verdict : str
+        `BETTER`, `EQUAL`, `WORSE`, or "" without a baseline.
+    """
+
+    name: str
+    score: float
+    baseline: float | None
+    verdict: str
+
+    @classmethod
+    def of(
+        cls, name: str, metric: str, score: float, baseline: float | None
+    ) -> ComparedScore:
+        """Compare a score with its baseline."""
+        verdict = ""
+        if baseline is not None:
+            verdict = compare_with_baseline(metric, score, baseline)
+        return cls(name, score, baseline, verdict)
+
+
+def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
+    """Return the cross-validated score of a training, then the scores of its test rows."""
+    compared = []
+    selection = result["selection"]
+    if selection:
+        metric = selection["metric"]
+        compared.append(
+            ComparedScore.of(
+                f"cross-validated {spoken(metric)}",
+                metric,
+                selection["score"],
+                BASELINE_SCORES.get(metric),
+            )
+        )
+    baselines = _baseline_of(result, "metrics")
+    for metric, score in result["metrics"].items():
+        compared.append(
+            ComparedScore.of(
+                f"{spoken(metric)} of the test rows",
+                metric,
+                score,
+                baselines.get(metric, BASELINE_SCORES.get(metric)),
+            )
+        )
+    return compared
+
+
+def _baseline_of(result: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the ``metrics`` or ``per_task`` of the baseline; results of earlier versions have none."""
+    baseline = result.get("baseline") or {}
+    scores: Mapping[str, Any] = baseline.get(key) or {}
+    return scores
+
+
 def baseline_warnings(result: Mapping[str, Any]) -> list[str]:
     """Return a line per score that is worse than predicting the mean of the task."""
-    lines = []
-    selection = result["selection"] or {}
-    metric = selection.get("metric")
-    if metric in BASELINE_SCORES:
-        score, baseline = selection["score"], BASELINE_SCORES[metric]
-        if compare_with_baseline(metric, score, baseline) == WORSE:
-            lines.append(
-                f"cross-validated {spoken(metric)} {score:.4g}: worse than the "
-                f"{BASELINE} ({baseline:g})"
-            )
-    baselines = (result.get("baseline") or {}).get("metrics") or {}
-    for name, score in result["metrics"].items():
-        baseline = baselines.get(name, BASELINE_SCORES.get(name))
-        if baseline is None:
-            continue
-        if compare_with_baseline(name, score, baseline) == WORSE:
-            lines.append(
-                f"{spoken(name)} of the test rows {score:.4g}: worse than the "
-                f"{BASELINE} ({baseline:.4g})"
-            )
-    return lines
+    return [
+        f"{compared.name} {compared.score:.4g}: worse than the {BASELINE} "
+        f"({compared.baseline:.4g})"
+        for compared in compared_scores(result)
+        if compared.verdict == WORSE
+    ]
 
 
 def score_table(result: Mapping[str, Any]) -> ReportTable:
-    """Return the scores beside those of the baseline, the cross-validated one first."""
-    table = ReportTable.of("score", "model:score", Column(BASELINE, "score"), "verdict")
-    selection = result["selection"] or {}
-    metric = selection.get("metric")
-    if metric is not None:
-        baseline = BASELINE_SCORES.get(metric)
-        verdict = (
-            ""
-            if baseline is None
-            else compare_with_baseline(metric, selection["score"], baseline)
-        )
-        head = f"cross-validated {spoken(metric)}"
-        table.rows.append([head, selection["score"], baseline, verdict or None])
-    baselines = (result.get("baseline") or {}).get("metrics") or {}
-    for name, score in result["metrics"].items():
-        baseline = baselines.get(name, BASELINE_SCORES.get(name))
-        verdict = (
-            "" if baseline is None else compare_with_baseline(name, score, baseline)
-        )
+    """Return the scores with their baselines, the cross-validated score first."""
+    table = ReportTable.of(
+        "score",
+        "model:score",
+        Column(BASELINE, "score"),
+        "verdict",
+    )
+    for compared in compared_scores(result):
         table.rows.append(
-            [f"{spoken(name)} of the test rows", score, baseline, verdict or None]
+            [
+                compared.name,
+                compared.score,
+                compared.baseline,
+                compared.verdict or None,
+            ]
         )
     return table
 
 
 def task_table(result: Mapping[str, Any], tested: Tested) -> ReportTable:
-    """Return the scores of every task beside those of the baseline; the verdict is that of the first metric."""
+    """Return the scores of each task with their baselines; the verdict is about the first metric."""
     metrics = list(result["metrics"])
-    baseline = (result.get("baseline") or {}).get("per_task") or {}
+    baseline = _baseline_of(result, "per_task")
     table = ReportTable.of("task", "test rows:count")
     for name in metrics:
         table.columns.append(Column(name, "score"))
@@ -177,14 +228,16 @@ def task_table(result: Mapping[str, Any], tested: Tested) -> ReportTable:
             if name in baseline:
                 row.append(_at(baseline[name], place))
         if metrics[0] in baseline:
-            first, its_baseline = row[2], row[3]
-            both = first is not None and its_baseline is not None
-            verdict = (
-                compare_with_baseline(metrics[0], first, its_baseline) if both else ""
-            )
-            row.append(verdict or None)
+            row.append(_verdict_of(metrics[0], row[2], row[3]))
         table.rows.append(row)
     return table
+
+
+def _verdict_of(metric: str, score: float | None, baseline: float | None) -> str | None:
+    """Return the verdict on a task, None where one of the scores is undefined."""
+    if score is None or baseline is None:
+        return None
+    return compare_with_baseline(metric, score, baseline) or None
 
 
 def _at(values: Sequence[float | None], place: int) -> float | None:

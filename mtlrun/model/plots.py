@@ -33,10 +33,11 @@ from mtlrun.utils.text import sanitize
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
 KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
-#: Tasks that are named below their coefficients, and tasks that are named beside their
-#: points: those that pooling moved most.
-MAX_NAMED, MAX_NAMED_POINTS = 40, 8
-#: Names beside points are at least this share of the axis apart.
+#: Most tasks with names below their coefficients, and with names at their points. Points
+#: get names in the order of their distance from the separate fit.
+MAX_NAMED = 40
+MAX_NAMED_POINTS = 8
+#: Named points are at least this share of the axis apart.
 NAME_GAP = 0.06
 #: Columns whose coefficients are drawn with intervals: those in which tasks differ most; and half the length of these.
 MOST_COLUMNS, HALF = 4, 1.96
@@ -294,7 +295,7 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             moved = np.abs(found.alone[known, j] - found.pooled[known, j])
             named = _apart(found.alone[known, j], np.argsort(-moved, kind="stable"))
             points.names = [
-                tasks[t] if place in named else "" for place, t in enumerate(known)
+                tasks[t] if index in named else "" for index, t in enumerate(known)
             ]
         axis = f"{found.names[j]}: separate per task"
         panels.append(
@@ -317,9 +318,9 @@ def _apart(x: np.ndarray, order: np.ndarray) -> list[int]:
     """Return the first points of an order whose names do not run into each other."""
     gap = NAME_GAP * np.ptp(x)
     named: list[int] = []
-    for place in order.tolist():
-        if all(abs(x[place] - x[other]) > gap for other in named):
-            named.append(place)
+    for index in order.tolist():
+        if all(abs(x[index] - x[other]) > gap for other in named):
+            named.append(index)
     return named[:MAX_NAMED_POINTS]
 
 

@@ -68,7 +68,9 @@ PALE, PALE_SHARE = 0.62, 0.5
 BACKGROUND, SMOOTH_WIDTH = "#b0b0b0", 1.8
 #: Heat maps: a color bar of fewer than 50 colors is drawn as shapes. Around a center,
 #: blue is above it, as in the pictures of the guide.
-COLOURS_OF_MAP, SEQUENTIAL, DIVERGING = 41, "viridis", "RdBu"
+COLOURS_OF_MAP = 41
+SEQUENTIAL = "viridis"
+DIVERGING = "RdBu"
 #: Inches of a row or column of a matrix, of a column and a row with numbers, and of what lies around it.
 MAP_STEP, NUMBER_STEPS, MAP_EDGE, MAP_HEAD = 0.17, (0.42, 0.2), 1.2, 0.5
 #: Names of many rows are set smaller: this over their number, in points, but not below the second.
@@ -81,19 +83,28 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
 HEADING_INCHES = 0.3
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
-#: Letters of a name beside a point.
+#: Letters of the name of a point.
 LONGEST_POINT_NAME = 16
-#: Dumbbells: panels beside each other, inches of their width (one alone is wider), of a
-#: row, of what lies around the rows of a panel, and of a letter of the labels.
-PANELS_PER_ROW, PAIR_INCHES, ALONE_INCHES = 2, 2.3, 3.6
-ROW_INCHES, AROUND_ROWS, PAIR_LETTER = 0.2, 0.75, 0.07
+#: Dumbbells: panels in a row, inches of their width (a single panel is wider), of a line,
+#: of the space around the lines of a panel, and of a letter of the labels.
+PANELS_PER_ROW = 2
+PAIR_INCHES = 2.3
+ALONE_INCHES = 3.6
+ROW_INCHES = 0.2
+AROUND_ROWS = 0.75
+PAIR_LETTER = 0.07
 #: Published numbers are rings in the first colour; ours agree in the second or do not
 #: in the third. Their shapes differ, too.
-RING_COLOUR, AGREES_COLOUR, DIFFERS_COLOUR = "#1c2126", COLOURS[0], COLOURS[3]
+RING_COLOUR = "#1c2126"
+AGREES_COLOUR = COLOURS[0]
+DIFFERS_COLOUR = COLOURS[3]
 #: Strips: inches of a square with its gap, squares of a line, and inches of a title, of a
 #: line of the legend and of the margin.
-SQUARE_INCHES, SQUARES_PER_LINE = 0.22, 24
-STRIP_TITLE, STRIP_LEGEND, STRIP_MARGIN = 0.26, 0.26, 0.1
+SQUARE_INCHES = 0.22
+SQUARES_PER_LINE = 24
+STRIP_TITLE = 0.26
+STRIP_LEGEND = 0.26
+STRIP_MARGIN = 0.1
 #: Colour of the squares of a kind, and of the sign in it; the signs differ as well.
 SQUARE_COLOURS = {
     "holds": ("#0072B2", "#ffffff"),
@@ -383,7 +394,7 @@ def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
 
 
 def draw_dumbbell(figure: Dumbbell) -> Canvas:
-    """Draw published numbers joined to ours: two panels beside each other, one legend below."""
+    """Draw published numbers joined to ours: two panels in a row, a legend below."""
     panels = figure.panels
     n_columns = min(len(panels), PANELS_PER_ROW)
     n_rows = -(-len(panels) // n_columns)
@@ -399,9 +410,9 @@ def draw_dumbbell(figure: Dumbbell) -> Canvas:
         grid = canvas.subplots(
             n_rows, n_columns, squeeze=False, height_ratios=heights
         ).ravel()
-        for place, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
+        for index, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
             labels = [pair.label for pair in panel.pairs]
-            left = panels[place - 1] if place % n_columns else None
+            left = panels[index - 1] if index % n_columns else None
             repeated = left is not None and labels == [p.label for p in left.pairs]
             _draw_pairs(axes, panel, [] if repeated else labels)
         for axes in grid[len(panels) :]:
@@ -425,30 +436,34 @@ def draw_dumbbell(figure: Dumbbell) -> Canvas:
 
 def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None:
     """Draw the pairs of a panel, the first on top; `labels` is empty if they stand elsewhere."""
-    for place, pair in enumerate(panel.pairs):
+    for level, pair in enumerate(panel.pairs):
         if pair.ours is not None:
             ends = [pair.published, pair.ours]
-            axes.plot(ends, [place, place], color="#9aa5b1", linewidth=2, zorder=1)
-            colour, marker, size, text = (
-                (AGREES_COLOUR, "o", 4.5, "ours, within tolerance")
-                if pair.agrees
-                else (DIFFERS_COLOUR, "D", 4.5, "ours, out of tolerance")
-            )
+            axes.plot(ends, [level, level], color="#9aa5b1", linewidth=2, zorder=1)
+            style: dict[str, Any] = {
+                "color": DIFFERS_COLOUR,
+                "marker": "D",
+                "label": "ours, out of tolerance",
+            }
+            if pair.agrees:
+                style = {
+                    "color": AGREES_COLOUR,
+                    "marker": "o",
+                    "label": "ours, within tolerance",
+                }
             axes.errorbar(
                 pair.ours,
-                place,
+                level,
                 xerr=pair.std or None,
-                color=colour,
-                marker=marker,
-                markersize=size,
+                markersize=4.5,
                 elinewidth=0.8,
                 linestyle="none",
-                label=text,
                 zorder=2,
+                **style,
             )
         axes.plot(
             pair.published,
-            place,
+            level,
             color=RING_COLOUR,
             marker="o",
             markersize=8,
@@ -476,8 +491,8 @@ def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None
 def draw_strip(figure: Strip) -> Canvas:
     """Draw a square per claim in the order of `SQUARES`, a title per paper and a legend."""
     n_lines = [-(-len(row.squares) // SQUARES_PER_LINE) for row in figure.rows]
-    shown = {kind for row in figure.rows for kind in row.counts}
-    kinds = [kind for kind in SQUARES if kind in shown]
+    present = {kind for row in figure.rows for kind in row.counts}
+    kinds = [kind for kind in SQUARES if kind in present]
     legend_lines = -(-len(kinds) // 2)
     width = SQUARE_INCHES * SQUARES_PER_LINE + 2 * STRIP_MARGIN
     height = (
@@ -499,8 +514,8 @@ def draw_strip(figure: Strip) -> Canvas:
             top += STRIP_TITLE
             order = list(SQUARES)
             squares = sorted(row.squares, key=lambda square: order.index(square[0]))
-            for place, (kind, name) in enumerate(squares):
-                line, column = divmod(place, SQUARES_PER_LINE)
+            for index, (kind, name) in enumerate(squares):
+                line, column = divmod(index, SQUARES_PER_LINE)
                 at = (
                     STRIP_MARGIN + SQUARE_INCHES * column,
                     top + SQUARE_INCHES * line,
@@ -508,8 +523,8 @@ def draw_strip(figure: Strip) -> Canvas:
                 _draw_square(axes, at, kind, f"{kind}-{name}")
             top += SQUARE_INCHES * lines
         top += 2 * STRIP_MARGIN
-        for place, kind in enumerate(kinds):
-            column, line = divmod(place, legend_lines)
+        for index, kind in enumerate(kinds):
+            column, line = divmod(index, legend_lines)
             left = STRIP_MARGIN + column * width / 2
             upper = top + STRIP_LEGEND * line
             _draw_square(axes, (left, upper), kind)
@@ -703,7 +718,7 @@ def _draw_curve(
 
 
 def _name_of_points(axes: Axes, curve: Line) -> None:
-    """Write the names of points beside them, slanted so that those of neighbors stay apart."""
+    """Write the names of points, slanted so that neighbors stay apart."""
     for x, y, name in zip(curve.x, curve.y, curve.names, strict=False):
         if name:
             axes.annotate(

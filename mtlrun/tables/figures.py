@@ -15,9 +15,10 @@ from mtlrun.tables.ranking import Ranking
 
 #: Bytes of the name of a file without its ending.
 LONGEST_NAME = 200
-#: Matrices with more rows or columns have no names beside them, and those with more
-#: columns no numbers.
-MAX_NAMES, MAX_NUMBERS = 40, 10
+#: Matrices with more rows or columns are drawn without names, and matrices with more
+#: columns without numbers.
+MAX_NAMES = 40
+MAX_NUMBERS = 10
 #: An axis of values of a parameter that span this factor is logarithmic.
 LOG_SPAN_PARAMETER = 50
 
@@ -47,7 +48,7 @@ class Line:
     background : bool
         One of many curves behind the others: drawn thin and gray, without markers.
     names : list of str
-        What the points are, written beside them, "" for those without a name; empty for none.
+        Written next to the points, "" for no name; empty if no point has a name.
     """
 
     label: str
@@ -232,8 +233,8 @@ class RankDiagram:
     @property
     def caption(self) -> str:
         """What the figure shows, in one line."""
-        what = f": {self.heading}" if self.heading else f" by {self.title}"
-        return f"Average ranks{what} (1 is best); bars: not separated by Nemenyi's test at 0.05"
+        ranked = f": {self.heading}" if self.heading else f" by {self.title}"
+        return f"Average ranks{ranked} (1 is best); bars: not separated by Nemenyi's test at 0.05"
 
 
 #: What is that many times as far from zero as the median does not stretch the axis of a forest.
@@ -375,7 +376,7 @@ class Dumbbell:
 
     @property
     def caption(self) -> str:
-        """What the figure shows, and how many numbers agree, in one line."""
+        """The content of the figure, and how many numbers agree, in one line."""
         computed = [pair for pair in self.pairs if pair.ours is not None]
         agreeing = sum(pair.agrees for pair in computed)
         text = (
@@ -445,11 +446,11 @@ class Strip:
 
     @property
     def caption(self) -> str:
-        """What the figure shows, with all counts, in one line."""
+        """The content of the figure, with all counts, in one line."""
         return f"{self.title}: {'; '.join(row.sentence for row in self.rows)}"
 
 
-#: What `mtlrun.tables.drawing` draws.
+#: The kinds of figures that `mtlrun.tables.drawing` draws.
 Drawing = Figure | RankDiagram | Forest | Dumbbell | Strip
 
 

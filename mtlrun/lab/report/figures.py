@@ -58,7 +58,7 @@ ROOT = "1/sqrt(tasks)"
 
 
 def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
-    """Return the figures of the report of a run; `tables` are those of `printed_tables`."""
+    """Return the figures of the report of a run; `printed_tables` makes its tables."""
     run = judged.run
     return [
         *dumbbells(judged, tables),
@@ -87,9 +87,11 @@ def dumbbells(judged: JudgedRun, tables: Sequence[Section]) -> list[Dumbbell]:
         panels = []
         for i, title in enumerate(rows if by_columns else columns):
             if by_columns:
-                labels, cells = columns, grid.rows[i][1:]
+                labels = columns
+                cells = grid.rows[i][1:]
             else:
-                labels, cells = rows, [row[i + 1] for row in grid.rows]
+                labels = rows
+                cells = [row[i + 1] for row in grid.rows]
             panel = _pairs_panel(judged.run, title, labels, cells)
             if panel is not None:
                 panels.append(panel)

@@ -109,7 +109,7 @@ def _published(tables: Iterable[_Numbers], place: _Place) -> str | None:
 
 
 def _plain(cell: PrintedNumber | None) -> PrintedNumber | None:
-    """Return a number without the mark of the best one and without that of the paper, which has a column."""
+    """Return a number without its mark and its published partner, which has a column."""
     if cell is None:
         return None
     return replace(cell, bold=False, printed=None, verdict="", published=None)
