@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import interactive, messages, output, say
+from mtlrun.cli.console import (
+    interactive,
+    messages,
+    output,
+    prose_lines,
+    say,
+    say_prose,
+)
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.utils.text import sanitize
 
@@ -348,10 +355,10 @@ class _Progress:
 
     def say(self, text: str) -> None:
         """Print a message, above the leaderboard if there is one."""
-        if not self.quiet:
-            self.console.print(
-                sanitize(text), soft_wrap=True, markup=False, highlight=False
-            )
+        if self.quiet:
+            return
+        for line in prose_lines(sanitize(text), self.console):
+            self.console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     def keep(self, board: Any) -> None:
         """Write and show the leaderboard so far, unless that would take too much of the time of the fits."""
@@ -424,21 +431,25 @@ def _show_board(result: Any) -> None:
     from mtlrun.comparison.leaderboard import caption
     from mtlrun.tables.report_table import text_lines
 
-    board, width = result.board, output().width
-    lines = [*_board_lines(board, width), "", caption(board)]
+    board = result.board
+    width = output().width
+    for line in _board_lines(board, width):
+        say(line)
+    say("")
+    say_prose(caption(board))
     if result.curve is not None:
         from mtlrun.comparison.leaderboard import curve_grid
 
-        lines += ["", *text_lines(curve_grid(result.curve), width, ("part",))]
-    lines += [f"left out: {line}" for line in board.left_out]
-    lines += [
-        "",
-        result.verdict,
-        *(f"  {line}" for line in board.answer.brief or board.answer.details),
-        "",
-    ]
-    for line in lines:
-        say(line)
+        say("")
+        for line in text_lines(curve_grid(result.curve), width, ("part",)):
+            say(line)
+    for line in board.left_out:
+        say_prose(f"left out: {line}")
+    say("")
+    say_prose(result.verdict)
+    for line in board.answer.brief or board.answer.details:
+        say_prose(f"  {line}")
+    say("")
 
 
 def _show_files(result: Any, folder: Path) -> None:
