@@ -13,7 +13,7 @@ from mtlrun.lab.stored import read_raw
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_FILE_BYTES = 1_000_000
-MAX_RESULTS_BYTES = 12_000_000
+MAX_RESULTS_BYTES = 12 << 20
 REMEDY = "run `make pages`, which compacts results/"
 
 
